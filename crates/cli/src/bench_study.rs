@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use storebench_engine::store::OpKind;
-use storebench_lab::results::{redact, without_password};
+use storebench_results::{redact, without_password};
 use storebench_study::units::{ByteSize, Count, Range, Span};
 use storebench_study::workload::{
     BadLines, Collection, Database, Design, ExistingDocuments, LedgerSpec, MixEntry, Phase, RateSpec, Size, Stores,

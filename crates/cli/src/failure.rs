@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use storebench_engine::store::StoreError;
-use storebench_lab::results::{Secrets, redact, redact_url};
+use storebench_results::{Secrets, redact, redact_url};
 use storebench_study::documents::DocumentError;
 use storebench_study::workload::StudyErrors;
 

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, IsTerminal as _, Write};
 
 use serde::Serialize;
-use storebench_lab::summary::{Layout, WIDTH};
+use storebench_results::summary::{Layout, WIDTH};
 
 use crate::failure::Failure;
 

@@ -1,7 +1,7 @@
 //! Passwords that were typed on the command line: every process of the machine can read it, for as long
 //! as the program runs.
 
-use storebench_lab::results::redact_url;
+use storebench_results::redact_url;
 
 /// Overwrites secrets in the memory that `ps` and `/proc/PID/cmdline` show. To be called once what was
 /// typed has been read.

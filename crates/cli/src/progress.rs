@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use storebench_engine::measure::Recorder;
 use storebench_engine::{Event, Observer};
-use storebench_lab::human;
+use storebench_results::human;
 use storebench_transfer::Progress as Copied;
 
 /// The least time between two plain lines.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use storebench_engine::Stop;
 use storebench_engine::store::{SAMPLES_A_RANGE, StoreError};
-use storebench_lab::results::TasksResult;
 use storebench_lab::run::{TransferProgress, TransferRequest, Transferred, Transfers};
+use storebench_results::TasksResult;
 use storebench_study::documents::Documents;
 use storebench_study::workload::CopyDirection;
 use storebench_transfer::{

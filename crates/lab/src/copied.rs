@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use indexmap::IndexMap;
 use storebench_engine::measure::PhaseRecord;
 use storebench_engine::store::{AnyStore, Capabilities, Support};
-
-use crate::environment::Environment;
-use crate::plan::{Plan, PlannedCollection, PlannedPhase, PlannedTrial};
-use crate::results::{
-    CollectionResult, FORMAT, FolderError, Pass, RunFolder, RunInfo, RunResult, Secrets, TrialResult, UseSamples,
-    gather_phase,
+use storebench_results::plan::{Plan, PlannedCollection, PlannedPhase, PlannedTrial};
+use storebench_results::verdicts::judge;
+use storebench_results::{
+    CollectionResult, FORMAT, FolderError, Pass, RunFolder, RunInfo, RunResult, Secrets, TrialResult, gather_phase,
 };
-use crate::verdicts::judge;
+
+use crate::environment::this_machine;
 
 /// What a copy is judged by. The other checks ask how well a store was measured; a copy draws no keys and checks
 /// documents otherwise.
@@ -54,14 +53,14 @@ pub fn keep_copy(folder: &Path, copied: &Copied<'_>, secrets: &Secrets) -> Resul
     let result = result(&path, copied);
     let mut out = RunFolder::at(path, secrets.clone())?;
     out.add_event(&serde_json::json!({ "event": "copy-began", "at": result.run.began }))?;
-    out.add_phase(1, "copy", Pass::Measured, copied.record, &UseSamples::default())?;
+    out.add_phase(1, "copy", Pass::Measured, copied.record, [])?;
     out.write_result(&result)?;
     out.add_event(&serde_json::json!({ "event": "copy-ended", "at": result.run.ended }))?;
     out.finish().map(|_| result)
 }
 
 fn place(folder: &Path) -> Result<PathBuf, FolderError> {
-    if !folder.join(crate::results::RESULT_FILE).exists() {
+    if !folder.join(storebench_results::RESULT_FILE).exists() {
         return Ok(folder.to_owned());
     }
     let resumed = (1..).map(|n| folder.join(format!("resumed-{n}"))).find(|path| !path.exists());
@@ -162,7 +161,7 @@ fn result(folder: &Path, copied: &Copied<'_>) -> RunResult {
             }],
             ..Plan::default()
         },
-        environment: Environment::here(&[folder.to_owned()]),
+        environment: this_machine(&[folder.to_owned()]),
         documents: collections,
         trials: vec![trial],
         ..RunResult::default()
@@ -194,14 +193,16 @@ fn of_files() -> Capabilities {
 
 #[cfg(test)]
 mod tests {
+    use storebench_results::read_run;
+
     use super::*;
-    use crate::results::{fixture, read_run};
+    use crate::testing::copy_record;
 
     #[test]
     fn each_process_of_a_copy_keeps_a_run_of_its_own() {
         let dir = tempfile::tempdir().unwrap();
         let settings = serde_json::json!({"--op": "upsert"});
-        let record = fixture::load();
+        let record = copy_record();
         let copied = Copied {
             from: "a.jsonl",
             to: "out.jsonl",

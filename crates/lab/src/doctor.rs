@@ -5,12 +5,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use storebench_results::environment::Environment;
+use storebench_results::human::{bytes, count, digits, duration, percent};
 
-use crate::environment::Environment;
-use crate::human::{bytes, count, digits, duration, percent};
+use crate::environment::this_machine;
 
 /// The name of the format of a [`DoctorReport`].
 pub const DOCTOR_FORMAT: &str = "storebench-doctor/1";
@@ -39,7 +38,6 @@ const SLOW_NS: u64 = 20_000_000;
 
 /// What this machine is like, and what of it would spoil a measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct DoctorReport {
     /// Always `storebench-doctor/1`.
     pub format: String,
@@ -51,7 +49,6 @@ pub struct DoctorReport {
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Examined {
     /// What: `cores`, `governor`, `clock`, `wake-up`, `files`, `memory`, `disk`, `fsync`,
     /// `virtualisation`, `load`, `cpu-quota`.
@@ -66,7 +63,6 @@ pub struct Examined {
 
 /// Whether something is as it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// As it should be.
@@ -78,7 +74,7 @@ pub enum State {
 /// Looks at this machine and at the place where embedded stores would keep their data. Takes well
 /// under a second where the disk is quick, writes one file of 4 KiB there and removes it.
 pub fn examine(path: &Path) -> DoctorReport {
-    let environment = Environment::here(&[path.to_owned()]);
+    let environment = this_machine(&[path.to_owned()]);
     let checks = [
         ("cores", cores(&environment)),
         ("governor", governor(&environment)),

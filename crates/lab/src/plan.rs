@@ -1,180 +1,18 @@
 //! What a run would do: every trial spelled out, nothing touched.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::sync::Arc;
 
-use indexmap::IndexMap;
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use storebench_engine::DEFAULT_LOAD_BATCH;
 use storebench_engine::store::Description;
+use storebench_results::human::{count, percent, rate};
+use storebench_results::plan::{Estimate, Plan, PlannedArm, PlannedCollection, PlannedPhase, PlannedTrial};
+use storebench_results::redact;
 use storebench_study::documents::{Catalog, Documents};
 use storebench_study::keys::mix64;
 use storebench_study::workload::{CopyDirection, DEFAULT_SAMPLE, Database, Phase, RateSpec, Study, collection_of};
 
-use crate::human::{bytes, count, duration, percent, rate};
-use crate::results::redact;
 use crate::run::ArmRequest;
-
-/// What a run does, in full.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct Plan {
-    /// The study's title.
-    pub title: String,
-    /// Everything random is drawn from it.
-    pub seed: u64,
-    /// Multiplies how many documents there are.
-    pub scale: f64,
-    /// How often every store is measured.
-    pub repeats: u32,
-    /// The documents.
-    pub collections: Vec<PlannedCollection>,
-    /// What is done in each trial, in this order.
-    pub phases: Vec<PlannedPhase>,
-    /// What is compared: every store at every combination of the factors' levels.
-    #[serde(default)]
-    pub arms: Vec<PlannedArm>,
-    /// Every trial, in the order they run.
-    pub trials: Vec<PlannedTrial>,
-    /// How long and how large, roughly.
-    pub estimate: Estimate,
-}
-
-/// The documents of one collection.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct PlannedCollection {
-    /// Its name.
-    pub collection: String,
-    /// Documents, after scale, relation and file.
-    pub count: u64,
-    /// Mean size of a document, from a sample.
-    pub mean_bytes: u64,
-    /// All documents.
-    pub total_bytes: u64,
-    /// What the store calls them, where they are there already and only read.
-    #[serde(default)]
-    pub existing: Option<String>,
-    /// The most keys that are sampled of those.
-    #[serde(default)]
-    pub sample: Option<u64>,
-    /// The file they come from, for the user's own.
-    pub from: Option<String>,
-    /// The wanted ratio of zstd over pages, if one is wanted.
-    pub compress_to: Option<f64>,
-    /// The least and greatest ratio that the fields can reach.
-    pub reachable: Option<(f64, f64)>,
-    /// Secondary indexes.
-    pub indexes: Vec<Vec<String>>,
-}
-
-/// One phase.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct PlannedPhase {
-    /// Its name.
-    pub name: String,
-    /// Whether it loads.
-    pub loads: bool,
-    /// Whether it only warms up.
-    pub warm_up: bool,
-    /// What it does, in words: `load users`, `read 50 %, update 50 %`.
-    pub does: String,
-    /// Documents that a load or a copy moves.
-    pub documents: Option<u64>,
-    /// Bytes of them.
-    pub bytes: Option<u64>,
-    /// Operations, where that is known.
-    pub operations: Option<u64>,
-    /// How long it sends, where that is known.
-    pub duration_ns: Option<u64>,
-    /// Operations due per second as the study says it, in words; none in closed loop.
-    pub rate: Option<String>,
-    /// Whether the highest rate that holds the study's limits is searched.
-    #[serde(default)]
-    pub searched: bool,
-    /// Threads that send operations; of a copy: its tasks.
-    pub workers: u32,
-    /// Connections of each worker.
-    pub connections: u32,
-    /// Operations in flight on each connection.
-    pub in_flight: u32,
-    /// Of a copy: parts that the work is cut into.
-    #[serde(default)]
-    pub parts: Option<u32>,
-    /// Which keys are asked for more often.
-    pub popularity: String,
-}
-
-/// One store at one combination of levels.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct PlannedArm {
-    /// Its name: the store, and the levels.
-    pub arm: String,
-    /// Name of the store.
-    pub store: String,
-    /// Its URL, without secrets.
-    pub url: String,
-    /// Levels of the factors that concern it, by path.
-    pub levels: IndexMap<String, serde_json::Value>,
-    /// Documents that it loads.
-    pub documents: u64,
-    /// How long and how large one trial of it is.
-    pub estimate: Estimate,
-}
-
-/// One arm measured once.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct PlannedTrial {
-    /// Number in the order they run, from 1.
-    pub trial: u32,
-    /// The block it belongs to, from 1.
-    pub block: u32,
-    /// Name of the arm.
-    #[serde(default)]
-    pub arm: String,
-    /// Name of the store.
-    pub store: String,
-    /// Its URL, without secrets.
-    pub url: String,
-    /// The host whose turn it is, where stores take turns on the study's `hosts`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub host: Option<String>,
-}
-
-/// How long and how large, roughly.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct Estimate {
-    /// The shortest it may take: phases of a known length, loads and counted phases at the fast end
-    /// of what stores do.
-    pub least_s: f64,
-    /// The same at the slow end.
-    pub most_s: f64,
-    /// Of `least_s`: loads.
-    #[serde(default)]
-    pub least_load_s: f64,
-    /// Of `most_s`: loads, and what they are waited for.
-    #[serde(default)]
-    pub most_load_s: f64,
-    /// What these ends are.
-    pub assumes: String,
-    /// Bytes of documents written by one trial.
-    pub written_bytes: u64,
-    /// Disk that one store may need: documents, keys, indexes and what a store adds.
-    pub disk_bytes: u64,
-    /// The same of all stores together, each with its largest arm: blocks take turns, so that all are there at once.
-    #[serde(default)]
-    pub all_disk_bytes: u64,
-    /// Disk of this machine that files of copies need, in the folder for temporary files.
-    #[serde(default)]
-    pub files_bytes: u64,
-}
 
 /// Documents a second that loads reach, and operations a second of counted phases without a rate: the
 /// slow and the fast end of what stores on one machine do.
@@ -182,8 +20,6 @@ const LOAD_PER_S: (f64, f64) = (10_000.0, 300_000.0);
 const OPERATIONS_PER_S: (f64, f64) = (1_000.0, 200_000.0);
 /// What a store adds to the documents: keys, pages half full, logs, old versions.
 pub const DISK_FACTOR: f64 = 2.5;
-/// Trials that are shown one by one.
-const SHOWN_TRIALS: usize = 40;
 /// What stands around a key in a line of a file.
 const KEY_MEMBER_BYTES: u64 = 20;
 /// One entry of a secondary index, with its key.
@@ -198,71 +34,55 @@ pub struct Outline<'a> {
     pub description: &'a Description,
 }
 
-impl Plan {
-    /// Spells a run out. Touches no store. Documents and phases are those of the first arm; where others differ,
-    /// their levels say it.
-    pub fn of(study: &Study, all: &[Outline<'_>]) -> Self {
-        // An arm is there once for each host that it takes turns on.
-        let mut names: Vec<String> = Vec::new();
-        let arms: &Vec<Outline<'_>> = &all.iter().copied().filter(|arm| first_seen(&mut names, arm.request)).collect();
-        let mut known: Vec<(*const Catalog, Vec<PlannedCollection>)> = Vec::new();
-        let mut collections_of = |arm: &ArmRequest| {
-            let catalog = &arm.documents.catalog;
-            let at = Arc::as_ptr(catalog);
-            if let Some((_, of)) = known.iter().find(|(other, _)| *other == at) {
-                return of.clone();
-            }
-            let of: Vec<PlannedCollection> = catalog.iter().map(|d| plan_collection(&arm.study, d)).collect();
-            known.push((at, of.clone()));
-            of
-        };
-        let (mut planned, mut first) = (Vec::with_capacity(arms.len()), None);
-        for Outline { request, description } in arms {
-            let collections = collections_of(request);
-            let phases: Vec<PlannedPhase> =
-                request.study.phases.iter().map(|p| plan_phase(&request.study, p, &collections)).collect();
-            planned.push(PlannedArm {
-                arm: request.name(),
-                store: request.store_name.clone(),
-                url: description.url.clone(),
-                levels: request.levels.clone(),
-                documents: sum(phases.iter().filter(|p| p.loads).filter_map(|p| p.documents)),
-                estimate: estimate(&request.study, &collections, &phases),
-            });
-            first.get_or_insert((collections, phases, request.scale));
+/// Spells a run out. Touches no store. Documents and phases are those of the first arm; where others differ,
+/// their levels say it.
+pub fn plan_run(study: &Study, all: &[Outline<'_>]) -> Plan {
+    // An arm is there once for each host that it takes turns on.
+    let mut names: Vec<String> = Vec::new();
+    let arms: &Vec<Outline<'_>> = &all.iter().copied().filter(|arm| first_seen(&mut names, arm.request)).collect();
+    let mut known: Vec<(*const Catalog, Vec<PlannedCollection>)> = Vec::new();
+    let mut collections_of = |arm: &ArmRequest| {
+        let catalog = &arm.documents.catalog;
+        let at = Arc::as_ptr(catalog);
+        if let Some((_, of)) = known.iter().find(|(other, _)| *other == at) {
+            return of.clone();
         }
-        let (collections, phases, scale) = first.unwrap_or_else(|| (Vec::new(), Vec::new(), 1.0));
-        let mut trials = plan_trials(study, &planned, &load_groups(study, arms));
-        if !study.hosts.is_empty() {
-            take_turns(study, all, &mut trials);
-        }
-        let mut estimate = whole(study, &planned, &load_groups(study, arms));
-        estimate.files_bytes = files_bytes(arms);
-        Self {
-            title: redact(&study.title),
-            seed: study.seed,
-            scale,
-            repeats: study.repeats,
-            collections,
-            phases,
-            arms: planned,
-            trials,
-            estimate,
-        }
+        let of: Vec<PlannedCollection> = catalog.iter().map(|d| plan_collection(&arm.study, d)).collect();
+        known.push((at, of.clone()));
+        of
+    };
+    let (mut planned, mut first) = (Vec::with_capacity(arms.len()), None);
+    for Outline { request, description } in arms {
+        let collections = collections_of(request);
+        let phases: Vec<PlannedPhase> =
+            request.study.phases.iter().map(|p| plan_phase(&request.study, p, &collections)).collect();
+        planned.push(PlannedArm {
+            arm: request.name(),
+            store: request.store_name.clone(),
+            url: description.url.clone(),
+            levels: request.levels.clone(),
+            documents: sum(phases.iter().filter(|p| p.loads).filter_map(|p| p.documents)),
+            estimate: estimate(&request.study, &collections, &phases),
+        });
+        first.get_or_insert((collections, phases, request.scale));
     }
-}
-
-impl Plan {
-    /// `60 trials, 12 min to 1 h 40 min, up to 6.1 GiB of disk`.
-    pub fn in_a_line(&self) -> String {
-        let e = &self.estimate;
-        format!(
-            "{} trials, {} to {}, up to {} of disk",
-            count(self.trials.len() as u64),
-            duration(e.least_s * 1e9),
-            duration(e.most_s * 1e9),
-            bytes(e.all_disk_bytes as f64)
-        )
+    let (collections, phases, scale) = first.unwrap_or_else(|| (Vec::new(), Vec::new(), 1.0));
+    let mut trials = plan_trials(study, &planned, &load_groups(study, arms));
+    if !study.hosts.is_empty() {
+        take_turns(study, all, &mut trials);
+    }
+    let mut estimate = whole(study, &planned, &load_groups(study, arms));
+    estimate.files_bytes = files_bytes(arms);
+    Plan {
+        title: redact(&study.title),
+        seed: study.seed,
+        scale,
+        repeats: study.repeats,
+        collections,
+        phases,
+        arms: planned,
+        trials,
+        estimate,
     }
 }
 
@@ -544,95 +364,6 @@ fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedP
     }
 }
 
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.title)?;
-        writeln!(f, "seed {} · scale {}", self.seed, self.scale)?;
-        writeln!(f, "\ndocuments")?;
-        for c in &self.collections {
-            if let Some(existing) = &c.existing {
-                let sample = count(c.sample.unwrap_or_default());
-                writeln!(
-                    f,
-                    "  {}: what the store holds as `{existing}`, {sample} keys at most, only read",
-                    c.collection
-                )?;
-                continue;
-            }
-            let (each, all) = (bytes(c.mean_bytes as f64), bytes(c.total_bytes as f64));
-            write!(f, "  {}: {} of {each}, {all} in all", c.collection, count(c.count))?;
-            if let Some(from) = &c.from {
-                write!(f, ", from {from}")?;
-            }
-            if let (Some(target), Some((least, most))) = (c.compress_to, c.reachable) {
-                write!(f, ", compressing to {target:.2} (these fields reach {least:.2} to {most:.2})")?;
-            }
-            for index in &c.indexes {
-                write!(f, ", index over {}", index.join(" and "))?;
-            }
-            writeln!(f)?;
-        }
-        writeln!(f, "\nphases of each trial")?;
-        for p in &self.phases {
-            write!(f, "  {}: {}", p.name, p.does)?;
-            if let Some(n) = p.documents {
-                write!(f, ", {} documents", count(n))?;
-            } else if let Some(n) = p.operations {
-                write!(f, ", {} operations", count(n))?;
-            }
-            if let Some(ns) = p.duration_ns {
-                write!(f, ", {}", duration(ns as f64))?;
-            }
-            match (&p.rate, p.parts) {
-                (_, Some(parts)) => {
-                    let tasks = if p.workers == 1 { "task" } else { "tasks" };
-                    write!(f, ", {} {tasks}, {} parts", count(p.workers.into()), count(parts.into()))?;
-                }
-                (Some(rate), None) => write!(f, ", open loop at {rate}")?,
-                (None, None) if p.searched => write!(f, ", open loop at the highest rate that holds the limits")?,
-                (None, None) => write!(f, ", closed loop")?,
-            }
-            if p.parts.is_none() {
-                write!(f, ", {} × {} × {} slots", p.workers, p.connections, p.in_flight)?;
-            }
-            if !p.loads && p.parts.is_none() {
-                write!(f, ", keys {}", p.popularity)?;
-            }
-            writeln!(f, "{}", if p.warm_up { ", warm-up" } else { "" })?;
-        }
-        if self.arms.len() > 1 && self.arms.iter().any(|a| !a.levels.is_empty()) {
-            writeln!(f, "\narms")?;
-            for a in &self.arms {
-                let (least, most) = (duration(a.estimate.least_s * 1e9), duration(a.estimate.most_s * 1e9));
-                writeln!(f, "  {}: {} documents, {least} to {most} a trial", a.arm, count(a.documents))?;
-            }
-        }
-        writeln!(f, "\ntrials, in this order")?;
-        for t in self.trials.iter().take(SHOWN_TRIALS) {
-            writeln!(f, "  {}: {} ({}), block {} of {}", t.trial, t.arm, t.url, t.block, self.repeats)?;
-        }
-        if self.trials.len() > SHOWN_TRIALS {
-            writeln!(f, "  … and {} more; --json names every one", count((self.trials.len() - SHOWN_TRIALS) as u64))?;
-        }
-        let e = &self.estimate;
-        writeln!(f, "\ntime   {} to {}, assuming {}", duration(e.least_s * 1e9), duration(e.most_s * 1e9), e.assumes)?;
-        writeln!(
-            f,
-            "disk   about {} for one store ({} of documents written by loads)",
-            bytes(e.disk_bytes as f64),
-            bytes(e.written_bytes as f64)
-        )?;
-        if e.all_disk_bytes > e.disk_bytes {
-            writeln!(f, "       about {} for all stores, which are there at once", bytes(e.all_disk_bytes as f64))?;
-        }
-        if e.files_bytes > 0 {
-            let files = bytes(e.files_bytes as f64);
-            writeln!(f, "       and about {files} for files of copies, in the folder for temporary files (TMPDIR)")?;
-        }
-        writeln!(f, "nothing was touched")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -675,7 +406,7 @@ popularity = "zipf:0.99"
         let described = names.map(at);
         let outlines: Vec<Outline<'_>> =
             arms.iter().zip(&described).map(|(request, description)| Outline { request, description }).collect();
-        Plan::of(&study, &outlines)
+        plan_run(&study, &outlines)
     }
 
     #[test]

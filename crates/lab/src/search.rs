@@ -32,17 +32,13 @@
 //! Every probe should draw other keys and arrivals than the last (a seed of its own): with the same ones the
 //! probes that confirm are copies and confirm nothing.
 
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use storebench_results::Why;
 
 /// How much each step goes up while limits hold.
 const GROWTH: f64 = 2.0;
 
 /// What is searched, and how closely. Rates are operations a second over all workers.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct SearchSpec {
     /// The first rate to try; if the limits do not hold there, nothing is found.
     pub from: f64,
@@ -113,28 +109,6 @@ pub(crate) enum SearchError {
     },
 }
 
-/// Why a rate is tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub enum Why {
-    /// It is the first.
-    #[default]
-    #[serde(rename = "the first")]
-    First,
-    /// The limits held at half of it (or near `to`).
-    #[serde(rename = "it held below")]
-    Grow,
-    /// It lies in the middle of the bracket.
-    #[serde(rename = "between held and failed")]
-    Bisect,
-    /// It is the bracket's lower end, and must hold again.
-    #[serde(rename = "does it hold again?")]
-    ConfirmHolds,
-    /// It is the bracket's upper end, and must fail again.
-    #[serde(rename = "does it fail again?")]
-    ConfirmFails,
-}
-
 /// What to do next.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
@@ -150,8 +124,7 @@ pub(crate) enum Step {
 }
 
 /// One probe that was made.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ProbeMade {
     /// Operations a second.
     pub rate: f64,
@@ -162,8 +135,7 @@ pub(crate) struct ProbeMade {
 }
 
 /// What a search found. Rates are operations a second.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Found {
     /// The highest rate at which the limits held in most probes. None: they do not hold even at the first rate.
     pub rate: Option<f64>,

@@ -6,8 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use storebench_engine::store::canonical;
-
-use crate::human::{bytes, duration};
+use storebench_results::human::{bytes, duration};
 
 /// A plan that takes longer at the fast end of what stores do is taken for a slip of the pen.
 const LONGEST_S: f64 = 365.0 * 86_400.0;

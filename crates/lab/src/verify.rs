@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use storebench_engine::store::{
     AnyStore, BatchBuf, CollectionId, CollectionLayout, Durability, ErrorKind, Layout, Namespace, Op, OpError, OpKind,
@@ -32,7 +30,6 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What is in the store, compared with what should be.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct VerifyReport {
     /// Always `storebench-verify/1`.
     pub format: String,
@@ -54,7 +51,6 @@ pub struct VerifyReport {
 
 /// What was found of one collection.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct VerifiedCollection {
     /// Its name.
     pub collection: String,
@@ -74,7 +70,6 @@ pub struct VerifiedCollection {
 
 /// One document that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Fault {
     /// Its collection.
     pub collection: String,

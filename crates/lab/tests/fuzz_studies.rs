@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use storebench_engine::ResolvedPhase;
 use storebench_engine::store::{AnyStore, Durability, MemoryStore};
-use storebench_lab::compare::{Gate, parse_threshold};
-use storebench_lab::cost::PriceSheet;
-use storebench_lab::plan::{Outline, Plan};
+use storebench_lab::plan::{Outline, plan_run};
 use storebench_lab::run::{ArmRequest, Links, compile_documents};
+use storebench_results::compare::{Gate, parse_threshold};
+use storebench_results::cost::PriceSheet;
 use storebench_study::units::{ByteSize, Count, Span};
 use storebench_study::workload::{LimitPath, Override, Popularity, Study};
 
@@ -339,7 +339,7 @@ fn study_is_taken(study: &Study, text: &str, file: &Path, overrides: &[Override]
         requests.iter().map(|request| Outline { request, description: &description }).collect();
     let trials = outlines.len().saturating_mul(study.repeats as usize);
     if trials <= 10_000 {
-        let plan = Plan::of(study, &outlines);
+        let plan = plan_run(study, &outlines);
         assert_eq!(plan.trials.len(), trials.min(plan.trials.len()));
         assert!(!plan.in_a_line().is_empty() && !plan.to_string().is_empty());
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use indexmap::{IndexMap, IndexSet};
 use serde::ser::{Serialize, SerializeSeq as _, Serializer};
-use storebench_lab::stats::Estimate;
+use storebench_results::stats::Estimate;
 
 /// A number with four significant digits, written as short as it goes.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use storebench_lab::answer::answer;
-use storebench_lab::beside::{arms_beside, operations};
-use storebench_lab::results::RunResult;
-use storebench_lab::table::escaped;
-use storebench_lab::times;
-use storebench_lab::verdicts::grouped;
+use storebench_results::RunResult;
+use storebench_results::answer::answer;
+use storebench_results::beside::{arms_beside, operations};
+use storebench_results::table::escaped;
+use storebench_results::times;
+use storebench_results::verdicts::grouped;
 
 use crate::subject::{Subject, run_names};
 

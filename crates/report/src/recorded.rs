@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use storebench_lab::results::{FolderError, RunResult, Table, log_name, read_run};
+use storebench_results::{FolderError, RunResult, Table, log_name, read_run};
 
 use tables::Row;
 

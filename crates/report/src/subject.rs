@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use indexmap::IndexSet;
-use storebench_lab::answer::answer;
-use storebench_lab::arms::arm_of;
-use storebench_lab::results::TrialResult;
+use storebench_results::TrialResult;
+use storebench_results::answer::answer;
+use storebench_results::arms::arm_of;
 
 use crate::recorded::Recorded;
 

@@ -8,7 +8,7 @@ use storebench_engine::{Event, Stop};
 use storebench_engine::store::AnyStore;
 use storebench_study::workload::Study;
 use storebench_lab::run::{ArmRequest, PrepareMode, RunRequest, compile_documents, run};
-use storebench_lab::stats::Estimate;
+use storebench_results::stats::Estimate;
 
 use crate::Failure;
 use crate::figure::{Figure, Samples, Unit};

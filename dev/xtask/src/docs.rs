@@ -39,14 +39,14 @@ fn pages() -> io::Result<BTreeMap<String, String>> {
     }
     for (name, schema) in [
         ("study", storebench_study::workload::schema()),
-        ("run", storebench_lab::results::schema()),
-        ("compare", storebench_lab::compare::schema()),
+        ("run", storebench_results::schema()),
+        ("compare", storebench_results::compare::schema()),
         ("copy", storebench_transfer::schema().to_value()),
     ] {
         pages.insert(format!("schema/{name}.schema.json"), serde_json::to_string_pretty(&schema)? + "\n");
     }
     pages.insert("stores.md".to_owned(), storebench_cli::stores_page().map_err(io::Error::other)?);
-    pages.insert("verdicts.md".to_owned(), storebench_lab::verdicts::page());
+    pages.insert("verdicts.md".to_owned(), storebench_results::verdicts::page());
     Ok(pages)
 }
 

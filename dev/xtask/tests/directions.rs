@@ -1,4 +1,4 @@
-//! Which crate may use which: `cli → {report → lab, transfer, stores} → engine → study`, and nothing the other way.
+//! Which crate may use which: `cli → {report → results, lab → results, transfer, stores} → engine → study`, and nothing the other way.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,8 +18,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("storebench-schema", &[]),
     // Processes and resources of a machine, which know nothing of stores.
     ("storebench-machine", &[]),
-    ("storebench-lab", &["storebench-engine", "storebench-study", "storebench-machine", "storebench-schema"]),
-    ("storebench-report", &["storebench-engine", "storebench-study", "storebench-lab"]),
+    // What a result says: neither a store nor a machine is needed to read one.
+    ("storebench-results", &["storebench-engine", "storebench-study", "storebench-schema"]),
+    (
+        "storebench-lab",
+        &["storebench-engine", "storebench-study", "storebench-machine", "storebench-results", "storebench-schema"],
+    ),
+    ("storebench-report", &["storebench-engine", "storebench-study", "storebench-results"]),
     // Its tests copy between real stores and fakes.
     ("storebench-transfer", &["storebench-engine", "storebench-study", "storebench-fakes", "storebench-stores"]),
     // Its tests run against the fakes too.
@@ -33,6 +38,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "storebench-lab",
             "storebench-machine",
             "storebench-report",
+            "storebench-results",
             "storebench-schema",
             "storebench-stores",
             "storebench-transfer",
@@ -41,7 +47,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // The program with one more place for files; its test knows the program's own.
     ("storebench-hdfs", &["storebench", "storebench-engine", "storebench-study", "storebench-transfer"]),
     // What writes the documentation from definitions.
-    ("xtask", &["storebench", "storebench-engine", "storebench-study", "storebench-lab", "storebench-transfer"]),
+    ("xtask", &["storebench", "storebench-engine", "storebench-study", "storebench-results", "storebench-transfer"]),
     // Nothing depends on it: it may look at everything.
     (
         "storebench-bench",
@@ -52,6 +58,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "storebench-study",
             "storebench-fakes",
             "storebench-lab",
+            "storebench-results",
             "storebench-stores",
             "storebench-transfer",
         ],
@@ -64,14 +71,14 @@ const KEPT_WITHIN: &[(&str, &[&str])] = &[
     ("clap", &["storebench", "xtask"]),
     ("clap_complete", &["xtask"]),
     ("clap_mangen", &["xtask"]),
-    ("schemars", &["storebench-engine", "storebench-study", "storebench-lab", "storebench-transfer"]),
+    ("schemars", &["storebench-engine", "storebench-study", "storebench-results", "storebench-transfer"]),
     ("indicatif", &["storebench"]),
-    // Tables are a matter of results, and of files that are moved.
-    ("arrow-array", &["storebench-lab", "storebench-report", "storebench-transfer"]),
+    // Tables are a matter of files that are moved.
+    ("arrow-array", &["storebench-transfer"]),
     ("arrow-ipc", &["storebench-transfer"]),
     ("arrow-json", &["storebench-transfer"]),
-    ("arrow-schema", &["storebench-lab", "storebench-transfer"]),
-    ("parquet", &["storebench-lab", "storebench-report", "storebench-transfer"]),
+    ("arrow-schema", &["storebench-transfer"]),
+    ("parquet", &["storebench-transfer"]),
     // Places and expressions of copies.
     ("object_store", &["storebench-hdfs", "storebench-transfer"]),
     ("hdfs-native-object-store", &["storebench-hdfs"]),
@@ -152,6 +159,8 @@ fn a_wrong_direction_is_found() {
         ("storebench-engine", "[dependencies]\nstorebench-lab = { path = \"../lab\" }"),
         ("storebench-study", "[dev-dependencies]\nlab = { package = \"storebench-lab\", path = \"../lab\" }"),
         ("storebench-engine", "[dependencies]\nparquet.workspace = true"),
+        ("storebench-report", "[dependencies]\nstorebench-lab.workspace = true"),
+        ("storebench-results", "[dev-dependencies]\nstorebench-machine = \"0.1\""),
         ("storebench-lab", "[target.'cfg(unix)'.dependencies]\nstorebench-stores.workspace = true"),
         ("storebench-lab", "[build-dependencies]\nclap = \"4\""),
         ("storebench-stores", "[dependencies]\nstorebench = \"0.1\""),
@@ -160,7 +169,7 @@ fn a_wrong_direction_is_found() {
     ] {
         assert_eq!(found(name, manifest).len(), 1, "{name}: {manifest}");
     }
-    assert!(found("storebench-lab", "[dependencies]\nparquet = \"60\"\nstorebench-engine = \"0.1\"").is_empty());
+    assert!(found("storebench-transfer", "[dependencies]\nparquet = \"60\"\nstorebench-engine = \"0.1\"").is_empty());
     assert!(found("storebench", "[dev-dependencies]\nrusqlite = \"0.41\"").is_empty());
 }
 
@@ -202,6 +211,7 @@ fn sources() -> Vec<(String, PathBuf, String)> {
         "crates/conformance",
         "crates/stores",
         "crates/transfer",
+        "crates/results",
         "crates/machine",
         "crates/lab",
         "crates/report",

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
-use storebench_lab::compare::{DEFAULT_THRESHOLD, parse_threshold};
+use storebench_results::compare::{DEFAULT_THRESHOLD, parse_threshold};
 
 const EXIT_CODES: &str = "\
 Exit codes:

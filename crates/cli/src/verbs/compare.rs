@@ -1,6 +1,8 @@
 //! `compare RUN…`: what differs between runs.
 
-use storebench_lab::compare::{CompareRequest, Gate, Source, compare as compare_runs, markdown, save_baseline, text};
+use storebench_results::compare::{
+    CompareRequest, Gate, Source, compare as compare_runs, markdown, save_baseline, text,
+};
 
 use crate::args::{CompareArgs, CompareFormat};
 use crate::failure::Failure;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use storebench_conformance::{self as conformance, Outcome, Report};
 use storebench_engine::store::{CollectionLayout, Description, Layout, Namespace, Prepare, StoreError};
-use storebench_lab::results::Secrets;
+use storebench_results::Secrets;
 use storebench_study::workload::Body;
 
 use crate::args::ConformArgs;

@@ -8,10 +8,10 @@ use storebench_engine::Stop;
 use storebench_engine::measure::PhaseRecord;
 use storebench_engine::store::{CopyId, Existing, OpKind, RowsKind};
 use storebench_lab::copied::{Copied, keep_copy};
-use storebench_lab::human::{bytes, count};
-use storebench_lab::results::{RunResult, Secrets, redact, redact_url};
 use storebench_lab::space::free_at;
-use storebench_lab::verdicts::Level;
+use storebench_results::human::{bytes, count};
+use storebench_results::verdicts::Level;
+use storebench_results::{RunResult, Secrets, redact, redact_url};
 use storebench_transfer::{
     Access, Begin, Columns, CopyOutcome, CopyReport, CopyRequest, Expiry, FileLocation, FileSink, FileSinkOptions,
     FileSource, FileSourceOptions, Format, KEY_FIELD, MergeBy, Packing, RetryPolicy, Shape, Sink, Source, StoreSink,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use storebench_engine::store::{AnyStore, CollectionLayout, Existing, canonical, place_of, same_file};
-use storebench_lab::results::redact_url;
+use storebench_results::redact_url;
 use storebench_study::workload::Body;
 use storebench_transfer::FileLocation;
 

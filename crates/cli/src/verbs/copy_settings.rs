@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use storebench_lab::results::redact_url;
+use storebench_results::redact_url;
 use storebench_transfer::OwnMembers;
 
 use crate::args::CopyArgs;

@@ -1,6 +1,6 @@
 //! What came of a copy, in words.
 
-use storebench_lab::human::{count, duration, rate};
+use storebench_results::human::{count, duration, rate};
 use storebench_transfer::{Changed, CopyReport, Verb};
 
 use crate::args::CopyArgs;

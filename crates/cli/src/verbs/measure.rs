@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use storebench_engine::{Event, Observer, Stop};
-use storebench_lab::arms::is_whole;
-use storebench_lab::results::TrialResult;
 use storebench_lab::run::{LabError, PrepareMode, RunRequest, run};
-use storebench_lab::summary::summary;
-use storebench_lab::verdicts::{Level, Verdict};
 use storebench_report::Live;
+use storebench_results::TrialResult;
+use storebench_results::arms::is_whole;
+use storebench_results::summary::summary;
+use storebench_results::verdicts::{Level, Verdict};
 
 use super::report::write_page;
 use crate::args::ResultArgs;
@@ -127,14 +127,14 @@ pub(super) fn prepare_mode(args: &ResultArgs, keep: bool) -> PrepareMode {
 
 #[cfg(test)]
 mod tests {
-    use storebench_lab::results::Failure as Ended;
+    use storebench_results::Failure as Ended;
 
     use super::*;
 
     #[test]
     fn a_run_that_was_cut_short_says_why_and_blames_no_verdict() {
         let failure = Ended {
-            kind: storebench_lab::results::FailureKind::CutShort,
+            kind: storebench_results::FailureKind::CutShort,
             during: "steady".into(),
             message: "no key was left".into(),
         };

@@ -4,9 +4,10 @@ use indexmap::IndexMap;
 use serde::Serialize;
 use storebench_engine::ResolvedPhase;
 use storebench_engine::store::Description;
-use storebench_lab::cost::{PlanCost, PriceSheet, plan_cost};
-use storebench_lab::plan::{Outline, Plan};
+use storebench_lab::plan::{Outline, plan_run};
 use storebench_lab::run::ArmRequest;
+use storebench_results::cost::{PlanCost, PriceSheet, plan_cost};
+use storebench_results::plan::Plan;
 
 use crate::args::PlanArgs;
 use crate::failure::Failure;
@@ -68,7 +69,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     let described: Vec<Description> = arms.iter().map(|arm| arm.store.describe()).collect();
     let outlines: Vec<Outline<'_>> =
         arms.iter().zip(&described).map(|(request, description)| Outline { request, description }).collect();
-    let plan = Plan::of(&opened.study, &outlines);
+    let plan = plan_run(&opened.study, &outlines);
     let cost = prices.map(|sheet| {
         let arms = plan.arms.iter().map(|arm| (arm.store.as_str(), arm.arm.as_str()));
         let cost = plan_cost(&sheet, arms, plan.estimate.least_s, plan.estimate.most_s);

@@ -4,9 +4,9 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-#[cfg(feature = "tables")]
-use storebench_lab::results::{Column, Table};
 use storebench_report::{Life, ReadOldTable, Recorded, ReportError, Subject, markdown, page};
+#[cfg(feature = "tables")]
+use storebench_results::{Column, Table};
 
 use crate::args::ReportArgs;
 use crate::failure::Failure;
@@ -69,7 +69,7 @@ fn tables(runs: &[PathBuf]) -> Result<u8, Failure> {
     for run in runs {
         let folder = if run.is_dir() { run.as_path() } else { run.parent().unwrap_or(Path::new("")) };
         // A folder that holds no run is told as such.
-        storebench_lab::results::read_run(run).map_err(Failure::bad_input)?;
+        storebench_results::read_run(run).map_err(Failure::bad_input)?;
         let kept: Vec<Table> = Table::ALL.into_iter().filter(|table| folder.join(table.file()).exists()).collect();
         let older = Table::ALL.into_iter().any(|table| folder.join(table.parquet_file()).exists());
         match (kept.is_empty(), older) {
@@ -112,7 +112,7 @@ fn parquet(table: Table, folder: &Path, file: std::fs::File) -> std::io::Result<
     let source = folder.join(table.file());
     let list = table.columns().into_iter().map(|(name, column)| (name, kind(column))).collect();
     let mut out = TableLines::parquet(file, &Columns { list, overflow: None })?;
-    storebench_lab::results::lines_of(&source, |line| out.write(line))?;
+    storebench_results::lines_of(&source, |line| out.write(line))?;
     out.finish()
 }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_lab::cost::PriceSheet;
 use storebench_lab::run::RunRequest;
 use storebench_machine::Leftover;
+use storebench_results::cost::PriceSheet;
 
 use super::measure::{measure, prepare_mode};
 use crate::allocator::keep_freed_memory;

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use serde::Serialize;
 use std::path::Path;
-use storebench_lab::lines::paragraph;
+use storebench_results::lines::paragraph;
 use storebench_study::workload::{Flaw, Study};
 
 use crate::args::StudiesArgs;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use storebench_engine::Stop;
-use storebench_lab::human::{count, percent};
-use storebench_lab::results::Secrets;
 use storebench_lab::verify::{VerifyReport, VerifyRequest, documents_to_verify, verify as read_back};
+use storebench_results::Secrets;
+use storebench_results::human::{count, percent};
 
 use crate::args::VerifyArgs;
 use crate::failure::{Failure, SPOILED};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use storebench_lab::human::{bytes, count, duration, rate};
+use storebench_results::human::{bytes, count, duration, rate};
 
 use crate::common::{Cli, Done};
 

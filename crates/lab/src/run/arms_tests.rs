@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use storebench_engine::store::{AnyStore, MemoryStore};
 use storebench_engine::{Event, Stop};
+use storebench_results::cost::PriceSheet;
+use storebench_results::{TrialResult, read_run};
 use storebench_study::workload::Study;
 
 use super::*;
-use crate::cost::PriceSheet;
-use crate::results::{TrialResult, read_run};
 
 const STUDY: &str = r#"
 title = "Sweep"
@@ -149,7 +149,7 @@ fn a_database_that_lost_documents_is_not_kept() {
     let wrong = |t: &TrialResult| t.phases.iter().flat_map(|p| p.ops.values()).any(|op| op.errors + op.misses > 0);
     let bad = result.trials.iter().position(wrong).unwrap();
     assert!(bad < 2, "{bad}");
-    assert_eq!(crate::verdicts::exit_code(&result), 1, "documents that were loaded were gone");
+    assert_eq!(storebench_results::verdicts::exit_code(&result), 1, "documents that were loaded were gone");
     for (at, trial) in result.trials.iter().enumerate().skip(1) {
         assert_eq!(trial.database_kept, at != bad + 1, "loaded anew behind the one that missed them, and only there");
     }
@@ -277,9 +277,9 @@ rest = "1ms"
     };
     let result = run(&request(text, &["a"], None), stop, &mut observer).unwrap().result;
     let trial = &result.trials[0];
-    assert!(result.run.interrupted && !crate::arms::is_whole(trial), "{:?}", trial.searches);
+    assert!(result.run.interrupted && !storebench_results::arms::is_whole(trial), "{:?}", trial.searches);
     assert_eq!((trial.searches[0].rate, trial.searches[0].complete), (Some(200.0), false));
-    assert_eq!(crate::verdicts::exit_code(&result), 130);
+    assert_eq!(storebench_results::verdicts::exit_code(&result), 130);
 }
 
 /// Documents of another seed are not what they should be: whatever rate the limits hold at, the run says so.
@@ -304,7 +304,7 @@ rest = "1ms"
         format!("title = \"Search\"\nseed = {seed}\n[collections.books]\ncount = 50\nsize = 300\n{phases}")
     };
     let loaded = request(&study(1, load), &["a"], None);
-    assert_eq!(crate::verdicts::exit_code(&quietly(&loaded).result) & 1, 0);
+    assert_eq!(storebench_results::verdicts::exit_code(&quietly(&loaded).result) & 1, 0);
     let mut other = request(&study(2, read), &["a"], None);
     other.arms[0].store = Arc::clone(&loaded.arms[0].store);
     other.prepare = PrepareMode::Keep;
@@ -312,7 +312,7 @@ rest = "1ms"
     let trial = &result.trials[0];
     assert_eq!(trial.searches[0].probes.len(), 1, "{:?}", trial.searches[0]);
     assert!(trial.phases[0].ops["read"].wrong > 0);
-    assert_eq!(crate::verdicts::exit_code(&result), 1);
+    assert_eq!(storebench_results::verdicts::exit_code(&result), 1);
 }
 
 #[test]
@@ -334,6 +334,6 @@ node = "box"
     let per_s = result.arms[0].figures["mixed.throughput"].figure.value;
     let million = cost.arms[0].measured.unwrap().per_million.without_clients.value;
     assert!((million - 1e3 / per_s).abs() < 1e-6 * million, "{million} at {per_s}");
-    let text = crate::summary::summary(&result, crate::summary::Layout::plain());
+    let text = storebench_results::summary::summary(&result, storebench_results::summary::Layout::plain());
     assert!(text.contains("EUR") && text.contains("made up"), "{text}");
 }

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use storebench_engine::Clock as _;
 use storebench_engine::store::StoreError;
+use storebench_results::human::duration;
+use storebench_results::{RestartedResult, StoreAfter};
 use storebench_study::workload::{Phase, RestartSpec};
 
 use super::observe::Journal;
 use super::runner::{Arm, Session};
-use crate::human::duration;
-use crate::results::{RestartedResult, StoreAfter};
 
 /// How often the size of the store's files is looked at while it comes to rest.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

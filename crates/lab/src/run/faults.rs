@@ -7,11 +7,11 @@ use storebench_engine::measure::StoreStats;
 use storebench_engine::store::{AnyStore, StoreError};
 use storebench_engine::{Companion, Stop, Watch};
 use storebench_machine::run_command;
+use storebench_results::{FaultResult, ForgottenResult};
 use storebench_study::workload::{Condition, Fault, FaultKind, Study};
 
 use super::links::Links;
 use super::servers::{Managed, Started};
-use crate::results::FaultResult;
 
 /// How often the store is asked for a figure that a fault waits for.
 const ASK_EVERY_NS: u64 = 100_000_000;
@@ -69,9 +69,9 @@ impl Breaker<'_> {
             FaultKind::Restart => self.server(fault).and_then(Managed::stop_one),
             FaultKind::RollingRestart => self.server(fault)?.roll(&*self.store),
             FaultKind::Pause => self.server(fault).and_then(Managed::pause),
-            FaultKind::PowerCut => {
-                self.server(fault)?.cut_power(fault.keep).map(|forgotten| happened.forgotten = Some(forgotten.into()))
-            }
+            FaultKind::PowerCut => self.server(fault)?.cut_power(fault.keep).map(|of| {
+                happened.forgotten = Some(ForgottenResult { files: of.files, bytes: of.bytes, names: of.names });
+            }),
             FaultKind::DiskFull => self.server(fault)?.fill_disk(true),
             FaultKind::Limit => self.server(fault)?.squeeze(self.study, Some(fault)),
             FaultKind::Link => self.links.worsen(self.study, fault),

@@ -9,11 +9,11 @@ use storebench_engine::store::{
     BatchBuf, CollectionId, ErrorKind, Op, OpKind, PhaseStart, Request, SessionOptions, StoreError,
 };
 use storebench_engine::{Ask, Caller, RealClock, Stop};
+use storebench_results::SampledResult;
 use storebench_study::documents::{Catalog, Documents, Sampled};
 use storebench_study::workload::{DEFAULT_SAMPLE, Study};
 
 use super::runner::Arm;
-use crate::results::SampledResult;
 
 /// Documents that are read to tell their size.
 const READ_FOR_SIZE: usize = 256;

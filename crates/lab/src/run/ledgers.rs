@@ -1,10 +1,10 @@
 //! How many keys the ledger of a trial follows, and whether they fit in memory.
 
 use storebench_engine::ledger::BYTES_PER_KEY;
+use storebench_results::human::{bytes, count, percent};
 use storebench_study::workload::Study;
 
 use super::error::LabError;
-use crate::human::{bytes, count, percent};
 
 /// The share of the keys that the ledger of a trial follows, where its study says one: the greatest of its phases.
 pub(super) fn ledger_share(study: &Study) -> Option<f64> {

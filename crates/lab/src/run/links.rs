@@ -8,10 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use indexmap::IndexMap;
 use storebench_engine::store::StoreError;
 use storebench_machine::{ClientSees, Link, LinkState, Network, OneWay, Partition};
+use storebench_results::environment::{authority_of, port_of};
 use storebench_study::units::ByteSize;
 use storebench_study::workload::{ClientsReach, Fault, Lost, Study};
-
-use crate::environment::{authority_of, port_of};
 
 /// The links of an arm.
 #[derive(Debug, Clone, Default)]

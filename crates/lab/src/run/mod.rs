@@ -13,6 +13,7 @@ mod foreign;
 mod ledgers;
 mod links;
 mod observe;
+mod outage;
 mod request;
 mod resources;
 mod resume;

@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 use storebench_engine::measure::Label;
 use storebench_engine::store::SessionCounters;
 use storebench_engine::{Event, Observer};
-
-use crate::results::{FolderError, RunFolder, RunResult, Secrets};
+use storebench_results::{FolderError, RunFolder, RunResult, Secrets};
 
 /// Everything a run says and keeps. A folder that can no longer be written does not end a
 /// measurement: the first error is kept and told at the end.

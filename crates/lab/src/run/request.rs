@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::AnyStore;
+use storebench_results::cost::PriceSheet;
 use storebench_study::documents::{Catalog, CatalogOptions, Frozen};
 use storebench_study::workload::{Levels, Study, short_names, shown_level};
 
@@ -12,7 +13,6 @@ use super::error::LabError;
 use super::links::Links;
 use super::servers::Managed;
 use super::transfers::Transfers;
-use crate::cost::PriceSheet;
 
 /// How stores are made ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

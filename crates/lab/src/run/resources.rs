@@ -1,5 +1,9 @@
 //! Looks at what a store's processes, this machine and the store's folder use while a phase runs.
 
+mod disk;
+mod elsewhere;
+mod sums;
+
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -9,9 +13,14 @@ use storebench_machine::{
     Device, HostMetrics, Pid, Tree, Watcher, folder_use, host_use, listeners, network_speed, network_use, scrape,
     server_roots,
 };
+use storebench_results::Whose;
 
 use super::servers::Managed;
-use crate::results::{DiskIdle, Told, UseSample, UseSamples, Whose};
+use disk::DiskIdle;
+use elsewhere::Told;
+use sums::{UseSample, UseSamples};
+
+pub(super) use sums::{limits_felt, settled};
 
 /// How often is looked.
 const EVERY_NS: u64 = 1_000_000_000;

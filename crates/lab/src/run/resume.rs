@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use storebench_results::arms::{arm_of, is_whole};
+use storebench_results::environment::Environment;
+use storebench_results::plan::Plan;
+use storebench_results::{RunInfo, TrialResult, read_run};
+
 use super::error::LabError;
-use crate::arms::{arm_of, is_whole};
-use crate::environment::Environment;
-use crate::plan::Plan;
-use crate::results::{RunInfo, TrialResult, read_run};
 
 /// What an earlier process left of a run.
 pub(super) struct Before {

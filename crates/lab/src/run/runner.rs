@@ -11,6 +11,13 @@ use storebench_engine::store::{
     AnyStore, Capabilities, Description, Namespace, OpKind, Prepare, StoreError, copied, place_of,
 };
 use storebench_engine::{Calibrated, Observer, PhasePlan, RealClock, ResolvedPhase, Stop, Written};
+use storebench_results::conclude::conclude;
+use storebench_results::cost::CostResult;
+use storebench_results::plan::{Plan, PlannedTrial};
+use storebench_results::verdicts::exit_code;
+use storebench_results::{
+    CollectionResult, CompressionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, Secrets, redact,
+};
 use storebench_study::documents::Documents;
 use storebench_study::workload::{Body, Claim, Collection, Study};
 
@@ -23,16 +30,9 @@ use super::request::{ArmRequest, PrepareMode, RunRequest};
 use super::resume;
 use super::servers::Managed;
 use super::transfers::{Files, write_files};
-
-use crate::conclude::conclude;
-use crate::cost::{CostResult, Work};
-use crate::environment::Environment;
-use crate::plan::{Outline, Plan, PlannedTrial, load_key};
-use crate::results::{
-    CollectionResult, CompressionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, Secrets, redact,
-};
+use crate::environment::this_machine;
+use crate::plan::{Outline, load_key, plan_run};
 use crate::space::{Need, check_space, check_time, free_at};
-use crate::verdicts::exit_code;
 
 /// Documents compressed page by page and one by one to say how far they shrink, in bytes.
 const COMPRESSION_SAMPLE_BYTES: u64 = 4 << 20;
@@ -173,7 +173,7 @@ fn run_with(
             let paths: Vec<PathBuf> = arms.iter().flat_map(|a| a.store.paths()).collect();
             let versions: Vec<(&str, &str)> =
                 arms.iter().map(|a| (a.name.as_str(), a.description.version.as_str())).collect();
-            Some(resume::open(path, &info(None), &plan, &Environment::here(&paths), &versions)?)
+            Some(resume::open(path, &info(None), &plan, &this_machine(&paths), &versions)?)
         }
         None => None,
     };
@@ -191,7 +191,7 @@ fn run_with(
     };
     let path = folder.as_ref().map(|f| f.path().to_owned());
     let paths: Vec<PathBuf> = arms.iter().flat_map(|a| a.store.paths()).collect();
-    let environment = Environment::here(&paths);
+    let environment = this_machine(&paths);
     let mut journal = Journal::new(observer, folder, secrets.clone());
     journal.keep(|folder| folder.write_study(&request.study_text));
     if plan.trials.len() > 1 {
@@ -220,7 +220,7 @@ fn run_with(
         environment,
         documents: distinct(&arms, &session.documents),
         // The sheet stands from the first moment on, and the figures follow the trials.
-        cost: request.prices.clone().map(|sheet| CostResult::of(sheet, &[], None, Work::Operations)),
+        cost: request.prices.clone().map(CostResult::unmeasured),
         ..RunResult::default()
     };
     if let Some(before) = before {
@@ -311,7 +311,7 @@ fn looked_at(request: &RunRequest) -> Result<Vec<Arm>, LabError> {
 fn plan_of(study: &Study, arms: &[Arm]) -> Plan {
     let outlines: Vec<Outline<'_>> =
         arms.iter().map(|arm| Outline { request: &arm.request, description: &arm.description }).collect();
-    Plan::of(study, &outlines)
+    plan_run(study, &outlines)
 }
 
 /// Refuses a plan for which the disks are too small, or which nobody lives to see the end of.
@@ -341,7 +341,7 @@ fn enough(arms: &[Arm], plan: &Plan) -> Result<(), LabError> {
 fn arm(position: usize, request: &ArmRequest, mode: PrepareMode) -> Result<Arm, LabError> {
     let (name, store) = (&request.store_name, &request.store);
     let documents = request.documents.catalog.iter().map(Documents::count).sum();
-    ledger_fits(&request.study, documents, Environment::here(&[]).memory_available_bytes)?;
+    ledger_fits(&request.study, documents, this_machine(&[]).memory_available_bytes)?;
     let refused = |source| LabError::Store { store: name.clone(), source };
     // Asked first: what a server can promise is known exactly once it has been asked.
     let found = store.inspect().map_err(refused)?;

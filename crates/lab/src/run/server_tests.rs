@@ -12,11 +12,11 @@ use storebench_engine::store::{
     SessionOptions, Stats, Store, StoreError, Token,
 };
 use storebench_engine::{Caller, Event, RealClock, Stop};
+use storebench_results::verdicts::Level;
+use storebench_results::{FailureKind, RunResult, read_run};
 use storebench_study::workload::Study;
 
 use super::*;
-use crate::results::{FailureKind, RunResult, read_run};
-use crate::verdicts::Level;
 
 const PASSWORD: &str = "hush-p@ss/4711";
 const TYPED: &str = "hush-p%40ss%2F4711";
@@ -164,7 +164,7 @@ fn quietly(request: &RunRequest) -> Result<RunOutcome, LabError> {
     run(request, Arc::new(Stop::new()), &mut |_: &Event<'_>| {})
 }
 
-fn verdict<'a>(result: &'a RunResult, check: &str) -> &'a crate::verdicts::Verdict {
+fn verdict<'a>(result: &'a RunResult, check: &str) -> &'a storebench_results::verdicts::Verdict {
     result.verdicts.iter().find(|v| v.check == check).unwrap()
 }
 
@@ -197,9 +197,10 @@ fn otherwise_the_run_goes_on_and_tells_what_happened() {
     assert_eq!((mixed.connection_events.disconnects, &mixed.partial), (1, &None));
     assert_eq!((mixed.sessions, mixed.slots), (1, 1));
     assert_eq!(mixed.unknown_outcomes, 1);
-    let text = crate::summary::summary(&outcome.result, crate::summary::Layout::plain());
+    let text = storebench_results::summary::summary(&outcome.result, storebench_results::summary::Layout::plain());
     assert!(text.contains("1 connection lost · 1 write of unknown outcome"), "{text}");
-    let unknown = |v: &crate::verdicts::Verdict| v.check == "errors" && v.saw.contains("1 write may or may not");
+    let unknown =
+        |v: &storebench_results::verdicts::Verdict| v.check == "errors" && v.saw.contains("1 write may or may not");
     assert!(outcome.result.verdicts.iter().any(unknown), "{:?}", outcome.result.verdicts);
     let folder = outcome.folder.unwrap();
     let events = std::fs::read_to_string(folder.join("events.jsonl")).unwrap();
@@ -237,7 +238,7 @@ fn a_server_that_tells_its_password_tells_nobody() {
     let folder = outcome.folder.as_ref().unwrap();
     assert_eq!(holding(folder, &secrets), Vec::<String>::new());
     let shown = serde_json::to_string(&outcome.result).unwrap()
-        + &crate::summary::summary(&outcome.result, crate::summary::Layout::plain());
+        + &storebench_results::summary::summary(&outcome.result, storebench_results::summary::Layout::plain());
     let shown = shown + &told.join("\n");
     assert!(secrets.iter().all(|s| !shown.contains(s)), "{shown}");
     assert!(shown.contains("no figures: `***` and ***") && shown.contains("reset: `***`"), "{shown}");

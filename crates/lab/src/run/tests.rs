@@ -10,13 +10,12 @@ use storebench_engine::store::{
     Session, SessionOptions, Store, StoreError,
 };
 use storebench_engine::{Event, Stop};
+use storebench_results::schema;
+use storebench_results::verdicts::Level;
+use storebench_results::{RunResult, read_run};
 use storebench_study::workload::{Body, Study};
 
 use super::*;
-#[cfg(feature = "schema")]
-use crate::results::schema;
-use crate::results::{RunResult, read_run};
-use crate::verdicts::Level;
 
 const STUDY: &str = r#"
 title = "Books"
@@ -82,7 +81,7 @@ fn quietly(request: &RunRequest) -> Result<RunOutcome, LabError> {
 fn calm_exit_code(outcome: &RunOutcome) -> u8 {
     let mut result = outcome.result.clone();
     result.verdicts.retain(|v| !matches!(v.check.as_str(), "schedule-slip" | "client-saturated"));
-    crate::verdicts::exit_code(&result)
+    storebench_results::verdicts::exit_code(&result)
 }
 
 fn memory() -> Arc<dyn AnyStore> {
@@ -170,7 +169,6 @@ fn a_run_is_measured_judged_and_kept() {
     assert_eq!((kinds.first().unwrap().as_str(), kinds.last().unwrap().as_str()), ("run-began", "run-ended"));
 }
 
-#[cfg(feature = "schema")]
 #[test]
 fn what_is_printed_fits_the_schema_and_holds_the_promised_fields() {
     let outcome = quietly(&request(STUDY, vec![("memory", memory())], None)).unwrap();
@@ -329,7 +327,10 @@ fn a_store_that_goes_away_leaves_what_the_others_measured() {
     let kept: RunResult = read_run(&outcome.folder.unwrap()).unwrap();
     assert_eq!(kept.trials[0].failure.as_ref().unwrap().during, "prepare");
     assert_eq!(kept.trials[1].phases.len(), 4);
-    assert!(crate::summary::summary(&kept, crate::summary::Layout::plain()).contains("nobody answers on port 1"));
+    assert!(
+        storebench_results::summary::summary(&kept, storebench_results::summary::Layout::plain())
+            .contains("nobody answers on port 1")
+    );
 }
 
 #[test]

@@ -8,12 +8,13 @@ use std::time::Duration;
 use storebench_engine::measure::{Label, Recorder};
 use storebench_engine::store::{AnyStore, MemoryStore, Op, OpKind, PhaseStart, Request, SessionOptions, StoreError};
 use storebench_engine::{Caller, Event, RealClock, Stop};
+use storebench_results::{FailureKind, TasksResult};
 use storebench_study::documents::Documents;
 use storebench_study::workload::{CopyDirection, Study};
 
 use super::*;
-use crate::plan::{Outline, Plan};
-use crate::results::{FailureKind, TasksResult, fixture};
+use crate::plan::{Outline, plan_run};
+use crate::testing::copy_record;
 
 const STUDY: &str = r#"
 title = "Texts"
@@ -99,8 +100,7 @@ impl Transfers for ByHand {
         };
         self.copies.lock().unwrap().push(request.direction);
         progress(TransferProgress { documents, bytes: 0 });
-        let mut record = fixture::load();
-        record.name = "copy".into();
+        let mut record = copy_record();
         let label = |kind| Label { name: "any".into(), kind, collection: 0, batch: 7 };
         record.labels = vec![label(OpKind::Scan), label(OpKind::BulkInsert)];
         record.total = Recorder::new(2);
@@ -177,7 +177,7 @@ fn copies_are_phases_and_their_files_are_written_once() {
         assert!(!judged(check, "export") && !judged(check, "import") && judged(check, "read"), "{check}");
     }
     assert!(judged("errors", "export"));
-    let text = crate::summary::summary(result, crate::summary::Layout::plain());
+    let text = storebench_results::summary::summary(result, storebench_results::summary::Layout::plain());
     assert!(text.contains("2 of 3 tasks at once · 12 parts · 300 documents"), "{text}");
 }
 
@@ -232,7 +232,7 @@ fn nobody_who_copies_is_refused_before_anything_is_touched() {
 fn a_plan_tells_of_copies_and_the_disk_of_their_files() {
     let request = request(STUDY, None);
     let described = request.arms[0].store.describe();
-    let plan = Plan::of(&request.study, &[Outline { request: &request.arms[0], description: &described }]);
+    let plan = plan_run(&request.study, &[Outline { request: &request.arms[0], description: &described }]);
     assert_eq!((plan.phases[0].workers, plan.phases[0].parts, plan.phases[2].parts), (3, Some(12), Some(64)));
     assert_eq!((plan.arms[0].documents, plan.phases[2].documents), (300, Some(300)));
     let documents = plan.collections[0].total_bytes;

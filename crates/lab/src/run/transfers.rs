@@ -13,6 +13,9 @@ use storebench_engine::measure::{
 };
 use storebench_engine::store::{AnyStore, CollectionId, Durability, OpKind, SessionCounters, StoreError};
 use storebench_engine::{Clock, CopyPlan, Event, Observer, Stop};
+use storebench_results::human::count;
+use storebench_results::plan::PlannedTrial;
+use storebench_results::{Pass, PhaseResult, TasksResult, gather_phase, judge_limits};
 use storebench_study::documents::{Catalog, Documents};
 use storebench_study::workload::{CopyDirection, does};
 
@@ -20,9 +23,6 @@ use super::error::LabError;
 use super::observe::Journal;
 use super::request::RunRequest;
 use super::runner::{Arm, Session};
-use crate::human::count;
-use crate::plan::PlannedTrial;
-use crate::results::{Pass, PhaseResult, TasksResult, UseSamples, gather_phase, judge_limits};
 
 /// Files of one collection, at most.
 const MOST_FILES: u32 = 16;
@@ -280,9 +280,7 @@ impl Session<'_> {
             elapsed_ns: record.elapsed_ns,
             connections: SessionCounters::default(),
         });
-        journal.keep(|folder| {
-            folder.add_phase(planned.trial, &arm.request.store_name, Pass::Measured, &record, &UseSamples::default())
-        });
+        journal.keep(|folder| folder.add_phase(planned.trial, &arm.request.store_name, Pass::Measured, &record, []));
         let documents = self.documents.get(arm.position).map_or(&[][..], Vec::as_slice);
         let mut found = gather_phase(&record, documents, &arm.capabilities, None);
         found.limits = judge_limits(&record, &arm.study().limits);

@@ -11,6 +11,15 @@ use storebench_engine::store::{OpKind, Prepare, StoreError, Support};
 use storebench_engine::{
     Companion, PhaseContext, PhasePlan, ResolvedPhase, Written, calibrate, explain_queries, run_phase,
 };
+use storebench_results::bottleneck::Bottleneck;
+use storebench_results::environment::port_of;
+use storebench_results::human::count;
+use storebench_results::plan::PlannedTrial;
+use storebench_results::verdicts::spoiled;
+use storebench_results::{
+    CollectionResult, Failure, FailureKind, FaultResult, Pass, PhaseResult, ProbeResult, QueryPlanResult, RunResult,
+    SampledResult, SearchResult, TrialResult, gather_phase, judge_limits,
+};
 use storebench_study::documents::{Catalog, Documents};
 use storebench_study::keys::mix64;
 use storebench_study::schedule::Rate;
@@ -20,20 +29,12 @@ use super::faults::{Breaker, untold};
 use super::foreign;
 use super::ledgers::ledger_share;
 use super::observe::Journal;
-use super::resources::{IDLE, LONG, Place, Sampling};
+use super::outage::{Course, When};
+use super::resources::{IDLE, LONG, Place, Sampling, limits_felt, settled};
 use super::runner::{Arm, Session, loads};
 use super::servers::{Managed, Started};
-use crate::bottleneck::Bottleneck;
-use crate::environment::{is_here, port_of};
-use crate::human::count;
-use crate::plan::PlannedTrial;
-use crate::results::{
-    CollectionResult, Course, Failure, FailureKind, FaultResult, LimitedResult, Pass, PhaseResult, ProbeResult,
-    QueryPlanResult, ResourcesResult, RunResult, SampledResult, SearchResult, TrialResult, When, gather_phase,
-    judge_limits,
-};
+use crate::environment::is_here;
 use crate::search::{Search, SearchSpec, Step};
-use crate::verdicts::spoiled;
 
 /// How a phase asked, as far as its figures depend on it and do not show it.
 fn settings_of(phase: &Phase) -> IndexMap<String, serde_json::Value> {
@@ -350,7 +351,7 @@ impl Session<'_> {
             journal.note(format!(
                 "{} at {}/s: limits {}",
                 wanted.phase,
-                crate::human::rate(rate),
+                storebench_results::human::rate(rate),
                 if held { "hold" } else { "do not hold" }
             ));
             out.probes.push(ProbeResult {
@@ -486,7 +487,9 @@ impl Session<'_> {
             record.partial = Some(Partial { cause: PartialCause::Disconnected, why: died.to_string() });
         }
         let pass = Pass::of(probe, record.warm_up);
-        journal.keep(|folder| folder.add_phase(planned.trial, &arm.request.store_name, pass, &record, &sampling.taken));
+        journal.keep(|folder| {
+            folder.add_phase(planned.trial, &arm.request.store_name, pass, &record, sampling.taken.rows())
+        });
         let happened = breaker.as_ref().map_or(&[][..], |breaker| &breaker.happened);
         if let Some(message) = untold(&record.store_stats, happened) {
             let times = record.store_stats.failed;
@@ -509,9 +512,9 @@ impl Session<'_> {
         found.settings = settings_of(phase);
         found.limits = judge_limits(&record, &arm.study().limits);
         found.probe = probe;
-        found.resources = ResourcesResult::of(&sampling.taken, &found, self.stored(arm, position));
+        found.resources = sampling.taken.sum(&found, self.stored(arm, position));
         if let Some(used) = &mut found.resources {
-            used.limited = limited_before.zip(limited()).map(|(before, after)| LimitedResult::between(&before, &after));
+            used.limited = limited_before.zip(limited()).map(|(before, after)| limits_felt(&before, &after));
         }
         found.bottleneck =
             Bottleneck::of(&found, arm.capabilities.embedded && arm.request.server.is_none(), processors());
@@ -526,7 +529,7 @@ impl Session<'_> {
         found.partial = record.partial.as_ref().map(|partial| partial.why.clone());
         let after = self.after(arm, phase, journal);
         if let Some(used) = &mut found.resources {
-            used.settled(after.disk_bytes, self.stored(arm, position));
+            settled(used, after.disk_bytes, self.stored(arm, position));
         }
         found.store_after = Some(after);
         Ok((found, record.partial))

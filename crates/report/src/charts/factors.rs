@@ -2,8 +2,8 @@
 
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
-use storebench_lab::results::{ArmResult, FactorSweep};
-use storebench_lab::stats::Estimate;
+use storebench_results::stats::Estimate;
+use storebench_results::{ArmResult, FactorSweep};
 use storebench_study::workload::{short_names, shown_level};
 
 use crate::data::{Axis, Chart, Line, Scale, Series, Unit, keys};

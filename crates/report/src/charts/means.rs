@@ -1,7 +1,7 @@
 //! The mean of each phase of one trial, with a band of how far it is sure within the trial.
 
 use indexmap::IndexMap;
-use storebench_lab::stats::{Estimate, band};
+use storebench_results::stats::{Estimate, band};
 
 use super::timeline::{Timeline, rates};
 use crate::recorded::IntervalRow;

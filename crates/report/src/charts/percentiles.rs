@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use hdrhistogram::Histogram;
 use indexmap::IndexMap;
-use storebench_lab::arms::is_whole;
+use storebench_results::arms::is_whole;
 
 use crate::data::{Axis, Chart, Scale, Series, Unit, keys};
 use crate::recorded::{HistogramOf, ReportError};

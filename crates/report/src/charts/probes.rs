@@ -1,7 +1,7 @@
 //! Searches for the highest rate: what each probe found beside its limit.
 
 use indexmap::IndexMap;
-use storebench_lab::results::ProbeResult;
+use storebench_results::ProbeResult;
 
 use crate::data::{Axis, Chart, Kind, Line, Scale, Series, Unit, keys};
 use crate::subject::Subject;

@@ -4,8 +4,8 @@
 //! axis for all of them, behind the longest of the phase before.
 
 use indexmap::{IndexMap, IndexSet};
-use storebench_lab::results::{PhaseResult, TrialResult};
-use storebench_lab::stats::SeriesEventKind;
+use storebench_results::stats::SeriesEventKind;
+use storebench_results::{PhaseResult, TrialResult};
 
 use super::means::means;
 use super::work;

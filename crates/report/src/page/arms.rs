@@ -2,13 +2,13 @@
 
 use indexmap::IndexSet;
 use maud::{Markup, html};
-use storebench_lab::beside::{ArmsTable, arms_beside, operations, resources_beside};
-use storebench_lab::claims::{ClaimResult, ClaimVerdict};
-use storebench_lab::human::{bytes, digits};
-use storebench_lab::results::{ArmResult, RunResult};
-use storebench_lab::stats::Estimate;
-use storebench_lab::table::{Column, ColumnKind, Table};
-use storebench_lab::times;
+use storebench_results::beside::{ArmsTable, arms_beside, operations, resources_beside};
+use storebench_results::claims::{ClaimResult, ClaimVerdict};
+use storebench_results::human::{bytes, digits};
+use storebench_results::stats::Estimate;
+use storebench_results::table::{Column, ColumnKind, Table};
+use storebench_results::times;
+use storebench_results::{ArmResult, RunResult};
 
 use super::intervals::{Extent, bar, point};
 use super::tables::{self, numbered, sorted, text};
@@ -56,9 +56,9 @@ fn arms_table(subject: &Subject, run: usize, of: &ArmsTable, what: &str) -> Mark
         }
     };
     let extents: Vec<Option<Extent>> = table.columns.iter().enumerate().map(extent).collect();
-    let row = |row: &Vec<storebench_lab::table::Cell>| {
+    let row = |row: &Vec<storebench_results::table::Cell>| {
         let arm = subject.position(run, row.first().map_or("", |cell| cell.text.as_str()));
-        let cell = |(nth, cell): (usize, &storebench_lab::table::Cell)| {
+        let cell = |(nth, cell): (usize, &storebench_results::table::Cell)| {
             let kind = table.columns[nth].kind;
             let shown = html! {
                 @if kind == ColumnKind::Arm { (dot(subject, arm)) " " }
@@ -99,7 +99,7 @@ fn single(subject: &Subject, run: usize, result: &RunResult) -> Markup {
         @for trial in &result.trials {
             @let phases = || trial.phases.iter().filter(|p| !p.warm_up);
             @let table = operations(phases());
-            @let cell = |(cell, column): (&storebench_lab::table::Cell, &Column)| match column.kind.is_number() {
+            @let cell = |(cell, column): (&storebench_results::table::Cell, &Column)| match column.kind.is_number() {
                 true => numbered(cell.figure.map(|f| f.value), &cell.text),
                 false => text(&cell.text),
             };

@@ -1,7 +1,7 @@
 //! The charts: a place for each, its text alternative and its table.
 
 use maud::{Markup, html};
-use storebench_lab::human::{bytes, count, digits, duration, percent, rate};
+use storebench_results::human::{bytes, count, digits, duration, percent, rate};
 
 use super::tables::{self, Cell, number, numbered, text};
 use crate::data::{Chart, Heat, Kind, Series, Unit};

@@ -1,9 +1,9 @@
 //! The top of the page: the question, the answer, what it is worth. And its foot.
 
 use maud::{Markup, html};
-use storebench_lab::answer::answer;
-use storebench_lab::human::{bytes, duration, plural};
-use storebench_lab::verdicts::Level;
+use storebench_results::answer::answer;
+use storebench_results::human::{bytes, duration, plural};
+use storebench_results::verdicts::Level;
 
 use crate::subject::{Subject, run_names};
 

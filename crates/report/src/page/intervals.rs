@@ -1,7 +1,7 @@
 //! Small pictures in cells of tables: a figure with its interval, on an axis that all cells of the column share.
 
 use maud::{Markup, html};
-use storebench_lab::stats::Estimate;
+use storebench_results::stats::Estimate;
 
 /// Width and height of a picture, in its own units.
 const WIDTH: f64 = 100.0;

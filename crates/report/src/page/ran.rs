@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use maud::{Markup, html};
-use storebench_lab::arms::arm_of;
-use storebench_lab::human::{bytes, count, duration, percent};
-use storebench_lab::plan::PlannedPhase;
-use storebench_lab::results::{PhaseResult, Promise, RunResult, TrialResult};
+use storebench_results::arms::arm_of;
+use storebench_results::human::{bytes, count, duration, percent};
+use storebench_results::plan::PlannedPhase;
+use storebench_results::{PhaseResult, Promise, RunResult, TrialResult};
 
 use super::tables::{self, text};
 use crate::recorded::Recorded;

@@ -1,7 +1,7 @@
 //! Tables of the page, which its script sorts and exports.
 
 use maud::{Markup, Render, html};
-use storebench_lab::stats::Estimate;
+use storebench_results::stats::Estimate;
 
 /// A cell: what it shows, and the number behind it, by which it is sorted.
 pub(super) struct Cell {

@@ -1,7 +1,7 @@
 //! What the result is worth: the verdicts, worst first.
 
 use maud::{Markup, html};
-use storebench_lab::verdicts::{Level, grouped};
+use storebench_results::verdicts::{Level, grouped};
 
 use super::head::badge;
 use crate::subject::{Subject, run_names};
@@ -18,7 +18,7 @@ pub(super) fn section(subject: &Subject) -> Markup {
     }
 }
 
-fn of_run(verdicts: &[storebench_lab::verdicts::Verdict]) -> Markup {
+fn of_run(verdicts: &[storebench_results::verdicts::Verdict]) -> Markup {
     let (groups, passed) = grouped(verdicts);
     html! {
         @if verdicts.is_empty() { p.dim { "Nothing was judged yet." } }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use storebench_lab::results::{Pass, RunResult, log_name};
+use storebench_results::{Pass, RunResult, log_name};
 
 use super::tables::{IntervalRow, Row};
 

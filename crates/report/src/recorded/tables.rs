@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use storebench_lab::results::rows_of;
+use storebench_results::rows_of;
 
 use super::{ReadOldTable, ReportError};
 

@@ -5,12 +5,10 @@ use std::path::Path;
 
 use storebench_engine::measure::{Interval, Label, PhaseRecord, Recorder, ResourceSample, StoreStats, WorkerUse};
 use storebench_engine::store::{Capabilities, Durability, OpKind, ReadConsistency};
-use storebench_lab::conclude::conclude;
-use storebench_lab::environment::Environment;
-use storebench_lab::plan::Plan;
-use storebench_lab::results::{
-    FORMAT, Pass, RunFolder, RunInfo, RunResult, Secrets, TrialResult, UseSamples, gather_phase,
-};
+use storebench_results::conclude::conclude;
+use storebench_results::environment::Environment;
+use storebench_results::plan::Plan;
+use storebench_results::{FORMAT, Pass, RunFolder, RunInfo, RunResult, Secrets, TrialResult, gather_phase};
 
 /// Arms, each a trial in each block.
 pub(crate) const ARMS: u32 = 20;
@@ -80,7 +78,7 @@ pub(crate) fn write(folder: &Path, count: u32) -> Result<(), Box<dyn Error>> {
     let mut out = RunFolder::at(folder.to_owned(), Secrets::default())?;
     for number in 1..=count {
         let record = phase(number);
-        out.add_phase(number, "store", Pass::Measured, &record, &UseSamples::default())?;
+        out.add_phase(number, "store", Pass::Measured, &record, [])?;
         let mut measured = gather_phase(&record, &[], &capabilities, None);
         measured.settings = [("popularity".to_owned(), "uniform".into())].into();
         measured.rate.iter_mut().for_each(|rate| rate.planned = 120.into());

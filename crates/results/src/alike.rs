@@ -1,0 +1,590 @@
+//! How unlike two arms are in what they were asked to do and what they promised. Figures are compared only where
+//! this is alike, or with the difference beside them.
+
+use std::collections::BTreeMap;
+
+use indexmap::{IndexMap, IndexSet};
+use serde_json::Value;
+use storebench_study::workload::shown_level;
+
+use crate::arms::is_whole;
+use crate::human::{bytes, count, digits, percent, rate};
+use crate::{OpResult, PhaseResult, TrialResult};
+
+/// Documents of an operation and their bytes may differ by this share: keys are drawn at random.
+pub(crate) const PER_OPERATION: f64 = 0.05;
+/// Operations and documents that a study counts may differ by this share: some may fail.
+pub(crate) const COUNTED: f64 = 0.01;
+/// Ratios of compressed pages may differ by this much.
+pub(crate) const COMPRESSION: f64 = 0.05;
+/// An operation's share of the mix may differ by this much: it is drawn at random.
+pub(crate) const MIX: f64 = 0.05;
+/// Stores of different kinds return documents in their own form, with members of their own: what is read may differ by
+/// this share before it is called another document.
+pub(crate) const OWN_FORM: f64 = 0.50;
+/// Fewer operations tell no mean.
+const LEAST_OPERATIONS: f64 = 100.0;
+/// Fewer operations tell no mix.
+const LEAST_OF_A_MIX: f64 = 1_000.0;
+/// Phases of a set length end at the same time but for this share; phases that differ more were counted.
+const SAME_LENGTH: f64 = 0.01;
+/// Settings that change what the client waits for, and not what it asks for.
+const OF_THE_CLIENT: [&str; 3] = ["timeout", "retry", "on_disconnect"];
+/// Operations that only read; the others are writes, which durability is about.
+const READS: [&str; 7] = ["read", "exists", "bulk-read", "page", "prefix", "scan", "view"];
+
+/// What is unlike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DifferenceKind {
+    /// What was done: operations, batches, counts, the rate.
+    Work,
+    /// What an acknowledged write survives.
+    Durability,
+    /// How many nodes hold a write when it is acknowledged.
+    Replicas,
+    /// The documents: their size, or how far they can be compressed.
+    Payload,
+}
+
+/// One difference.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// What is unlike.
+    pub kind: DifferenceKind,
+    /// The phase that it was seen in; none where it is of the whole.
+    pub phase: Option<String>,
+    /// What one did against what the other did, in words: `durability os against fsync`.
+    pub text: String,
+}
+
+/// Every difference between the trials of one arm and those of another, phase by phase. Warm-ups, phases that ended
+/// early and what a trial that failed lacks are left out: other checks tell of them. Empty where the two are alike.
+pub(crate) fn differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<Difference> {
+    let (a, b) = (Arm::of(a), Arm::of(b));
+    let mut found = Found::default();
+    found.documents(&a, &b);
+    let names: IndexSet<&str> = a.phases.keys().chain(b.phases.keys()).copied().collect();
+    for name in names {
+        found.phase = Some(name);
+        match (a.phases.get(name), b.phases.get(name)) {
+            (Some(x), Some(y)) => {
+                found.phases(x, y, a.scheme() == b.scheme());
+                // A rate that was searched is what was found, not what was asked for.
+                if !(a.searched(name) && b.searched(name)) {
+                    found.rate(x, y);
+                }
+            }
+            (Some(x), None) | (None, Some(x)) if a.kept != b.kept && x.iter().all(|phase| phase.loads) => {}
+            (Some(_), None) if b.whole => found.add(DifferenceKind::Work, "done by the first only".to_owned()),
+            (None, Some(_)) if a.whole => found.add(DifferenceKind::Work, "done by the second only".to_owned()),
+            _ => {}
+        }
+    }
+    found.list
+}
+
+/// In which settings of the client two arms differ, phase by phase: the work is the same, but the client's own part in the
+/// figures is not.
+pub(crate) fn client_differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<String> {
+    let (a, b) = (Arm::of(a), Arm::of(b));
+    let mut out = Vec::new();
+    for (name, x) in &a.phases {
+        let (Some(x), Some(y)) = (x.first(), b.phases.get(name).and_then(|y| y.first())) else { continue };
+        let counts = |phase: &PhaseResult| [phase.workers, phase.connections, phase.in_flight];
+        for ((key, p), q) in ["workers", "connections", "in_flight"].into_iter().zip(counts(x)).zip(counts(y)) {
+            if p != q {
+                out.push(format!("{key} of {name}: {p} and {q}"));
+            }
+        }
+        let of_client = settings(x, y).filter(|(key, ..)| OF_THE_CLIENT.contains(key));
+        out.extend(of_client.map(|(key, p, q)| format!("{key} of {name}: {p} and {q}")));
+    }
+    out
+}
+
+/// Settings that two phases have in common and that are not alike.
+fn settings<'a>(x: &'a PhaseResult, y: &'a PhaseResult) -> impl Iterator<Item = (&'a str, String, String)> {
+    let shown = |value: Option<&Value>| value.map_or_else(|| "not said".to_owned(), shown_level);
+    let names: IndexSet<&String> = x.settings.keys().chain(y.settings.keys()).collect();
+    // What an older version did not write down differs in nothing.
+    let known = !x.settings.is_empty() && !y.settings.is_empty();
+    let differing = names.into_iter().filter(move |name| known && x.settings.get(*name) != y.settings.get(*name));
+    differing.map(move |name| (name.as_str(), shown(x.settings.get(name)), shown(y.settings.get(name))))
+}
+
+/// The trials of one arm.
+struct Arm<'a> {
+    trials: &'a [&'a TrialResult],
+    /// Phases that ran to their end, from all trials, by name.
+    phases: IndexMap<&'a str, Vec<&'a PhaseResult>>,
+    /// Whether any trial did all that it was to do: only then a phase that is not there was not asked for.
+    whole: bool,
+    /// Whether every trial measured what another one had loaded: no load is missing then.
+    kept: bool,
+}
+
+impl<'a> Arm<'a> {
+    fn of(trials: &'a [&'a TrialResult]) -> Self {
+        let mut phases: IndexMap<&str, Vec<&PhaseResult>> = IndexMap::new();
+        let ended = |phase: &&PhaseResult| !phase.warm_up && phase.partial.is_none();
+        for phase in trials.iter().flat_map(|trial| &trial.phases).filter(ended) {
+            phases.entry(&phase.name).or_default().push(phase);
+        }
+        let kept = !trials.is_empty() && trials.iter().all(|trial| trial.database_kept);
+        Self { trials, phases, whole: trials.iter().any(|trial| is_whole(trial)), kept }
+    }
+
+    /// Whether the rate of a phase was searched.
+    fn searched(&self, phase: &str) -> bool {
+        self.trials.iter().any(|trial| trial.searches.iter().any(|search| search.phase == phase))
+    }
+
+    fn scheme(&self) -> Option<&str> {
+        self.trials.first().map(|trial| trial.scheme.as_str())
+    }
+}
+
+#[derive(Default)]
+struct Found<'a> {
+    phase: Option<&'a str>,
+    list: Vec<Difference>,
+}
+
+impl Found<'_> {
+    fn add(&mut self, kind: DifferenceKind, text: String) {
+        self.list.push(Difference { kind, phase: self.phase.map(str::to_owned), text });
+    }
+
+    /// Documents that phases drew from or loaded.
+    fn documents(&mut self, a: &Arm<'_>, b: &Arm<'_>) {
+        let counts = |arm: &Arm<'_>| -> BTreeMap<String, u64> {
+            let of = arm.trials.iter().map(|trial| &trial.documents).find(|documents| !documents.is_empty());
+            of.map(|documents| documents.iter().map(|(name, n)| (name.clone(), *n)).collect()).unwrap_or_default()
+        };
+        let (x, y) = (counts(a), counts(b));
+        for (name, n) in &x {
+            if let Some(m) = y.get(name).filter(|m| apart(*n as f64, **m as f64, COUNTED)) {
+                self.add(DifferenceKind::Work, format!("{} against {} documents of {name}", count(*n), count(*m)));
+            }
+        }
+    }
+
+    fn phases(&mut self, a: &[&PhaseResult], b: &[&PhaseResult], same_scheme: bool) {
+        let (Some(x), Some(y)) = (a.first(), b.first()) else { return };
+        self.promise(x, y);
+        let reads = |phase: &PhaseResult| phase.ops.values().any(|op| READS.contains(&op.kind.as_str()));
+        let (p, q) = (&x.consistency.name, &y.consistency.name);
+        if p != q && (reads(x) || reads(y)) {
+            self.add(DifferenceKind::Work, format!("consistency {p} against {q}"));
+        }
+        for (key, p, q) in settings(x, y).filter(|(key, ..)| !OF_THE_CLIENT.contains(key)) {
+            self.add(DifferenceKind::Work, format!("{key} {p} against {q}"));
+        }
+        self.operations(x, y);
+        self.amounts(a, b);
+        let names: IndexSet<&String> = x.ops.keys().filter(|name| y.ops.contains_key(*name)).collect();
+        for name in names {
+            self.operation(name, a, b, same_scheme);
+        }
+        let page = |phases: &[&PhaseResult]| mean(phases.iter().filter_map(|p| p.documents.compress_page));
+        if let (Some(p), Some(q)) = (page(a), page(b))
+            && (p - q).abs() > COMPRESSION
+        {
+            let text = format!("pages of documents compress to {} against {}", percent(p), percent(q));
+            self.add(DifferenceKind::Payload, text);
+        }
+    }
+
+    /// Durability, where something is written.
+    fn promise(&mut self, x: &PhaseResult, y: &PhaseResult) {
+        let writes = |phase: &PhaseResult| phase.ops.values().any(|op| !READS.contains(&op.kind.as_str()));
+        let (p, q) = (&x.durability.name, &y.durability.name);
+        if p == q || !writes(x) && !writes(y) {
+            return;
+        }
+        let (left, right) = (promised(p), promised(q));
+        if left.0 != right.0 {
+            self.add(DifferenceKind::Replicas, format!("acknowledged by {} against {}", left.0, right.0));
+        }
+        if left.1 != right.1 {
+            self.add(DifferenceKind::Durability, format!("durability {p} against {q}"));
+        }
+    }
+
+    /// Which operations there are, and in what batches. A load goes the fastest way its store has, so that its kind is
+    /// the store's own.
+    fn operations(&mut self, x: &PhaseResult, y: &PhaseResult) {
+        let loads = x.loads && y.loads;
+        for (name, op) in &x.ops {
+            let Some(other) = y.ops.get(name) else {
+                self.add(DifferenceKind::Work, format!("{name} by the first only"));
+                continue;
+            };
+            if op.kind != other.kind && !loads {
+                self.add(DifferenceKind::Work, format!("{name} is {} against {}", op.kind, other.kind));
+            }
+            if op.collection != other.collection {
+                self.add(DifferenceKind::Work, format!("{name} of {} against {}", op.collection, other.collection));
+            }
+            if op.batch != other.batch {
+                let text =
+                    format!("{name} in batches of {} against {}", count(op.batch.into()), count(other.batch.into()));
+                self.add(DifferenceKind::Work, text);
+            }
+        }
+        for name in y.ops.keys().filter(|name| !x.ops.contains_key(*name)) {
+            self.add(DifferenceKind::Work, format!("{name} by the second only"));
+        }
+    }
+
+    /// The rate that was asked for.
+    fn rate(&mut self, a: &[&PhaseResult], b: &[&PhaseResult]) {
+        let (Some(x), Some(y)) = (a.first(), b.first()) else { return };
+        let planned = |phase: &PhaseResult| phase.rate.as_ref().map(|rate| rate.planned.clone());
+        let said = |planned: Option<Value>| match planned {
+            None => "no rate".to_owned(),
+            Some(Value::String(text)) => format!("rate {text}"),
+            Some(given) => given.as_f64().map_or_else(|| format!("rate {given}"), |r| format!("rate {}/s", rate(r))),
+        };
+        let (p, q) = (planned(x), planned(y));
+        if p != q {
+            self.add(DifferenceKind::Work, format!("{} against {}", said(p), said(q)));
+        }
+    }
+
+    /// How much was done, where that was counted rather than timed, and the mix of it.
+    fn amounts(&mut self, a: &[&PhaseResult], b: &[&PhaseResult]) {
+        // How a copy cuts its requests is the store's business, as it is in a load.
+        let loads = a.iter().chain(b).all(|phase| phase.loads || phase.tasks.is_some());
+        let lengths = || a.iter().chain(b).map(|phase| phase.sending_ns as f64);
+        let (least, most) = (lengths().fold(f64::INFINITY, f64::min), lengths().fold(0.0, f64::max));
+        let total = |phases: &[&PhaseResult], of: fn(&OpResult) -> f64| {
+            mean(phases.iter().map(|phase| phase.ops.values().map(of).sum::<f64>())).unwrap_or(0.0)
+        };
+        let done: fn(&OpResult) -> f64 = |op| op.count as f64;
+        // Batches of a load may differ; its documents may not.
+        let moved = if a.iter().any(|phase| phase.tasks.is_some()) { "documents copied" } else { "documents loaded" };
+        let (what, of): (_, fn(&OpResult) -> f64) =
+            if loads { (moved, |op| op.documents as f64) } else { ("operations", done) };
+        let (p, q) = (total(a, of), total(b, of));
+        if (loads || apart(least, most, SAME_LENGTH)) && apart(p, q, COUNTED) {
+            let text = format!("{} against {} {what}", count(p.round() as u64), count(q.round() as u64));
+            self.add(DifferenceKind::Work, text);
+        }
+        let (all_a, all_b) = (total(a, done), total(b, done));
+        if loads || all_a < LEAST_OF_A_MIX || all_b < LEAST_OF_A_MIX {
+            return;
+        }
+        let share = |phases: &[&PhaseResult], name: &str, all: f64| {
+            mean(phases.iter().map(|phase| phase.ops.get(name).map_or(0.0, done))).unwrap_or(0.0) / all
+        };
+        let names = a.first().into_iter().flat_map(|phase| phase.ops.keys());
+        for name in names.filter(|name| b.first().is_some_and(|phase| phase.ops.contains_key(*name))) {
+            let (p, q) = (share(a, name, all_a), share(b, name, all_b));
+            if (p - q).abs() > MIX {
+                let text = format!("{name} is {} against {} of the operations", percent(p), percent(q));
+                self.add(DifferenceKind::Work, text);
+            }
+        }
+    }
+
+    /// Documents and bytes of one operation.
+    fn operation(&mut self, name: &str, a: &[&PhaseResult], b: &[&PhaseResult], same_scheme: bool) {
+        let (x, y) = (Sums::of(name, a), Sums::of(name, b));
+        let counted = a.iter().chain(b).all(|phase| phase.loads);
+        let few = |sums: &Sums| sums.succeeded + sums.missed < if counted { 1.0 } else { LEAST_OPERATIONS };
+        // What failed in part has documents, but is no success.
+        let failing = |sums: &Sums| sums.errors > COUNTED * sums.succeeded;
+        if few(&x) || few(&y) || failing(&x) || failing(&y) {
+            return;
+        }
+        let missed = |sums: &Sums| sums.missed / (sums.succeeded + sums.missed);
+        if (missed(&x) - missed(&y)).abs() > COUNTED {
+            let (p, q) = (percent(missed(&x)), percent(missed(&y)));
+            self.add(DifferenceKind::Work, format!("{name} finds nothing in {p} against {q} of its attempts"));
+            return;
+        }
+        let per = |sums: &Sums| sums.documents / sums.succeeded;
+        // The batches differ, which is said already.
+        if !counted && x.batch == y.batch && apart(per(&x), per(&y), PER_OPERATION) {
+            let text = format!("{} against {} documents for one {name}", digits(per(&x)), digits(per(&y)));
+            self.add(DifferenceKind::Work, text);
+        }
+        let sent = |sums: &Sums| (sums.written / sums.each(), sums.unit());
+        let got = |sums: &Sums| (sums.read / sums.each(), sums.unit());
+        let form = if same_scheme { PER_OPERATION } else { OWN_FORM };
+        for (((p, unit), (q, _)), verb, tolerance) in
+            [((sent(&x), sent(&y)), "sends", PER_OPERATION), ((got(&x), got(&y)), "returns", form)]
+        {
+            if p > 0.0 && q > 0.0 && apart(p, q, tolerance) {
+                let text = format!("{name} {verb} {} against {} for one {unit}", bytes(p), bytes(q));
+                let kind = if unit == "document" { DifferenceKind::Payload } else { DifferenceKind::Work };
+                self.add(kind, text);
+            }
+        }
+    }
+}
+
+/// What the operations of one name did, over the trials of an arm.
+#[derive(Default)]
+struct Sums {
+    succeeded: f64,
+    missed: f64,
+    errors: f64,
+    documents: f64,
+    written: f64,
+    read: f64,
+    batch: u32,
+}
+
+impl Sums {
+    fn of(name: &str, phases: &[&PhaseResult]) -> Self {
+        phases.iter().filter_map(|phase| phase.ops.get(name)).fold(Self::default(), |sums, op| Self {
+            succeeded: sums.succeeded + op.succeeded as f64,
+            missed: sums.missed + op.misses as f64,
+            errors: sums.errors + op.errors as f64,
+            documents: sums.documents + op.documents as f64,
+            written: sums.written + op.written_bytes as f64,
+            read: sums.read + op.read_bytes as f64,
+            batch: op.batch,
+        })
+    }
+
+    /// Documents, or operations where there are none.
+    fn each(&self) -> f64 {
+        if self.documents > 0.0 { self.documents } else { self.succeeded }
+    }
+
+    fn unit(&self) -> &'static str {
+        if self.documents > 0.0 { "document" } else { "operation" }
+    }
+}
+
+/// Who acknowledges by the name of a durability, and what is persisted where: see `Durability` in `core`.
+fn promised(name: &str) -> (&str, &str) {
+    let long = || name.strip_prefix("acknowledged by ")?.split_once(", persisted ");
+    match name {
+        "none" => ("1", "none on 0"),
+        "os" => ("1", "os on 1"),
+        "fsync" => ("1", "disk on 1"),
+        "majority" => ("majority", "none on 0"),
+        // What this version does not know is said to differ in what it persists.
+        other => long().unwrap_or(("1", other)),
+    }
+}
+
+/// Whether two figures differ by more than a share of the smaller.
+fn apart(a: f64, b: f64, share: f64) -> bool {
+    // Halves of bytes and counts are no difference, and a sum has rounding.
+    (a - b).abs() > share * a.min(b) * (1.0 + 1e-9)
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (n, sum) = values.fold((0u32, 0.0), |(n, sum), value| (n + 1, sum + value));
+    (n > 0).then(|| sum / f64::from(n))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    /// A load and a closed loop, changed.
+    fn trial(change: impl FnOnce(&mut TrialResult)) -> TrialResult {
+        let mut trial = fixture::run_of(&[fixture::load(), fixture::closed_loop()]).trials.remove(0);
+        trial.documents = [("books".to_owned(), 20_000)].into();
+        for phase in &mut trial.phases {
+            phase.ops.values_mut().for_each(|op| op.errors = 0);
+        }
+        change(&mut trial);
+        trial
+    }
+
+    fn of(change: impl FnOnce(&mut TrialResult)) -> Vec<(DifferenceKind, Option<String>, String)> {
+        let (same, other) = (trial(|_| ()), trial(change));
+        differences(&[&same], &[&other]).into_iter().map(|d| (d.kind, d.phase, d.text)).collect()
+    }
+
+    /// The only difference, in the second phase.
+    fn one(change: impl FnOnce(&mut PhaseResult)) -> (DifferenceKind, String) {
+        let found = of(|t| change(&mut t.phases[1]));
+        let [(kind, phase, text)] = &found[..] else { panic!("{found:?}") };
+        assert_eq!(phase.as_deref(), Some("mixed"));
+        (*kind, text.clone())
+    }
+
+    use DifferenceKind::{Durability, Payload, Replicas, Work};
+
+    #[test]
+    fn how_was_asked_and_what_was_found() {
+        let popularity = one(|p| p.settings["popularity"] = "zipf:2".into());
+        assert_eq!(popularity, (Work, "popularity uniform against zipf:2".into()));
+        let consistency = one(|p| p.consistency.name = "stale-ok".into());
+        assert_eq!(consistency, (Work, "consistency strong against stale-ok".into()));
+        let misses = one(|p| {
+            let read = &mut p.ops["read"];
+            (read.misses, read.succeeded, read.documents) = (read.succeeded, 0, 0);
+        });
+        assert_eq!(misses, (Work, "read finds nothing in 0 % against 100 % of its attempts".into()));
+        // An older version wrote no settings down.
+        assert_eq!(of(|t| t.phases[1].settings.clear()), []);
+        // What only the client is asked makes no other work of it.
+        let (a, b) = (
+            trial(|_| ()),
+            trial(|t| {
+                t.phases[1].settings.insert("timeout".into(), "1s".into());
+                t.phases[1].workers += 1;
+            }),
+        );
+        assert_eq!(differences(&[&a], &[&b]), []);
+        assert_eq!(
+            client_differences(&[&a], &[&b]),
+            ["workers of mixed: 2 and 3", "timeout of mixed: not said and 1s"]
+        );
+        assert!(client_differences(&[&a], &[&a]).is_empty());
+    }
+
+    #[test]
+    fn what_is_alike_has_no_differences() {
+        assert_eq!(of(|_| ()), []);
+        let (one, two) = (trial(|_| ()), trial(|t| t.trial = 2));
+        assert_eq!(differences(&[&one, &two], &[&two]), []);
+        assert_eq!(differences(&[], &[]), []);
+        assert_eq!(of(|t| t.phases.clear()).len(), 2);
+    }
+
+    #[test]
+    fn durability_is_what_is_persisted_and_replicas_who_acknowledges() {
+        let named = |name: &str| one(|p| p.durability.name = name.into());
+        assert_eq!(named("fsync"), (Durability, "durability os against fsync".into()));
+        assert_eq!(named("acknowledged by 2, persisted os on 1"), (Replicas, "acknowledged by 1 against 2".into()));
+        let both = of(|t| t.phases[1].durability.name = "majority".into());
+        assert_eq!(both.iter().map(|(kind, ..)| *kind).collect::<Vec<_>>(), [Replicas, Durability]);
+        // Nothing is written, so nothing has to last.
+        let reads = |name: &str| {
+            trial(|t| {
+                t.phases[1].durability.name = name.into();
+                t.phases[1].ops.shift_remove("update");
+            })
+        };
+        assert_eq!(differences(&[&reads("os")], &[&reads("fsync")]), []);
+    }
+
+    #[test]
+    fn operations_and_their_kinds_batches_and_rates() {
+        assert_eq!(one(|p| p.ops[1].kind = "merge".into()), (Work, "update is upsert against merge".into()));
+        assert_eq!(one(|p| p.ops[1].collection = "x".into()), (Work, "update of books against x".into()));
+        assert_eq!(one(|p| p.ops[1].batch = 9), (Work, "update in batches of 1 against 9".into()));
+        let rate = one(|p| p.rate = Some(crate::RateResult { planned: 250.into(), ..Default::default() }));
+        assert_eq!(rate, (Work, "no rate against rate 250/s".into()));
+        let gone = of(|t| drop(t.phases[1].ops.shift_remove("update")));
+        assert!(gone.iter().any(|(.., text)| text == "update by the first only"), "{gone:?}");
+        // Each store loads in its own way.
+        assert_eq!(of(|t| t.phases[0].ops[0].kind = "bulk-upsert".into()), []);
+    }
+
+    #[test]
+    fn what_was_searched_or_kept_is_no_other_work() {
+        let rated = |rate: u64, searched: bool| {
+            trial(|t| {
+                t.phases[1].rate = Some(crate::RateResult { planned: rate.into(), ..Default::default() });
+                if searched {
+                    let search = crate::SearchResult { phase: "mixed".into(), ..Default::default() };
+                    t.searches.push(search);
+                }
+            })
+        };
+        assert_eq!(differences(&[&rated(250, true)], &[&rated(500, true)]), []);
+        assert_eq!(differences(&[&rated(250, true)], &[&rated(500, false)]).len(), 1);
+        let kept = |kept: bool| {
+            move |t: &mut TrialResult| {
+                t.database_kept = kept;
+                t.phases.remove(0);
+            }
+        };
+        assert_eq!(of(kept(true)), []);
+        assert_eq!(of(kept(false)).len(), 1);
+    }
+
+    #[test]
+    fn a_phase_that_is_not_there() {
+        let gone = of(|t| drop(t.phases.pop()));
+        assert_eq!(gone, [(Work, Some("mixed".into()), "done by the first only".into())]);
+        let failed = of(|t| {
+            t.phases.pop();
+            t.failure = Some(crate::Failure::default());
+        });
+        assert_eq!(failed, []);
+        assert_eq!(of(|t| t.phases[1].partial = Some("interrupted".into())), []);
+    }
+
+    #[test]
+    fn counts_of_what_is_counted() {
+        assert_eq!(of(|t| t.documents["books"] = 20_200), []);
+        let more = of(|t| t.documents["books"] = 20_201);
+        assert_eq!(more, [(Work, None, "20,000 against 20,201 documents of books".into())]);
+        // A timed phase does as many as the store can.
+        let twice = |p: &mut PhaseResult| p.ops.values_mut().for_each(|op| op.count *= 2);
+        assert_eq!(of(|t| twice(&mut t.phases[1])), []);
+        let counted = one(|p| {
+            twice(p);
+            p.sending_ns = p.sending_ns / 10 * 9;
+        });
+        assert_eq!(counted, (Work, "12,007 against 24,014 operations".into()));
+        let loaded = of(|t| t.phases[0].ops[0].documents = 10_000);
+        assert!(loaded.iter().any(|(.., text)| text == "20,000 against 10,000 documents loaded"), "{loaded:?}");
+    }
+
+    #[test]
+    fn the_mix_that_was_drawn() {
+        assert_eq!(of(|t| (t.phases[1].ops[0].count, t.phases[1].ops[1].count) = (6_590, 5_410)), []);
+        let other = of(|t| (t.phases[1].ops[0].count, t.phases[1].ops[1].count) = (6_700, 5_300));
+        assert_eq!(other.len(), 2);
+        assert_eq!(other[0].2, "read is 50.0 % against 55.8 % of the operations");
+    }
+
+    #[test]
+    fn documents_and_bytes_of_one_operation() {
+        let more = of(|t| {
+            t.phases[1].ops[0].documents *= 2;
+            t.phases[1].ops[0].read_bytes *= 2;
+        });
+        assert_eq!(more, [(Work, Some("mixed".into()), "1.00 against 2.00 documents for one read".into())]);
+        let larger = |share: f64| {
+            of(|t| {
+                let op = &mut t.phases[1].ops[1];
+                op.written_bytes = (op.written_bytes as f64 * share) as u64;
+            })
+        };
+        assert_eq!(larger(1.05), []);
+        assert_eq!(larger(1.06)[0].0, Payload);
+        let failing = of(|t| {
+            t.phases[1].ops[0].documents *= 2;
+            t.phases[1].ops[0].errors = 1_000;
+        });
+        assert_eq!(failing, []);
+    }
+
+    #[test]
+    fn a_store_s_own_form_of_a_document_is_no_other_document() {
+        let read = |scheme: &str, share: f64| {
+            of(|t| {
+                t.scheme = scheme.into();
+                t.phases[1].ops[0].read_bytes = (t.phases[1].ops[0].read_bytes as f64 * share) as u64;
+            })
+        };
+        assert_eq!(read("sqlite", 1.1)[0].0, Payload);
+        assert_eq!(read("couchdb", 1.1), []);
+        assert_eq!(read("couchdb", 1.6)[0].0, Payload);
+    }
+
+    #[test]
+    fn how_far_pages_compress() {
+        let to = |ratio: f64| of(|t| t.phases[1].documents.compress_page = Some(ratio));
+        assert_eq!(to(0.45), []);
+        assert_eq!(
+            to(0.47)[0],
+            (Payload, Some("mixed".into()), "pages of documents compress to 41 % against 47 %".into())
+        );
+    }
+}

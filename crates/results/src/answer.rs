@@ -1,0 +1,87 @@
+//! The answer of a run, made of its figures and verdicts alone: what was found, what each factor changes, and what all that
+//! is worth.
+//!
+//! What became of the servers that the study broke comes first. Then, in this order, the first that a run has:
+//! 1. the highest rate within the study's limits, where it was searched;
+//! 2. at which of the given rates the limits held, where phases have both;
+//! 3. which store is ahead in each phase, each at its best levels, and by how much;
+//! 4. which levels are best, where there is one store only;
+//! 5. the figures themselves, where there is one arm.
+
+mod factors;
+mod faults;
+mod limits;
+mod phases;
+mod worth;
+
+use serde::{Deserialize, Serialize};
+
+use crate::RunResult;
+use crate::arms::is_whole;
+use crate::human::count;
+use crate::verdicts::Level;
+
+/// What a run found, and what it is worth. Plain text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// What was found: one sentence, now and then with a second clause for each store.
+    pub found: String,
+    /// What each factor changes in the phases that it is of, a sentence for each store.
+    pub changes: Vec<String>,
+    /// What that is worth by the verdicts.
+    pub worth: String,
+    /// The worst level of the verdicts.
+    pub level: Level,
+    /// The phase that it is of, or the first of them.
+    pub phase: Option<String>,
+}
+
+/// The answer of a run, also of one that is not at its end.
+pub fn answer(result: &RunResult) -> Answer {
+    let (worth, level) = worth::worth(result);
+    let changes = factors::changes(result, &phases::told(result));
+    Answer { found: found(result), changes, worth, level, phase: phases::first(result) }
+}
+
+fn found(result: &RunResult) -> String {
+    let whole = result.trials.iter().filter(|trial| is_whole(trial)).count();
+    if whole == 0 {
+        let why = result.trials.iter().find_map(|t| Some((t, t.failure.as_ref()?)));
+        return match why {
+            Some((trial, failure)) => {
+                format!("No trial ended whole: {} failed in {}: {}.", trial.store, failure.during, failure.message)
+            }
+            None if result.trials.is_empty() => "Nothing was measured.".to_owned(),
+            None => "No trial ended whole.".to_owned(),
+        };
+    }
+    let broken = faults::broken(result);
+    let text = limits::searched(result).or_else(|| limits::given(result)).or_else(|| phases::ahead(result));
+    let text = text.unwrap_or_else(|| "Nothing was measured but warm-ups.".to_owned());
+    let text = broken.into_iter().chain([text]).collect::<Vec<_>>().join(" ");
+    let planned = result.plan.trials.len();
+    if result.run.ended.is_none() && result.trials.len() <= planned {
+        let at = count(result.trials.len() as u64);
+        return format!("{text} The run has not ended: this is of its first {at} of {} trials.", count(planned as u64));
+    }
+    match planned.saturating_sub(whole) {
+        0 => text,
+        n => format!(
+            "{text} {} of {} trials did not end whole.",
+            count(n as u64),
+            count(result.plan.trials.len() as u64)
+        ),
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn listed(all: &[String]) -> String {
+    match all {
+        [] => String::new(),
+        [one] => one.clone(),
+        [some @ .., last] => format!("{} and {last}", some.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

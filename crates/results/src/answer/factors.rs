@@ -1,0 +1,108 @@
+//! What each factor changes, store by store.
+
+use indexmap::IndexMap;
+use storebench_study::workload::short_names;
+
+use crate::figures::{DOCUMENTS, THROUGHPUT};
+use crate::human::{count, ratio};
+use crate::sweep::{is_spent, level_in_words};
+use crate::{FactorSweep, RunResult};
+
+/// Sentences, of one store in one phase each.
+const MOST: usize = 4;
+
+/// A sentence for each store and phase: of each factor with numbers as levels how much of it is enough, or what its
+/// highest level changes. Nothing of factors whose other levels vary too: there the curves tell.
+pub(super) fn changes(result: &RunResult, phases: &[String]) -> Vec<String> {
+    let of_phase = |swept: &FactorSweep, phase: &str| {
+        [DOCUMENTS, THROUGHPUT].iter().any(|measure| swept.figure == format!("{phase}.{}", measure.name))
+    };
+    let mut factors: Vec<&str> = result.sweeps.iter().map(|swept| swept.factor.as_str()).collect();
+    factors.sort_unstable();
+    factors.dedup();
+    let names = short_names(factors);
+    let stores: Vec<&str> = result.sweeps.iter().map(|swept| swept.store.as_str()).collect();
+    let several = stores.iter().any(|store| Some(store) != stores.first());
+    let mut told: IndexMap<(&str, &str), Vec<String>> = IndexMap::new();
+    for phase in phases {
+        for swept in result.sweeps.iter().filter(|swept| of_phase(swept, phase)) {
+            let alike = |other: &&FactorSweep| {
+                (&other.factor, &other.store, &other.figure) == (&swept.factor, &swept.store, &swept.figure)
+            };
+            if result.sweeps.iter().filter(alike).count() > 1 {
+                continue;
+            }
+            let name = names.get(swept.factor.as_str()).copied().unwrap_or(&swept.factor);
+            if let Some(clause) = clause(swept, name) {
+                told.entry((&swept.store, phase)).or_default().push(clause);
+            }
+        }
+    }
+    let sentence = |((store, phase), clauses): ((&str, &str), Vec<String>)| {
+        let whose = if several { format!("{store}, ") } else { String::new() };
+        format!("{whose}{phase}: {}.", clauses.join("; "))
+    };
+    let more = told.len().saturating_sub(MOST);
+    let mut all: Vec<String> = told.into_iter().take(MOST).map(sentence).collect();
+    if more > 0 {
+        all.push(format!("{} more: see the curves.", count(more as u64)));
+    }
+    all
+}
+
+fn clause(swept: &FactorSweep, name: &str) -> Option<String> {
+    let sweep = &swept.sweep;
+    if is_spent(&swept.factor) && sweep.curve.len() > 2 {
+        return Some(sweep.in_words(name));
+    }
+    let mut measured = sweep.curve.iter().filter(|level| level.figure.is_some());
+    let (first, last) = (measured.next()?, measured.next_back()?);
+    let change = last.speed_up.as_ref()?;
+    let (first, last) = (level_in_words(first.level), level_in_words(last.level));
+    Some(format!("with {name} = {last} {} as fast as with {first}", ratio(change)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn one_factor_of_one_store() {
+        let run = fixture::concluded(fixture::swept());
+        assert_eq!(changes(&run, &["mixed".into()]), ["mixed: from workers = 4 on more changes nothing."]);
+        assert!(changes(&run, &["load".into()]).is_empty());
+    }
+
+    #[test]
+    fn what_is_no_expense_is_told_by_its_highest_level() {
+        let mut run = fixture::concluded(fixture::swept());
+        for swept in &mut run.sweeps {
+            swept.factor = "collections.books.count".into();
+        }
+        let told = changes(&run, &["mixed".into()]);
+        assert!(told[0].starts_with("mixed: with books.count = 8 ×"), "{told:?}");
+        assert!(told[0].ends_with(" as fast as with 1."), "{told:?}");
+    }
+
+    #[test]
+    fn stores_are_named_and_factors_that_were_crossed_are_left_to_their_curves() {
+        let mut run = fixture::concluded(fixture::swept());
+        let mut other = run.sweeps.clone();
+        for swept in &mut other {
+            swept.store = "other".into();
+        }
+        run.sweeps.extend(other.clone());
+        let told = changes(&run, &["mixed".into()]);
+        assert_eq!(told.len(), 2);
+        assert!(told[0].starts_with("sqlite, mixed: ") && told[1].starts_with("other, mixed: "), "{told:?}");
+        assert!(told[1].contains("from workers = 4 on"), "{told:?}");
+        run.sweeps.extend(other.clone());
+        assert_eq!(changes(&run, &["mixed".into()]).len(), 1);
+        for store in ["third", "fourth", "fifth", "sixth"] {
+            run.sweeps.extend(other.iter().cloned().map(|swept| FactorSweep { store: store.into(), ..swept }));
+        }
+        let told = changes(&run, &["mixed".into()]);
+        assert_eq!((told.len(), told.last().unwrap().as_str()), (5, "1 more: see the curves."));
+    }
+}

@@ -1,0 +1,118 @@
+//! What became of servers that the study broke, and of what they had acknowledged.
+
+use indexmap::IndexSet;
+use storebench_study::workload::FaultKind;
+
+use super::listed;
+use crate::arms::arm_of;
+use crate::human::{count, duration};
+use crate::verdicts::{allowed, lost_writes};
+use crate::{PhaseResult, RunResult, TrialResult};
+
+/// Arms that are told of.
+const MOST: usize = 3;
+
+/// One sentence for each arm whose server was broken: the longest outage, and whether anything was lost.
+pub(super) fn broken(result: &RunResult) -> Vec<String> {
+    let mut arms: Vec<&str> = Vec::new();
+    let mut all = Vec::new();
+    for trial in &result.trials {
+        let arm = arm_of(trial);
+        let of_arm = || result.trials.iter().filter(|other| arm_of(other) == arm).flat_map(|other| &other.phases);
+        let done = || of_arm().flat_map(|phase| &phase.faults).filter(|fault| fault.began_ns.is_some());
+        if arms.contains(&arm) || done().next().is_none() {
+            continue;
+        }
+        arms.push(arm);
+        // In the order in which they were done.
+        let what: IndexSet<&str> = done().map(|fault| in_words(fault.what)).collect();
+        let longest = done().map(|fault| fault.unavailable_ns).max().unwrap_or(0);
+        let silent = match longest {
+            0 => "its clients were answered all the time".to_owned(),
+            ns => format!("nobody was answered for up to {}", duration(ns as f64)),
+        };
+        let trials = result.trials.iter().filter(|other| arm_of(other) == arm);
+        let phases = trials.flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
+        let kept = phases.filter_map(|(trial, phase)| of_ledger(trial, phase)).max_by_key(|(lost, _)| *lost);
+        let kept = kept.map_or_else(String::new, |(_, text)| format!("; {text}"));
+        all.push(format!(
+            "{arm} after {}: {silent}{kept}.",
+            listed(&what.into_iter().map(str::to_owned).collect::<Vec<_>>())
+        ));
+    }
+    all.truncate(MOST);
+    all
+}
+
+/// A fault as it is called among people.
+fn in_words(what: FaultKind) -> &'static str {
+    match what {
+        FaultKind::Kill => "a kill",
+        FaultKind::Restart => "a restart",
+        FaultKind::Pause => "a pause",
+        FaultKind::PowerCut => "a power cut",
+        FaultKind::DiskFull => "a full disk",
+        FaultKind::RollingRestart => "a rolling restart",
+        FaultKind::Limit => "less of the machine",
+        FaultKind::Link => "a bad link",
+        FaultKind::Reset => "a reset of connections",
+        FaultKind::Partition => "a partition",
+        FaultKind::Run => "a command",
+    }
+}
+
+/// How many keys were lost or could not be read, and that in words.
+fn of_ledger(trial: &TrialResult, phase: &PhaseResult) -> Option<(u64, String)> {
+    let ledger = phase.ledger.as_ref()?;
+    Some(match ledger.lost.saturating_add(ledger.unverifiable) {
+        0 => (0, format!("of {} keys nothing that was acknowledged is lost", count(ledger.keys))),
+        lost if lost == lost_writes(ledger) && allowed(trial, phase).is_some() => {
+            let why = allowed(trial, phase).map_or_else(String::new, |allowed| allowed.in_words());
+            (lost, format!("of {} keys {} lost their latest write, {why}", count(ledger.keys), count(lost)))
+        }
+        lost => {
+            (lost, format!("of {} keys {} are not as acknowledged, or cannot be read", count(ledger.keys), count(lost)))
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FaultResult, LedgerResult, fixture};
+
+    #[test]
+    fn the_longest_outage_and_what_was_lost_are_told() {
+        let mut run = fixture::run_of(&[fixture::load(), fixture::closed_loop()]);
+        assert!(broken(&run).is_empty());
+        let phase = &mut run.trials[0].phases[1];
+        let fault = FaultResult {
+            what: FaultKind::Kill,
+            began_ns: Some(1),
+            unavailable_ns: 700_000_000,
+            ..FaultResult::default()
+        };
+        phase.faults = vec![fault, FaultResult { what: FaultKind::Pause, began_ns: Some(2), ..FaultResult::default() }];
+        phase.ledger = Some(LedgerResult { keys: 1_200, confirmed: 1_200, ..LedgerResult::default() });
+        let text = broken(&run);
+        assert_eq!(
+            text,
+            [
+                "sqlite after a kill and a pause: nobody was answered for up to 700 ms; of 1,200 keys nothing that was acknowledged is lost."
+            ]
+        );
+        let ledger = run.trials[0].phases[1].ledger.as_mut().unwrap();
+        (ledger.lost, ledger.unverifiable) = (7, 1);
+        assert!(broken(&run)[0].ends_with("of 1,200 keys 8 are not as acknowledged, or cannot be read."));
+
+        let phase = &mut run.trials[0].phases[1];
+        phase.durability.name = "none".into();
+        let ledger = phase.ledger.as_mut().unwrap();
+        (ledger.lost, ledger.gone, ledger.unverifiable) = (7, 7, 0);
+        let told = &broken(&run)[0];
+        assert!(
+            told.ends_with("of 1,200 keys 7 lost their latest write, as durability `none` allows after `kill`."),
+            "{told}"
+        );
+    }
+}

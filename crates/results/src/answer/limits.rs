@@ -1,0 +1,133 @@
+//! What was found of the study's limits.
+
+use std::collections::BTreeSet;
+
+use indexmap::IndexMap;
+
+use super::listed;
+use super::phases::{best_of_stores, one_before, ranked, standings};
+use crate::arms::{arm_of, is_whole};
+use crate::figures::RATE_WITHIN_LIMITS;
+use crate::human::{duration, percent, rate};
+use crate::{PhaseResult, RunResult, TrialResult};
+
+/// The highest rates that searches found.
+pub(super) fn searched(result: &RunResult) -> Option<String> {
+    let phase = &result.trials.iter().flat_map(|t| &t.searches).next()?.phase;
+    let all = standings(result, phase, RATE_WITHIN_LIMITS.name);
+    let within = format!(" within the limits of {phase}{}", in_words(result, phase));
+    // One store's arms stand beside each other, those of several stores each at their best.
+    let ranked = match best_of_stores(&all) {
+        one if one.len() == 1 => ranked(&all),
+        several => several,
+    };
+    let (Some(first), second) = (ranked.first(), ranked.get(1)) else {
+        return Some(format!("No arm held the limits of {phase}{} at a rate that was tried.", in_words(result, phase)));
+    };
+    let without: Vec<String> = stores(result).into_iter().filter(|s| !ranked.iter().any(|r| r.store == *s)).collect();
+    let lacking = match without.len() {
+        0 => String::new(),
+        _ => format!(" Not every trial of {} held them at some rate.", listed(&without)),
+    };
+    Some(match second {
+        Some(second) => one_before(first, second, &within) + &lacking,
+        None => format!("{} reached {}{within}{}.{lacking}", first.arm, first.shown(), first.once()),
+    })
+}
+
+/// The limits of a phase as its trials were judged by them: ` (steady.response.p95 ≤ 36 ms)`.
+fn in_words(result: &RunResult, phase: &str) -> String {
+    let mut limits: IndexMap<&str, f64> = IndexMap::new();
+    let phases = result.trials.iter().flat_map(|trial| &trial.phases).filter(|p| p.name == phase);
+    for limit in phases.flat_map(|phase| &phase.limits) {
+        limits.entry(&limit.path).or_insert(limit.limit);
+    }
+    let of = |(path, most): (&&str, &f64)| {
+        let most = if path.ends_with(".errors") { percent(*most) } else { duration(*most) };
+        format!("{path} ≤ {most}")
+    };
+    match limits.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", listed(&limits.iter().map(of).collect::<Vec<_>>())),
+    }
+}
+
+fn stores(result: &RunResult) -> BTreeSet<String> {
+    result.trials.iter().map(|trial| trial.store.clone()).collect()
+}
+
+/// One arm's rate, as planned, and which of its limited phases held.
+struct Held<'a> {
+    rate: Option<f64>,
+    whole: bool,
+    broken: Vec<&'a str>,
+}
+
+/// Where phases have limits: at which of the given rates they held. None where no phase has both.
+pub(super) fn given(result: &RunResult) -> Option<String> {
+    let limited = |phase: &&PhaseResult| !phase.warm_up && !phase.limits.is_empty() && phase.rate.is_some();
+    let mut stores: IndexMap<&str, IndexMap<&str, Held<'_>>> = IndexMap::new();
+    for trial in &result.trials {
+        let mut phases = trial.phases.iter().filter(limited).peekable();
+        if phases.peek().is_none() && is_whole(trial) {
+            continue;
+        }
+        let held = stores.entry(&trial.store).or_default().entry(arm_of(trial)).or_insert_with(|| Held {
+            rate: given_rate(trial),
+            whole: true,
+            broken: Vec::new(),
+        });
+        held.whole &= is_whole(trial);
+        for phase in phases {
+            let broken = phase.limits.iter().filter(|limit| !limit.held).map(|limit| limit.path.as_str());
+            held.broken.extend(broken.filter(|path| !held.broken.contains(path)).collect::<Vec<_>>());
+        }
+    }
+    if stores.values().flat_map(IndexMap::values).all(|held| held.rate.is_none()) {
+        return None;
+    }
+    let told: Vec<String> = stores.iter().map(|(store, arms)| of_store(store, arms)).collect();
+    Some(format!("{}.", told.join("; ")))
+}
+
+/// The constant rate of a trial's limited phases, where they have one in common.
+fn given_rate(trial: &TrialResult) -> Option<f64> {
+    let mut rates =
+        trial.phases.iter().filter(|p| !p.limits.is_empty()).filter_map(|p| p.rate.as_ref()?.planned.as_f64());
+    let first = rates.next()?;
+    rates.all(|rate| rate == first).then_some(first)
+}
+
+fn of_store(store: &str, arms: &IndexMap<&str, Held<'_>>) -> String {
+    let mut rates: Vec<(f64, bool, &Held<'_>)> = Vec::new();
+    for held in arms.values() {
+        let Some(rate) = held.rate else { continue };
+        let all = held.whole && held.broken.is_empty();
+        match rates.iter_mut().find(|(known, ..)| *known == rate) {
+            // Several arms at one rate: the best of them speaks for the store.
+            Some(known) if all && !known.1 => *known = (rate, all, held),
+            Some(_) => {}
+            None => rates.push((rate, all, held)),
+        }
+    }
+    rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let holds = rates.iter().take_while(|(_, all, _)| *all).last();
+    let breaks = rates.iter().find(|(_, all, _)| !all);
+    let why = |held: &Held<'_>| match held.broken.as_slice() {
+        [] => "a trial did not end whole".to_owned(),
+        some => format!("{} broke", listed(&some.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>())),
+    };
+    match (holds, breaks) {
+        (Some((up_to, ..)), None) if rates.len() == 1 => format!("{store} held every limit at {}/s", rate(*up_to)),
+        (Some((up_to, ..)), None) => {
+            format!("{store} held every limit at each rate that was tried, up to {}/s", rate(*up_to))
+        }
+        (Some((up_to, ..)), Some((at, _, held))) => {
+            format!("{store} held every limit up to {}/s; at {}/s {}", rate(*up_to), rate(*at), why(held))
+        }
+        (None, Some((at, _, held))) => {
+            format!("{store} did not hold the limits, not at {}/s: {}", rate(*at), why(held))
+        }
+        (None, None) => format!("{store} was measured at no constant rate"),
+    }
+}

@@ -1,0 +1,347 @@
+//! Which arm is ahead in which phase, and by how much.
+
+use indexmap::{IndexMap, IndexSet};
+
+use super::listed;
+use crate::arms::{arm_of, is_whole};
+use crate::figures::{Better, DOCUMENTS, Measure, RATE_WITHIN_LIMITS, THROUGHPUT, in_documents};
+use crate::human::{duration, percent, plural, rate, ratio};
+use crate::series::Series;
+use crate::slots::carried_at_most;
+use crate::stats::Estimate;
+use crate::{PhaseResult, RunResult, TrialResult};
+
+/// The figure that stands for a phase.
+const RESPONSE_P99: &str = "response.p99";
+
+/// What is said of a lead without an interval.
+const TOO_FEW: &str = "measured too few times to tell it from chance";
+/// A figure of fewer requests in a trial says how many they were.
+const FEW_REQUESTS: u64 = 20;
+
+/// One arm's figure of a phase.
+pub(super) struct Standing {
+    pub(super) arm: String,
+    pub(super) store: String,
+    pub(super) series: Series,
+    /// The fewest operations of the phase in a trial.
+    requests: u64,
+}
+
+impl Standing {
+    fn better(&self) -> Better {
+        self.series.figure.measure.better
+    }
+
+    fn value(&self) -> f64 {
+        self.series.over_trials().value
+    }
+
+    /// `145 k docs/s`, `p99 of 1.23 ms`.
+    pub(super) fn shown(&self) -> String {
+        let figure = shown(self.series.figure.measure, self.series.over_trials(), self.series.at_least());
+        match self.requests {
+            few if few < FEW_REQUESTS => {
+                format!("{figure} (of {} a trial)", plural(few, "request"))
+            }
+            _ => figure,
+        }
+    }
+
+    /// Says of a figure of one trial that it is one.
+    pub(super) fn once(&self) -> &'static str {
+        if self.series.over_trials().trials == 1 { ", measured once" } else { "" }
+    }
+}
+
+/// A figure with what it is.
+fn shown(measure: Measure, figure: Estimate, at_least: bool) -> String {
+    let least = if at_least { "at least " } else { "" };
+    match measure.name {
+        name if name == DOCUMENTS.name => format!("{least}{} docs/s", rate(figure.value)),
+        name if name == RATE_WITHIN_LIMITS.name => format!("{least}{}/s", rate(figure.value)),
+        name if name == THROUGHPUT.name => format!("{least}{} ops/s", rate(figure.value)),
+        _ => format!("a p99 of {}", duration(figure.value)),
+    }
+}
+
+/// How one arm stands to another: a ratio in the direction that is better, above 1 where the first is ahead.
+struct Lead {
+    ratio: Option<Estimate>,
+}
+
+impl Lead {
+    fn of(ahead: &Standing, other: &Standing) -> Self {
+        let (more, less) = match ahead.better() {
+            Better::More => (ahead, other),
+            Better::Less => (other, ahead),
+        };
+        Self { ratio: more.series.ratio_to(&less.series, true) }
+    }
+
+    /// Whether the interval leaves no doubt.
+    fn sure(&self) -> bool {
+        self.ratio.and_then(|r| r.low).is_some_and(|low| low > 1.0)
+    }
+
+    /// Whether there is an interval that leaves a doubt.
+    fn open(&self) -> bool {
+        self.ratio.is_some_and(|r| r.low.is_some()) && !self.sure()
+    }
+
+    /// `×2.75 [2.40, 3.20]`.
+    fn shown(&self) -> String {
+        self.ratio.map_or_else(|| "by how much is not known".to_owned(), |r| ratio(&r))
+    }
+}
+
+/// Phases that are results, in the order of the study: those that a factor varies alone, where there are such; loads, and
+/// phases in which the server was broken, only where nothing else is there.
+pub(super) fn told(result: &RunResult) -> Vec<String> {
+    // The greatest of these stands aside: 2 of loads, 1 of broken phases.
+    let mut phases: IndexMap<String, u8> = IndexMap::new();
+    for phase in result.trials.iter().filter(|t| is_whole(t)).flat_map(|t| &t.phases).filter(|p| !p.warm_up) {
+        let aside = if phase.loads { 2 } else { u8::from(!phase.faults.is_empty()) };
+        let known = phases.entry(phase.name.clone()).or_default();
+        *known = aside.max(*known);
+    }
+    let varied = |name: &str| {
+        let of = |path: &String| path.strip_prefix("phases.").and_then(|rest| rest.split('.').next()) == Some(name);
+        result.trials.iter().any(|trial| trial.levels.keys().any(of))
+    };
+    let by_factor: Vec<String> = phases.keys().filter(|name| varied(name)).cloned().collect();
+    if !by_factor.is_empty() {
+        return by_factor;
+    }
+    let least = phases.values().copied().min();
+    phases.into_iter().filter(|(_, aside)| Some(*aside) == least).map(|(name, _)| name).collect()
+}
+
+/// The phase that the answer is of, or the first of them.
+pub(super) fn first(result: &RunResult) -> Option<String> {
+    let searched = result.trials.iter().flat_map(|t| &t.searches).next().map(|search| search.phase.clone());
+    let limited = || {
+        let mut phases = result.trials.iter().flat_map(|t| &t.phases);
+        phases.find(|p| !p.warm_up && !p.limits.is_empty() && p.rate.is_some()).map(|p| p.name.clone())
+    };
+    searched.or_else(limited).or_else(|| told(result).into_iter().next())
+}
+
+/// The figure of a phase that arms are told by: of an open loop how fast it answers, else how much.
+fn figure_of(phases: &[&PhaseResult]) -> &'static str {
+    match phases.first() {
+        Some(phase) if phase.rate.is_some() => RESPONSE_P99,
+        _ if in_documents(phases.iter().copied()) => DOCUMENTS.name,
+        _ => THROUGHPUT.name,
+    }
+}
+
+/// Where a phase's figure is: in the phase; a time in each of its operations, since a percentile over unlike work is of
+/// none of it.
+fn places(phase: &str, figure: &str, found: &[&PhaseResult]) -> Vec<String> {
+    let ops: IndexSet<&String> = found.iter().flat_map(|p| p.ops.keys()).collect();
+    match ops.len() > 1 && figure == RESPONSE_P99 {
+        true => ops.iter().map(|op| format!("{phase}.{op}")).collect(),
+        false => vec![phase.to_owned()],
+    }
+}
+
+/// Every arm that has a figure in all of its whole trials, in a place: `PHASE` or `PHASE.OP`.
+pub(super) fn standings(result: &RunResult, place: &str, measure: &str) -> Vec<Standing> {
+    let figure = &format!("{place}.{measure}");
+    let mut arms: IndexMap<&str, Vec<&TrialResult>> = IndexMap::new();
+    for trial in result.trials.iter().filter(|trial| is_whole(trial)) {
+        arms.entry(arm_of(trial)).or_default().push(trial);
+    }
+    let of = |(arm, trials): (&str, Vec<&TrialResult>)| {
+        let store = trials.first()?.store.clone();
+        let series = Series::of(trials.clone(), |_| Vec::new()).shift_remove(figure)?;
+        let requests_of = |phase: &PhaseResult| {
+            let rest = place.strip_prefix(phase.name.as_str())?;
+            let op = rest.strip_prefix('.');
+            let counted = phase.ops.iter().filter(|(name, _)| op.is_none_or(|op| op == name.as_str()));
+            let requests = counted.fold(0, |sum: u64, (_, op)| sum.saturating_add(op.count));
+            (rest.is_empty() || op.is_some_and(|op| phase.ops.contains_key(op))).then_some(requests)
+        };
+        let requests = trials.iter().flat_map(|trial| &trial.phases).filter_map(requests_of).min().unwrap_or(0);
+        (series.none_in().is_empty() && series.over_trials().trials > 0).then(|| Standing {
+            arm: arm.to_owned(),
+            store,
+            series,
+            requests,
+        })
+    };
+    arms.into_iter().filter_map(of).collect()
+}
+
+/// The best of them.
+pub(super) fn best<'a>(of: impl IntoIterator<Item = &'a Standing>) -> Option<&'a Standing> {
+    of.into_iter().reduce(|best, next| {
+        let ahead = match next.better() {
+            Better::More => next.value() > best.value(),
+            Better::Less => next.value() < best.value(),
+        };
+        if ahead { next } else { best }
+    })
+}
+
+/// The best arm of each store, the best store first.
+pub(super) fn best_of_stores(all: &[Standing]) -> Vec<&Standing> {
+    let mut stores: IndexMap<&str, Vec<&Standing>> = IndexMap::new();
+    for standing in all {
+        stores.entry(&standing.store).or_default().push(standing);
+    }
+    ranked(stores.into_values().filter_map(best))
+}
+
+/// The best first.
+pub(super) fn ranked<'a>(all: impl IntoIterator<Item = &'a Standing>) -> Vec<&'a Standing> {
+    let mut found: Vec<&Standing> = all.into_iter().collect();
+    found.sort_by(|a, b| match a.better() {
+        Better::More => b.value().total_cmp(&a.value()),
+        Better::Less => a.value().total_cmp(&b.value()),
+    });
+    found
+}
+
+/// One arm before another: `fjall is ahead: 145 k docs/s in insert, ×2.75 [2.40, 3.20] as many as sqlite (52.6 k docs/s)`.
+pub(super) fn one_before(ahead: &Standing, other: &Standing, place: &str) -> String {
+    let lead = Lead::of(ahead, other);
+    let (a, b) = (&ahead.arm, &other.arm);
+    let (x, y) = (ahead.shown(), other.shown());
+    if lead.open() {
+        return format!("{a} and {b} cannot be told apart{place}: {x} and {y}, {}.", lead.shown());
+    }
+    match lead.sure() {
+        true => format!("{a} is ahead{place}: {x} against {y} of {b}, {}.", lead.shown()),
+        false => format!("{a} came out ahead{place}, {TOO_FEW}: {x} against {y} of {b}, {}.", lead.shown()),
+    }
+}
+
+/// Who is ahead in which phase.
+pub(super) fn ahead(result: &RunResult) -> Option<String> {
+    let phases = told(result);
+    let of_phase = |name: &String| {
+        let found: Vec<&PhaseResult> =
+            result.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == *name && !p.warm_up).collect();
+        let figure = figure_of(&found);
+        let standings = |place: String| (place.clone(), standings(result, &place, figure));
+        places(name, figure, &found).into_iter().map(standings).collect::<Vec<_>>()
+    };
+    let all: Vec<(String, Vec<Standing>)> = phases.iter().flat_map(of_phase).filter(|(_, of)| !of.is_empty()).collect();
+    let unheld = unheld(result, &phases);
+    let Some(stores) = all.iter().map(|(_, of)| best_of_stores(of).len()).max() else {
+        return (!unheld.is_empty()).then(|| unheld.join(" "));
+    };
+    let text = match (all.as_slice(), stores) {
+        (_, 1) if all.iter().all(|(_, of)| of.len() == 1) => figures(&all),
+        (_, 1) => levels(&all),
+        ([(phase, of)], _) => {
+            let ranked = best_of_stores(of);
+            one_before(ranked[0], ranked[1], &format!(" in {phase}"))
+        }
+        _ => stores_by_phase(&all),
+    };
+    Some([text].into_iter().chain(unheld).collect::<Vec<_>>().join(" "))
+}
+
+/// Open loops in which not all that was due was answered: such a phase has no p99, and the arm stands beside no other one.
+fn unheld(result: &RunResult, phases: &[String]) -> Vec<String> {
+    let mut told: IndexMap<(&str, &str), String> = IndexMap::new();
+    for trial in &result.trials {
+        for phase in trial.phases.iter().filter(|p| phases.contains(&p.name) && !p.warm_up) {
+            let Some(rates) = phase.rate.as_ref().filter(|r| r.achieved_per_s < r.due_per_s * HELD) else { continue };
+            told.entry((arm_of(trial), phase.name.as_str())).or_insert_with(|| {
+                let unanswered: f64 = phase.ops.values().map(|op| op.censored as f64).sum();
+                let due: f64 = phase.ops.values().map(|op| op.count as f64 + op.censored as f64).sum();
+                let left = if unanswered > 0.0 {
+                    format!(", and {} of what was due had no answer at its end", percent(unanswered / due))
+                } else {
+                    String::new()
+                };
+                let carried = carried_at_most(phase).zip(phase.all.service_ns.mean);
+                let slots = carried.map_or_else(String::new, |(most, service_ns)| {
+                    let (slots, most) = (plural(phase.slots, "slot"), rate(most));
+                    format!(
+                        "; at a mean service time of {} its {slots} carry no more than {most}/s",
+                        duration(service_ns)
+                    )
+                });
+                format!(
+                    "{} did not hold {}/s in {}: {}/s were answered{left}{slots}.",
+                    arm_of(trial),
+                    rate(rates.due_per_s),
+                    phase.name,
+                    rate(rates.achieved_per_s)
+                )
+            });
+        }
+    }
+    let more = told.len().saturating_sub(MOST_UNHELD);
+    let mut all: Vec<String> = told.into_values().take(MOST_UNHELD).collect();
+    if more > 0 {
+        all.push(format!("So it was with {more} more."));
+    }
+    all
+}
+
+/// So much of what is due has to be answered for a rate to be held.
+const HELD: f64 = 0.99;
+/// So many arms that did not hold their rate are named.
+const MOST_UNHELD: usize = 2;
+
+/// One arm: its figures.
+fn figures(all: &[(String, Vec<Standing>)]) -> String {
+    let one = |(phase, of): &(String, Vec<Standing>)| {
+        let figure = of[0].series.over_trials();
+        let width = figure.relative_half_width().filter(|half| half.is_finite() && *half > 0.0);
+        let sure = width.map_or_else(String::new, |half| format!(" (±{})", percent(half)));
+        format!("{}{sure} in {phase}", of[0].shown())
+    };
+    let of = &all[0].1[0];
+    format!("{} reached {}{}.", of.arm, listed(&all.iter().map(one).collect::<Vec<_>>()), of.once())
+}
+
+/// One store at several levels: the best of each phase beside the first arm.
+fn levels(all: &[(String, Vec<Standing>)]) -> String {
+    let one = |(phase, of): &(String, Vec<Standing>)| {
+        let (first, best) = (of.first()?, best(of)?);
+        Some(match best.arm == first.arm {
+            true => format!("In {phase} no arm is ahead of the first, {} ({}).", first.arm, first.shown()),
+            false => one_before(best, first, &format!(" in {phase}")),
+        })
+    };
+    let some: Vec<String> = all.iter().filter_map(one).collect();
+    some.join(" ")
+}
+
+/// Several stores in several phases: `fjall is ahead in insert (×2.75 [2.40, 3.20] before sqlite); not told apart in query.`
+fn stores_by_phase(all: &[(String, Vec<Standing>)]) -> String {
+    // By store, and whether chance is ruled out.
+    let mut leads: IndexMap<(&str, bool), Vec<String>> = IndexMap::new();
+    let mut open: Vec<String> = Vec::new();
+    let mut varied = false;
+    for (phase, of) in all {
+        let ranked = best_of_stores(of);
+        varied |= of.len() > ranked.len();
+        let [first, second, ..] = ranked[..] else { continue };
+        let lead = Lead::of(first, second);
+        if lead.open() {
+            open.push(format!("{phase} ({} to {}: {})", first.store, second.store, lead.shown()));
+        } else {
+            let text = format!("{phase} ({} before {})", lead.shown(), second.store);
+            leads.entry((&first.store, lead.sure())).or_default().push(text);
+        }
+    }
+    let part = |((store, sure), phases): (&(&str, bool), &Vec<String>)| match sure {
+        true => format!("{store} is ahead in {}", listed(phases)),
+        false => format!("{store} came out ahead, {TOO_FEW}, in {}", listed(phases)),
+    };
+    let mut parts: Vec<String> = leads.iter().map(part).collect();
+    if !open.is_empty() {
+        let not = if parts.is_empty() { "Not" } else { "not" };
+        parts.push(format!("{not} told apart in {}", listed(&open)));
+    }
+    let how = if varied { ", each store at its best levels" } else { "" };
+    format!("{}{how}.", parts.join("; "))
+}

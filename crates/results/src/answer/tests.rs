@@ -1,0 +1,271 @@
+use super::*;
+use crate::verdicts::Verdict;
+use crate::{Failure, LimitResult, RateResult, RunResult, SearchResult, TrialResult, fixture};
+
+/// Stores at these speeds, each in as many blocks as there are speeds.
+fn stores(speeds: &[(&str, &[f64])]) -> RunResult {
+    let mut run = fixture::run_of(&[fixture::load(), fixture::closed_loop()]);
+    let one = run.trials.remove(0);
+    for (store, speeds) in speeds {
+        for (block, speed) in speeds.iter().enumerate() {
+            let mut trial = TrialResult {
+                trial: run.trials.len() as u32 + 1,
+                block: block as u32 + 1,
+                store: (*store).to_owned(),
+                arm: (*store).to_owned(),
+                ..one.clone()
+            };
+            fixture::speed(&mut trial, *speed);
+            run.trials.push(trial);
+        }
+    }
+    run
+}
+
+fn found(run: &RunResult) -> String {
+    answer(run).found
+}
+
+#[test]
+fn the_store_that_is_ahead_and_by_how_much() {
+    let run = stores(&[("a", &[1.0, 1.02, 1.01]), ("b", &[1.5, 1.52, 1.54])]);
+    assert_eq!(found(&run), "b is ahead in mixed: 1,520 ops/s against 1,010 ops/s of a, ×1.50 [1.46, 1.55].");
+    let alike = stores(&[("a", &[1.0, 1.2, 1.1]), ("b", &[1.2, 1.0, 1.12])]);
+    assert!(found(&alike).starts_with("b and a cannot be told apart in mixed: "), "{}", found(&alike));
+    let once = stores(&[("a", &[1.0]), ("b", &[1.5])]);
+    assert!(
+        found(&once).starts_with("b came out ahead in mixed, measured too few times to tell it from chance: "),
+        "{}",
+        found(&once)
+    );
+}
+
+#[test]
+fn several_phases_are_one_sentence() {
+    let mut run = stores(&[("a", &[1.0, 1.02, 1.01]), ("b", &[1.5, 1.52, 1.54])]);
+    for trial in &mut run.trials {
+        let mut second = trial.phases[1].clone();
+        second.name = "again".into();
+        let turned = if trial.store == "a" { 4.0 } else { 1.0 };
+        let mut of = TrialResult { phases: vec![second], ..TrialResult::default() };
+        fixture::speed(&mut of, turned);
+        trial.phases.extend(of.phases);
+    }
+    let text = found(&run);
+    assert!(text.starts_with("b is ahead in mixed (×1.50 ") && text.contains("; a is ahead in again (×"), "{text}");
+    assert!(!text.contains("too few times"), "{text}");
+    run.trials.retain(|trial| trial.block == 1);
+    let text = found(&run);
+    assert!(text.starts_with("b came out ahead, measured too few times to tell it from chance, in mixed (×"), "{text}");
+}
+
+#[test]
+fn levels_of_one_store_and_a_single_arm() {
+    let text = found(&fixture::concluded(fixture::swept()));
+    assert!(
+        text.starts_with("sqlite workers=8 and sqlite workers=1 ") || text.contains(" is ahead in mixed: "),
+        "{text}"
+    );
+    assert!(text.contains("of sqlite workers=1, ×3."), "{text}");
+    assert!(!text.contains("workers = 4"), "{text}");
+    assert_eq!(
+        answer(&fixture::concluded(fixture::swept())).changes,
+        ["mixed: from workers = 4 on more changes nothing."]
+    );
+    let one = found(&stores(&[("a", &[1.0, 1.02, 1.01])]));
+    assert_eq!(one, "a reached 1,010 ops/s (±2.49 %) in mixed.");
+}
+
+fn at_rates(held: &[(f64, bool)]) -> RunResult {
+    let mut run = stores(&[("a", &vec![1.0; held.len()])]);
+    for (trial, (rate, held)) in run.trials.iter_mut().zip(held) {
+        trial.arm = format!("a rate={rate}");
+        let phase = &mut trial.phases[1];
+        phase.rate = Some(RateResult { planned: (*rate).into(), ..RateResult::default() });
+        phase.limits = vec![LimitResult { path: "mixed.response.p99".into(), held: *held, ..LimitResult::default() }];
+    }
+    run
+}
+
+#[test]
+fn up_to_which_given_rate_limits_held() {
+    assert_eq!(
+        found(&at_rates(&[(250.0, true), (5_000.0, false), (1_000.0, true)])),
+        "a held every limit up to 1,000/s; at 5,000/s mixed.response.p99 broke."
+    );
+    assert_eq!(
+        found(&at_rates(&[(250.0, true), (1_000.0, true)])),
+        "a held every limit at each rate that was tried, up to 1,000/s."
+    );
+    // What held above a rate that did not is luck.
+    assert_eq!(
+        found(&at_rates(&[(250.0, false), (1_000.0, true)])),
+        "a did not hold the limits, not at 250/s: mixed.response.p99 broke."
+    );
+    let mut failed = at_rates(&[(250.0, true), (1_000.0, true)]);
+    failed.trials[1].failure = Some(Failure::default());
+    assert!(found(&failed).contains("at 1,000/s a trial did not end whole."), "{}", found(&failed));
+}
+
+fn searched(found: &[(&str, f64)]) -> RunResult {
+    let mut run = stores(&found.iter().map(|(store, _)| (*store, &[1.0][..])).collect::<Vec<_>>());
+    for (nth, (trial, (_, rate))) in run.trials.iter_mut().zip(found).enumerate() {
+        trial.arm = format!("{} workers={}", trial.store, nth + 1);
+        trial.searches =
+            vec![SearchResult { phase: "mixed".into(), rate: Some(*rate), complete: true, ..SearchResult::default() }];
+        trial.phases[1].limits =
+            vec![LimitResult { path: "mixed.response.p95".into(), limit: 36e6, held: true, ..LimitResult::default() }];
+    }
+    run
+}
+
+#[test]
+fn the_levels_of_one_store_stand_beside_each_other_within_its_limits() {
+    let text = found(&searched(&[("a", 100.0), ("a", 300.0), ("a", 200.0)]));
+    assert!(
+        text.starts_with("a workers=2 came out ahead within the limits of mixed (mixed.response.p95 ≤ 36.0 ms),"),
+        "{text}"
+    );
+    assert!(text.contains("300/s against at least 200/s of a workers=3"), "{text}");
+    let text = found(&searched(&[("a", 100.0)]));
+    assert!(
+        text.contains(
+            "reached at least 100/s within the limits of mixed (mixed.response.p95 ≤ 36.0 ms), measured once"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_rate_that_was_not_held_is_the_answer() {
+    let mut run = stores(&[("a", &[1.0])]);
+    let phase = &mut run.trials[0].phases[1];
+    phase.rate =
+        Some(RateResult { planned: 1_000.into(), due_per_s: 1_000.0, achieved_per_s: 745.0, ..RateResult::default() });
+    // What is not answered has no p99.
+    for op in phase.ops.values_mut() {
+        (op.count, op.censored) = (750, 250);
+        op.response_of_attempts_ns = None;
+    }
+    phase.all.response_of_attempts_ns = None;
+    let text = found(&run);
+    assert!(
+        text.ends_with(
+            "a did not hold 1,000/s in mixed: 745/s were answered, and 25 % of what was due had no answer at its end."
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn slots_that_were_all_taken_stand_beside_a_rate_that_was_not_held() {
+    let mut run = stores(&[("a", &[1.0])]);
+    let phase = &mut run.trials[0].phases[1];
+    phase.rate =
+        Some(RateResult { planned: 1_000.into(), due_per_s: 1_000.0, achieved_per_s: 745.0, ..RateResult::default() });
+    (phase.slots, phase.slots_busy_share, phase.all.service_ns.mean) = (2, 0.89, Some(2.5e6));
+    assert!(found(&run).ends_with("a did not hold 1,000/s in mixed: 745/s were answered."), "{}", found(&run));
+    run.trials[0].phases[1].slots_busy_share = 0.90;
+    let text = found(&run);
+    assert!(text.ends_with("; at a mean service time of 2.50 ms its 2 slots carry no more than 800/s."), "{text}");
+}
+
+#[test]
+fn a_figure_of_few_requests_says_how_few() {
+    let mut run = stores(&[("a", &[1.0, 1.02, 1.01]), ("b", &[1.5, 1.52, 1.54])]);
+    for op in run.trials.iter_mut().flat_map(|t| &mut t.phases[1].ops).map(|(_, op)| op) {
+        op.count = 1;
+    }
+    let text = found(&run);
+    assert!(text.contains(" ops/s (of 2 requests a trial) against "), "{text}");
+}
+
+#[test]
+fn a_search_is_told_first() {
+    let mut run = stores(&[("a", &[1.0, 1.0]), ("b", &[1.0, 1.0])]);
+    for (at, trial) in run.trials.iter_mut().enumerate() {
+        let rate = [1_000.0, 1_010.0, 2_000.0, 2_020.0][at];
+        let searched = SearchResult {
+            phase: "mixed".into(),
+            rate: Some(rate),
+            fails_at: Some(rate * 1.01),
+            ..SearchResult::default()
+        };
+        trial.searches.push(searched);
+    }
+    let text = found(&run);
+    assert!(text.starts_with("b is ahead within the limits of mixed: 2,010/s against 1,005/s of a, ×2.00 ["), "{text}");
+    run.trials[2].searches[0].rate = None;
+    let text = found(&run);
+    assert!(
+        text.starts_with("a reached 1,005/s within the limits of mixed.") && text.contains("Not every trial of b"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_did_not_end_is_said() {
+    let mut run = stores(&[("a", &[1.0, 1.02])]);
+    run.plan.trials = vec![crate::plan::PlannedTrial::default(); 3];
+    assert!(found(&run).ends_with(" 1 of 3 trials did not end whole."), "{}", found(&run));
+    let mut runs = run.clone();
+    runs.run.ended = None;
+    assert!(found(&runs).ends_with(" The run has not ended: this is of its first 2 of 3 trials."), "{}", found(&runs));
+    for trial in &mut run.trials {
+        trial.failure = Some(Failure {
+            kind: crate::FailureKind::Failed,
+            during: "load".into(),
+            message: "the disk is full".into(),
+        });
+    }
+    assert_eq!(found(&run), "No trial ended whole: a failed in load: the disk is full.");
+    run.trials.clear();
+    assert_eq!(found(&run), "Nothing was measured.");
+}
+
+#[test]
+fn the_worst_verdicts_make_the_second_sentence() {
+    let mut run = stores(&[("a", &[1.0])]);
+    let verdict = |check: &str, level| Verdict {
+        check: check.into(),
+        level,
+        saw: String::new(),
+        threshold: String::new(),
+        advice: String::new(),
+        trial: None,
+        store: None,
+        arm: None,
+        phase: None,
+    };
+    let mut said = |verdicts: Vec<Verdict>| {
+        run.verdicts = verdicts;
+        let found = answer(&run);
+        (found.worth, found.level)
+    };
+    let (pass, note) = (verdict("errors", Level::Pass), verdict("single-run", Level::Note));
+    let (caution, invalid) = (verdict("too-short", Level::Caution), verdict("schedule-slip", Level::Invalid));
+    assert_eq!(said(vec![]), ("Nothing was judged yet.".into(), Level::Pass));
+    assert_eq!(said(vec![pass.clone()]), ("Nothing speaks against it: 1 checks passed.".into(), Level::Pass));
+    assert_eq!(
+        said(vec![pass.clone(), note.clone()]),
+        ("Nothing speaks against it: 1 checks passed, and 1 note.".into(), Level::Note)
+    );
+    assert_eq!(
+        said(vec![pass, note.clone(), caution.clone()]),
+        ("With reservations: phases were short (too-short), and 1 note.".into(), Level::Caution)
+    );
+    let other = Verdict { saw: "6 GB of 24".into(), ..verdict("regime-differs", Level::Caution) };
+    let doubted =
+        Verdict { arm: Some("a".into()), saw: "5 GB of 24".into(), ..verdict("regime-differs", Level::Caution) };
+    assert_eq!(
+        said(vec![caution.clone(), doubted.clone(), other, doubted.clone(), note.clone()]).0,
+        "Doubtful: data and memory are in another ratio than the study means (regime-differs; a: 5 GB of 24; and 1 \
+         more). With reservations: phases were short (too-short), and 1 note."
+    );
+    assert!(said(vec![doubted.clone()]).0.ends_with("; a: 5 GB of 24)."));
+    assert!(said(vec![doubted, note.clone()]).0.ends_with("). Besides, there is 1 note."));
+    assert_eq!(
+        said(vec![note, caution, invalid]),
+        ("The measurement is invalid: the client sent late (schedule-slip), and 1 caution.".into(), Level::Invalid)
+    );
+}

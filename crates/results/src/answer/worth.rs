@@ -1,0 +1,84 @@
+//! What a run is worth, in a sentence.
+
+use std::collections::BTreeSet;
+
+use indexmap::IndexSet;
+
+use super::listed;
+use crate::RunResult;
+use crate::human::{count, plural};
+use crate::verdicts::{Level, exit_code, in_short, is_of_the_answer};
+
+/// Checks that are named.
+const MOST_NAMED: usize = 4;
+
+/// The sentence, and the worst level.
+pub(super) fn worth(result: &RunResult) -> (String, Level) {
+    let of = |level: Level| -> Vec<String> {
+        let checks = result.verdicts.iter().filter(|v| v.level == level).map(|v| &v.check);
+        checks.collect::<IndexSet<_>>().into_iter().cloned().collect()
+    };
+    let (invalid, cautions, notes) = (of(Level::Invalid), of(Level::Caution), of(Level::Note));
+    let checks: BTreeSet<&str> = result.verdicts.iter().map(|v| v.check.as_str()).collect();
+    let also = |names: &[String], what: &str, whats: &str| match names.len() {
+        0 => String::new(),
+        n => format!(", and {} {}", count(n as u64), if n == 1 { what } else { whats }),
+    };
+    let cut = if result.run.interrupted { " The run was interrupted." } else { "" };
+    let (text, level) = if checks.is_empty() {
+        ("Nothing was judged yet.".to_owned(), Level::Pass)
+    } else if !invalid.is_empty() {
+        let lost = exit_code(result) == 1;
+        let what = if lost { "Data were lost, wrong or could not be verified" } else { "The measurement is invalid" };
+        (format!("{what}: {}{}.", named(&invalid), also(&cautions, "caution", "cautions")), Level::Invalid)
+    } else if !cautions.is_empty() {
+        let (grave, other): (Vec<_>, Vec<_>) = cautions.into_iter().partition(|check| is_of_the_answer(check));
+        let doubts = grave.iter().map(|check| doubt(result, check) + " ").collect::<String>();
+        let text = match other.is_empty() {
+            true if notes.is_empty() => doubts.trim_end().to_owned(),
+            true => format!("{doubts}Besides, there {}.", are_notes(notes.len())),
+            false => format!("{doubts}With reservations: {}{}.", named(&other), also(&notes, "note", "notes")),
+        };
+        (text, Level::Caution)
+    } else {
+        let passed = checks.len() - notes.len();
+        let text = format!(
+            "Nothing speaks against it: {} checks passed{}.",
+            count(passed as u64),
+            also(&notes, "note", "notes")
+        );
+        (text, if notes.is_empty() { Level::Pass } else { Level::Note })
+    };
+    (text + cut, level)
+}
+
+/// What a check saw on which the answer hangs: `Doubtful: arms did unlike work (work-differs; one and other, load: …).`
+fn doubt(result: &RunResult, check: &str) -> String {
+    let mut found = result.verdicts.iter().filter(|v| v.check == check && v.level == Level::Caution);
+    let Some(first) = found.next() else { return String::new() };
+    let place = first.arm.as_ref().map_or_else(String::new, |arm| format!("{arm}: "));
+    let others: BTreeSet<&str> = found.map(|other| other.saw.as_str()).filter(|saw| *saw != first.saw).collect();
+    let more = match others.len() {
+        0 => String::new(),
+        n => format!("; and {} more", count(n as u64)),
+    };
+    let short = in_short(check).unwrap_or(check);
+    format!("Doubtful: {short} ({check}; {place}{}{more}).", first.saw)
+}
+
+fn are_notes(n: usize) -> String {
+    format!("{} {}", if n == 1 { "is" } else { "are" }, plural(n as u64, "note"))
+}
+
+fn named(checks: &[String]) -> String {
+    let more = checks.len().saturating_sub(MOST_NAMED);
+    let name = |check: &String| match in_short(check) {
+        Some(short) => format!("{short} ({check})"),
+        None => check.clone(),
+    };
+    let mut names: Vec<String> = checks.iter().take(MOST_NAMED).map(name).collect();
+    if more > 0 {
+        names.push(format!("{} more", count(more as u64)));
+    }
+    listed(&names)
+}

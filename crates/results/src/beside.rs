@@ -1,0 +1,190 @@
+//! Arms beside each other: one table a phase, each figure over its trials. Data, for every way of showing it.
+
+mod operations;
+mod resources;
+
+use indexmap::IndexSet;
+
+use crate::arms::arm_of;
+use crate::figures::{DISK, DOCUMENTS, RATE_WITHIN_LIMITS, THROUGHPUT, in_documents};
+use crate::human::{USELESS, bytes, duration, percent, rate, ratio};
+use crate::stats::Estimate;
+use crate::table::{Cell, ColumnKind, Table};
+use crate::times;
+use crate::{ArmResult, FigureOverTrials, RunResult};
+
+pub use operations::operations;
+pub use resources::resources_beside;
+
+/// The arms in one phase.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArmsTable {
+    /// The phase.
+    pub phase: String,
+    /// The first column is the arm; one line for each, in the order of the study.
+    pub table: Table,
+    /// What has to be known of single trials.
+    pub notes: Vec<String>,
+}
+
+/// The tables of all measured phases; nothing where there is one arm that was measured once.
+pub fn arms_beside(result: &RunResult) -> Vec<ArmsTable> {
+    let arms: Vec<&ArmResult> = result.arms.iter().filter(|arm| arm.trials + arm.failed > 0).collect();
+    if arms.len() < 2 && result.plan.repeats < 2 {
+        return Vec::new();
+    }
+    let phases = result.trials.iter().flat_map(|t| &t.phases).filter(|p| !p.warm_up).map(|p| p.name.as_str());
+    phases.collect::<IndexSet<_>>().into_iter().map(|phase| table(result, &arms, phase)).collect()
+}
+
+/// Operations of a phase whose times have columns of their own, at most.
+const MOST_APART: usize = 5;
+
+/// A measure of a phase, the title of its column, what it holds, and how it is shown.
+type Shown = (String, String, ColumnKind, fn(f64) -> String);
+
+fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> ArmsTable {
+    let any = |measure: &str| arms.iter().any(|arm| find(arm, phase, measure).is_some());
+    let of_phase = || result.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase && !p.warm_up);
+    let (what, unit) = if any(RATE_WITHIN_LIMITS.name) {
+        (RATE_WITHIN_LIMITS.name, "ops/s in limits")
+    } else if in_documents(of_phase()) {
+        (DOCUMENTS.name, "docs/s")
+    } else {
+        (THROUGHPUT.name, "ops/s")
+    };
+    let time = if any("response.p99") { "response" } else { "service" };
+    let limited = result.trials.iter().flat_map(|t| &t.phases).any(|p| p.name == phase && !p.limits.is_empty());
+    let several = arms.len() > 1;
+    let disk = any(DISK.name);
+    // What an open loop answers each second is its schedule: arms differ in how fast they answer.
+    let given = time == "response" && what != RATE_WITHIN_LIMITS.name;
+    let mut figures: Vec<Shown> = vec![(what.to_owned(), unit.to_owned(), ColumnKind::More, rate)];
+    figures.extend(
+        columns_of_times(time, &unlike_operations(result, phase))
+            .into_iter()
+            .map(|(measure, title)| (measure, title, ColumnKind::Less, duration as fn(f64) -> String)),
+    );
+    let compared = |measure: &str| if given { measure.ends_with(".p99") } else { measure == what };
+    let mut columns = vec![("arm", ColumnKind::Arm), ("trials", ColumnKind::Count)];
+    for (measure, title, kind, _) in &figures {
+        columns.push((title, *kind));
+        if several && compared(measure) {
+            columns.push(("to the first", ColumnKind::Ratio));
+        }
+    }
+    columns.extend(disk.then_some(("on disk", ColumnKind::Less)));
+    columns.extend(limited.then_some(("limits", ColumnKind::Text)));
+    let (mut table, mut notes) = (Table::new(columns), Vec::new());
+    for arm in arms {
+        let trials = match arm.failed {
+            0 => arm.trials.to_string(),
+            failed => format!("{} of {}", arm.trials, arm.trials + failed),
+        };
+        let mut row: Vec<Cell> = vec![arm.arm.as_str().into(), trials.into()];
+        for (measure, _, _, show) in &figures {
+            let found = find(arm, phase, measure);
+            let is_time = measure.contains(&format!("{time}."));
+            row.push(over(found, *show, if is_time { times::INFINITE } else { "none" }));
+            if several && compared(measure) {
+                let to_first = found.and_then(|f| f.to_first);
+                row.push(Cell { text: to_first.map_or_else(String::new, |found| ratio(&found)), figure: to_first });
+            }
+        }
+        if disk {
+            let cell = |f: &FigureOverTrials| Cell { text: bytes(f.figure.value), figure: Some(f.figure) };
+            row.push(find(arm, phase, DISK.name).map_or_else(|| "-".into(), cell));
+        }
+        row.extend(limited.then(|| limits(result, arm, phase).into()));
+        table.rows.push(row);
+        for (measure, ..) in figures.iter().skip(1).chain(figures.first()) {
+            let Some(figure) = find(arm, phase, measure).filter(|f| !f.outlying_trials.is_empty()) else { continue };
+            let trials: Vec<String> = figure.outlying_trials.iter().map(u32::to_string).collect();
+            let trials = trials.join(", ");
+            notes.push(format!("trial {trials} of {} is unlike the others in {measure}, and in the figure", arm.arm));
+        }
+    }
+    let cells = || table.rows.iter().flatten().filter(|cell: &&Cell| cell.figure.is_some_and(|f| f.low.is_some()));
+    if cells().next().is_some() {
+        let useless = if cells().any(|cell| cell.text.contains("[?]")) { "; [?]: wider than tenfold" } else { "" };
+        let first =
+            arms.first().filter(|_| several).map_or_else(String::new, |arm| format!("; the first is {}", arm.arm));
+        notes.insert(0, format!("± and [ ]: 95 % intervals over blocks{useless}{first}"));
+    }
+    notes.extend(times::note(of_phase()));
+    ArmsTable { phase: phase.to_owned(), table, notes }
+}
+
+/// The operations of a phase that does several, whose times are shown apart: a percentile over unlike work is of none of
+/// it. None of a load, and none of so many that no table would hold them.
+fn unlike_operations<'a>(result: &'a RunResult, phase: &str) -> Vec<&'a str> {
+    let of_phase = result.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase && !p.loads);
+    let ops: IndexSet<&str> = of_phase.flat_map(|of| of.ops.keys()).map(String::as_str).collect();
+    if (2..=MOST_APART).contains(&ops.len()) { ops.into_iter().collect() } else { Vec::new() }
+}
+
+/// The times that a table shows, by their measures, and the titles of their columns.
+fn columns_of_times(time: &str, ops: &[&str]) -> Vec<(String, String)> {
+    let of_op = |(nth, op): (usize, &&str)| {
+        let title = if nth == 0 { format!("{op} {time} p99") } else { format!("{op} p99") };
+        (format!("{op}.{time}.p99"), title)
+    };
+    if !ops.is_empty() {
+        return ops.iter().enumerate().map(of_op).collect();
+    }
+    let of = |percentile: &str, title: String| (format!("{time}.{percentile}"), title);
+    vec![of("p50", format!("{time} p50")), of("p99", "p99".into()), of("p99.9", "p99.9".into())]
+}
+
+fn find<'a>(arm: &'a ArmResult, phase: &str, measure: &str) -> Option<&'a FigureOverTrials> {
+    arm.figures.get(&format!("{phase}.{measure}"))
+}
+
+/// A figure over its trials: `264 k ±5 %`, `≥ 800`, `264 k, none in 1`, or what stands for `none`; `-` where there is none.
+fn over(figure: Option<&FigureOverTrials>, show: fn(f64) -> String, lacking: &str) -> Cell {
+    let Some(figure) = figure else { return "-".into() };
+    let none = figure.none_in.len();
+    let text = match (figure.figure.trials, figure.at_least) {
+        (0, _) => return lacking.into(),
+        _ if none > 0 => format!("{}, {lacking} in {none}", show(figure.figure.value)),
+        (_, true) => format!("≥ {}", show(figure.figure.value)),
+        _ => with_width(show, &figure.figure),
+    };
+    Cell { text, figure: Some(figure.figure) }
+}
+
+/// How often the limits of a phase held over the arm's trials, and the least share within a limit of time.
+fn limits(result: &RunResult, arm: &ArmResult, phase: &str) -> String {
+    let of_arm = result.trials.iter().filter(|t| arm_of(t) == arm.arm);
+    let judged: Vec<_> =
+        of_arm.flat_map(|t| &t.phases).filter(|p| p.name == phase && !p.limits.is_empty()).map(|p| &p.limits).collect();
+    if judged.is_empty() {
+        return "-".to_owned();
+    }
+    let held = judged.iter().filter(|limits| limits.iter().all(|l| l.held)).count();
+    let least = judged.iter().flat_map(|limits| limits.iter()).filter_map(|l| l.share_within).reduce(f64::min);
+    let within = least.map_or_else(String::new, |share| format!(", {} within", percent(share)));
+    match (held, judged.len()) {
+        (1, 1) => format!("held{within}"),
+        (0, 1) => format!("not held{within}"),
+        (held, of) => format!("held {held} of {of}{within}"),
+    }
+}
+
+/// A half of an interval's width up to which its ends lie about as far above as below.
+const EVEN: f64 = 0.2;
+
+/// A figure with its interval, where there is one: ± half of a narrow one, the ends of a wide one.
+pub(crate) fn with_width(show: impl Fn(f64) -> String, estimate: &Estimate) -> String {
+    let text = show(estimate.value);
+    match (estimate.relative_half_width(), estimate.low, estimate.high) {
+        // Alike to the last digit: what was counted is coarser than what varies, so that no width is known.
+        (Some(0.0), ..) => text,
+        (Some(half), ..) if half <= EVEN => format!("{text} ±{}", percent(half)),
+        (_, Some(low), Some(high)) if high.is_finite() && high <= low * USELESS => {
+            format!("{text} [{}, {}]", show(low), show(high))
+        }
+        (_, Some(_), Some(_)) => format!("{text} [?]"),
+        _ => text,
+    }
+}

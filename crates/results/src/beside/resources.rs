@@ -1,0 +1,107 @@
+//! What arms used in a phase, beside each other, and what was their limit.
+
+use indexmap::{IndexMap, IndexSet};
+
+use super::{ArmsTable, Shown, find, over};
+use crate::arms::arm_of;
+use crate::bottleneck::Limit;
+use crate::figures::{SPACE_AMPLIFICATION, STORE_CPU, STORE_MEMORY, WRITE_AMPLIFICATION};
+use crate::human::{bytes, digits, duration};
+use crate::table::{Cell, ColumnKind, Table};
+use crate::{ArmResult, RunResult, TrialResult, Whose};
+
+fn times(factor: f64) -> String {
+    format!("×{}", digits(factor))
+}
+
+/// A table for each measured phase of which something was seen.
+pub fn resources_beside(result: &RunResult) -> Vec<ArmsTable> {
+    let phases = result.trials.iter().flat_map(|t| &t.phases).filter(|p| !p.warm_up && p.resources.is_some());
+    let names: IndexSet<&str> = phases.map(|phase| phase.name.as_str()).collect();
+    names.into_iter().filter_map(|phase| table(result, phase)).collect()
+}
+
+fn table(result: &RunResult, phase: &str) -> Option<ArmsTable> {
+    let arms: Vec<&ArmResult> = result.arms.iter().filter(|arm| arm.trials + arm.failed > 0).collect();
+    let all: [Shown; 4] = [
+        (STORE_CPU, "CPU/op", duration as fn(f64) -> String),
+        (STORE_MEMORY, "memory", bytes),
+        (WRITE_AMPLIFICATION, "written to disk", times),
+        (SPACE_AMPLIFICATION, "kept on disk", times),
+    ]
+    .map(|(measure, title, show)| (measure.name.to_owned(), title.to_owned(), ColumnKind::Less, show));
+    let shown: Vec<&Shown> =
+        all.iter().filter(|(measure, ..)| arms.iter().any(|arm| find(arm, phase, measure).is_some())).collect();
+    let limits: Vec<String> = arms.iter().map(|arm| limit(result, arm, phase)).collect();
+    if shown.is_empty() && limits.iter().all(String::is_empty) {
+        return None;
+    }
+    let mut columns = vec![("arm", ColumnKind::Arm)];
+    columns.extend(shown.iter().map(|(_, title, kind, _)| (title.as_str(), *kind)));
+    columns.push(("what was the limit", ColumnKind::Text));
+    let mut table = Table::new(columns);
+    for (arm, limit) in arms.iter().zip(limits) {
+        let mut row: Vec<Cell> = vec![arm.arm.as_str().into()];
+        row.extend(shown.iter().map(|(measure, _, _, show)| over(find(arm, phase, measure), *show, "none")));
+        row.push(if limit.is_empty() { "-".into() } else { limit.into() });
+        table.rows.push(row);
+    }
+    Some(ArmsTable { phase: phase.to_owned(), table, notes: notes(result, phase, &shown) })
+}
+
+/// What was the limit of an arm's trials, most often; with the evidence of the first such.
+fn limit(result: &RunResult, arm: &ArmResult, phase: &str) -> String {
+    let trials = result.trials.iter().filter(|trial| arm_of(trial) == arm.arm);
+    let found: Vec<_> =
+        trials.flat_map(|t| &t.phases).filter(|p| p.name == phase).filter_map(|p| p.bottleneck.as_ref()).collect();
+    let mut often: IndexMap<Limit, usize> = IndexMap::new();
+    found.iter().for_each(|of| *often.entry(of.limit).or_default() += 1);
+    let Some((limit, times)) = often.into_iter().max_by_key(|(_, times)| *times) else { return String::new() };
+    let evidence = found.iter().find(|of| of.limit == limit).map_or("", |of| of.evidence.as_str());
+    match (times, found.len()) {
+        (times, of) if times == of => format!("{}: {evidence}", limit.in_words()),
+        (times, of) => format!("{} in {times} of {of} trials: {evidence}", limit.in_words()),
+    }
+}
+
+/// Whose figures they are.
+fn notes(result: &RunResult, phase: &str, shown: &[&Shown]) -> Vec<String> {
+    let of_phase = result.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase);
+    let whose: Vec<Whose> = of_phase.filter_map(|p| Some(p.resources.as_ref()?.store.as_ref()?.whose)).collect();
+    let has = |measure: &str| shown.iter().any(|(name, ..)| name == measure);
+    let mut notes = Vec::new();
+    if has(STORE_CPU.name) || has(STORE_MEMORY.name) {
+        match (whose.contains(&Whose::Server), whose.contains(&Whose::ClientAndStore)) {
+            (true, true) => notes.push(
+                "CPU and memory: of the server, or of store and client together where the store is embedded".to_owned(),
+            ),
+            (true, false) => notes.push("CPU and memory: of the server alone".to_owned()),
+            (false, true) => {
+                notes.push("CPU and memory: of store and client together, which are one process".to_owned())
+            }
+            (false, false) => {}
+        }
+    }
+    if has(WRITE_AMPLIFICATION.name) {
+        notes.push(
+            "written to disk: by the disk's own counters, less what it wrote each second before the phase, for each byte of \
+             documents written"
+                .to_owned(),
+        );
+    }
+    let unknown = |trial: &TrialResult| {
+        let mut phases = trial.phases.iter().filter(|p| p.name == phase);
+        let why = phases.find_map(|p| p.resources.as_ref()?.disk.as_ref()?.amplification_unknown.clone())?;
+        Some(format!("written to disk of {}, trial {}: {why}", arm_of(trial), trial.trial))
+    };
+    let mut unknown = result.trials.iter().filter_map(unknown);
+    notes.extend(unknown.next());
+    match unknown.count() {
+        0 => {}
+        more => notes.push(format!("written to disk: not known of {more} more trials")),
+    }
+    if has(SPACE_AMPLIFICATION.name) {
+        notes.push("kept on disk: bytes on disk for each byte of documents that the store holds".to_owned());
+    }
+    notes
+}

@@ -1,0 +1,267 @@
+//! What kept a phase from going faster, as far as it could be seen from outside: the first of a list whose sign is there.
+//!
+//! 1. *Nothing*: an open loop that held its rate was not asked for more.
+//! 2. *Client*: its busiest worker computed nearly all the time.
+//! 3. *Processors*: the server's threads waited for its limited share of them, or those of the machine that it shares with
+//!    the client were nearly all in use.
+//! 4. *Memory*: tasks waited for it.
+//! 5. *Disk*: tasks waited for it for a good part of the time, by the system's own pressure figures.
+//! 6. *Network*: the machine's fastest interface carried nearly all that it can.
+//! 7. *One processor of the store*: its processes kept just one busy, as what works on one thread does.
+//! 8. *Waiting*: every slot was busy and nothing else was: the time goes to locks, syncs and ways, and more operations in
+//!    flight may bring more.
+//!
+//! Of a store on another machine the same is asked of the figures that its `metrics` endpoints tell.
+//!
+//! It is a hint with its evidence beside it, and not a proof.
+
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::human::{digits, percent, rate};
+use crate::{DiskResult, PhaseResult, ResourcesResult, StoreUseResult, Whose};
+
+/// What was at its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// The rate that was given was held.
+    Nothing,
+    /// The client's own processor time.
+    Client,
+    /// All processors of the machine.
+    Processors,
+    /// Memory of the machine.
+    Memory,
+    /// Its disk.
+    Disk,
+    /// The network of the machine.
+    Network,
+    /// One processor of the store.
+    StoreThread,
+    /// Nothing that is used up: operations waited.
+    Waiting,
+}
+
+impl Limit {
+    /// In a word or two.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing: the rate was held",
+            Self::Client => "the client",
+            Self::Processors => "processors",
+            Self::Memory => "memory",
+            Self::Disk => "disk",
+            Self::Network => "network",
+            Self::StoreThread => "one thread of the store",
+            Self::Waiting => "waiting",
+        }
+    }
+}
+
+/// What was the limit of a phase, and how that was seen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct Bottleneck {
+    /// What.
+    pub limit: Limit,
+    /// The evidence, in a clause.
+    pub evidence: String,
+}
+
+/// A phase that is shorter, in ns, tells nothing of shares.
+const TELLING_NS: u64 = 1_000_000_000;
+/// So much of a rate is all of it.
+const HELD: f64 = 0.99;
+/// A thread, or all processors, as busy as this are full.
+const FULL: f64 = 0.90;
+/// Tasks that waited for a disk so much of the time were slowed by it.
+const DISK: f64 = 0.30;
+/// The same for memory, of which any waiting is felt.
+const MEMORY: f64 = 0.10;
+/// Threads that had to wait for their share of processors so much of the time were slowed by it.
+const THROTTLED: f64 = 0.30;
+/// Processors that a store on one thread keeps busy: helpers use a little.
+const ONE: (f64, f64) = (0.90, 1.15);
+
+impl Bottleneck {
+    /// Of a phase; none where too little was seen. `processors` are those of this machine.
+    pub fn of(phase: &PhaseResult, embedded: bool, processors: f64) -> Option<Self> {
+        if phase.elapsed_ns < TELLING_NS || phase.ops.values().all(|op| op.count == 0) {
+            return None;
+        }
+        let limit = |limit, evidence| Some(Self { limit, evidence });
+        if let Some(given) = phase.rate.as_ref().filter(|given| given.held_share >= HELD) {
+            return limit(Limit::Nothing, format!("{}/s were asked for and answered", rate(given.due_per_s)));
+        }
+        let client = &phase.client;
+        if !embedded && client.busiest_worker_share >= FULL {
+            let busy = percent(client.busiest_worker_share);
+            return limit(Limit::Client, format!("its busiest worker computed {busy} of the time"));
+        }
+        let used = phase.resources.as_ref()?;
+        let of_store = in_use(used);
+        let host = &used.host;
+        let throttled = used.limited.map_or(0.0, |limited| limited.throttled_share);
+        if throttled >= THROTTLED {
+            let evidence =
+                format!("its own share of them was used up in {} of the periods of 100 ms", percent(throttled));
+            return limit(Limit::Processors, evidence);
+        }
+        if host.cpu_busy_share + host.stolen_share >= FULL {
+            let busy = percent((host.cpu_busy_share + host.stolen_share).min(1.0));
+            let store = of_store.map_or_else(String::new, |(_, cpu)| format!(", {} of them by the store", digits(cpu)));
+            return limit(Limit::Processors, format!("{busy} of {} were in use{store}", digits(processors)));
+        }
+        if host.memory_pressure_share >= MEMORY {
+            let share = percent(host.memory_pressure_share);
+            return limit(Limit::Memory, format!("something waited for it {share} of the time"));
+        }
+        if host.disk_pressure_share >= DISK {
+            let share = percent(host.disk_pressure_share);
+            let moved = used.disk.as_ref().map_or_else(String::new, |of| moved(of, used.span_ns));
+            return limit(Limit::Disk, format!("something waited for it {share} of the time{moved}"));
+        }
+        if let Some((limit, evidence)) = network(used).or_else(|| elsewhere(used)) {
+            return Some(Self { limit, evidence });
+        }
+        if let Some((store, cpu)) = of_store
+            && (ONE.0..ONE.1).contains(&cpu)
+            && processors >= 2.0
+        {
+            let threads = if store.whose == Whose::Server { "the store" } else { "the store and its client" };
+            return limit(Limit::StoreThread, format!("{threads} kept {} processors busy", digits(cpu)));
+        }
+        (phase.rate.is_none() && phase.slots_busy_share >= FULL).then(|| Self {
+            limit: Limit::Waiting,
+            evidence: format!(
+                "{} of the processors and {} of the disk's time were in use, and every one of {} slots waited",
+                percent(host.cpu_busy_share),
+                percent(host.disk_pressure_share),
+                phase.slots
+            ),
+        })
+    }
+}
+
+/// Whether this machine's network is full.
+fn network(used: &ResourcesResult) -> Option<(Limit, String)> {
+    let most = used.network.most_per_s.filter(|most| *most > 0)? as f64;
+    let per_s = |bytes: u64| bytes as f64 * 1e9 / used.span_ns.max(1) as f64;
+    let (way, carried) = match (per_s(used.network.received_bytes), per_s(used.network.sent_bytes)) {
+        (received, sent) if received > sent => ("received", received),
+        (_, sent) => ("sent", sent),
+    };
+    let evidence = || {
+        let bytes = crate::human::bytes;
+        format!("{}/s were {way} of the {}/s that its interface carries", bytes(carried), bytes(most))
+    };
+    (carried / most >= FULL).then(|| (Limit::Network, evidence()))
+}
+
+/// What is at its limit on another machine, by what it tells of itself.
+fn elsewhere(used: &ResourcesResult) -> Option<(Limit, String)> {
+    used.elsewhere.iter().find_map(|of| {
+        let at_least = |share: Option<f64>, least: f64| share.filter(|share| *share >= least).map(percent);
+        let waited = |share: String| format!("something on {} waited for it {share} of the time", of.url);
+        at_least(of.cpu_busy_share, FULL)
+            .map(|busy| (Limit::Processors, format!("{busy} of those of {} were in use", of.url)))
+            .or_else(|| at_least(of.memory_pressure_share, MEMORY).map(|share| (Limit::Memory, waited(share))))
+            .or_else(|| at_least(of.disk_pressure_share, DISK).map(|share| (Limit::Disk, waited(share))))
+    })
+}
+
+/// Processors that a store's processes kept busy.
+fn in_use(used: &ResourcesResult) -> Option<(&StoreUseResult, f64)> {
+    let store = used.store.as_ref()?;
+    (used.span_ns > 0).then(|| (store, store.processor_s() * 1e9 / used.span_ns as f64))
+}
+
+/// What went to and from a disk each second.
+fn moved(disk: &DiskResult, span_ns: u64) -> String {
+    let per_s = |bytes: u64| crate::human::bytes(bytes as f64 * 1e9 / span_ns.max(1) as f64);
+    format!(", {}/s were written and {}/s read", per_s(disk.write_bytes), per_s(disk.read_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ElsewhereResult, HostResult, LimitedResult, NetworkResult, OpResult, RateResult};
+
+    fn phase(host: HostResult, cpu_s: f64) -> PhaseResult {
+        let store = StoreUseResult { whose: Whose::Server, cpu_user_s: cpu_s, ..StoreUseResult::default() };
+        PhaseResult {
+            elapsed_ns: 10_000_000_000,
+            slots: 4,
+            slots_busy_share: 0.99,
+            ops: [("read".to_owned(), OpResult { count: 10, ..OpResult::default() })].into(),
+            resources: Some(ResourcesResult {
+                span_ns: 10_000_000_000,
+                host,
+                store: Some(store),
+                disk: Some(DiskResult { read_bytes: 1_000, ..DiskResult::default() }),
+                ..ResourcesResult::default()
+            }),
+            ..PhaseResult::default()
+        }
+    }
+
+    fn limit(phase: &PhaseResult) -> Option<Limit> {
+        Bottleneck::of(phase, false, 2.0).map(|found| found.limit)
+    }
+
+    #[test]
+    fn each_limit_has_its_sign() {
+        let idle = HostResult { cpu_busy_share: 0.3, ..HostResult::default() };
+        assert_eq!(limit(&phase(idle.clone(), 1.0)), Some(Limit::Waiting));
+        assert_eq!(limit(&phase(idle.clone(), 9.8)), Some(Limit::StoreThread));
+        let disk = HostResult { disk_pressure_share: 0.62, ..idle.clone() };
+        let found = Bottleneck::of(&phase(disk, 9.8), false, 2.0).unwrap();
+        assert_eq!(found.limit, Limit::Disk);
+        assert_eq!(found.evidence, "something waited for it 62 % of the time, 0 B/s were written and 100 B/s read");
+        let memory = HostResult { memory_pressure_share: 0.2, ..idle.clone() };
+        assert_eq!(limit(&phase(memory, 1.0)), Some(Limit::Memory));
+        let full = HostResult { cpu_busy_share: 0.85, stolen_share: 0.1, ..HostResult::default() };
+        assert_eq!(limit(&phase(full, 15.0)), Some(Limit::Processors));
+        let mut limited = phase(idle.clone(), 1.0);
+        let throttled = LimitedResult { throttled_share: 0.6, ..LimitedResult::default() };
+        limited.resources.as_mut().unwrap().limited = Some(throttled);
+        assert_eq!(limit(&limited), Some(Limit::Processors));
+        let mut sends = phase(idle.clone(), 1.0);
+        let carried = NetworkResult { sent_bytes: 9_500, most_per_s: Some(1_000), ..NetworkResult::default() };
+        sends.resources.as_mut().unwrap().network = carried;
+        let found = Bottleneck::of(&sends, false, 2.0).unwrap();
+        assert_eq!(
+            (found.limit, &*found.evidence),
+            (Limit::Network, "950 B/s were sent of the 1000 B/s that its interface carries")
+        );
+        let mut far = phase(idle.clone(), 1.0);
+        let there =
+            ElsewhereResult { url: "http://x".into(), cpu_busy_share: Some(0.95), ..ElsewhereResult::default() };
+        far.resources.as_mut().unwrap().elsewhere = vec![there];
+        let found = Bottleneck::of(&far, false, 2.0).unwrap();
+        assert_eq!((found.limit, &*found.evidence), (Limit::Processors, "95 % of those of http://x were in use"));
+        let mut client = phase(idle.clone(), 1.0);
+        client.client.busiest_worker_share = 0.97;
+        assert_eq!(limit(&client), Some(Limit::Client));
+        // Of an embedded store the worker is the store.
+        assert_eq!(Bottleneck::of(&client, true, 2.0).map(|found| found.limit), Some(Limit::Waiting));
+        let mut held = phase(idle.clone(), 1.0);
+        held.rate = Some(RateResult { held_share: 1.0, ..RateResult::default() });
+        assert_eq!(limit(&held), Some(Limit::Nothing));
+        held.rate = Some(RateResult { held_share: 0.8, ..RateResult::default() });
+        assert_eq!(limit(&held), None, "the rate was not held, and nothing says why");
+    }
+
+    #[test]
+    fn too_little_says_nothing() {
+        let mut short = phase(HostResult::default(), 1.0);
+        short.elapsed_ns = 500_000_000;
+        assert_eq!(limit(&short), None);
+        let mut unseen = phase(HostResult::default(), 1.0);
+        unseen.resources = None;
+        assert_eq!(limit(&unseen), None);
+    }
+}

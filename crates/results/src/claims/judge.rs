@@ -1,0 +1,416 @@
+//! Each kind of claim against the arms of a run.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use storebench_study::workload::{Between, Claim, ClaimTest, Levels, PeakTest, RatioTest, ShareTest, did_you_mean};
+
+use super::arms::{Arms, Key, Picked, Whole, level_text, picks, text};
+use super::grid::{Cell, Grid, Sides, group, ratio};
+use super::model::{ClaimPart, ClaimResult, ClaimVerdict};
+use crate::RunResult;
+use crate::figures::Better;
+use crate::human::{count, number};
+use crate::stats::{Estimate, geometric_mean};
+use crate::sweep::PRACTICAL;
+use crate::verdicts::{Level, Verdict};
+
+/// What was found for some arms.
+struct Judged {
+    verdict: ClaimVerdict,
+    found: Estimate,
+    why: String,
+}
+
+/// What was found for a claim, before what holds for claims of any kind.
+struct Outcome {
+    verdict: ClaimVerdict,
+    found: Estimate,
+    why: Vec<String>,
+    each: Vec<ClaimPart>,
+}
+
+/// Holds claims against a run, in their order. See the [module](super) for the rules.
+///
+/// Trials that failed or were cut off take no part. Where a check calls the figures invalid the claim stays undecided:
+/// so this comes after the verdicts of the run.
+pub(crate) fn judge_claims(claims: &[Claim], result: &RunResult) -> Vec<ClaimResult> {
+    let arms = Arms::of(result);
+    claims.iter().map(|claim| judge(claim, &arms, result)).collect()
+}
+
+fn judge(claim: &Claim, arms: &Arms<'_>, result: &RunResult) -> ClaimResult {
+    let mut out = ClaimResult {
+        says: claim.says.clone(),
+        figures: claim.figures.clone(),
+        source: claim.source.clone(),
+        verdict: ClaimVerdict::NotTestable,
+        found: None,
+        expected: claim.test.as_ref().map(expected).unwrap_or_default(),
+        why: String::new(),
+        each: Vec::new(),
+    };
+    let outcome = testable(claim, result).and_then(|test| match test {
+        ClaimTest::Ratio(test) => judge_ratio(arms, test),
+        ClaimTest::Rises(test) => {
+            let ladder = Ladder::of(arms, &test.over, &test.at)?.up_to(test.up_to)?;
+            trend(arms, &test.rises, &ladder, test.between.unwrap_or(RISES), Trend::Up)
+        }
+        ClaimTest::Falls(test) => {
+            let ladder = Ladder::of(arms, &test.over, &test.at)?.up_to(test.up_to)?;
+            trend(arms, &test.falls, &ladder, test.between.unwrap_or(FALLS), Trend::Down)
+        }
+        ClaimTest::ShareWithin(test) => share_within(arms, test),
+        ClaimTest::Peak(test) => peak(arms, test),
+    });
+    match outcome {
+        Err(why) => out.why = why,
+        Ok(outcome) => {
+            let Outcome { mut verdict, found, mut why, each } = outcome;
+            if claim.at_least_trials.is_some_and(|least| found.trials < least) {
+                verdict = ClaimVerdict::Undecided;
+                let least = claim.at_least_trials.unwrap_or_default();
+                why.insert(0, format!("{} of at least {} repeats", count(found.trials.into()), count(least.into())));
+            }
+            (out.verdict, out.found, out.why, out.each) = (verdict, Some(found), why.join("; "), each);
+        }
+    }
+    out
+}
+
+/// The test of a claim, if this run is one to tell.
+fn testable<'a>(claim: &'a Claim, result: &RunResult) -> Result<&'a ClaimTest, String> {
+    if let Some(why) = &claim.not_testable {
+        return Err(why.clone());
+    }
+    if let Some(least) = claim.at_least_scale
+        && result.run.scale < least
+    {
+        return Err(format!("the run's scale of {} is below {least}, from which on it can be told", result.run.scale));
+    }
+    let other = |v: &&Verdict| v.check == "regime-differs" && v.level > Level::Pass;
+    if let Some(differs) = result.verdicts.iter().find(other).filter(|_| claim.needs_regime) {
+        return Err(format!("it speaks of documents as large beside the memory as the study's: {}", differs.saw));
+    }
+    claim.test.as_ref().ok_or_else(|| "the study gives no test for it".to_owned())
+}
+
+/// What a rise and a fall come to where the claim gives no range.
+const RISES: Between = Between { low: 1.0 + PRACTICAL, high: None };
+const FALLS: Between = Between { low: 0.0, high: Some(1.0 / (1.0 + PRACTICAL)) };
+
+/// What a test expects, in one line.
+fn expected(test: &ClaimTest) -> String {
+    let levels = |levels: &Levels| {
+        levels.iter().map(|(name, level)| format!("{name} = {}", level_text(level))).collect::<Vec<_>>().join(", ")
+    };
+    let at = |at: &Levels| if at.is_empty() { String::new() } else { format!(" at {}", levels(at)) };
+    let up_to = |level: Option<f64>| level.map_or_else(String::new, |level| format!(" up to {}", number(level)));
+    match test {
+        ClaimTest::Ratio(t) => {
+            format!("{} of {} over {}: {}", t.ratio, levels(&t.of), levels(&t.to), range(&t.between))
+        }
+        ClaimTest::Rises(t) => {
+            let between = range(&t.between.unwrap_or(RISES));
+            format!("{} rises over {}{}{}, last over first: {between}", t.rises, t.over, up_to(t.up_to), at(&t.at))
+        }
+        ClaimTest::Falls(t) => {
+            let between = range(&t.between.unwrap_or(FALLS));
+            format!("{} falls over {}{}{}, last over first: {between}", t.falls, t.over, up_to(t.up_to), at(&t.at))
+        }
+        ClaimTest::ShareWithin(t) => {
+            format!("share within the limit {}{}: {}", t.share_within, at(&t.at), range(&t.between))
+        }
+        ClaimTest::Peak(t) => format!("{} is best over {}{} at {}", t.peak, t.over, at(&t.at), range(&t.between)),
+    }
+}
+
+fn range(between: &Between) -> String {
+    match between.high {
+        None => format!("{} or more", number(between.low)),
+        Some(high) if between.low == 0.0 => format!("at most {}", number(high)),
+        Some(high) => format!("{} to {}", number(between.low), number(high)),
+    }
+}
+
+/// A figure's logarithms of the trials on each side, and the way the figure is better.
+fn cells(
+    arms: &Arms<'_>,
+    name: &str,
+    sides: &[Picked],
+    compared: &BTreeSet<Key>,
+) -> Result<(Vec<Cell>, Better), String> {
+    let mut out = Vec::new();
+    let mut way = None;
+    for whole in &arms.whole {
+        let mut on = (0..sides.len()).filter(|side| picks(&sides[*side], whole.trial));
+        let Some(side) = on.next() else { continue };
+        if let Some(other) = on.next() {
+            return Err(format!(
+                "an arm is on both sides: {} and {}; name a level that tells them apart",
+                text(&sides[side]),
+                text(&sides[other])
+            ));
+        }
+        if let Some((figure, better)) = whole.figure(name) {
+            way = Some(better);
+            let group = group(whole.trial, compared);
+            let trial = whole.trial.trial;
+            let figure =
+                figure.ok_or_else(|| format!("trial {trial} has none: nothing succeeded, or not enough of it"))?;
+            out.push(Cell { group, side, block: whole.trial.block, value: figure.ln() });
+        }
+    }
+    let better = way.ok_or_else(|| arms.no_figure(name))?;
+    Ok((out, better))
+}
+
+/// Judges all groups together and each by itself, and says what speaks against the verdict.
+fn conclude(
+    arms: &Arms<'_>,
+    name: &str,
+    picked: &[Picked],
+    grid: &Grid,
+    judge: impl Fn(&Sides) -> Option<Judged>,
+) -> Result<Outcome, String> {
+    let all = judge(&grid.all).ok_or("its figures have no ratio")?;
+    let mut each = Vec::new();
+    if grid.groups.len() > 1 {
+        each = grid
+            .groups
+            .iter()
+            .filter_map(|(arms, sides)| {
+                let Judged { verdict, found, .. } = judge(sides)?;
+                Some(ClaimPart { arms: arms.clone(), verdict, found })
+            })
+            .collect();
+    }
+    let (mut verdict, mut why) = (all.verdict, vec![all.why]);
+    let any = |verdict| each.iter().find(|part| part.verdict == verdict);
+    if let (Some(yes), Some(no)) = (any(ClaimVerdict::Matches), any(ClaimVerdict::Differs)) {
+        verdict = ClaimVerdict::Undecided;
+        why.insert(0, format!("it matches on {} and differs on {}", yes.arms, no.arms));
+    }
+    let invalid = arms.invalid(name, |trial| picked.iter().any(|picked| picks(picked, trial)));
+    if !invalid.is_empty() {
+        verdict = ClaimVerdict::Undecided;
+        why.insert(0, format!("these figures are invalid by {}", invalid.join(", ")));
+    }
+    if !grid.blocks_left_out.is_empty() {
+        let blocks: Vec<String> = grid.blocks_left_out.iter().map(u32::to_string).collect();
+        why.push(format!("left out, for lack of an arm: block {}", blocks.join(", ")));
+    }
+    if !grid.groups_left_out.is_empty() {
+        why.push(format!("left out, for lack of a level: {}", grid.groups_left_out.join("; ")));
+    }
+    Ok(Outcome { verdict, found: all.found, why, each })
+}
+
+/// Where an estimate lies.
+fn place(found: Estimate, between: &Between) -> Judged {
+    let (verdict, why) = match (found.low, found.high) {
+        (Some(low), Some(high)) if between.holds(low, high) => (ClaimVerdict::Matches, "the interval lies within"),
+        (Some(low), Some(high)) if between.misses(low, high) => (ClaimVerdict::Differs, "the interval lies outside"),
+        (Some(_), Some(_)) => {
+            (ClaimVerdict::Undecided, "the interval reaches over an end of the range: more repeats tell")
+        }
+        _ if between.holds(found.value, found.value) => {
+            (ClaimVerdict::Undecided, "one block has no interval; its value lies within: repeats tell")
+        }
+        _ => (ClaimVerdict::Undecided, "one block has no interval; its value lies outside: repeats tell"),
+    };
+    Judged { verdict, found, why: why.to_owned() }
+}
+
+fn judge_ratio(arms: &Arms<'_>, test: &RatioTest) -> Result<Outcome, String> {
+    let sides = [arms.picked(&test.of)?, arms.picked(&test.to)?];
+    let compared = sides.iter().flatten().map(|(key, _)| key.clone()).collect();
+    let (cells, _) = cells(arms, &test.ratio, &sides, &compared)?;
+    let grid = Grid::of(sides.len(), &cells)?;
+    conclude(arms, &test.ratio, &sides, &grid, |sides| Some(place(ratio(sides, 0, 1)?, &test.between)))
+}
+
+/// Which way a figure goes over a factor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trend {
+    Up,
+    Down,
+}
+
+/// A factor's levels as sides, ascending.
+struct Ladder {
+    levels: Vec<f64>,
+    sides: Vec<Picked>,
+    compared: BTreeSet<Key>,
+    /// Levels that no trial ended whole at.
+    failed: Vec<Value>,
+}
+
+impl Ladder {
+    fn of(arms: &Arms<'_>, over: &str, at: &Levels) -> Result<Self, String> {
+        let (key, at) = (arms.key(over)?, arms.picked(at)?);
+        let mut levels = Vec::new();
+        for whole in arms.whole.iter().filter(|whole| picks(&at, whole.trial)) {
+            let level = key.level(whole.trial).ok_or_else(|| format!("not every arm has a level of `{over}`"))?;
+            levels.push(level.as_f64().ok_or_else(|| format!("the levels of `{over}` are no numbers"))?);
+        }
+        levels.sort_by(f64::total_cmp);
+        levels.dedup();
+        if levels.len() < 2 {
+            return Err(format!("`{over}` has fewer than two levels with a trial that ended whole"));
+        }
+        let side = |level: &f64| {
+            let mut picked = at.clone();
+            picked.push((key.clone(), Value::from(*level)));
+            picked
+        };
+        let sides = levels.iter().map(side).collect();
+        let failed = arms.failed_levels(&key, &at);
+        let compared = at.into_iter().map(|(key, _)| key).chain([key]).collect();
+        Ok(Self { levels, sides, compared, failed })
+    }
+
+    /// Without the levels above one.
+    fn up_to(mut self, highest: Option<f64>) -> Result<Self, String> {
+        let Some(highest) = highest else { return Ok(self) };
+        let kept = self.levels.iter().filter(|level| **level <= highest).count();
+        if kept < 2 {
+            return Err(format!("fewer than two levels up to {} have a trial that ended whole", number(highest)));
+        }
+        self.levels.truncate(kept);
+        self.sides.truncate(kept);
+        self.failed.retain(|level| level.as_f64().is_none_or(|level| level <= highest));
+        Ok(self)
+    }
+
+    /// Says which levels are missing. One beyond the ends decides nothing, and might have decided otherwise.
+    fn note(&self, mut outcome: Outcome) -> Outcome {
+        if !self.failed.is_empty() {
+            let failed: Vec<String> = self.failed.iter().map(level_text).collect();
+            outcome.why.push(format!("no trial ended whole at {}", failed.join(", ")));
+        }
+        let (first, last) = (self.levels.first(), self.levels.last());
+        let beyond = |level: f64| first.is_some_and(|first| level < *first) || last.is_some_and(|last| level > *last);
+        if outcome.verdict == ClaimVerdict::Matches && self.failed.iter().filter_map(Value::as_f64).any(beyond) {
+            outcome.verdict = ClaimVerdict::Undecided;
+        }
+        outcome
+    }
+}
+
+/// Rises and falls: the greatest level over the smallest lies in the range, and no step surely goes the other way by more than
+/// the practical threshold. That a step goes the right way is not asked for: a curve may flatten.
+fn trend(arms: &Arms<'_>, name: &str, ladder: &Ladder, between: Between, trend: Trend) -> Result<Outcome, String> {
+    let (cells, _) = cells(arms, name, &ladder.sides, &ladder.compared)?;
+    let grid = Grid::of(ladder.sides.len(), &cells)?;
+    let last = ladder.levels.len() - 1;
+    let outcome = conclude(arms, name, &ladder.sides, &grid, |sides| {
+        let mut judged = place(ratio(sides, last, 0)?, &between);
+        let back = (1..=last).find(|to| {
+            // The earlier over the later, the way round that is above 1 where it goes the wrong way.
+            let step = match trend {
+                Trend::Up => ratio(sides, to - 1, *to),
+                Trend::Down => ratio(sides, *to, to - 1),
+            };
+            step.and_then(|step| step.low).is_some_and(|low| low > 1.0 + PRACTICAL)
+        });
+        if let Some(to) = back {
+            let way = if trend == Trend::Up { "falls" } else { "rises" };
+            let (from, to) = (number(ladder.levels[to - 1]), number(ladder.levels[to]));
+            judged.verdict = ClaimVerdict::Differs;
+            judged.why = format!("it {way} from {from} to {to}");
+        }
+        Some(judged)
+    })?;
+    Ok(ladder.note(outcome))
+}
+
+/// A peak: the levels that may be the best all lie in the range. Those may be that the best does not surely beat.
+fn peak(arms: &Arms<'_>, test: &PeakTest) -> Result<Outcome, String> {
+    let ladder = Ladder::of(arms, &test.over, &test.at)?;
+    let inside = |level: &f64| test.between.holds(*level, *level);
+    // Where all levels lie on one side of the claim any outcome would confirm it, or none.
+    if !ladder.levels.iter().any(inside) {
+        return Err(format!("no level of {} from {} was run", test.over, range(&test.between)));
+    }
+    if ladder.levels.iter().all(inside) {
+        return Err(format!("no level of {} was run but {}", test.over, range(&test.between)));
+    }
+    let (cells, better) = cells(arms, &test.peak, &ladder.sides, &ladder.compared)?;
+    let grid = Grid::of(ladder.sides.len(), &cells)?;
+    let outcome = conclude(arms, &test.peak, &ladder.sides, &grid, |sides| {
+        // Sums, since all sides have the same blocks.
+        let worth = |side: &usize| {
+            let sum: f64 = sides[*side].iter().sum();
+            if better == Better::More { sum } else { -sum }
+        };
+        let best = (0..sides.len()).max_by(|a, b| worth(a).total_cmp(&worth(b)))?;
+        let beaten = |side: usize| {
+            let gain = if better == Better::More { ratio(sides, best, side) } else { ratio(sides, side, best) };
+            side != best && gain.and_then(|gain| gain.low).is_some_and(|low| low > 1.0)
+        };
+        let maybe: Vec<f64> = (0..sides.len()).filter(|side| !beaten(*side)).map(|side| ladder.levels[side]).collect();
+        let blocks = sides[best].len();
+        let ends = (blocks > 1).then(|| (maybe.first().copied(), maybe.last().copied()));
+        let (low, high) = ends.unwrap_or((None, None));
+        let found = Estimate { value: ladder.levels[best], low, high, trials: blocks as u32 };
+        let (verdict, why) = if blocks < 2 {
+            return Some(place(found, &test.between));
+        } else if maybe.iter().all(inside) {
+            let (lowest, highest) = (ladder.levels.first(), ladder.levels.last());
+            let open = |end: Option<&f64>, at: Option<&f64>, bounded: bool| bounded && end == at;
+            // What lies beyond the levels that were run may be better still.
+            if open(maybe.last(), highest, test.between.high.is_some()) {
+                (ClaimVerdict::Undecided, "the highest level that was run may be the best: higher ones tell")
+            } else if open(maybe.first(), lowest, test.between.low > 0.0) {
+                (ClaimVerdict::Undecided, "the lowest level that was run may be the best: lower ones tell")
+            } else {
+                (ClaimVerdict::Matches, "every level that may be the best lies within")
+            }
+        } else if !maybe.iter().any(inside) {
+            (ClaimVerdict::Differs, "every level that may be the best lies outside")
+        } else {
+            (ClaimVerdict::Undecided, "levels within and without may be the best: more repeats tell")
+        };
+        Some(Judged { verdict, found, why: why.to_owned() })
+    })?;
+    Ok(ladder.note(outcome))
+}
+
+/// The share within a limit: the mean over blocks with Student's interval, on the shares themselves, since one may
+/// be 0.
+fn share_within(arms: &Arms<'_>, test: &ShareTest) -> Result<Outcome, String> {
+    let picked = arms.picked(&test.at)?;
+    let compared = picked.iter().map(|(key, _)| key.clone()).collect();
+    let cell = |whole: &Whole<'_>| {
+        let value = whole.share_within(&test.share_within)?;
+        Some(Cell { group: group(whole.trial, &compared), side: 0, block: whole.trial.block, value })
+    };
+    let cells: Vec<Cell> = arms.whole.iter().filter(|whole| picks(&picked, whole.trial)).filter_map(cell).collect();
+    if cells.is_empty() {
+        return Err(no_limit(arms, &test.share_within));
+    }
+    let grid = Grid::of(1, &cells)?;
+    conclude(arms, &test.share_within, &[picked], &grid, |sides| Some(place(mean(&sides[0])?, &test.between)))
+}
+
+fn no_limit(arms: &Arms<'_>, path: &str) -> String {
+    let paths: BTreeSet<&str> = arms
+        .whole
+        .iter()
+        .flat_map(|whole| &whole.trial.phases)
+        .flat_map(|phase| &phase.limits)
+        .map(|limit| limit.path.as_str())
+        .collect();
+    match did_you_mean(path, paths) {
+        Some(near) if near == path => format!("the limit `{path}` is on no time, so it has no share"),
+        Some(near) => format!("no trial of these arms has the limit `{path}`; is it `{near}`?"),
+        None => format!("no trial of these arms has the limit `{path}`"),
+    }
+}
+
+/// The arithmetic mean of shares: what the geometric mean is to logarithms, it is to the numbers themselves.
+fn mean(shares: &[f64]) -> Option<Estimate> {
+    let raised: Vec<f64> = shares.iter().map(|share| share.exp()).collect();
+    Some(geometric_mean(&raised)?.map(|raised| raised.ln().clamp(0.0, 1.0)))
+}

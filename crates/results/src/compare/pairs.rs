@@ -1,0 +1,324 @@
+//! Two arms: their figures, the ratio of each, and what of it is sure.
+
+use std::collections::BTreeSet;
+
+use indexmap::{IndexMap, IndexSet};
+
+use super::error::CompareError;
+use super::gate::{Gate, judge_gates};
+use super::model::{
+    COMPARE_FORMAT, CompareResult, ComparedArm, ComparedFigure, ComparedPair, DifferenceResult, Judgement, VerdictCount,
+};
+use super::sides::{Arm, Source, matched};
+use crate::alike::{Difference, DifferenceKind, client_differences, differences};
+use crate::cost::{PriceSheet, cost_figure};
+use crate::figures::{Better, COST, DISK, Figure, RATE_WITHIN_LIMITS, SPACE_AMPLIFICATION};
+use crate::human::bytes;
+use crate::series::Series;
+use crate::stats::{CONFIDENCE, Estimate};
+use crate::verdicts::{Level, Verdict};
+use crate::{RunResult, TrialResult};
+
+/// Checks that speak of data that were lost or wrong.
+const SPOILED: [&str; 2] = ["lost-writes", "wrong-content"];
+
+/// What is compared, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct CompareRequest<'a> {
+    /// The runs. The first is what the others are compared with; one alone has its arms compared.
+    pub runs: &'a [Source],
+    /// What is within this share of 1 is alike.
+    pub threshold: f64,
+    /// What must not be.
+    pub gates: &'a [Gate],
+    /// Whether what is partial or unlike is compared all the same.
+    pub anyway: bool,
+}
+
+/// Compares runs.
+///
+/// # Errors
+/// There is nothing to compare; what there is is partial or unlike, and `anyway` was not asked for; a gate names no
+/// figure.
+pub fn compare(request: &CompareRequest<'_>) -> Result<CompareResult, CompareError> {
+    let matched = matched(request.runs)?;
+    if !request.anyway {
+        let arms = matched.pairs.iter().flat_map(|(a, b)| [a, b]);
+        let refused: IndexSet<String> = arms.flat_map(partial).collect();
+        if !refused.is_empty() {
+            return Err(CompareError::Partial(refused.into_iter().collect()));
+        }
+    }
+    let mut pairs = Vec::new();
+    let mut unlike = Vec::new();
+    for (a, b) in &matched.pairs {
+        let pair = compare_arms(a, b, request.threshold)?;
+        let told = |d: &DifferenceResult| format!("{} and {}: {}", a.label(), b.label(), d.place_and_text());
+        unlike.extend(pair.differences.iter().map(told));
+        if a.is(b) {
+            unlike.push(format!("{} and {}: they are the same trials", a.label(), b.label()));
+        }
+        pairs.push(pair);
+    }
+    if !request.anyway && !unlike.is_empty() {
+        return Err(CompareError::Unlike(unlike));
+    }
+    let gates = judge_gates(request.gates, &pairs)?;
+    Ok(CompareResult {
+        format: COMPARE_FORMAT.to_owned(),
+        threshold: request.threshold,
+        confidence: CONFIDENCE,
+        anyway: request.anyway,
+        pairs,
+        unmatched: matched.unmatched,
+        gates,
+    })
+}
+
+/// What of an arm, or of its run, is partial.
+fn partial(arm: &Arm<'_>) -> Vec<String> {
+    let run = arm.source.unfinished().map(|why| format!("{}: {why}", arm.source.label()));
+    let (_, left_out) = arm.whole();
+    let trials = left_out.into_iter().map(|t| format!("{}, trial {}: {}", arm.label(), t.trial, t.why));
+    run.into_iter().chain(trials).collect()
+}
+
+fn compare_arms(a: &Arm<'_>, b: &Arm<'_>, threshold: f64) -> Result<ComparedPair, CompareError> {
+    let (side_a, trials_a) = side(a)?;
+    let (side_b, trials_b) = side(b)?;
+    let blocks = |trials: &[&TrialResult]| trials.iter().map(|trial| trial.block).collect::<BTreeSet<_>>();
+    let (blocks_a, blocks_b) = (blocks(&trials_a), blocks(&trials_b));
+    let paired = a.source.is_run_of(b.source) && !blocks_a.is_disjoint(&blocks_b);
+    let (mut series_a, mut series_b) = (series(&a.source.run, &trials_a), series(&b.source.run, &trials_b));
+    let sheets = sheets(&a.source.run, &b.source.run);
+    if let Some((true, _)) = sheets {
+        series_a.retain(|_, series| series.figure.measure != COST);
+        series_b.retain(|_, series| series.figure.measure != COST);
+    }
+    let both = series_a.iter().filter_map(|(name, of_a)| Some((of_a, series_b.get(name)?)));
+    let figures = both.map(|(of_a, of_b)| compared(of_a, of_b, &trials_a, paired, threshold)).collect();
+    let mut notes = notes(a.source, b.source);
+    if a.is(b) {
+        notes.push("A and B are the same trials".to_owned());
+    }
+    let client = client_differences(&trials_a, &trials_b);
+    if !client.is_empty() {
+        notes.push(format!("the client was not the same: {}", client.join("; ")));
+    }
+    notes.extend(searched(&trials_a, &trials_b));
+    notes.extend(sheets.map(|(_, told)| told));
+    for (only, series, other) in [("A", &series_a, &series_b), ("B", &series_b, &series_a)] {
+        let names: Vec<&str> = series.keys().filter(|name| !other.contains_key(*name)).map(String::as_str).collect();
+        if !names.is_empty() {
+            notes.push(format!("only {only} has {}", names.join(", ")));
+        }
+    }
+    if paired && blocks_a != blocks_b {
+        let told: Vec<String> = blocks_a.symmetric_difference(&blocks_b).map(u32::to_string).collect();
+        notes.push(format!("in no ratio, since one of them lacks it: block {}", told.join(", ")));
+    }
+    Ok(ComparedPair {
+        a: side_a,
+        b: side_b,
+        paired_by_block: paired,
+        differences: differences(&trials_a, &trials_b).into_iter().map(DifferenceResult::from).collect(),
+        notes,
+        figures,
+    })
+}
+
+/// An arm as it is told, and its whole trials.
+fn side<'a>(arm: &Arm<'a>) -> Result<(ComparedArm, Vec<&'a TrialResult>), CompareError> {
+    let (whole, left_out) = arm.whole();
+    let Some(first) = whole.first() else {
+        return Err(CompareError::Nothing(format!("{} has no whole trial: run it again", arm.label())));
+    };
+    let run = &arm.source.run;
+    let mut verdicts: Vec<VerdictCount> = Vec::new();
+    let is_of = |trials: &[&TrialResult], number: u32| trials.iter().any(|trial| trial.trial == number);
+    // What was lost or wrong is told also of trials that are in no figure.
+    let ours = |v: &Verdict| match v.trial {
+        None => true,
+        Some(number) if SPOILED.contains(&v.check.as_str()) => is_of(&arm.trials, number),
+        Some(number) => is_of(&whole, number),
+    };
+    for v in run.verdicts.iter().filter(|v| v.level >= Level::Caution && ours(v)) {
+        match verdicts.iter_mut().find(|found| found.check == v.check && found.level == v.level) {
+            Some(found) => found.count += 1,
+            None => verdicts.push(VerdictCount { check: v.check.clone(), level: v.level, count: 1 }),
+        }
+    }
+    verdicts.sort_by_key(|found| std::cmp::Reverse(found.level));
+    let side = ComparedArm {
+        run: arm.source.name.clone(),
+        baseline: arm.source.baseline.clone(),
+        arm: arm.name.to_owned(),
+        title: run.run.title.clone(),
+        began: run.run.began.clone(),
+        storebench_version: run.run.storebench_version.clone(),
+        store_version: first.version.clone(),
+        trials: whole.iter().map(|trial| trial.trial).collect(),
+        left_out,
+        verdicts,
+    };
+    Ok((side, whole))
+}
+
+/// In what two runs differ that takes nothing from the comparison, but may explain it.
+fn notes(a: &Source, b: &Source) -> Vec<String> {
+    let (of_a, of_b) = (&a.run, &b.run);
+    let or =
+        |text: &Option<String>| text.clone().filter(|text| !text.is_empty()).unwrap_or_else(|| "unknown".to_owned());
+    let facts = |run: &crate::RunResult| {
+        let machine = &run.environment;
+        [
+            ("Storebench", run.run.storebench_version.clone()),
+            ("seed", run.run.seed.to_string()),
+            ("processor", or(&machine.cpu_model)),
+            ("processors", machine.cpus_available.to_string()),
+            ("memory", machine.memory_bytes.map_or_else(|| "unknown".to_owned(), |n| bytes(n as f64))),
+            ("kernel", or(&Some(machine.kernel.clone()))),
+            ("virtualisation", or(&machine.virtualisation)),
+        ]
+    };
+    let told = |((what, a), (_, b)): ((&str, String), (&str, String))| format!("{what}: {a} and {b}");
+    let differing: Vec<String> = facts(of_a).into_iter().zip(facts(of_b)).filter(|(a, b)| a != b).map(told).collect();
+    if differing.is_empty() { Vec::new() } else { vec![format!("A and B differ in {}", differing.join("; "))] }
+}
+
+/// The figures that two arms are compared by. Times and throughput of a phase whose rate was searched are those of the
+/// rate that was found, another one in each trial: only the rate is compared.
+fn series(run: &RunResult, trials: &[&TrialResult]) -> IndexMap<String, Series> {
+    let mut all = Series::of(trials.iter().copied(), |trial| cost_figure(run, trial).into_iter().collect());
+    let searched = searched_phases(trials);
+    let kept = [RATE_WITHIN_LIMITS, DISK, SPACE_AMPLIFICATION, COST];
+    all.retain(|_, series| !searched.contains(&series.figure.phase) || kept.contains(&series.figure.measure));
+    all
+}
+
+fn searched_phases(trials: &[&TrialResult]) -> BTreeSet<String> {
+    trials.iter().flat_map(|trial| &trial.searches).map(|search| search.phase.clone()).collect()
+}
+
+fn searched(a: &[&TrialResult], b: &[&TrialResult]) -> Option<String> {
+    let phases: Vec<String> = searched_phases(a).union(&searched_phases(b)).cloned().collect();
+    let told = "was searched for its rate, and only that is compared: its times are those of different rates";
+    (!phases.is_empty()).then(|| format!("{} {told}", phases.join(", ")))
+}
+
+/// Whether the money of two runs is in different currencies, and by which price sheets it is, where they are two.
+fn sheets(a: &RunResult, b: &RunResult) -> Option<(bool, String)> {
+    let (a, b) = (&a.cost.as_ref()?.sheet, &b.cost.as_ref()?.sheet);
+    let name = |sheet: &PriceSheet| format!("{}, {}, in {}", sheet.source, sheet.date, sheet.currency);
+    let other = a.currency != b.currency;
+    let told = if other { "no cost is compared" } else { "costs are of two price sheets" };
+    (a != b).then(|| (other, format!("{told}: A is priced by {}; B by {}", name(a), name(b))))
+}
+
+fn compared(a: &Series, b: &Series, trials_a: &[&TrialResult], paired: bool, threshold: f64) -> ComparedFigure {
+    let Figure { phase, op, measure, .. } = &a.figure;
+    let (none_in_a, none_in_b) = (a.none_in(), b.none_in());
+    let ratio = b.ratio_to(a, paired).filter(|_| none_in_a.is_empty() && none_in_b.is_empty());
+    let judgement = match ratio {
+        None => Judgement::Lacking,
+        Some(_) if a.at_least() || b.at_least() => Judgement::AtLeast,
+        Some(ratio) => judge(&ratio, measure.better, threshold),
+    };
+    let word = match judgement {
+        Judgement::Lacking => match (none_in_a.is_empty(), none_in_b.is_empty()) {
+            (true, _) => lacking("B", &none_in_b, b),
+            (_, true) => lacking("A", &none_in_a, a),
+            _ => format!("{}, {}", lacking("A", &none_in_a, a), lacking("B", &none_in_b, b)),
+        },
+        _ => judgement.word(measure.unit).to_owned(),
+    };
+    ComparedFigure {
+        figure: a.figure.name(),
+        phase: phase.clone(),
+        op: op.clone(),
+        measure: measure.name.to_owned(),
+        unit: measure.unit.to_owned(),
+        better: if measure.better == Better::More { "more" } else { "less" }.to_owned(),
+        a: a.over_trials(),
+        b: b.over_trials(),
+        outlying_a: a.outlying_trials(),
+        outlying_b: b.outlying_trials(),
+        none_in_a,
+        none_in_b,
+        ratio,
+        judgement,
+        word,
+        also: trials_a.first().and_then(|trial| lone_name(trial, &a.figure)),
+    }
+}
+
+/// `none in 2 of 3 trials of B`.
+fn lacking(side: &str, none_in: &[u32], series: &Series) -> String {
+    let trials = series.trials();
+    match (none_in.len(), trials) {
+        (0, _) => format!("no block in common with {side}"),
+        (_, 1) => format!("none in {side}"),
+        (n, of) => format!("none in {n} of {of} trials of {side}"),
+    }
+}
+
+/// A phase with one operation has figures for all only; this is what they are called by that operation.
+fn lone_name(trial: &TrialResult, figure: &Figure) -> Option<String> {
+    let phase = trial.phases.iter().find(|phase| phase.name == figure.phase)?;
+    let (op, _) = phase.ops.first().filter(|_| phase.ops.len() == 1)?;
+    Some(format!("{}.{op}.{}", figure.phase, figure.measure.name))
+}
+
+/// What of a ratio B / A is sure.
+pub(super) fn judge(ratio: &Estimate, better: Better, threshold: f64) -> Judgement {
+    let (Some(low), Some(high)) = (ratio.low, ratio.high) else { return Judgement::OneTrial };
+    if low >= 1.0 - threshold && high <= 1.0 + threshold {
+        Judgement::Alike
+    } else if ratio.beyond(1.0) && (ratio.value - 1.0).abs() > threshold {
+        if (ratio.value > 1.0) == (better == Better::More) { Judgement::Better } else { Judgement::Worse }
+    } else {
+        Judgement::Unsure
+    }
+}
+
+impl Judgement {
+    /// In a word that fits the unit: sizes are not fast.
+    fn word(self, unit: &str) -> &'static str {
+        let (better, worse) = match unit {
+            "/s" | "ns" => ("faster", "slower"),
+            "B" => ("smaller", "larger"),
+            _ => ("cheaper", "dearer"),
+        };
+        match self {
+            Self::Better => better,
+            Self::Worse => worse,
+            Self::Alike => "alike",
+            Self::Unsure => "unsure",
+            Self::OneTrial => "one trial",
+            Self::Lacking => "none",
+            Self::AtLeast => "not known: the limits held at the highest rate of the search",
+        }
+    }
+}
+
+impl From<Difference> for DifferenceResult {
+    fn from(difference: Difference) -> Self {
+        let kind = match difference.kind {
+            DifferenceKind::Work => "work",
+            DifferenceKind::Durability => "durability",
+            DifferenceKind::Replicas => "replicas",
+            DifferenceKind::Payload => "payload",
+        };
+        Self { kind: kind.to_owned(), phase: difference.phase, text: difference.text }
+    }
+}
+
+impl DifferenceResult {
+    /// `work, mixed: …`.
+    pub(super) fn place_and_text(&self) -> String {
+        match &self.phase {
+            Some(phase) => format!("{}, {phase}: {}", self.kind, self.text),
+            None => format!("{}: {}", self.kind, self.text),
+        }
+    }
+}

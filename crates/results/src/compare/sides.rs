@@ -1,0 +1,222 @@
+//! The runs that were named, their arms, and which arms belong to each other.
+
+use std::path::{Path, PathBuf};
+
+use super::error::CompareError;
+use super::model::{LeftOutTrial, UnmatchedArm};
+use crate::arms::arms_of;
+use crate::{RESULT_FILE, RunResult, TrialResult, read_run};
+
+/// A run that was named to be compared, and what of it.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// The run as it was named.
+    pub name: String,
+    /// The baseline's name, if it is one.
+    pub baseline: Option<String>,
+    /// Its `run.json`.
+    pub file: PathBuf,
+    /// The one arm that was asked for: its name or a part of it.
+    pub arm: Option<String>,
+    /// What it found.
+    pub run: RunResult,
+}
+
+impl Source {
+    /// Reads `PATH` or `PATH#ARM`; a path is a run folder or its `run.json`. A `#` may be part of the path.
+    ///
+    /// # Errors
+    /// The run cannot be read.
+    pub fn open(text: &str) -> Result<Self, CompareError> {
+        let splits = text.match_indices('#').map(|(at, _)| (&text[..at], Some(&text[at + 1..])));
+        let (path, arm) = std::iter::once((text, None))
+            .chain(splits)
+            .find(|(path, _)| Path::new(path).exists())
+            .or_else(|| text.rsplit_once('#').map(|(path, arm)| (path, Some(arm))))
+            .unwrap_or((text, None));
+        // Shells complete folders with a slash.
+        let name = Some(path.trim_end_matches('/')).filter(|name| !name.is_empty()).unwrap_or(path);
+        Self::read(name.to_owned(), None, Path::new(path), arm)
+    }
+
+    pub(super) fn read(
+        name: String,
+        baseline: Option<String>,
+        path: &Path,
+        arm: Option<&str>,
+    ) -> Result<Self, CompareError> {
+        let run = read_run(path)?;
+        let file = if path.is_dir() { path.join(RESULT_FILE) } else { path.to_owned() };
+        Ok(Self { name, baseline, file, arm: arm.map(str::to_owned), run })
+    }
+
+    /// How it is named to the user.
+    pub(super) fn label(&self) -> String {
+        self.baseline.as_ref().map_or_else(|| self.name.clone(), |name| format!("baseline {name}"))
+    }
+
+    /// Whether both are the same run, be one a copy of the other.
+    pub(super) fn is_run_of(&self, other: &Self) -> bool {
+        self.run.run == other.run.run
+    }
+
+    /// Its arms in the order they were first measured; with `#ARM` that one only.
+    pub(super) fn arms(&self) -> Result<Vec<Arm<'_>>, CompareError> {
+        let all = self.all_arms();
+        let Some(wanted) = &self.arm else {
+            return if all.is_empty() {
+                Err(CompareError::Nothing(format!("{} holds no trial; run it again", self.label())))
+            } else {
+                Ok(all)
+            };
+        };
+        type Rule = fn(&str, &str) -> bool;
+        let rules: [Rule; 3] =
+            [|name, part| name == part, |name, part| name.starts_with(part), |name, part| name.contains(part)];
+        for rule in rules {
+            let found: Vec<&Arm<'_>> = all.iter().filter(|arm| rule(arm.name, wanted)).collect();
+            match found.as_slice() {
+                [] => {}
+                [one] => return Ok(vec![(*one).clone()]),
+                _ => return Err(self.no_arm(wanted, true, &all)),
+            }
+        }
+        Err(self.no_arm(wanted, false, &all))
+    }
+
+    /// Every arm, whatever was asked for.
+    pub(super) fn all_arms(&self) -> Vec<Arm<'_>> {
+        let all = arms_of(&self.run.plan, &self.run.trials).into_iter();
+        all.map(|crate::arms::Arm { name, trials }| Arm { source: self, name, trials }).collect()
+    }
+
+    fn no_arm(&self, wanted: &str, several: bool, arms: &[Arm<'_>]) -> CompareError {
+        let there = arms.iter().map(|arm| arm.name.to_owned()).collect();
+        CompareError::Arm { run: self.label(), wanted: wanted.to_owned(), several, there }
+    }
+
+    /// Why the run as a whole is partial, if it is.
+    pub(super) fn unfinished(&self) -> Option<&'static str> {
+        if self.run.run.interrupted {
+            Some("it was interrupted")
+        } else if self.run.run.ended.is_none() {
+            Some("it has no end: it still runs, or was killed")
+        } else {
+            None
+        }
+    }
+}
+
+/// Trials of one arm of a run.
+#[derive(Debug, Clone)]
+pub(super) struct Arm<'a> {
+    pub(super) source: &'a Source,
+    pub(super) name: &'a str,
+    pub(super) trials: Vec<&'a TrialResult>,
+}
+
+impl<'a> Arm<'a> {
+    /// How it is named to the user.
+    pub(super) fn label(&self) -> String {
+        format!("{}#{}", self.source.label(), self.name)
+    }
+
+    /// Whether both are the same trials.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.name == other.name && self.source.is_run_of(other.source)
+    }
+
+    /// Trials that ended whole, and the others with the reason.
+    pub(super) fn whole(&self) -> (Vec<&'a TrialResult>, Vec<LeftOutTrial>) {
+        let (mut whole, mut left_out) = (Vec::new(), Vec::new());
+        for trial in &self.trials {
+            match self.not_whole(trial) {
+                Some(why) => left_out.push(LeftOutTrial { trial: trial.trial, why }),
+                None => whole.push(*trial),
+            }
+        }
+        (whole, left_out)
+    }
+
+    fn not_whole(&self, trial: &TrialResult) -> Option<String> {
+        if let Some(failure) = &trial.failure {
+            return Some(format!("it ended early, in {}: {}", failure.during, failure.message));
+        }
+        let partial = |phase: &crate::PhaseResult| Some((phase.name.clone(), phase.partial.clone()?));
+        if let Some((phase, why)) = trial.phases.iter().find_map(partial) {
+            return Some(format!("its phase {phase} ended early: {why}"));
+        }
+        let run = &self.source.run;
+        let last = run.trials.last().is_some_and(|last| last.trial == trial.trial);
+        // Between two phases nothing else tells that the rest is missing.
+        (last && self.source.unfinished().is_some() && trial.phases.len() < run.plan.phases.len())
+            .then(|| "it lacks phases".to_owned())
+    }
+}
+
+/// Arms that belong together, and those that have no other.
+pub(super) struct Matched<'a> {
+    pub(super) pairs: Vec<(Arm<'a>, Arm<'a>)>,
+    pub(super) unmatched: Vec<UnmatchedArm>,
+}
+
+/// Which arms are compared: of one run each with its first (or with the one that was asked for), of several each run with
+/// the first run, by name.
+pub(super) fn matched(runs: &[Source]) -> Result<Matched<'_>, CompareError> {
+    let mut found = Matched { pairs: Vec::new(), unmatched: Vec::new() };
+    let Some((first, others)) = runs.split_first() else {
+        return Err(CompareError::Nothing("give a run to compare".to_owned()));
+    };
+    let bases = first.arms()?;
+    if others.is_empty() {
+        let Some(base) = bases.first() else { return Ok(found) };
+        let others = first.all_arms().into_iter().filter(|arm| arm.name != base.name);
+        found.pairs = others.map(|arm| (base.clone(), arm)).collect();
+        if found.pairs.is_empty() {
+            return Err(CompareError::Nothing(format!(
+                "{} has one arm, `{}`: give another run to compare it with, or a --baseline",
+                first.label(),
+                base.name
+            )));
+        }
+        return Ok(found);
+    }
+    for other in others {
+        let arms = other.arms()?;
+        if let ([a], [b]) = (bases.as_slice(), arms.as_slice()) {
+            found.pairs.push((a.clone(), b.clone()));
+            continue;
+        }
+        let before = found.pairs.len();
+        for a in &bases {
+            match arms.iter().find(|b| b.name == a.name) {
+                Some(b) => found.pairs.push((a.clone(), b.clone())),
+                None if other.arm.is_none() => found.leave(a),
+                None => {}
+            }
+        }
+        if found.pairs.len() == before {
+            let names = |arms: &[Arm<'_>]| super::error::list(&arms.iter().map(|arm| arm.name).collect::<Vec<_>>());
+            return Err(CompareError::Nothing(format!(
+                "{} and {} have no arm in common: {} and {}; choose one of each with RUN#ARM",
+                first.label(),
+                other.label(),
+                names(&bases),
+                names(&arms)
+            )));
+        }
+        if first.arm.is_none() {
+            arms.iter().filter(|b| bases.iter().all(|a| a.name != b.name)).for_each(|b| found.leave(b));
+        }
+    }
+    Ok(found)
+}
+
+impl Matched<'_> {
+    fn leave(&mut self, arm: &Arm<'_>) {
+        let left = UnmatchedArm { run: arm.source.label(), arm: arm.name.to_owned() };
+        if !self.unmatched.contains(&left) {
+            self.unmatched.push(left);
+        }
+    }
+}

@@ -1,0 +1,550 @@
+use std::path::{Path, PathBuf};
+
+use super::pairs::judge;
+use super::*;
+use crate::arms::over_trials;
+use crate::cost::{PriceSheet, cost_of_run};
+use crate::figures::Better;
+use crate::stats::Estimate;
+use crate::summary::{Layout, WIDTH};
+use crate::verdicts::{Level, Verdict};
+use crate::{Failure, Percentiles, RunResult, SearchResult, TrialResult, fixture};
+
+/// A run of these arms: for each its speed in each block.
+fn run(began: &str, arms: &[(&str, &[f64])]) -> RunResult {
+    let mut run = fixture::run_of(&[fixture::load(), fixture::open_loop()]);
+    let trial = run.trials.remove(0);
+    run.run.began = began.into();
+    let blocks = arms.iter().map(|(_, speeds)| speeds.len()).max().unwrap();
+    for block in 0..blocks {
+        for (arm, speeds) in arms {
+            let Some(factor) = speeds.get(block) else { continue };
+            let number = run.trials.len() as u32 + 1;
+            let mut trial = TrialResult {
+                trial: number,
+                block: block as u32 + 1,
+                arm: (*arm).into(),
+                store: (*arm).into(),
+                ..trial.clone()
+            };
+            fixture::speed(&mut trial, *factor);
+            run.trials.push(trial);
+        }
+    }
+    run
+}
+
+fn source(name: &str, run: RunResult) -> Source {
+    Source { name: name.into(), baseline: None, file: PathBuf::from(name).join("run.json"), arm: None, run }
+}
+
+fn with_arm(name: &str, run: RunResult, arm: &str) -> Source {
+    Source { arm: Some(arm.into()), ..source(name, run) }
+}
+
+const EVEN: &[f64] = &[1.0, 1.01, 0.99, 1.005, 0.995];
+const DAY_1: &str = "2026-01-01T00:00:00Z";
+const DAY_2: &str = "2026-01-02T00:00:00Z";
+
+fn faster(by: f64) -> Vec<f64> {
+    EVEN.iter().rev().map(|factor| factor * by).collect()
+}
+
+fn compared(runs: &[Source], gates: &[&str]) -> Result<CompareResult, CompareError> {
+    let gates: Vec<Gate> = gates.iter().map(|gate| gate.parse().unwrap()).collect();
+    compare(&CompareRequest { runs, threshold: 0.02, gates: &gates, anyway: false })
+}
+
+fn anyway(runs: &[Source]) -> CompareResult {
+    compare(&CompareRequest { runs, threshold: 0.02, gates: &[], anyway: true }).unwrap()
+}
+
+fn figure<'a>(result: &'a CompareResult, name: &str) -> &'a ComparedFigure {
+    result.pairs[0].figures.iter().find(|figure| figure.figure == name).unwrap()
+}
+
+fn two(by: f64) -> [Source; 2] {
+    [source("runs/a", run(DAY_1, &[("sqlite", EVEN)])), source("runs/b", run(DAY_2, &[("sqlite", &faster(by))]))]
+}
+
+#[test]
+fn arms_of_a_run_are_paired_by_block_and_drift_cancels() {
+    let drift = [1.0, 1.3, 1.6, 1.9, 2.2];
+    let b: Vec<f64> = drift.iter().map(|level| level * 1.1).collect();
+    let result = compared(&[source("runs/a", run(DAY_1, &[("old", &drift), ("new", &b)]))], &[]).unwrap();
+    let pair = &result.pairs[0];
+    assert!(pair.paired_by_block && pair.a.arm == "old" && pair.b.arm == "new");
+    let throughput = figure(&result, "steady.throughput");
+    assert!((throughput.ratio.unwrap().value - 1.1).abs() < 1e-9, "{throughput:?}");
+    assert_eq!((throughput.judgement, throughput.word.as_str()), (Judgement::Better, "faster"));
+    let p99 = figure(&result, "steady.read.response.p99");
+    assert!((p99.ratio.unwrap().value - 1.0 / 1.1).abs() < 1e-3 && p99.word == "faster", "{p99:?}");
+    // The same as two runs: nothing tells the drift from a difference.
+    let apart = [source("a", run(DAY_1, &[("old", &drift)])), source("b", run(DAY_2, &[("new", &b)]))];
+    let result = compared(&apart, &[]).unwrap();
+    assert!(!result.pairs[0].paired_by_block);
+    assert_eq!(figure(&result, "steady.throughput").judgement, Judgement::Unsure);
+}
+
+#[test]
+fn a_block_that_one_arm_lacks_is_in_no_ratio() {
+    let mut of = run(DAY_1, &[("a", EVEN), ("b", EVEN)]);
+    of.trials.remove(3);
+    fixture::speed(&mut of.trials[2], 9.0);
+    let result = compared(&[source("r", of)], &[]).unwrap();
+    let throughput = figure(&result, "steady.throughput");
+    assert_eq!((throughput.a.trials, throughput.b.trials, throughput.ratio.unwrap().trials), (5, 4, 4));
+    assert!((throughput.ratio.unwrap().value - 1.0).abs() < 1e-9, "{throughput:?}");
+    assert!(result.pairs[0].notes[0].contains("block 2"), "{:?}", result.pairs[0].notes);
+}
+
+/// Nothing is slower than what does not happen, and its mean is no figure.
+#[test]
+fn what_only_one_of_two_has_is_no_ratio_and_passes_no_gate() {
+    let gates = ["steady.throughput < -50%", "steady.throughput > +50%", "steady.read.response.p99 > +900%"];
+    let outcomes = |change: &dyn Fn(&mut RunResult), swapped: bool| {
+        let mut of = two(1.0);
+        change(&mut of[1].run);
+        if swapped {
+            of.reverse();
+        }
+        let gates: Vec<Gate> = gates.iter().map(|gate| gate.parse().unwrap()).collect();
+        let result = compare(&CompareRequest { runs: &of, threshold: 0.02, gates: &gates, anyway: true }).unwrap();
+        let words = ["steady.throughput", "steady.read.response.p99"].map(|name| figure(&result, name).word.clone());
+        (result.gates.iter().map(|gate| gate.outcome).collect::<Vec<_>>(), words, result.exit_code())
+    };
+    let idle = |run: &mut RunResult| {
+        run.trials[1].phases[1].ops.values_mut().for_each(|op| (op.succeeded, op.throughput_per_s) = (0, 0.0));
+    };
+    let (gates_of, words, code) = outcomes(&idle, false);
+    assert_eq!(gates_of, [GateOutcome::Failed, GateOutcome::NotJudged, GateOutcome::Held]);
+    assert_eq!((words[0].as_str(), code), ("none in 1 of 5 trials of B", 1));
+    let (gates_of, words, code) = outcomes(&idle, true);
+    assert_eq!(gates_of[..2], [GateOutcome::NotJudged, GateOutcome::NotJudged]);
+    assert_eq!((words[0].as_str(), code), ("none in 1 of 5 trials of A", 4));
+    // More than 1 % of its attempts fail: its 99th percentile is among them, however fast the others are.
+    let failing = |run: &mut RunResult| {
+        for trial in &mut run.trials {
+            let read = &mut trial.phases[1].ops["read"];
+            let of_attempts =
+                Percentiles { p99: None, p99_9: None, p99_99: None, max: None, ..read.response_ns.unwrap() };
+            read.response_of_attempts_ns = Some(of_attempts);
+        }
+    };
+    let (gates_of, words, code) = outcomes(&failing, false);
+    assert_eq!((gates_of[2], code), (GateOutcome::Failed, 1));
+    assert_eq!(words[1], "none in 5 of 5 trials of B");
+}
+
+#[test]
+fn a_phase_that_was_searched_is_compared_by_its_rate_alone() {
+    let mut of = two(1.0);
+    for (n, source) in of.iter_mut().enumerate() {
+        for trial in &mut source.run.trials {
+            let fails_at = (n == 0).then_some(1_100.0);
+            let found =
+                SearchResult { phase: "steady".into(), rate: Some(1_000.0), fails_at, ..SearchResult::default() };
+            trial.searches.push(found);
+        }
+    }
+    let result = compared(&of, &["rate-within-limits < -50%"]).unwrap();
+    let steady: Vec<&str> =
+        result.pairs[0].figures.iter().filter(|f| f.phase == "steady").map(|f| f.measure.as_str()).collect();
+    assert_eq!(steady, ["rate-within-limits"]);
+    assert_eq!(figure(&result, "steady.rate-within-limits").judgement, Judgement::AtLeast);
+    assert_eq!((result.gates[0].outcome, result.exit_code()), (GateOutcome::NotJudged, 4));
+    assert!(
+        result.pairs[0].notes.iter().any(|note| note.contains("searched for its rate")),
+        "{:?}",
+        result.pairs[0].notes
+    );
+}
+
+#[test]
+fn money_of_two_currencies_is_not_compared_and_of_two_sheets_is_told() {
+    let notes = |currency: &str, per_hour: f64| {
+        let sheet = |currency: &str, per_hour: f64| {
+            let text = format!(
+                "currency = \"{currency}\"\nsource = \"a list\"\ndate = \"2026-01-31\"\n[nodes.n]\nper_hour = {per_hour}\n\
+                 [stores]\ndefault = {{ node = \"n\" }}"
+            );
+            PriceSheet::parse(&text, Path::new("prices.toml")).unwrap()
+        };
+        let mut of = two(1.0);
+        for (source, sheet) in of.iter_mut().zip([sheet("USD", 1.0), sheet(currency, per_hour)]) {
+            let run = &mut source.run;
+            run.arms = over_trials(&run.plan, &run.trials);
+            run.cost = Some(cost_of_run(&sheet, run));
+        }
+        let result = compared(&of, &[]).unwrap();
+        let pair = &result.pairs[0];
+        (pair.figures.iter().any(|f| f.measure == "cost"), pair.notes.iter().any(|note| note.contains("cost")))
+    };
+    assert_eq!(notes("USD", 1.0), (true, false));
+    assert_eq!(notes("USD", 2.0), (true, true));
+    assert_eq!(notes("EUR", 1.0), (false, true));
+}
+
+#[test]
+fn what_was_lost_is_told_of_trials_that_are_in_no_figure_too() {
+    let mut of = two(1.0);
+    of[1].run.trials[1].failure = Some(Failure::default());
+    let of_trial_2 = |check: &str| verdict(check, Level::Invalid, Some(2));
+    of[1].run.verdicts = vec![of_trial_2("lost-writes"), of_trial_2("too-short")];
+    let result = anyway(&of);
+    let told: Vec<&str> = result.pairs[0].b.verdicts.iter().map(|v| v.check.as_str()).collect();
+    assert_eq!(told, ["lost-writes"]);
+}
+
+#[test]
+fn what_is_sure_of_a_ratio() {
+    let word = |value: f64, low: f64, high: f64, better| {
+        judge(&Estimate { value, low: Some(low), high: Some(high), trials: 5 }, better, 0.02)
+    };
+    assert_eq!(word(1.0, 0.98, 1.02, Better::More), Judgement::Alike);
+    // Surely different, but too little to matter.
+    assert_eq!(word(1.01, 1.005, 1.015, Better::More), Judgement::Alike);
+    assert_eq!(word(1.015, 1.005, 1.025, Better::More), Judgement::Unsure);
+    assert_eq!(word(1.1, 0.99, 1.2, Better::More), Judgement::Unsure);
+    assert_eq!(word(1.1, 1.05, 1.2, Better::More), Judgement::Better);
+    assert_eq!(word(1.1, 1.05, 1.2, Better::Less), Judgement::Worse);
+    assert_eq!(word(0.9, 0.85, 0.95, Better::Less), Judgement::Better);
+    let one = Estimate { value: 3.0, low: None, high: None, trials: 1 };
+    assert_eq!(judge(&one, Better::More, 0.02), Judgement::OneTrial);
+}
+
+#[test]
+fn runs_are_matched_by_arm_and_the_first_is_the_base() {
+    let a = run(DAY_1, &[("x", EVEN), ("y", EVEN), ("only-a", EVEN)]);
+    let b = run(DAY_2, &[("y", EVEN), ("x", EVEN), ("only-b", EVEN)]);
+    let names = |result: &CompareResult| -> Vec<(String, String)> {
+        result.pairs.iter().map(|pair| (pair.a.label(), pair.b.label())).collect()
+    };
+    let pairs = |of: &[(&str, &str)]| -> Vec<(String, String)> {
+        of.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+    };
+    let result = compared(&[source("a", a.clone()), source("b", b.clone())], &[]).unwrap();
+    assert_eq!(names(&result), pairs(&[("a#x", "b#x"), ("a#y", "b#y")]));
+    let left: Vec<&str> = result.unmatched.iter().map(|left| left.arm.as_str()).collect();
+    assert_eq!(left, ["only-a", "only-b"]);
+    // One alone: its arms with its first, or with the one that was asked for.
+    assert_eq!(
+        names(&compared(&[source("a", a.clone())], &[]).unwrap()),
+        pairs(&[("a#x", "a#y"), ("a#x", "a#only-a")])
+    );
+    assert_eq!(
+        names(&compared(&[with_arm("a", a.clone(), "y")], &[]).unwrap()),
+        pairs(&[("a#y", "a#x"), ("a#y", "a#only-a")])
+    );
+    // Arms that were asked for belong together whatever they are called, and the others are nobody's concern.
+    let result = compared(&[with_arm("a", a.clone(), "x"), with_arm("b", b.clone(), "y")], &[]).unwrap();
+    assert_eq!((names(&result), result.unmatched.len()), (pairs(&[("a#x", "b#y")]), 0));
+    let result = compared(&[with_arm("a", a.clone(), "on"), with_arm("a", a.clone(), "y")], &[]).unwrap();
+    assert!(result.pairs[0].paired_by_block);
+    let result = compared(&[with_arm("a", a.clone(), "y"), source("b", b.clone())], &[]).unwrap();
+    assert_eq!((names(&result), result.unmatched.len()), (pairs(&[("a#y", "b#y")]), 0));
+
+    let refusal = |runs: &[Source]| compared(runs, &[]).unwrap_err().to_string();
+    let text = refusal(&[with_arm("a", a.clone(), "z")]);
+    assert!(text.contains("no arm called `z`") && text.contains("`x`, `y`, `only-a`"), "{text}");
+    let twins = run(DAY_1, &[("p=1", EVEN), ("p=2", EVEN)]);
+    assert!(refusal(&[with_arm("a", twins, "p=")]).contains("several arms"));
+    assert!(refusal(&[with_arm("a", a.clone(), "only"), source("b", b)]).contains("no arm in common"));
+    assert!(refusal(&[source("a", run(DAY_1, &[("x", EVEN)]))]).contains("one arm, `x`"));
+    let same = [with_arm("a", a.clone(), "x"), with_arm("copy", a, "x")];
+    assert!(refusal(&same).contains("the same trials"));
+}
+
+#[test]
+fn runs_of_earlier_versions_have_their_stores_for_arms() {
+    let mut old = run(DAY_1, &[("a", EVEN), ("b", EVEN)]);
+    old.trials.iter_mut().for_each(|trial| trial.arm.clear());
+    assert_eq!(compared(&[source("old", old)], &[]).unwrap().pairs[0].b.arm, "b");
+}
+
+#[test]
+fn gates_hold_fail_or_are_not_sure() {
+    let outcome = |by: f64, gate: &str| compared(&two(by), &[gate]).unwrap().gates[0].outcome;
+    // The whole interval is beyond the line.
+    assert_eq!(outcome(0.9, "steady.throughput < -5%"), GateOutcome::Failed);
+    assert_eq!(outcome(0.9, "steady.read.response.p99 > +5%"), GateOutcome::Failed);
+    assert_eq!(outcome(0.9, "steady.read.response.p99 > x1.05"), GateOutcome::Failed);
+    // It straddles the line: the point beyond, and not.
+    assert_eq!(outcome(0.945, "steady.throughput < -5%"), GateOutcome::NotSure);
+    assert_eq!(outcome(0.955, "steady.throughput < -5%"), GateOutcome::Held);
+    assert_eq!(outcome(1.0, "steady.throughput < -5%"), GateOutcome::Held);
+    assert_eq!(outcome(1.2, "steady.throughput < -5%"), GateOutcome::Held);
+    // To become better may be demanded.
+    assert_eq!(outcome(1.0, "steady.throughput < +5%"), GateOutcome::Failed);
+    for (by, code) in [(0.9, 1), (0.945, 0), (1.0, 0)] {
+        assert_eq!(compared(&two(by), &["steady.throughput < -5%"]).unwrap().exit_code(), code);
+    }
+}
+
+#[test]
+fn a_gate_judges_every_figure_that_it_names() {
+    let judged = |gate: &str| -> Vec<String> {
+        compared(&two(1.0), &[gate]).unwrap().gates.into_iter().map(|gate| gate.figure).collect()
+    };
+    assert_eq!(judged("read.response.p99 > +5%"), ["steady.read.response.p99"]);
+    assert_eq!(
+        judged("response.p99 > +5%"),
+        ["steady.response.p99", "steady.read.response.p99", "steady.update.response.p99"]
+    );
+    // The load has one operation, `books`, and its figures no operation in their name.
+    assert_eq!(judged("books.service.p50 > +5%"), ["load.service.p50"]);
+    assert_eq!(judged("load.documents < -5%"), ["load.documents"]);
+}
+
+#[test]
+fn a_gate_that_names_nothing_is_told_what_there_is() {
+    let refusal = |gate: &str| compared(&two(1.0), &[gate]).unwrap_err().to_string();
+    assert!(refusal("raed.response.p99 > +5%").ends_with("did you mean `read.response.p99`?"));
+    assert!(refusal("load.response.p50 > +5%").contains("use `load.service.p50`"));
+    assert!(refusal("cost > +5%").contains("carry no cost"));
+    // Not a whole measure.
+    // The load comes first, and has service times only: they say nothing of what clients of the open loop waited.
+    let told = refusal("p99 > +5%");
+    assert!(
+        told.contains("in common; use `response.p99` for what clients wait (open loops), or `service.p99`"),
+        "{told}"
+    );
+    let told = refusal("steady.read.p99.9 > +5%");
+    assert!(
+        told.contains("; use `steady.read.response.p99.9` for what") && told.contains("`steady.read.service.p99.9`")
+    );
+    assert!(refusal("load.p50 > +5%").ends_with("use `load.service.p50`"), "{}", refusal("load.p50 > +5%"));
+    assert!(refusal("9 > +5%").contains("there are `throughput`, `documents`"), "{}", refusal("9 > +5%"));
+    assert!(refusal("9 > +5%").ends_with("of `load`, `steady`, `steady.read`, `steady.update`"));
+}
+
+#[test]
+fn gates_that_cannot_be_read_say_where() {
+    let wrong = |text: &str| text.parse::<Gate>().unwrap_err().to_string();
+    insta::assert_snapshot!(
+        [
+            "read.response.p99",
+            "read.response.p99 = +5%",
+            "read.response.p99 >= +5%",
+            "> +5%",
+            "read p99 > +5%",
+            "throughput < 5%",
+            "throughput < -5",
+            "throughput < -fast%",
+            "throughput < -100%",
+            "disk > x0",
+            "Größe > +inf%",
+            "",
+        ]
+        .map(wrong)
+        .join("\n\n")
+    );
+    let gate: Gate = " a.throughput<−2.5 %".parse().unwrap();
+    assert_eq!((gate.path.as_str(), gate.above, gate.line), ("a.throughput", false, 0.975));
+    assert_eq!("disk > ×1.5".parse::<Gate>().unwrap().line, 1.5);
+    assert_eq!(parse_threshold("2.5 %"), Ok(0.025));
+    assert_eq!(parse_threshold(DEFAULT_THRESHOLD), Ok(0.02));
+    for text in ["2", "-1%", "100%", "x%", ""] {
+        assert!(parse_threshold(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn one_trial_is_shown_and_cannot_be_judged() {
+    let runs = [source("a", run(DAY_1, &[("x", &[1.0])])), source("b", run(DAY_2, &[("x", &[0.5])]))];
+    let result = compared(&runs, &["steady.throughput < -5%"]).unwrap();
+    assert_eq!(figure(&result, "steady.throughput").word, "one trial");
+    assert_eq!(result.gates[0].outcome, GateOutcome::NotJudged);
+    assert_eq!(result.exit_code(), 4);
+    assert!(result.trouble().unwrap().contains("use repeats"));
+    assert_eq!(compared(&runs, &[]).unwrap().exit_code(), 0);
+}
+
+#[test]
+fn what_is_partial_is_refused_by_name() {
+    let mut b = run(DAY_2, &[("x", EVEN)]);
+    b.trials[1].failure =
+        Some(Failure { kind: crate::FailureKind::Failed, during: "load".into(), message: "disk full".into() });
+    b.trials[4].phases[1].partial = Some("interrupted".into());
+    b.run.interrupted = true;
+    let runs = [source("a", run(DAY_1, &[("x", EVEN)])), source("b", b)];
+    let text = compared(&runs, &[]).unwrap_err().to_string();
+    insta::assert_snapshot!(text);
+    let result = anyway(&runs);
+    assert_eq!(result.pairs[0].b.trials, [1, 3, 4]);
+    assert_eq!(result.pairs[0].b.left_out.len(), 2);
+    assert_eq!(figure(&result, "steady.throughput").b.trials, 3);
+
+    let mut killed = run(DAY_2, &[("x", EVEN)]);
+    killed.run.ended = None;
+    killed.plan.phases = vec![crate::plan::PlannedPhase::default(); 2];
+    killed.trials[4].phases.pop();
+    let runs = [source("a", run(DAY_1, &[("x", EVEN)])), source("b", killed)];
+    assert!(compared(&runs, &[]).unwrap_err().to_string().contains("it has no end"));
+    assert_eq!(anyway(&runs).pairs[0].b.trials, [1, 2, 3, 4]);
+}
+
+#[test]
+fn what_is_unlike_is_refused_and_stands_on_top_if_not() {
+    let mut b = run(DAY_2, &[("x", EVEN)]);
+    for trial in &mut b.trials {
+        trial.phases.iter_mut().for_each(|phase| phase.durability.name = "fsync".into());
+    }
+    let runs = [source("a", run(DAY_1, &[("x", EVEN)])), source("b", b)];
+    let text = compared(&runs, &[]).unwrap_err().to_string();
+    assert!(text.contains("a#x and b#x: durability") && text.contains("fsync") && text.contains("--anyway"), "{text}");
+    let result = anyway(&runs);
+    let shown = super::text(&result, false, Layout::plain());
+    assert!(shown.starts_with("Compared anyway\n  a#x and b#x are not alike: durability"), "{shown}");
+    assert!(markdown(&result, false).starts_with("**Compared anyway**"));
+}
+
+fn verdict(check: &str, level: Level, trial: Option<u32>) -> Verdict {
+    let text = String::new;
+    Verdict {
+        check: check.into(),
+        level,
+        saw: text(),
+        threshold: text(),
+        advice: text(),
+        trial,
+        store: None,
+        arm: None,
+        phase: None,
+    }
+}
+
+#[test]
+fn an_invalid_run_ends_with_4_before_any_gate() {
+    let [a, mut b] = two(0.5);
+    b.run.verdicts = vec![verdict("client-saturated", Level::Invalid, Some(1)), verdict("noisy", Level::Caution, None)];
+    let runs = [a, b];
+    let result = compared(&runs, &["steady.throughput < -5%"]).unwrap();
+    assert_eq!((result.exit_code(), result.pairs[0].b.verdicts.len()), (4, 2));
+    assert!(result.trouble().unwrap().contains("runs/b#sqlite (client-saturated)"));
+    assert_eq!(anyway(&runs).exit_code(), 0);
+    // Of an arm that is not compared: no concern.
+    let mut other = run(DAY_1, &[("x", EVEN), ("y", EVEN), ("z", EVEN)]);
+    other.verdicts = vec![verdict("client-saturated", Level::Invalid, Some(3))];
+    assert_eq!(compared(&[with_arm("r", other.clone(), "x"), with_arm("r", other, "y")], &[]).unwrap().exit_code(), 0);
+}
+
+/// A comparison with something of everything.
+fn rich() -> CompareResult {
+    let mut b = run(DAY_2, &[("sqlite", &faster(0.93)), ("redb", EVEN)]);
+    b.environment.kernel = "6.2".into();
+    b.verdicts = vec![
+        verdict("too-short", Level::Caution, Some(1)),
+        verdict("too-short", Level::Caution, Some(3)),
+        verdict("client-shares-host", Level::Caution, None),
+        verdict("single-run", Level::Note, None),
+    ];
+    for (at, trial) in b.trials.iter_mut().enumerate() {
+        let after = crate::StoreAfter { disk_bytes: Some(70_000_000 + at as u64), ..Default::default() };
+        trial.phases[0].store_after = Some(after);
+    }
+    let mut a = run(DAY_1, &[("sqlite", EVEN)]);
+    for (at, trial) in a.trials.iter_mut().enumerate() {
+        let after = crate::StoreAfter { disk_bytes: Some(64_000_000 + at as u64), ..Default::default() };
+        trial.phases[0].store_after = Some(after);
+    }
+    let gates = ["read.response.p99 > +5%", "steady.throughput < -7%", "disk > +20%"];
+    compared(&[source("runs/base", a), source("runs/cand", b)], &gates).unwrap()
+}
+
+#[test]
+fn as_text() {
+    let result = rich();
+    let plain = text(&result, false, Layout::plain());
+    insta::assert_snapshot!(plain);
+    for all in [false, true] {
+        let wide = text(&result, all, Layout::plain());
+        assert!(wide.lines().all(|line| line.chars().count() <= 120), "{wide}");
+    }
+    assert!(text(&result, true, Layout::plain()).contains("response.p99.99"));
+    let coloured = text(&result, false, Layout::new(WIDTH, true));
+    let mut parts = coloured.split('\u{1b}');
+    let mut stripped = parts.next().unwrap().to_owned();
+    parts.for_each(|part| stripped.push_str(part.split_once('m').unwrap().1));
+    let trimmed = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+    assert_eq!(trimmed(&stripped), trimmed(&plain));
+}
+
+#[test]
+fn as_markdown() {
+    insta::assert_snapshot!(markdown(&rich(), false));
+}
+
+#[test]
+fn several_pairs_as_text() {
+    let arms: &[(&str, &[f64])] = &[("old", EVEN), ("new", &faster(1.2)), ("one", &[1.0])];
+    let result = compared(&[source("runs/a", run(DAY_1, arms))], &["steady.throughput < -5%"]).unwrap();
+    insta::assert_snapshot!(text(&result, false, Layout::plain()));
+}
+
+#[test]
+fn long_names_stay_within_the_width() {
+    let arm = "couchbase phases.by-user.rate=15000 collections.highlights.count=497030000";
+    let name = format!("storebench-runs/{}", "a-long-name-".repeat(5));
+    let runs = [source(&name, run(DAY_1, &[(arm, EVEN)])), source("b", run(DAY_2, &[(arm, EVEN)]))];
+    let result = compared(&runs, &["read.response.p99 > +5%"]).unwrap();
+    let shown = text(&result, true, Layout::plain());
+    assert!(shown.lines().all(|line| line.chars().count() <= 120), "{shown}");
+}
+
+#[cfg(feature = "schema")]
+#[test]
+fn the_document_fits_its_schema() {
+    let document = serde_json::to_value(rich()).unwrap();
+    assert_eq!(storebench_schema::faults(&schema(), &document), Vec::<String>::new());
+    assert_eq!(document["format"], COMPARE_FORMAT);
+    let back: CompareResult = serde_json::from_value(document).unwrap();
+    assert_eq!(back.exit_code(), rich().exit_code());
+}
+
+fn kept(dir: &Path, name: &str, run: &RunResult) -> Source {
+    let folder = dir.join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("run.json"), serde_json::to_vec(run).unwrap()).unwrap();
+    Source::open(folder.to_str().unwrap()).unwrap()
+}
+
+#[test]
+fn baselines_are_kept_whole_and_found_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let baselines = dir.path().join("deep/baselines");
+    let a = kept(dir.path(), "a", &run(DAY_1, &[("x", EVEN)]));
+    let missing = |name: &str| Source::baseline(&baselines, name).unwrap_err().to_string();
+    assert!(missing("main").contains("--save-baseline main"));
+    let saved = save_baseline(&a, &baselines, "main", false).unwrap();
+    assert!(!saved.replaced && saved.path.ends_with("main.json"));
+    assert_eq!(std::fs::read(&saved.path).unwrap(), std::fs::read(&a.file).unwrap());
+    let b = kept(dir.path(), "b", &run(DAY_2, &[("x", &faster(1.2))]));
+    let result = compared(&[Source::baseline(&baselines, "main").unwrap(), b.clone()], &[]).unwrap();
+    assert_eq!(result.pairs[0].a.label(), "baseline main#x");
+    assert_eq!(figure(&result, "steady.throughput").word, "faster");
+    let refused = save_baseline(&b, &baselines, "main", false).unwrap_err().to_string();
+    assert!(refused.contains("--force"), "{refused}");
+    assert!(save_baseline(&b, &baselines, "main", true).unwrap().replaced);
+    assert_eq!(std::fs::read_dir(&baselines).unwrap().count(), 1, "nothing else is left there");
+    assert!(Source::baseline(&baselines, "main#x").unwrap().arm.is_some());
+    assert!(missing("mian").contains("did you mean `main`"));
+    assert!(missing("../main").contains("names no baseline"));
+    let mut cut = run(DAY_2, &[("x", EVEN)]);
+    cut.run.interrupted = true;
+    let cut = kept(dir.path(), "cut", &cut);
+    assert!(save_baseline(&cut, &baselines, "cut", false).unwrap_err().to_string().contains("interrupted"));
+}
+
+#[test]
+fn a_path_may_hold_the_sign_of_an_arm() {
+    let dir = tempfile::tempdir().unwrap();
+    let odd = kept(dir.path(), "issue#7", &run(DAY_1, &[("x", EVEN)]));
+    assert_eq!(odd.arm, None);
+    let text = dir.path().join("issue#7#x");
+    assert_eq!(Source::open(text.to_str().unwrap()).unwrap().arm.as_deref(), Some("x"));
+    let slash = format!("{}/", dir.path().join("issue#7").display());
+    assert_eq!(format!("{}/", Source::open(&slash).unwrap().name), slash);
+    let error = Source::open("nowhere#x").unwrap_err().to_string();
+    assert!(error.starts_with("nowhere: cannot be read"), "{error}");
+}

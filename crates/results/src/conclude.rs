@@ -1,0 +1,20 @@
+//! What follows from the trials of a run.
+
+use storebench_study::workload::Claim;
+
+use crate::RunResult;
+use crate::arms::{over_trials, sweeps_of};
+use crate::claims::judge_claims;
+use crate::cost::cost_of_run;
+use crate::verdicts::judge;
+
+/// Fills in what a result says of its trials: arms, sweeps, cost, verdicts, and the verdicts on what was published. What
+/// it said before is replaced.
+pub fn conclude(published: &[Claim], result: &mut RunResult) {
+    result.arms = over_trials(&result.plan, &result.trials);
+    result.sweeps = sweeps_of(result);
+    result.cost = result.cost.take().map(|cost| cost_of_run(&cost.sheet, result));
+    result.verdicts = judge(result);
+    // Behind the verdicts: what was measured badly decides no claim.
+    result.claims = judge_claims(published, result);
+}

@@ -1,0 +1,98 @@
+//! What the arms of a run cost: which of their figures are priced.
+
+use indexmap::IndexSet;
+
+use super::{ArmCostInput, CostResult, PriceSheet, UsageCost, Work};
+use crate::arms::arm_of;
+use crate::figures::{COST, DISK, DOCUMENTS, Figure, RATE_WITHIN_LIMITS, THROUGHPUT};
+use crate::{ArmResult, FigureOverTrials, OpResult, PhaseResult, RunResult, TrialResult};
+
+/// The cost of every arm of a run. Operations are those of one phase: the one whose rate was searched, else the last with
+/// a limit, else the last that was measured. The rate within the limits is the one that was searched for, or the
+/// throughput where every limit of every trial held.
+pub(crate) fn cost_of_run(sheet: &PriceSheet, result: &RunResult) -> CostResult {
+    let Some(phase) = priced_phase(result) else { return CostResult::of(sheet.clone(), &[], None, Work::Operations) };
+    let of_phase = || result.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase);
+    let bulk = of_phase().flat_map(|p| p.ops.values()).any(|op| op.documents > op.succeeded);
+    let work = if bulk { Work::Documents } else { Work::Operations };
+    let inputs: Vec<ArmCostInput> = result.arms.iter().filter_map(|arm| input(result, arm, &phase, work)).collect();
+    let limits = result.trials.iter().flat_map(|t| &t.phases).flat_map(|p| &p.limits);
+    let limits: IndexSet<&str> = limits.map(|limit| limit.path.as_str()).collect();
+    let limit = (!limits.is_empty()).then(|| limits.into_iter().collect::<Vec<_>>().join(" and "));
+    let mut cost = CostResult::of(sheet.clone(), &inputs, limit, work);
+    cost.notes.push(format!("{work} are those of the phase `{phase}`"));
+    let priced = |arm: &&ArmResult| inputs.iter().any(|input| input.arm == arm.arm);
+    let without: Vec<&str> = result.arms.iter().filter(|arm| !priced(arm)).map(|arm| arm.arm.as_str()).collect();
+    if !without.is_empty() {
+        cost.notes.push(format!("no rate was measured, and so no cost is known, of {}", without.join(", ")));
+    }
+    cost
+}
+
+/// Money for a million operations (documents, where operations are on several) in one trial, by the prices that its run was
+/// given: a figure `PHASE.cost`.
+pub(crate) fn cost_figure(result: &RunResult, trial: &TrialResult) -> Option<Figure> {
+    let all = result.cost.as_ref()?;
+    let cost = all.arms.iter().find(|cost| cost.arm == arm_of(trial))?;
+    let name = priced_phase(result)?;
+    let phase = trial.phases.iter().find(|p| p.name == name)?;
+    let per_s: f64 = phase.ops.values().map(|op| all.work.per_s(op)).sum();
+    let usage = cost.usage.as_ref().map_or(0.0, UsageCost::per_million);
+    let value = cost.per_hour.without_clients / (per_s * 3_600.0) * 1e6 + usage;
+    let value = (value.is_finite() && value > 0.0).then_some(value);
+    Some(Figure { phase: name, op: None, measure: COST, value, up_to: 1.0 })
+}
+
+/// The phase whose operations are priced, alike for all arms and trials.
+fn priced_phase(result: &RunResult) -> Option<String> {
+    let searched = || result.trials.iter().flat_map(|trial| &trial.searches).map(|search| search.phase.clone()).next();
+    // In the order of the study: a trial that failed has fewer.
+    let planned = result.plan.phases.iter().map(|phase| &phase.name);
+    let phases = || result.trials.iter().flat_map(|trial| &trial.phases);
+    let names: IndexSet<&String> = planned.chain(phases().map(|phase| &phase.name)).collect();
+    let last = |wanted: &dyn Fn(&PhaseResult) -> bool| {
+        let is = |name: &&&String| phases().any(|phase| phase.name == ***name && wanted(phase));
+        names.iter().rev().find(is).map(|name| (*name).clone())
+    };
+    searched()
+        .or_else(|| last(&|phase| !phase.limits.is_empty()))
+        .or_else(|| last(&|phase| !phase.loads && !phase.warm_up))
+        .or_else(|| last(&|_| true))
+}
+
+fn input(result: &RunResult, arm: &ArmResult, phase: &str, work: Work) -> Option<ArmCostInput> {
+    let figure = |measure: &str| arm.figures.get(&format!("{phase}.{measure}"));
+    let trials: Vec<&TrialResult> = result.trials.iter().filter(|trial| arm_of(trial) == arm.arm).collect();
+    let phases: Vec<&PhaseResult> = trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase).collect();
+    let sum = |pick: fn(&OpResult) -> f64| phases.iter().flat_map(|p| p.ops.values()).map(pick).sum::<f64>();
+    let done = sum(match work {
+        Work::Operations => |op| op.succeeded as f64,
+        Work::Documents => |op| op.documents as f64,
+    });
+    // Where a trial has none, a mean over the others would be the price of luck.
+    let known = |figure: &FigureOverTrials| figure.none_in.is_empty().then_some(figure.figure);
+    let rate = known(figure(match work {
+        Work::Operations => THROUGHPUT.name,
+        Work::Documents => DOCUMENTS.name,
+    })?)?;
+    let searched = trials.iter().any(|trial| trial.searches.iter().any(|search| search.phase == phase));
+    let limits = || trials.iter().flat_map(|trial| &trial.phases).flat_map(|p| &p.limits);
+    let held = arm.failed == 0 && limits().next().is_some() && limits().all(|limit| limit.held);
+    let within_limit_per_s = if searched {
+        // The phase is kept at the rate that was found, which documents are counted at too.
+        let found = figure(RATE_WITHIN_LIMITS.name).filter(|_| arm.failed == 0).and_then(known);
+        found.map(|found| if work == Work::Documents { rate } else { found })
+    } else {
+        held.then_some(rate)
+    };
+    let bytes = |pick: fn(&OpResult) -> f64| (done > 0.0).then(|| sum(pick) / done);
+    Some(ArmCostInput {
+        store: arm.store.clone(),
+        arm: arm.arm.clone(),
+        throughput_per_s: rate,
+        within_limit_per_s,
+        disk_bytes: figure(DISK.name).map(|disk| disk.figure.value as u64),
+        read_bytes_per_op: bytes(|op| op.read_bytes as f64),
+        written_bytes_per_op: bytes(|op| op.written_bytes as f64),
+    })
+}

@@ -1,0 +1,287 @@
+//! The costs of a run as they stand in its result, and as a table.
+
+use std::fmt;
+
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::arms::{ArmCost, ArmCostInput, At, AtRate, cheapest, not_told_apart};
+use super::sheet::PriceSheet;
+use crate::OpResult;
+use crate::human;
+use crate::lines::wrap;
+use crate::table::ColumnKind::{Count, Text};
+use crate::table::Table;
+
+/// Columns of the widest line.
+const WIDTH: usize = 120;
+/// Signs of the longest name that a table shows.
+const NAME: usize = 30;
+
+/// What a million of costs what is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// Operations that succeeded.
+    #[default]
+    Operations,
+    /// Documents written, read or found, where operations are on several: batches of any size are then priced alike.
+    Documents,
+}
+
+impl Work {
+    /// How many each second an operation did.
+    pub(super) fn per_s(self, op: &OpResult) -> f64 {
+        match self {
+            Self::Operations => op.throughput_per_s,
+            Self::Documents => op.documents_per_s,
+        }
+    }
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Operations => "operations",
+            Self::Documents => "documents",
+        })
+    }
+}
+
+/// What the arms of a run cost, and the prices it was made of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct CostResult {
+    /// The whole price sheet.
+    pub sheet: PriceSheet,
+    /// What is priced by the million.
+    #[serde(default)]
+    pub work: Work,
+    /// The limit on latency, in words; null where the study has none.
+    pub limit: Option<String>,
+    /// The arms that the sheet prices, in the order of the study.
+    pub arms: Vec<ArmCost>,
+    /// The rate that the cheapest was chosen at: where there is a limit, the one that holds it.
+    pub compared_at: At,
+    /// The arm whose million operations cost least; null where none has a price or holds the limit.
+    pub cheapest: Option<String>,
+    /// Other arms that cannot be told from the cheapest.
+    pub not_told_apart: Vec<String>,
+    /// What has to be known to read these figures.
+    pub notes: Vec<String>,
+}
+
+impl CostResult {
+    /// The costs of arms; `limit` says in words which limit `within_limit_per_s` holds, and is none where the study
+    /// has no limit. Arms without a price are named in the notes.
+    pub(crate) fn of(sheet: PriceSheet, arms: &[ArmCostInput], limit: Option<String>, work: Work) -> Self {
+        let costs: Vec<(&ArmCostInput, Option<ArmCost>)> =
+            arms.iter().map(|arm| (arm, ArmCost::of(&sheet, arm))).collect();
+        let unpriced: Vec<String> =
+            costs.iter().filter(|(_, cost)| cost.is_none()).map(|(arm, _)| arm.arm.clone()).collect();
+        let arms: Vec<ArmCost> = costs.into_iter().filter_map(|(_, cost)| cost).collect();
+        let compared_at = if limit.is_some() { At::WithinLimit } else { At::Measured };
+        let best = cheapest(&arms, compared_at);
+        let like_best = best.map(|best| not_told_apart(&arms, best, compared_at)).unwrap_or_default();
+        let mut result = Self {
+            cheapest: best.map(|best| arms[best].arm.clone()),
+            not_told_apart: like_best.iter().map(|&index| arms[index].arm.clone()).collect(),
+            compared_at,
+            notes: Vec::new(),
+            sheet,
+            work,
+            limit,
+            arms,
+        };
+        result.notes = result.explain(unpriced);
+        result
+    }
+
+    /// The sheet of a run that has measured nothing yet.
+    pub fn unmeasured(sheet: PriceSheet) -> Self {
+        Self::of(sheet, &[], None, Work::Operations)
+    }
+
+    fn explain(&self, unpriced: Vec<String>) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !unpriced.is_empty() {
+            let one = "[stores.NAME] or [arms.\"PATTERN\"]";
+            notes.push(format!("no price for {}: add {one} to the price sheet", unpriced.join(", ")));
+        }
+        let named = |keep: &dyn Fn(&ArmCost) -> bool| {
+            self.arms.iter().filter(|arm| keep(arm)).map(|arm| arm.arm.clone()).collect::<Vec<_>>().join(", ")
+        };
+        let no_clients = named(&|arm| arm.per_hour.with_clients.is_none());
+        if !no_clients.is_empty() {
+            notes.push(format!("without the client's machines, which the sheet does not price: {no_clients}"));
+        }
+        if self.limit.is_some() {
+            let beyond = named(&|arm| arm.within_limit.is_none());
+            if !beyond.is_empty() {
+                notes.push(format!("no rate within the limit: {beyond}"));
+            }
+        }
+        let idle = named(&|arm| arm.measured.is_none());
+        if !idle.is_empty() {
+            notes.push(format!("no {} were measured, so a million of them have no price: {idle}", self.work));
+        }
+        for arm in &self.arms {
+            notes.extend(arm.notes.iter().map(|note| format!("{}: {note}", arm.arm)));
+        }
+        if self.arms.iter().any(|arm| arm.usage.is_some()) {
+            notes.push(format!("I/O and egress are in the price of a million {}, not in that of an hour", self.work));
+        }
+        notes
+    }
+
+    /// Which arm is cheapest, in a sentence; none where no arm is.
+    fn conclusion(&self) -> Option<String> {
+        let best = self.cheapest.as_ref()?;
+        let within = match &self.limit {
+            Some(limit) => format!(" within {limit}"),
+            None => " at the rate that was measured".to_owned(),
+        };
+        let alike = match self.not_told_apart.as_slice() {
+            [] => String::new(),
+            others => {
+                let interval = |name: &String| {
+                    let arm = self.arms.iter().find(|arm| arm.arm == *name);
+                    arm.and_then(|arm| arm.at(self.compared_at)).is_some_and(has_interval)
+                };
+                let all = interval(best) && others.iter().all(interval);
+                let why =
+                    if all { "their intervals overlap" } else { "intervals overlap, or fewer than two trials tell" };
+                format!("; not told apart from it ({why}): {}", others.join(", "))
+            }
+        };
+        Some(format!("Cheapest for a million {}{within}: {best}{alike}.", self.work))
+    }
+
+    fn standing(&self) -> Table {
+        let names = [("arm", Text), ("runs on", Text), ("per hour", Count), ("per month", Count), ("per year", Count)];
+        let mut table = Table::new(names);
+        for arm in &self.arms {
+            let on = &arm.runs_on;
+            let moneys = [arm.per_hour, arm.per_month, arm.per_year];
+            let machines = format!("{} × {}", human::count(on.nodes.into()), on.node);
+            let row =
+                |name: &str, on: &str, money: [String; 3]| [clip(name, NAME), clip(on, NAME)].into_iter().chain(money);
+            table.row(row(&arm.arm, &machines, moneys.map(|m| money(m.without_clients))));
+            if let Some(clients) = on.clients.filter(|clients| *clients > 0) {
+                let node = on.client_node.as_deref().unwrap_or("(no price)");
+                let clients = format!("+ {} × {node}", human::count(clients.into()));
+                table.row(row("  with clients", &clients, moneys.map(|m| m.with_clients.map_or("-".into(), money))));
+            }
+        }
+        table
+    }
+
+    fn by_rate(&self) -> Table {
+        let per_s = if self.work == Work::Operations { "ops/s" } else { "docs/s" };
+        let numbers = [per_s, "per million", "low", "high", "with clients"].map(|name| (name, Count));
+        let mut table = Table::new([("arm", Text), ("rate", Text)].into_iter().chain(numbers));
+        for arm in &self.arms {
+            for (name, at) in [("measured", arm.measured), ("within limit", arm.within_limit)] {
+                let Some(at) = at else { continue };
+                let alone = at.per_million.without_clients;
+                let maybe = |value: Option<f64>| value.map_or("-".to_owned(), money);
+                table.row([
+                    clip(&arm.arm, NAME),
+                    name.to_owned(),
+                    clip(&human::rate(at.rate_per_s.value), 10),
+                    money(alone.value),
+                    maybe(alone.low),
+                    maybe(alone.high),
+                    maybe(at.per_million.with_clients.map(|with| with.value)),
+                ]);
+            }
+        }
+        table
+    }
+}
+
+fn has_interval(at: &AtRate) -> bool {
+    let alone = at.per_million.without_clients;
+    alone.low.is_some() && alone.high.is_some()
+}
+
+impl fmt::Display for CostResult {
+    /// Two tables and notes, no line wider than 120 columns; longer names are cut.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sheet = &self.sheet;
+        let paragraph = |f: &mut fmt::Formatter<'_>, first: &str, text: &str| {
+            for (n, line) in wrap(text, WIDTH - 2).iter().enumerate() {
+                writeln!(f, "{}{}", if n == 0 { first } else { "  " }, clip(line, WIDTH - 2))?;
+            }
+            Ok(())
+        };
+        paragraph(f, "", &format!("Cost in {}; prices of {}: {}", sheet.currency, sheet.date, sheet.source))?;
+        for (name, node) in &sheet.nodes {
+            let used = |arm: &ArmCost| {
+                arm.runs_on.node == *name || arm.runs_on.client_node.as_ref().is_some_and(|n| n == name)
+            };
+            if (node.source.is_some() || node.date.is_some()) && self.arms.iter().any(used) {
+                let (date, source) = (node.date.unwrap_or(sheet.date), node.source.as_ref().unwrap_or(&sheet.source));
+                paragraph(f, "  ", &format!("{name}: {date}, {source}"))?;
+            }
+        }
+        if !self.arms.is_empty() {
+            write!(f, "\n{}", self.standing().print(2))?;
+        }
+        if self.arms.iter().any(|arm| arm.measured.is_some() || arm.within_limit.is_some()) {
+            write!(f, "\n{}", self.by_rate().print(2))?;
+        }
+        writeln!(f)?;
+        if let Some(conclusion) = self.conclusion() {
+            paragraph(f, "", &conclusion)?;
+        }
+        for note in self.notes.iter().chain(&sheet.notes) {
+            paragraph(f, "- ", note)?;
+        }
+        Ok(())
+    }
+}
+
+/// The first signs of a text, with `…` where some are left out.
+fn clip(text: &str, width: usize) -> String {
+    match text.char_indices().nth(width) {
+        Some(_) => text.chars().take(width - 1).chain(['…']).collect(),
+        None => text.to_owned(),
+    }
+}
+
+/// Money: two decimals from 1, four digits below, whole from 1,000; very large and small with an exponent. At most
+/// 11 signs.
+fn money(value: f64) -> String {
+    match value {
+        0.0 => "0".to_owned(),
+        _ if !(1e-6..999_999_999.5).contains(&value) => format!("{value:.3e}"),
+        _ if value >= 999.995 => human::count(value.round() as u64),
+        _ if value >= 1.0 => format!("{value:.2}"),
+        _ => {
+            // Four digits after the zeros.
+            let decimals = 3 - value.log10().floor() as i32;
+            format!("{value:.*}", usize::try_from(decimals).unwrap_or(4))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn money_has_few_signs() {
+        assert_eq!(money(0.0), "0");
+        assert_eq!(money(56.3), "56.30");
+        assert_eq!(money(41_099.0), "41,099");
+        assert_eq!(money(0.014_217_17), "0.01422");
+        assert_eq!(money(0.532), "0.5320");
+        assert_eq!(money(1e-9), "1.000e-9");
+        for value in [999_999_999.4, 1e300, 1e-300, 0.999_999, 1.234e-6, 999.99] {
+            assert!(money(value).chars().count() <= 11, "{}", money(value));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The machine of the client: what a reader needs to judge whether figures can be compared.
+//!
+//! The host's name is left out: results are published, and it tells about people, not about speed.
+
+mod hosts;
+
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use hosts::{authority_of, host_of, is_loopback, port_of};
+
+/// The machine of the client. What the system does not tell is null.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct Environment {
+    /// Model of the processor.
+    pub cpu_model: Option<String>,
+    /// Logical processors of the machine.
+    pub cpus: u64,
+    /// Logical processors that this process may use (affinity and control group).
+    pub cpus_available: u64,
+    /// Frequency governor of the first processor.
+    pub governor: Option<String>,
+    /// Memory of the machine.
+    pub memory_bytes: Option<u64>,
+    /// Memory that was available when the run began.
+    pub memory_available_bytes: Option<u64>,
+    /// Limit of the control group's memory, if there is one.
+    pub memory_limit_bytes: Option<u64>,
+    /// Kernel and its release.
+    pub kernel: String,
+    /// Architecture: `x86_64`, `aarch64`, …
+    pub architecture: String,
+    /// Operating system as it names itself.
+    pub os: Option<String>,
+    /// What hints at a virtual machine or container, if anything does.
+    pub virtualisation: Option<String>,
+    /// The kernel's clock source.
+    pub clock_source: Option<String>,
+    /// Files this process may hold open.
+    pub open_files_limit: Option<u64>,
+    /// Load average over one minute when the run began.
+    pub load_average_1m: Option<f64>,
+    /// Where the data of embedded stores lies.
+    pub disks: Vec<Disk>,
+}
+
+/// The file system below a path.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct Disk {
+    /// The path.
+    pub path: String,
+    /// Type of the file system.
+    pub filesystem: Option<String>,
+    /// What it is mounted from.
+    pub device: Option<String>,
+    /// Its size.
+    pub total_bytes: Option<u64>,
+    /// What was free when the run began.
+    pub free_bytes: Option<u64>,
+    /// Whether the device says that it rotates.
+    pub rotational: Option<bool>,
+}

@@ -1,0 +1,81 @@
+//! The host and the port of a store, by its URL.
+
+/// The hosts of a URL with their ports, as they stand in it; none where it has no place for them.
+pub fn authority_of(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    rest.split(['/', '?']).next()?.rsplit('@').next()
+}
+
+/// The first host of a URL; none where it names none.
+pub fn host_of(url: &str) -> Option<&str> {
+    let host = authority_of(url)?.split(',').next()?;
+    match host.strip_prefix('[') {
+        Some(six) => six.split(']').next(),
+        None => host.split(':').next(),
+    }
+}
+
+/// Ports of URLs that name none, by scheme.
+const PORTS: [(&str, u16); 7] = [
+    ("postgres", 5432),
+    ("postgresql", 5432),
+    ("redis", 6379),
+    ("memcached", 11211),
+    ("mongodb", 27017),
+    ("couchdb", 5984),
+    ("ravendb", 8080),
+];
+
+/// The port of the first host of a URL, or what its scheme has in place of one; none where neither is known. Decorators before
+/// the scheme are passed over.
+pub fn port_of(url: &str) -> Option<u16> {
+    let scheme = url.split_once("://")?.0;
+    let first = authority_of(url)?.split(',').next()?;
+    let behind = first.rsplit_once(']').map_or(first, |(_, behind)| behind);
+    match behind.rsplit_once(':') {
+        Some((_, port)) => port.parse().ok(),
+        None => {
+            let scheme = scheme.rsplit('+').next()?;
+            PORTS.iter().find(|(name, _)| *name == scheme).map(|(_, port)| *port)
+        }
+    }
+}
+
+/// Whether a URL says by its host's name that it is of this machine.
+pub fn is_loopback(url: &str) -> bool {
+    let local = |name: &str| matches!(name, "localhost" | "::1" | "0.0.0.0" | "") || name.starts_with("127.");
+    host_of(url).is_some_and(local)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_found_in_urls_of_every_form() {
+        for (url, host) in [
+            ("a://me:x@h:80/b", Some("h")),
+            ("a://h,i:80/b", Some("h")),
+            ("a://[::1]:80/b", Some("::1")),
+            ("a:///b", Some("")),
+            ("sqlite:b.db", None),
+        ] {
+            assert_eq!(host_of(url), host, "{url}");
+        }
+    }
+
+    #[test]
+    fn ports_are_found_or_are_those_of_the_scheme() {
+        for (url, port) in [
+            ("redis://me:x@h:80/b", Some(80)),
+            ("mongodb://h:81,i:82/b", Some(81)),
+            ("couchdb://[::1]:80/b", Some(80)),
+            ("couchdb://[::1]/b", Some(5984)),
+            ("slow+postgres://h/b", Some(5432)),
+            ("couchbase://h/b", None),
+            ("sqlite:b.db", None),
+        ] {
+            assert_eq!(port_of(url), port, "{url}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The figures of a phase by name: what arms are compared by, gates and claims speak of, and tables show.
+//!
+//! A name is `PHASE.MEASURE` for all operations of a phase, `PHASE.OP.MEASURE` for one: `by-user.page.response.p99`.
+
+use crate::times::{response, response_of_all, service, service_of_all};
+use crate::{OpResult, Percentiles, PhaseResult, TrialResult, Whose};
+
+/// Which way a figure is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Better {
+    /// Throughput.
+    More,
+    /// Times, bytes, money.
+    Less,
+}
+
+/// What is measured, by its name in paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Measure {
+    /// As in paths: `response.p99`.
+    pub name: &'static str,
+    /// Which way it is better.
+    pub better: Better,
+    /// Its unit: `/s`, `ns`, `B`.
+    pub unit: &'static str,
+}
+
+const fn measure(name: &'static str, better: Better, unit: &'static str) -> Measure {
+    Measure { name, better, unit }
+}
+
+/// Successes each second.
+pub(crate) const THROUGHPUT: Measure = measure("throughput", Better::More, "/s");
+/// Documents written, read or found each second; of operations on one document each the same as the throughput. Which of
+/// the two a phase is told by says [`in_documents`].
+pub(crate) const DOCUMENTS: Measure = measure("documents", Better::More, "/s");
+/// The highest rate at which the study's limits hold.
+pub(crate) const RATE_WITHIN_LIMITS: Measure = measure("rate-within-limits", Better::More, "/s");
+/// Money for a million operations, by the price sheet of the run. Made by [`crate::cost`].
+pub(crate) const COST: Measure = measure("cost", Better::Less, " a million");
+/// Bytes of the store's files after the phase.
+pub(crate) const DISK: Measure = measure("disk", Better::Less, "B");
+/// Processor time of an operation, of the store's processes (of an embedded store with its client).
+pub(crate) const STORE_CPU: Measure = measure("store-cpu", Better::Less, "ns");
+/// Resident memory of the store's processes, at most.
+pub(crate) const STORE_MEMORY: Measure = measure("store-memory", Better::Less, "B");
+/// Bytes that reached the disk of the store's folder, without those of others, for each byte of documents that was written;
+/// none where others may have written as much.
+pub(crate) const WRITE_AMPLIFICATION: Measure = measure("write-amplification", Better::Less, "");
+/// Bytes on disk for each byte of documents that the store holds.
+pub(crate) const SPACE_AMPLIFICATION: Measure = measure("space-amplification", Better::Less, "");
+
+/// Percentiles of a time by their names in paths, with the fewest values of which one lies at it or beyond.
+type Percentile = (&'static str, &'static str, u64, fn(&Percentiles) -> Option<u64>);
+const PERCENTILES: [Percentile; 7] = [
+    ("response.p50", "service.p50", 1, |p| p.p50),
+    ("response.p90", "service.p90", 10, |p| p.p90),
+    ("response.p95", "service.p95", 20, |p| p.p95),
+    ("response.p99", "service.p99", 100, |p| p.p99),
+    ("response.p99.9", "service.p99.9", 1_000, |p| p.p99_9),
+    ("response.p99.99", "service.p99.99", 10_000, |p| p.p99_99),
+    ("response.max", "service.max", 1, |p| p.max),
+];
+
+/// One figure of one phase.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Figure {
+    /// The phase.
+    pub phase: String,
+    /// The operation; none for all together.
+    pub op: Option<String>,
+    /// What was measured.
+    pub measure: Measure,
+    /// In the measure's unit; positive and finite. None where there was none: nothing succeeded, fewer attempts than the
+    /// percentile asks for were ever answered, or no rate held the limits.
+    pub value: Option<f64>,
+    /// By what factor the truth may lie above the value: 1, but for a rate that was searched for, which lies somewhere
+    /// below the lowest that did not hold. Infinite where every rate held.
+    pub up_to: f64,
+}
+
+impl Figure {
+    fn new(phase: &str, op: Option<&str>, measure: Measure, value: Option<f64>) -> Self {
+        let value = value.filter(|value| value.is_finite() && *value > 0.0);
+        Self { phase: phase.to_owned(), op: op.map(str::to_owned), measure, value, up_to: 1.0 }
+    }
+
+    /// `PHASE.MEASURE` or `PHASE.OP.MEASURE`.
+    pub(crate) fn name(&self) -> String {
+        match &self.op {
+            Some(op) => format!("{}.{op}.{}", self.phase, self.measure.name),
+            None => format!("{}.{}", self.phase, self.measure.name),
+        }
+    }
+}
+
+/// The figures of a trial's phases, warm-ups left out. A phase with one operation has them for all only.
+pub(crate) fn of_trial(trial: &TrialResult) -> Vec<Figure> {
+    let found = trial.searches.iter().map(|search| {
+        let figure = Figure::new(&search.phase, None, RATE_WITHIN_LIMITS, search.rate);
+        let up_to = search.rate.map_or(1.0, |rate| search.fails_at.map_or(f64::INFINITY, |fails| fails / rate));
+        Figure { up_to: up_to.max(1.0), ..figure }
+    });
+    trial.phases.iter().filter(|phase| !phase.warm_up).flat_map(of_phase).chain(found).collect()
+}
+
+/// The figures of one phase. Times of an open loop are `response` and `service`, of a closed loop `service` only; they are
+/// over all attempts, of which those that failed or were not answered took for ever.
+pub(crate) fn of_phase(phase: &PhaseResult) -> Vec<Figure> {
+    let total = |pick: fn(&OpResult) -> f64| phase.ops.values().map(pick).sum::<f64>();
+    let all = &phase.all;
+    let mut out = Vec::new();
+    let rates = Some([total(|op| op.throughput_per_s), total(|op| op.documents_per_s)]);
+    add(&mut out, phase, None, rates, response_of_all(all), service_of_all(all));
+    let disk = phase.store_after.as_ref().and_then(|after| after.disk_bytes).filter(|bytes| *bytes > 0);
+    out.extend(disk.map(|bytes| Figure::new(&phase.name, None, DISK, Some(bytes as f64))));
+    out.extend(of_resources(phase));
+    if phase.ops.len() < 2 {
+        return out;
+    }
+    for (name, op) in &phase.ops {
+        // Collections are loaded one after another: what each took by itself is not known.
+        let rates = if phase.loads { None } else { Some([op.throughput_per_s, op.documents_per_s]) };
+        add(&mut out, phase, Some(name), rates, response(op), service(op));
+    }
+    out
+}
+
+/// What the store's processes and its folder took.
+fn of_resources(phase: &PhaseResult) -> Vec<Figure> {
+    let Some(used) = &phase.resources else { return Vec::new() };
+    // A store within the client is one process with it, which the client has measured: older results hold two figures.
+    let own = used.store.as_ref().is_some_and(|store| store.whose == Whose::ClientAndStore);
+    let store = used.store.as_ref().map(|store| match own {
+        true => (phase.client.process_cpu_us_per_op, phase.client.rss_max_bytes),
+        false => (store.cpu_us_per_op, store.rss_max_bytes),
+    });
+    [
+        (STORE_CPU, store.and_then(|(cpu_us, _)| cpu_us).map(|us| us * 1e3)),
+        (STORE_MEMORY, store.map(|(_, bytes)| bytes as f64)),
+        (WRITE_AMPLIFICATION, used.disk.as_ref().and_then(|disk| disk.write_amplification)),
+        (SPACE_AMPLIFICATION, used.folder.as_ref().and_then(|folder| folder.space_amplification)),
+    ]
+    .into_iter()
+    .filter(|(_, value)| value.is_some_and(|value| value > 0.0))
+    .map(|(measure, value)| Figure::new(&phase.name, None, measure, value))
+    .collect()
+}
+
+/// Whether phases are told by the documents that they moved each second, not by their operations: loads and copies, and
+/// phases with operations on several documents. Every table and sentence asks here.
+pub(crate) fn in_documents<'a>(phases: impl IntoIterator<Item = &'a PhaseResult>) -> bool {
+    phases.into_iter().any(|phase| phase.loads || phase.tasks.is_some() || phase.ops.values().any(is_bulk))
+}
+
+/// Whether operations are on several documents, so that documents each second say more than operations do.
+fn is_bulk(op: &OpResult) -> bool {
+    op.documents > 0 && op.documents != op.succeeded
+}
+
+fn add(
+    out: &mut Vec<Figure>,
+    phase: &PhaseResult,
+    op: Option<&str>,
+    rates: Option<[f64; 2]>,
+    response: Option<Percentiles>,
+    service: Percentiles,
+) {
+    let mut push = |measure: Measure, value: Option<f64>| out.push(Figure::new(&phase.name, op, measure, value));
+    if let Some([throughput, documents]) = rates {
+        push(THROUGHPUT, Some(throughput));
+        // What only counts has no documents.
+        if documents > 0.0 {
+            push(DOCUMENTS, Some(documents));
+        }
+    }
+    for (response_name, service_name, fewest, pick) in PERCENTILES {
+        let ns = |times: Percentiles| pick(&times).map(|ns| ns as f64);
+        // An operation that was never due has no times, and of few the highest is no p99.9.
+        let enough = |times: &Percentiles| times.count >= fewest;
+        if let Some(times) = response.filter(enough) {
+            push(measure(response_name, Better::Less, "ns"), ns(times));
+        }
+        if let Some(times) = Some(service).filter(enough) {
+            push(measure(service_name, Better::Less, "ns"), ns(times));
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! The run folder: made once, never written over; each file is put there whole, but for tables and events, which grow.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use storebench_engine::measure::PhaseRecord;
+
+use super::hlog::histogram_log;
+use super::model::RunResult;
+use super::pass::Pass;
+use super::secrets::Secrets;
+use super::tables::{FigureRow, RowPlace, Table, append, members, of_trials};
+
+/// The file of a run folder that holds its result.
+pub const RESULT_FILE: &str = "run.json";
+const STUDY_FILE: &str = "study.toml";
+const EVENTS_FILE: &str = "events.jsonl";
+/// While a run goes on its events grow here; the file gets its name when it is whole.
+const EVENTS_GROWING: &str = "events.jsonl.part";
+
+/// A run folder that cannot be made, written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// The folder or a file of it could not be written.
+    #[error("{path}: cannot be written: {source}; free space or give another folder for runs")]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// No folder for a run can be made where runs are kept.
+    #[error("{path}: no folder for this run can be made here: {source}; give another folder with --out")]
+    Runs {
+        /// The folder of runs.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The folder or a file of it could not be read.
+    #[error("{path}: cannot be read: {source}; give the path of a run folder, which holds a {RESULT_FILE}")]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The file is no result of Storebench, or was damaged.
+    #[error("{path}: {what}")]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong and what to do.
+        what: String,
+    },
+    /// The file was written in a format this version does not know.
+    #[error("{path}: its format is `{format}`, this version reads `{}`; {remedy}", super::model::FORMAT)]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The format it names.
+        format: String,
+        /// What to do.
+        remedy: String,
+    },
+}
+
+fn writing(path: &Path) -> impl FnOnce(std::io::Error) -> FolderError + use<> {
+    let path = path.to_owned();
+    |source| FolderError::Write { path, source }
+}
+
+/// Held while a run goes on; gone with the process, however it ends.
+fn lock(file: &File, path: &Path) -> Result<(), FolderError> {
+    rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|_| FolderError::Corrupt {
+        path: path.to_owned(),
+        what: "another process writes this run; wait until it has ended".into(),
+    })
+}
+
+/// A run folder while it is written.
+#[derive(Debug)]
+pub struct RunFolder {
+    path: PathBuf,
+    events: BufWriter<File>,
+    secrets: Secrets,
+    /// Names of the histogram logs: phases whose names differ only by case or punctuation would share one.
+    logs: HashSet<String>,
+}
+
+impl RunFolder {
+    /// Makes `RUNS/NAME-YYYYMMDD-HHMMSS` (local time); a number follows where that exists already. Nothing
+    /// that is written into it holds one of the `secrets`.
+    ///
+    /// # Errors
+    /// The folder cannot be made.
+    pub fn create(runs_dir: &Path, name: &str, secrets: Secrets) -> Result<Self, FolderError> {
+        let refused = |source| FolderError::Runs { path: runs_dir.to_owned(), source };
+        std::fs::create_dir_all(runs_dir).map_err(refused)?;
+        let stem = format!("{}-{}", file_name(name), jiff::Zoned::now().strftime("%Y%m%d-%H%M%S"));
+        for n in 1.. {
+            let path = runs_dir.join(if n == 1 { stem.clone() } else { format!("{stem}-{n}") });
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Self::at(path, secrets),
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(source) => return Err(refused(source)),
+            }
+        }
+        unreachable!("some number is free")
+    }
+
+    /// The files of a run in a folder that is there already and holds none.
+    ///
+    /// # Errors
+    /// It holds some, or cannot be written.
+    pub fn at(path: PathBuf, secrets: Secrets) -> Result<Self, FolderError> {
+        let events = path.join(EVENTS_GROWING);
+        let file = File::create_new(&events).map_err(writing(&events))?;
+        lock(&file, &events)?;
+        Ok(Self { path, events: BufWriter::new(file), secrets, logs: HashSet::new() })
+    }
+
+    /// Goes on with a run folder: what it holds of these trials stays, and events are added to those that are there.
+    ///
+    /// # Errors
+    /// It cannot be read or written, or another process writes it.
+    pub fn reopen(path: &Path, trials: &[u32], secrets: Secrets) -> Result<Self, FolderError> {
+        let (growing, whole) = (path.join(EVENTS_GROWING), path.join(EVENTS_FILE));
+        if whole.exists() && !growing.exists() {
+            std::fs::rename(&whole, &growing).map_err(writing(&growing))?;
+        }
+        let file = File::options().append(true).create(true).open(&growing).map_err(writing(&growing))?;
+        lock(&file, &growing)?;
+        let reopened = Self { path: path.to_owned(), events: BufWriter::new(file), secrets, logs: HashSet::new() };
+        for name in Table::ALL.map(Table::file) {
+            let table = path.join(&name);
+            let kept = of_trials(&table, trials).map_err(|error| FolderError::Corrupt {
+                path: table,
+                what: format!("this table is damaged: {error}; move it away to go on without its rows"),
+            })?;
+            if let Some(kept) = kept {
+                reopened.put(&name, &kept)?;
+            }
+        }
+        Ok(reopened)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Keeps the study as it was given, without secrets.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_study(&self, text: &str) -> Result<(), FolderError> {
+        self.put(STUDY_FILE, self.secrets.hide(text).as_bytes())
+    }
+
+    /// Adds a phase, or one pass of it, to the tables and writes its histogram log. `used` are the rows of the table
+    /// `server_resources`.
+    ///
+    /// # Errors
+    /// A file cannot be written. What was there stays whole.
+    pub fn add_phase<'a>(
+        &mut self,
+        trial: u32,
+        store: &str,
+        pass: Pass,
+        record: &PhaseRecord,
+        used: impl IntoIterator<Item = FigureRow<'a>>,
+    ) -> Result<(), FolderError> {
+        let title = format!("trial {trial}, store {store}, phase {}, {pass}", record.name);
+        let mut name = log_name(trial, store, &record.name, pass);
+        let stem = name.trim_end_matches(".hlog").to_owned();
+        for n in 2.. {
+            if self.logs.insert(name.clone()) {
+                break;
+            }
+            name = format!("{stem}-{n}.hlog");
+        }
+        let log = histogram_log(record, &title).map_err(writing(&self.path.join(&name)))?;
+        self.put(&name, &log)?;
+        let place = RowPlace { trial, store, phase: &record.name, pass: &pass.to_string() };
+        let members = members(place, record, used).map_err(writing(&self.path))?;
+        for (table, member) in members.into_iter().filter(|(_, member)| !member.is_empty()) {
+            let path = self.path.join(table.file());
+            append(&path, &member).map_err(writing(&path))?;
+        }
+        Ok(())
+    }
+
+    /// Writes `run.json`, in place of the one before.
+    ///
+    /// # Errors
+    /// The file cannot be written. The one before stays whole.
+    pub fn write_result(&self, result: &RunResult) -> Result<(), FolderError> {
+        let text = || {
+            let mut value = serde_json::to_value(result)?;
+            self.secrets.hide_value(&mut value);
+            serde_json::to_vec_pretty(&value)
+        };
+        let mut text = text().map_err(|e| writing(&self.path.join(RESULT_FILE))(std::io::Error::other(e)))?;
+        text.push(b'\n');
+        self.put(RESULT_FILE, &text)
+    }
+
+    /// Adds an event, a JSON object on one line.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn add_event(&mut self, event: &impl Serialize) -> Result<(), FolderError> {
+        let path = self.path.join(EVENTS_GROWING);
+        serde_json::to_value(event)
+            .and_then(|mut line| {
+                self.secrets.hide_value(&mut line);
+                serde_json::to_writer(&mut self.events, &line)
+            })
+            .map_err(std::io::Error::from)
+            .and_then(|()| self.events.write_all(b"\n"))
+            .and_then(|()| self.events.flush())
+            .map_err(writing(&path))
+    }
+
+    /// Ends the log of events.
+    ///
+    /// # Errors
+    /// The file cannot be written or named.
+    pub fn finish(mut self) -> Result<PathBuf, FolderError> {
+        let growing = self.path.join(EVENTS_GROWING);
+        self.events.flush().map_err(writing(&growing))?;
+        std::fs::rename(&growing, self.path.join(EVENTS_FILE)).map_err(writing(&growing))?;
+        Ok(self.path)
+    }
+
+    /// Writes a file beside its place, then moves it there, so that a reader never sees a part.
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
+        let temporary = self.path.join(format!(".{name}.new"));
+        let write = || {
+            let mut file = File::create(&temporary)?;
+            file.write_all(bytes)?;
+            file.sync_data()?;
+            std::fs::rename(&temporary, self.path.join(name))
+        };
+        write().map_err(|source| {
+            // Only tidies up; the error that matters is the first one.
+            let _ = std::fs::remove_file(&temporary);
+            FolderError::Write { path: self.path.join(name), source }
+        })
+    }
+}
+
+/// The histogram log of a pass of a phase in its run folder. Of phases whose names become the same the later ones have `-2`
+/// and so on before the dot.
+pub fn log_name(trial: u32, store: &str, phase: &str, pass: Pass) -> String {
+    let probe = if let Pass::Probe(_) = pass { format!("-{pass}") } else { String::new() };
+    format!("{trial:03}-{}-{}{probe}.hlog", file_name(store), file_name(phase))
+}
+
+/// A name as a part of a file name: letters, digits, `-`, `_`; at most 60.
+pub(crate) fn file_name(name: &str) -> String {
+    let mut out = String::new();
+    for c in name.chars().take(60) {
+        let c = if c.is_ascii_alphanumeric() || c == '_' { c.to_ascii_lowercase() } else { '-' };
+        if c != '-' || !(out.is_empty() || out.ends_with('-')) {
+            out.push(c);
+        }
+    }
+    let out = out.trim_end_matches('-');
+    if out.is_empty() { "run".to_owned() } else { out.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{fixture, read_run};
+
+    #[test]
+    fn a_run_is_written_whole_and_reads_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut folder = RunFolder::create(dir.path(), "Books: read & updated", Secrets::default()).unwrap();
+        let phases = [fixture::load(), fixture::open_loop()];
+        let mut result = fixture::run_of(&phases);
+        result.verdicts = crate::verdicts::judge(&result);
+        folder.write_study("stores = [\"couch://me:secret@host/db\"]\n").unwrap();
+        folder.add_event(&serde_json::json!({ "event": "trial-began" })).unwrap();
+        for phase in &phases {
+            folder.add_phase(1, "sqlite", Pass::Measured, phase, []).unwrap();
+            folder.write_result(&result).unwrap();
+        }
+        let path = folder.finish().unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(name.starts_with("books-read-updated-2"), "{name}");
+        assert_eq!(read_run(&path).unwrap(), result);
+        let mut files: Vec<String> =
+            std::fs::read_dir(&path).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
+        files.sort();
+        assert_eq!(
+            files,
+            [
+                "001-sqlite-load.hlog",
+                "001-sqlite-steady.hlog",
+                "events.jsonl",
+                "intervals.jsonl.gz",
+                "resources.jsonl.gz",
+                "run.json",
+                "store_stats.jsonl.gz",
+                "study.toml"
+            ]
+        );
+        assert!(!std::fs::read_to_string(path.join("study.toml")).unwrap().contains("secret"));
+    }
+
+    #[test]
+    fn phases_named_alike_keep_a_log_each() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut folder = RunFolder::create(dir.path(), "x", Secrets::default()).unwrap();
+        for name in ["Load", "load", "load!", "load-2"] {
+            let phase = PhaseRecord { name: name.into(), ..fixture::load() };
+            folder.add_phase(1, "sqlite", Pass::Measured, &phase, []).unwrap();
+        }
+        let logs = std::fs::read_dir(folder.path()).unwrap().filter(|f| {
+            let path = f.as_ref().unwrap().path();
+            path.extension().is_some_and(|e| e == "hlog")
+        });
+        assert_eq!(logs.count(), 4);
+    }
+
+    #[test]
+    fn a_second_run_of_one_second_gets_its_own_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let a = RunFolder::create(dir.path(), "x", Secrets::default()).unwrap();
+        let b = RunFolder::create(dir.path(), "x", Secrets::default()).unwrap();
+        assert_ne!(a.path(), b.path());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_says_which() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let error = RunFolder::create(&file.join("runs"), "x", Secrets::default()).unwrap_err().to_string();
+        assert!(
+            error.contains("file/runs: no folder for this run can be made here") && error.contains("--out"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn names_become_names_of_files() {
+        assert_eq!(file_name("../../etc/passwd"), "etc-passwd");
+        assert_eq!(file_name("Книги"), "run");
+        assert_eq!(file_name("bulk-insert_2"), "bulk-insert_2");
+    }
+}

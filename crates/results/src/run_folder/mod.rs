@@ -1,0 +1,52 @@
+//! The run folder: its document, its tables, its logs; written whole, read with care.
+//!
+//! `docs/results-format.md` says what each file and field holds.
+
+mod attempts;
+mod broken;
+mod disk;
+mod elsewhere;
+#[cfg(test)]
+pub(crate) mod fixture;
+mod folder;
+mod gather;
+mod hlog;
+mod limits;
+mod model;
+mod pass;
+mod read;
+mod redact;
+mod resources;
+mod search;
+mod secrets;
+mod store_figures;
+mod tables;
+
+pub use broken::{FaultResult, ForgottenResult, RestartedResult};
+pub use disk::DiskResult;
+pub use elsewhere::ElsewhereResult;
+pub use folder::{FolderError, RESULT_FILE, RunFolder, log_name};
+pub use gather::gather_phase;
+pub use hlog::histogram_log;
+pub use limits::judge as judge_limits;
+pub use model::{
+    AllOps, ArmResult, ClientUse, CollectionResult, CompressionResult, FORMAT, FactorSweep, Failure, FailureKind,
+    FigureOverTrials, FigureResult, LimitResult, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult, Promise,
+    QueryPlanResult, RateResult, RunInfo, RunResult, SampledResult, StoreAfter, StoreStatsResult, TasksResult,
+    TrialResult,
+};
+pub use pass::Pass;
+pub use read::{read_result, read_run};
+pub use redact::{redact, redact_url, without_password};
+pub use resources::{FolderResult, HostResult, LimitedResult, NetworkResult, ResourcesResult, StoreUseResult, Whose};
+pub use search::{ProbeResult, SearchResult, Why};
+pub use secrets::Secrets;
+pub use tables::{Column, FigureRow, Table, lines_of, rows_of};
+
+pub use storebench_engine::measure::{LedgerReads as LedgerReadsResult, LedgerReport as LedgerResult};
+
+/// The JSON Schema of `run.json`.
+#[cfg(feature = "schema")]
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(RunResult).to_value()
+}

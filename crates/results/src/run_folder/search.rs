@@ -1,0 +1,69 @@
+//! Searches for the highest rate at which limits hold, as `run.json` tells them.
+
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::model::LimitResult;
+
+/// A search for the highest rate at which the study's limits hold.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct SearchResult {
+    /// The phase whose rate was searched.
+    pub phase: String,
+    /// The highest rate at which every limit held in most probes; null where none did.
+    pub rate: Option<f64>,
+    /// The lowest rate above it at which they did not in most probes; null where they held at the highest that was
+    /// tried.
+    pub fails_at: Option<f64>,
+    /// Whether the bracket became as narrow as asked for before the probes ran out.
+    pub complete: bool,
+    /// Every rate that was tried, in order.
+    pub probes: Vec<ProbeResult>,
+}
+
+/// One rate that was tried.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct ProbeResult {
+    /// Operations due per second.
+    pub rate: f64,
+    /// Why this one was tried.
+    pub why: Why,
+    /// Whether every limit held.
+    pub held: bool,
+    /// The limits.
+    pub limits: Vec<LimitResult>,
+    /// Successes and misses per second.
+    pub achieved_per_s: f64,
+    /// Share of all slots that were busy, on average.
+    #[serde(default)]
+    pub slots_busy_share: f64,
+    /// Our own lateness though a slot was free: where it comes near the limit, the client failed, not the store.
+    pub slip_p99_ns: Option<u64>,
+    /// Whether the store had come to rest before it.
+    pub rested: Option<bool>,
+}
+
+/// Why a rate is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub enum Why {
+    /// It is the first.
+    #[default]
+    #[serde(rename = "the first")]
+    First,
+    /// The limits held at half of it (or near `to`).
+    #[serde(rename = "it held below")]
+    Grow,
+    /// It lies in the middle of the bracket.
+    #[serde(rename = "between held and failed")]
+    Bisect,
+    /// It is the bracket's lower end, and must hold again.
+    #[serde(rename = "does it hold again?")]
+    ConfirmHolds,
+    /// It is the bracket's upper end, and must fail again.
+    #[serde(rename = "does it fail again?")]
+    ConfirmFails,
+}

@@ -1,0 +1,462 @@
+//! The result as text for a terminal: a pure function of it.
+
+mod arms;
+mod sweeps;
+mod verdicts;
+
+use std::fmt::Write;
+
+use crate::answer::answer;
+use crate::claims::ClaimTable;
+use crate::figures::in_documents;
+use crate::human::{bytes, count, digits, duration, percent, plural, rate};
+use crate::lines::{facts as in_lines, paragraph, sparkline};
+use crate::table::ColumnKind::{Count, Text};
+use crate::table::Table;
+use crate::times;
+use crate::verdicts::Level;
+use crate::{OpResult, PhaseResult, RunResult, SearchResult, TasksResult, TrialResult, Whose};
+
+/// Columns that a text is laid out for where nobody says how many there are.
+pub const WIDTH: usize = 116;
+/// The fewest: what has to stand in one line is longer than fewer.
+const NARROWEST: usize = 60;
+
+/// What a text is laid out for.
+#[derive(Debug, Clone, Copy)]
+pub struct Layout {
+    /// Columns of its lines.
+    pub(crate) width: usize,
+    /// Columns of its tables: without a window they are as wide as they have to be.
+    table_width: usize,
+    pub(crate) paint: Paint,
+}
+
+impl Layout {
+    /// So many columns, 60 at least; with or without the colours of a terminal.
+    pub fn new(width: usize, colour: bool) -> Self {
+        let width = width.max(NARROWEST);
+        Self { width, table_width: width, paint: Paint(colour) }
+    }
+
+    /// For a file or a pipe.
+    pub fn plain() -> Self {
+        Self { table_width: usize::MAX, ..Self::new(WIDTH, false) }
+    }
+
+    /// A table behind two spaces.
+    pub(crate) fn table(&self, table: &Table) -> String {
+        table.print_within(2, self.table_width)
+    }
+}
+
+/// A run of more trials is shown by its arms alone.
+const DETAILED_TRIALS: usize = 4;
+
+/// Writes with or without colour.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Paint(pub(crate) bool);
+
+impl Paint {
+    pub(crate) fn bold(self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    /// Signs that bold text holds besides what is seen.
+    fn signs(self) -> usize {
+        if self.0 { 8 } else { 0 }
+    }
+
+    pub(crate) fn with(self, code: &str, text: &str) -> String {
+        if self.0 { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+/// The summary of a run, in the order of the report: the question and the answer, the verdicts, arms beside each other
+/// phase by phase, what factors do, cost, what was published; of few trials one table for each phase; the folder.
+pub fn summary(result: &RunResult, layout: Layout) -> String {
+    let paint = layout.paint;
+    let mut out = String::new();
+    header(&mut out, result, layout);
+    verdicts::verdicts(&mut out, &result.verdicts, layout);
+    for (phase, table) in arms::tables(result, layout) {
+        let _ = write!(out, "\n{}\n{table}", paint.bold(&phase));
+    }
+    out.push_str(&arms::resources(result, layout));
+    out.push_str(&sweeps::tables(result, layout));
+    if let Some(cost) = &result.cost {
+        let _ = write!(out, "\n{cost}");
+    }
+    if !result.claims.is_empty() {
+        let _ = write!(out, "\n{}\n{}", paint.bold("What was published"), ClaimTable(&result.claims));
+    }
+    let of = result.trials.len();
+    let shown = result.trials.iter().filter(|trial| of <= DETAILED_TRIALS || trial.failure.is_some());
+    for trial in shown {
+        out.push('\n');
+        trial_header(&mut out, trial, of.max(result.plan.trials.len()), paint);
+        for phase in &trial.phases {
+            out.push('\n');
+            phase_text(&mut out, phase, layout);
+            let found = trial.searches.iter().find(|search| search.phase == phase.name);
+            out.extend(found.map(|search| format!("  {}\n", searched(search))));
+        }
+        if let Some(failure) = &trial.failure {
+            let text = format!("ended early, in {}: {}", failure.during, failure.message);
+            let _ = writeln!(out, "\n{}", paint.with("31", &text));
+        }
+    }
+    if of > DETAILED_TRIALS {
+        let trials = count(of as u64);
+        let _ = writeln!(out, "\neach of the {trials} trials by itself: run.json of the run folder, or --json");
+    }
+    if let Some(folder) = &result.run.folder {
+        let _ = writeln!(out, "\nkept in {folder}");
+    }
+    out
+}
+
+fn header(out: &mut String, result: &RunResult, layout: Layout) {
+    let run = &result.run;
+    let paint = layout.paint;
+    let _ = writeln!(out, "{}", paint.bold(&run.title));
+    if let Some(question) = &run.question {
+        out.push_str(&paragraph("", "", question, layout.width));
+    }
+    let found = answer(result);
+    let colour = match found.level {
+        Level::Invalid => "1;31",
+        Level::Caution => "33",
+        Level::Note | Level::Pass => "32",
+    };
+    let said = paragraph("", "", &found.found, layout.width);
+    let _ = write!(out, "\n{}", said.lines().map(|line| paint.bold(line) + "\n").collect::<String>());
+    for change in &found.changes {
+        out.push_str(&paragraph("", "  ", change, layout.width));
+    }
+    let worth = paragraph("", "", &found.worth, layout.width);
+    let _ = writeln!(out, "{}", worth.lines().map(|line| paint.with(colour, line) + "\n").collect::<String>());
+    let mut facts = vec![format!("seed {}", run.seed)];
+    if run.scale != 1.0 {
+        facts.push(format!("scale {}", run.scale));
+    }
+    facts.extend(run.overrides.iter().map(|o| match o.strip_prefix("preset=") {
+        Some(name) => format!("--preset {name}"),
+        None => format!("--set {o}"),
+    }));
+    facts.push(format!("storebench {}", run.storebench_version));
+    if run.interrupted {
+        facts.push("interrupted: what was measured until then follows".to_owned());
+    }
+    let _ = writeln!(out, "{}", facts.join(" · "));
+    for c in &result.documents {
+        if let Some(existing) = &c.existing {
+            let text = format!("{}: documents that the store holds as `{existing}`, only read", c.named());
+            out.push_str(&paragraph("", "  ", &text, layout.width));
+            continue;
+        }
+        let mut text = format!("{}: {} documents of {}", c.named(), count(c.count), bytes(c.mean_bytes as f64));
+        if let Some(found) = &c.compression {
+            let (page, doc) = (percent(found.page_zstd3), percent(found.doc_snappy));
+            let _ = write!(text, ", compressed to {page} (zstd, pages) or {doc} (snappy, documents)");
+        }
+        if c.skipped_lines > 0 {
+            let _ = write!(text, ", {} lines of the file left out", count(c.skipped_lines));
+        }
+        out.push_str(&paragraph("", "  ", &text, layout.width));
+    }
+}
+
+fn trial_header(out: &mut String, trial: &TrialResult, of: usize, paint: Paint) {
+    let mut text = format!("{} · {} · {}", paint.bold(&trial.store), trial.url, trial.version);
+    if of > 1 {
+        let _ = write!(text, " · trial {} of {of}, block {}", trial.trial, trial.block);
+    }
+    let _ = writeln!(out, "{text}");
+    for sampled in trial.sampled.values() {
+        let (keys, bytes) = (count(sampled.keys), bytes(sampled.mean_bytes as f64));
+        let _ = writeln!(out, "{keys} keys of `{}` sampled, documents of {bytes}", sampled.existing);
+    }
+}
+
+fn phase_text(out: &mut String, phase: &PhaseResult, layout: Layout) {
+    let paint = layout.paint;
+    let operations: u64 = phase.ops.values().fold(0, |sum, op| sum.saturating_add(op.count));
+    if phase.ops.is_empty() {
+        out.push_str(&in_lines(
+            &format!("{}: ", paint.bold(&phase.name)),
+            &rested(phase),
+            layout.width + paint.signs(),
+        ));
+        return;
+    }
+    if phase.warm_up {
+        let _ = writeln!(
+            out,
+            "{}: warm-up, {} operations in {}, not part of the result",
+            paint.bold(&phase.name),
+            count(operations),
+            duration(phase.elapsed_ns as f64)
+        );
+        return;
+    }
+    let mut facts = vec![duration(phase.elapsed_ns as f64)];
+    facts.extend(match (&phase.tasks, &phase.rate) {
+        (Some(tasks), _) => copied(phase, tasks),
+        (None, Some(held)) => vec![workers(phase), format!("open loop, {}/s due", rate(held.due_per_s))],
+        (None, None) => vec![workers(phase), "closed loop".to_owned()],
+    });
+    facts.push(match &phase.durability.means {
+        Some(means) => format!("durability {} ({means})", phase.durability.name),
+        None => format!("durability {}", phase.durability.name),
+    });
+    out.push_str(&in_lines(&format!("{}: ", paint.bold(&phase.name)), &facts, layout.width + paint.signs()));
+    out.push_str(&layout.table(&phase_table(phase)));
+    out.extend(times::note([phase]).map(|note| paragraph("  ", "    ", &note, layout.width)));
+    let mut facts = Vec::new();
+    let client = &phase.client;
+    if let Some(us) = client.process_cpu_us_per_op {
+        facts.push(format!("whole process {} CPU/op", duration(us * 1e3)));
+    }
+    if client.spin_cpu_s > 0.0 {
+        facts.push(format!("active waiting {} CPU", duration(client.spin_cpu_s * 1e9)));
+    }
+    facts.push(format!("peak memory {}", bytes(client.rss_max_bytes as f64)));
+    if let Some(p99) = client.slip_ns.p99 {
+        facts.push(format!("slip p99 {}", duration(p99 as f64)));
+    }
+    if phase.tasks.is_none() {
+        facts.push(format!("{} distinct keys", count(phase.documents.distinct_keys)));
+    }
+    if let Some(disk) = phase.store_after.as_ref().and_then(|s| s.disk_bytes) {
+        facts.push(format!("on disk {}", bytes(disk as f64)));
+    }
+    out.push_str(&in_lines("  ", &facts, layout.width));
+    if !phase.course_per_s.is_empty() {
+        let most = phase.course_per_s.iter().copied().fold(0.0, f64::max);
+        let _ = writeln!(out, "  over time {} up to {}/s", sparkline(&phase.course_per_s), rate(most));
+    }
+    out.push_str(&in_lines("  ", &used(phase), layout.width));
+    if let Some(found) = &phase.bottleneck {
+        let text = format!("the limit: {}, as {}", found.limit.in_words(), found.evidence);
+        out.push_str(&paragraph("  ", "    ", &text, layout.width));
+    }
+    if let Some(facts) = troubles(phase) {
+        let _ = writeln!(out, "  {}", paint.with("33", &facts));
+    }
+    if let Some(why) = &phase.partial {
+        let _ = writeln!(out, "  {}", paint.with("33", &format!("ended early: {why}")));
+    }
+}
+
+/// A phase that sends nothing, in facts.
+fn rested(phase: &PhaseResult) -> Vec<String> {
+    let took = |ns: u64| duration(ns as f64);
+    let mut facts = vec!["nothing is sent".to_owned()];
+    if let Some(of) = &phase.restarted {
+        facts.push(format!("stopped in {}", took(of.stop_ns)));
+        facts.extend(of.dropped.clone());
+        facts.extend(of.listening_ns.map(|ns| format!("listening {} after the start", took(ns))));
+        facts.push(format!("ready after {}", took(of.ready_ns)));
+    }
+    if let Some(after) = &phase.store_after {
+        facts.extend(after.compact_ns.map(|ns| format!("compacted in {}", took(ns))));
+        let rested = if after.settled == Some(true) { "at rest after" } else { "not at rest after" };
+        facts.extend(after.settle_ns.map(|ns| format!("{rested} {}", took(ns))));
+        facts.extend(after.disk_bytes.map(|disk| format!("on disk {}", bytes(disk as f64))));
+        facts.extend(after.disk_peak_bytes.map(|peak| format!("meanwhile up to {}", bytes(peak as f64))));
+    }
+    facts
+}
+
+/// What the store's processes used; nothing of one that shares the client's, of which all is told already.
+fn used(phase: &PhaseResult) -> Vec<String> {
+    let Some(store) = phase.resources.as_ref().and_then(|used| used.store.as_ref()) else { return Vec::new() };
+    let mut facts = Vec::new();
+    if store.whose == Whose::Server {
+        // Below the kernel's ticks nothing is known.
+        facts.extend(
+            store.cpu_us_per_op.filter(|us| *us > 0.0).map(|us| format!("server {} CPU/op", duration(us * 1e3))),
+        );
+        facts.push(format!("peak memory {}", bytes(store.rss_max_bytes as f64)));
+    }
+    let disk = phase.resources.as_ref().and_then(|used| used.disk.as_ref());
+    let written = disk.and_then(|disk| disk.write_amplification);
+    facts.extend(written.map(|by| format!("write amplification ×{}", digits(by))));
+    let unknown = disk.and_then(|disk| disk.amplification_unknown.as_ref());
+    facts.extend(unknown.map(|why| format!("write amplification not known: {why}")));
+    facts
+}
+
+/// What happened besides the operations that ended; none where nothing did.
+fn troubles(phase: &PhaseResult) -> Option<String> {
+    let retries: u64 = phase.ops.values().fold(0, |sum, op| sum.saturating_add(op.retries));
+    let seen = &phase.connection_events;
+    let facts: Vec<String> = [
+        (retries, "retry after a temporary failure", "retries after temporary failures"),
+        (seen.disconnects, "connection lost", "connections lost"),
+        (seen.splits, "bulk request cut in two", "bulk requests cut in two"),
+        (phase.unknown_outcomes, "write of unknown outcome", "writes of unknown outcome"),
+    ]
+    .into_iter()
+    .filter(|(n, ..)| *n > 0)
+    .map(|(n, one, many)| format!("{} {}", count(n), if n == 1 { one } else { many }))
+    .collect();
+    (!facts.is_empty()).then(|| facts.join(" · "))
+}
+
+/// What a copy moved, and by how many tasks.
+fn copied(phase: &PhaseResult, tasks: &TasksResult) -> Vec<String> {
+    let seconds = (phase.elapsed_ns as f64 / 1e9).max(1e-9);
+    vec![
+        format!("{} of {} tasks at once", count(tasks.at_once.into()), count(tasks.asked.into())),
+        plural(tasks.parts, "part"),
+        format!("{} documents", count(phase.documents.count)),
+        format!("{}/s", bytes(phase.documents.bytes as f64 / seconds)),
+    ]
+}
+
+fn workers(phase: &PhaseResult) -> String {
+    let mut text = plural(phase.workers.into(), "worker");
+    if phase.connections > 1 {
+        let _ = write!(text, " × {} connections", phase.connections);
+    }
+    if phase.in_flight > 1 {
+        let _ = write!(text, " × {} in flight", phase.in_flight);
+    }
+    text
+}
+
+/// What a search found: `rate within limits: 336/s (400/s fails; 7 probes)`.
+fn searched(search: &SearchResult) -> String {
+    let probes = plural(search.probes.len() as u64, "probe");
+    let found = match (search.rate, search.fails_at) {
+        (Some(held), Some(fails)) => format!("{}/s ({}/s fails; {probes})", rate(held), rate(fails)),
+        (Some(held), None) => format!("at least {}/s ({probes})", rate(held)),
+        (None, Some(fails)) => format!("none ({}/s fails; {probes})", rate(fails)),
+        (None, None) => format!("not known ({probes})"),
+    };
+    let ended = if search.complete { "" } else { "; the search did not come to its end" };
+    format!("rate within limits: {found}{ended}")
+}
+
+/// One line for each operation and kind of time; with several operations a last one for all.
+fn phase_table(phase: &PhaseResult) -> Table {
+    let ops = || phase.ops.values();
+    let bulk = in_documents([phase]);
+    let misses = ops().any(|op| op.misses > 0);
+    let censored = ops().any(|op| op.censored > 0);
+    let shown = [("docs/s", bulk), ("errors", true), ("misses", misses), ("censored", censored)];
+    let mut columns = vec![("operation", Text), ("count", Count), ("ops/s", Count)];
+    columns.extend(shown.into_iter().filter(|(_, shown)| *shown).map(|(name, _)| (name, Count)));
+    columns.push(("time", Text));
+    columns.extend(times::SHOWN.map(|(name, ..)| (name, Count)));
+    columns.push(("client CPU/op", Count));
+    let mut table = Table::new(columns);
+    let cpu = phase.client.cpu_us_per_op.map_or_else(|| "-".to_owned(), |us| duration(us * 1e3));
+    let lone = phase.ops.len() == 1;
+    let mut add = |name: &str, op: &OpResult, cpu: &str| {
+        // Collections are loaded one after another, and nobody knows how long each of them took.
+        let per_s = |per_s: f64| if phase.loads && !lone && name != "all" { "-".to_owned() } else { rate(per_s) };
+        let mut line = vec![name.to_owned(), count(op.count), per_s(op.throughput_per_s)];
+        let figures = [per_s(op.documents_per_s), count(op.errors), count(op.misses), count(op.censored)];
+        line.extend(figures.into_iter().zip(shown).filter(|(_, (_, shown))| *shown).map(|(figure, _)| figure));
+        let response = times::response(op).map(|times| ("response", times));
+        // The second line is of the same operation.
+        for (nth, (kind, times)) in response.into_iter().chain([("service", times::service(op))]).enumerate() {
+            let mut row = if nth == 0 { line.clone() } else { vec![String::new(); line.len()] };
+            row.push(kind.to_owned());
+            row.extend(times::SHOWN.map(|shown| times::cell(&times, shown)));
+            row.push(if nth == 0 { cpu.to_owned() } else { String::new() });
+            table.row(row);
+        }
+    };
+    for (name, op) in &phase.ops {
+        add(name, op, if lone { &cpu } else { "" });
+    }
+    if !lone {
+        add("all", &all_of(phase), &cpu);
+    }
+    table
+}
+
+/// All operations of a phase as one: counts added, times from the merged histograms.
+fn all_of(phase: &PhaseResult) -> OpResult {
+    let mut all = OpResult {
+        response_ns: phase.all.response_ns,
+        response_of_attempts_ns: phase.all.response_of_attempts_ns,
+        service_ns: phase.all.service_ns,
+        service_of_attempts_ns: phase.all.service_of_attempts_ns,
+        slot_wait_ns: phase.all.slot_wait_ns,
+        ..OpResult::default()
+    };
+    for op in phase.ops.values() {
+        all.count = all.count.saturating_add(op.count);
+        all.errors = all.errors.saturating_add(op.errors);
+        all.misses = all.misses.saturating_add(op.misses);
+        all.censored = all.censored.saturating_add(op.censored);
+        all.throughput_per_s += op.throughput_per_s;
+        all.documents_per_s += op.documents_per_s;
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use storebench_engine::measure::{Partial, PartialCause};
+    use storebench_engine::store::SessionCounters;
+
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn a_load_an_open_and_a_closed_loop() {
+        let mut result = fixture::run_of(&[fixture::load(), fixture::open_loop(), fixture::closed_loop()]);
+        result.verdicts = crate::verdicts::judge(&result);
+        let text = summary(&result, Layout::plain());
+        assert!(text.lines().all(|l| l.chars().count() <= 120), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn arms_beside_each_other_and_what_more_of_a_factor_does() {
+        let text = summary(&fixture::concluded(fixture::swept()), Layout::plain());
+        assert!(text.lines().all(|l| l.chars().count() <= 120), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn colour_adds_signs_only() {
+        let mut result = fixture::run_of(&[fixture::closed_loop()]);
+        result.verdicts = crate::verdicts::judge(&result);
+        let coloured = summary(&result, Layout::new(WIDTH, true));
+        let mut plain = String::new();
+        let mut parts = coloured.split('\u{1b}');
+        plain.push_str(parts.next().unwrap());
+        for part in parts {
+            plain.push_str(part.split_once('m').unwrap().1);
+        }
+        assert_ne!(coloured, plain);
+        assert_eq!(plain, summary(&result, Layout::plain()));
+    }
+
+    #[test]
+    fn a_failed_and_interrupted_run_says_so() {
+        let mut phase = fixture::open_loop();
+        phase.partial = Some(Partial { cause: PartialCause::Interrupted, why: "interrupted".into() });
+        phase.total.connections = SessionCounters { disconnects: 2, splits: 1 };
+        phase.total.ops[0].retries = 1_200;
+        phase.total.ops[1].unanswered = 3;
+        phase.total.ops[0].censored = 40;
+        phase.total.ops[1].missed = 3;
+        let mut result = fixture::run_of(&[phase]);
+        result.run.interrupted = true;
+        result.trials[0].failure = Some(crate::Failure {
+            kind: crate::FailureKind::Failed,
+            during: "steady".into(),
+            message: "the disk is full".into(),
+        });
+        result.verdicts = crate::verdicts::judge(&result);
+        insta::assert_snapshot!(summary(&result, Layout::plain()));
+    }
+}

@@ -1,0 +1,56 @@
+//! What more of a factor does: the curve of each measured phase, and where more stops helping.
+
+use std::fmt::Write as _;
+
+use storebench_study::workload::{short_names, shown_level};
+
+use super::Layout;
+use crate::beside::with_width;
+use crate::human::{digits, rate, ratio};
+use crate::sweep::{is_parallel, is_spent, level_in_words};
+use crate::table::ColumnKind::{Count, Text};
+use crate::table::Table;
+use crate::{FactorSweep, RunResult};
+
+/// Sweeps that are shown; all are in the result.
+const MOST_SHOWN: usize = 8;
+
+/// A table for each sweep of three levels or more. Two levels are in the table of arms already.
+pub(super) fn tables(result: &RunResult, layout: Layout) -> String {
+    let paint = layout.paint;
+    let mut out = String::new();
+    let worth: Vec<&FactorSweep> = result.sweeps.iter().filter(|s| s.sweep.curve.len() > 2).collect();
+    for swept in worth.iter().take(MOST_SHOWN) {
+        let paths = swept.others.keys().map(String::as_str).chain([swept.factor.as_str()]);
+        let short = short_names(paths.collect::<Vec<_>>());
+        let name = |path: &str| short.get(path).copied().unwrap_or_default().to_owned();
+        let mut place = swept.store.clone();
+        for (path, level) in &swept.others {
+            let _ = write!(place, " {}={}", name(path), shown_level(level));
+        }
+        let factor = name(&swept.factor);
+        let _ = writeln!(out, "\n{}, {place}: {}", paint.bold(&factor), swept.figure);
+        // What one more of a factor should bring is known only of what works side by side.
+        let parallel = is_parallel(&swept.factor);
+        let last = if parallel { "efficiency" } else { "" };
+        let mut table =
+            Table::new([(factor.as_str(), Count), ("per second", Count), ("to the lowest level", Text), (last, Count)]);
+        for (nth, level) in swept.sweep.curve.iter().enumerate() {
+            let speed_up = level.speed_up.as_ref().filter(|_| nth > 0);
+            table.row([
+                level_in_words(level.level),
+                level.figure.as_ref().map_or_else(|| "failed".into(), |f| with_width(rate, f)),
+                speed_up.map_or_else(String::new, ratio),
+                level.efficiency.as_ref().filter(|_| parallel).map_or_else(String::new, |e| digits(e.value)),
+            ]);
+        }
+        out.push_str(&layout.table(&table));
+        if is_spent(&swept.factor) {
+            let _ = writeln!(out, "  {}", swept.sweep.in_words(&factor));
+        }
+    }
+    if worth.len() > MOST_SHOWN {
+        let _ = writeln!(out, "\n{} further sweeps are in run.json", worth.len() - MOST_SHOWN);
+    }
+    out
+}

@@ -1,0 +1,92 @@
+//! `compressible-payload`: do documents compress further than real ones?
+
+use crate::human::percent;
+use crate::verdicts::check::{Arms, Check, Finding, Looks};
+use crate::verdicts::model::Level;
+
+pub(super) const CHECK: Check =
+    Check::new("compressible-payload", "the documents shrink much under compression", &[Looks::Arms(look)]);
+
+/// Documents that zstd over pages leaves less of than this are unlike real ones.
+pub(super) const COMPRESSED: f64 = 0.25;
+/// How far below the pages' ratio a long window may come before text that repeats is behind it.
+pub(super) const REPEATS: f64 = 0.10;
+
+/// Whether a store that compresses, or a disk that does, gains more than it would on real documents.
+fn look(arms: &Arms<'_>) -> Vec<Finding> {
+    let threshold = format!(
+        "caution below {}, or where a long window finds {} of the bytes again",
+        percent(COMPRESSED),
+        percent(REPEATS)
+    );
+    arms.result
+        .documents
+        .iter()
+        .filter_map(|c| {
+            let found = c.compression.as_ref()?;
+            let mut saw = format!(
+                "{}: zstd over 32 KiB pages leaves {}, snappy by document {}",
+                c.named(),
+                percent(found.page_zstd3),
+                percent(found.doc_snappy)
+            );
+            if let Some(long) = found.long_zstd {
+                saw += &format!(", zstd with a long window {}", percent(long));
+            }
+            let small = found.page_zstd3 < COMPRESSED;
+            let repeats = found.long_zstd.is_some_and(|long| long < found.page_zstd3 - REPEATS);
+            Some(match (c.own, small || repeats) {
+                (true, _) => Finding::new(
+                    Level::Note,
+                    format!("{saw}; they are your own"),
+                    threshold.clone(),
+                    "your documents are what they are: compare only with runs on the same file",
+                ),
+                (false, true) if !small => Finding::new(
+                    Level::Caution,
+                    saw,
+                    threshold.clone(),
+                    "the text repeats from document to document, which stores that compress large blocks gain from: set `compress_to` (0.4 is common for JSON), whose text never repeats, or use `from` with your own documents",
+                ),
+                (false, true) => Finding::new(
+                    Level::Caution,
+                    saw,
+                    threshold.clone(),
+                    "stores that compress look better than they are: set `compress_to` (0.4 is common for JSON), or use `from` with your own documents",
+                ),
+                (false, false) => Finding::new(Level::Pass, saw, threshold.clone(), ""),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::CollectionResult;
+    use crate::verdicts::testing::{CAUTION, NOTE, PASS, closed, level};
+    use crate::verdicts::{Level, judge};
+
+    #[test]
+    fn compressible_payload() {
+        let with = |page: f64, own: bool| {
+            let mut result = closed(|_| ());
+            result.documents[0].own = own;
+            result.documents[0].compression.as_mut().unwrap().page_zstd3 = page;
+            level(&result, "compressible-payload")
+        };
+        assert_eq!(with(0.25, false), PASS);
+        assert_eq!(with(0.249, false), CAUTION);
+        assert_eq!(with(0.01, true), NOTE);
+    }
+
+    #[test]
+    fn documents_of_any_arm_count() {
+        let mut result = closed(|_| ());
+        let first = result.documents[0].clone();
+        result.documents[0].arms = vec!["a".into()];
+        result.documents.push(CollectionResult { arms: vec!["b".into(), "c".into(), "d".into()], ..first });
+        result.documents[1].compression.as_mut().unwrap().page_zstd3 = 0.1;
+        let found = judge(&result).into_iter().find(|v| v.check == "compressible-payload" && v.level == Level::Caution);
+        assert!(found.unwrap().saw.starts_with("books (b, c and 1 more): "));
+    }
+}

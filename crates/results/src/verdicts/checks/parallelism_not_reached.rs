@@ -1,0 +1,116 @@
+//! `parallelism-not-reached`: did as much run at once as was asked for?
+
+use crate::TasksResult;
+use crate::human::{count, percent};
+use crate::verdicts::check::{Check, Finding, Looks, Scene};
+use crate::verdicts::model::Level;
+
+pub(super) const CHECK: Check =
+    Check::new("parallelism-not-reached", "fewer tasks ran than were asked for", &[Looks::Phase(look)])
+        .for_the_answer();
+
+/// Share of the time in which slots of a closed loop are busy, below which the client left them free.
+pub(super) const BUSY: f64 = 0.50;
+
+/// Whether tasks of a copy, or slots of a closed loop, stood idle.
+fn look(scene: &Scene<'_>) -> Option<Finding> {
+    match &scene.phase.tasks {
+        Some(tasks) => Some(copy(tasks)),
+        None => closed_loop(scene),
+    }
+}
+
+fn copy(tasks: &TasksResult) -> Finding {
+    let level = if tasks.at_once < tasks.asked { Level::Caution } else { Level::Pass };
+    let advice = if tasks.parts < u64::from(tasks.asked) {
+        "the source could not be cut into more parts: ask for as many tasks, and read the figures as those of so many"
+    } else {
+        "the figures are of fewer tasks than were asked for: see which end allowed no more, and read them as those of so many"
+    };
+    Finding::new(
+        level,
+        format!(
+            "{} of {} tasks ran at once; the work was cut into {} parts",
+            count(tasks.at_once.into()),
+            count(tasks.asked.into()),
+            count(tasks.parts)
+        ),
+        "caution when fewer tasks run at once than were asked for",
+        advice,
+    )
+}
+
+/// An embedded store answers on the worker's own thread, where one slot is busy at a time whatever was asked for; at a
+/// rate slots are free as they should be.
+fn closed_loop(scene: &Scene<'_>) -> Option<Finding> {
+    let phase = scene.phase;
+    let slots = f64::from(phase.workers) * f64::from(phase.connections) * f64::from(phase.in_flight);
+    if scene.trial.embedded || !scene.measures() || phase.rate.is_some() || slots < 2.0 || scene.operations() == 0.0 {
+        return None;
+    }
+    // What is not known from the study may have been asked to wait.
+    let phases = scene.result.run.study["phases"].as_array()?;
+    let asked = phases.iter().find(|of| of["name"].as_str() == Some(&phase.name))?;
+    let varied = scene.trial.levels.keys().any(|path| path.ends_with(".think"));
+    if !asked["think"].is_null() || varied {
+        return None;
+    }
+    let level = if phase.slots_busy_share < BUSY { Level::Note } else { Level::Pass };
+    Some(Finding::new(
+        level,
+        format!("{} slots, busy {} of the time", count(slots as u64), percent(phase.slots_busy_share)),
+        format!("note below {} in closed loop; caution for tasks of a copy", percent(BUSY)),
+        "the client did not ask as fast as it could be answered: use more `workers` with fewer slots each, or a smaller `check`",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::RunResult;
+    use crate::verdicts::testing::{CAUTION, NOTE, PASS, closed, open, separate};
+
+    fn level(result: &RunResult) -> Option<Level> {
+        crate::verdicts::testing::level(result, "parallelism-not-reached")
+    }
+
+    #[test]
+    fn tasks_of_a_copy() {
+        let of = |asked, at_once| closed(|p| p.tasks = Some(TasksResult { asked, at_once, parts: 4 }));
+        assert_eq!(level(&of(4, 4)), PASS);
+        assert_eq!(level(&of(4, 3)), CAUTION);
+        assert_eq!(level(&of(8, 4)), CAUTION);
+    }
+
+    fn with(busy: f64, think: serde_json::Value) -> RunResult {
+        let mut result = separate(closed(|p| p.slots_busy_share = busy));
+        result.run.study = json!({ "phases": [{ "name": "load" }, { "name": "mixed", "think": think }] });
+        result
+    }
+
+    #[test]
+    fn slots_of_a_closed_loop() {
+        assert_eq!(level(&with(0.50, json!(null))), PASS);
+        assert_eq!(level(&with(0.49, json!(null))), NOTE);
+        assert_eq!(level(&with(0.49, json!("10ms"))), None);
+        let mut varied = with(0.49, json!(null));
+        varied.trials[0].levels.insert("phases.mixed.think".into(), json!("1s"));
+        assert_eq!(level(&varied), None);
+    }
+
+    #[test]
+    fn where_it_has_no_meaning() {
+        let mut embedded = with(0.1, json!(null));
+        embedded.trials[0].embedded = true;
+        assert_eq!(level(&embedded), None);
+        assert_eq!(level(&separate(closed(|p| p.slots_busy_share = 0.1))), None);
+        let mut paced = separate(open(|p| p.slots_busy_share = 0.1));
+        paced.run.study = json!({ "phases": [{ "name": "steady" }] });
+        assert_eq!(level(&paced), None);
+        let mut lone = with(0.1, json!(null));
+        (lone.trials[0].phases[0].workers, lone.trials[0].phases[0].in_flight) = (1, 1);
+        assert_eq!(level(&lone), None);
+    }
+}

@@ -1,0 +1,133 @@
+//! `search-unsure`: is the rate that was found the store's?
+
+use crate::human::{duration, percent, rate};
+use crate::slots::FULL;
+use crate::verdicts::check::{Check, Finding, Looks};
+use crate::verdicts::model::Level;
+use crate::{ProbeResult, RunResult, SearchResult, TrialResult};
+
+pub(super) const CHECK: Check =
+    Check::new("search-unsure", "the rate that was found may not be the store's own", &[Looks::Trial(look)])
+        .for_the_answer();
+
+/// Our own lateness at a rate that failed, over the limit on time.
+pub(super) const LATE: f64 = 0.10;
+
+fn look(_: &RunResult, trial: &TrialResult) -> Option<Finding> {
+    trial.searches.iter().map(of_search).max_by_key(|found| found.level)
+}
+
+fn of_search(search: &SearchResult) -> Finding {
+    let phase = &search.phase;
+    // The edge is what is doubtful: rates far beyond it are late and full by themselves.
+    let mut edge: Vec<&ProbeResult> =
+        search.probes.iter().filter(|p| !p.held && search.fails_at.is_none_or(|at| p.rate <= at)).collect();
+    edge.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+    let full = || edge.iter().find(|probe| probe.slots_busy_share >= FULL);
+    let late = || edge.iter().find_map(|probe| lateness(probe));
+    let (level, saw, advice) = match search.rate {
+        None if search.probes.is_empty() || !search.complete && search.fails_at.is_none() => {
+            (Level::Caution, format!("{phase}: it ended before any rate was decided"), "run the trial to its end")
+        }
+        None => (
+            Level::Caution,
+            format!("{phase}: the limits hold not even at the first rate"),
+            "lower `from`, or ask whether the limits are meant",
+        ),
+        Some(found) if !search.complete => (
+            Level::Caution,
+            format!("{phase}: {}/s when the probes ran out, or the run ended", rate(found)),
+            "raise `most_probes`, or run the trial to its end",
+        ),
+        Some(found) => match (full(), late(), search.fails_at) {
+            (Some(probe), ..) => (
+                Level::Caution,
+                format!(
+                    "{phase}: {}/s, but at {}/s, which failed, slots were busy {} of the time",
+                    rate(found),
+                    rate(probe.rate),
+                    percent(probe.slots_busy_share)
+                ),
+                "the slots may be the limit and not the store: raise `in_flight` or `connections`",
+            ),
+            (None, Some((late, at)), _) => (
+                Level::Caution,
+                format!(
+                    "{phase}: {}/s, but at {}/s, which failed, the client itself was late by {}",
+                    rate(found),
+                    rate(at),
+                    duration(late)
+                ),
+                "give the client more processors, or use fewer workers than there are",
+            ),
+            (None, None, None) => (
+                Level::Note,
+                format!("{phase}: the limits hold at {}/s, the highest rate of the search", rate(found)),
+                "raise `to`: the store's own rate lies beyond",
+            ),
+            (None, None, Some(fails)) => {
+                (Level::Pass, format!("{phase}: {}/s; {}/s fails", rate(found), rate(fails)), "")
+            }
+        },
+    };
+    let threshold = format!(
+        "caution without a rate, with probes that ran out, and where at the edge slots were busy {} of the time or the \
+         client was late by {} of the limit; note where the highest rate holds",
+        percent(FULL),
+        percent(LATE)
+    );
+    Finding::new(level, saw, threshold, advice)
+}
+
+/// By how much the client was late at a rate that failed, and that rate; none where that explains nothing.
+fn lateness(probe: &ProbeResult) -> Option<(f64, f64)> {
+    let slip = probe.slip_p99_ns? as f64;
+    let times = probe.limits.iter().filter(|limit| limit.share_within.is_some()).map(|limit| limit.limit);
+    let strictest = times.fold(f64::INFINITY, f64::min);
+    (slip > LATE * strictest).then_some((slip, probe.rate))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LimitResult;
+    use crate::verdicts::testing::{CAUTION, NOTE, PASS, level, open};
+
+    fn searched(change: impl FnOnce(&mut SearchResult)) -> RunResult {
+        let probe = |rate: f64, held| ProbeResult {
+            rate,
+            held,
+            slip_p99_ns: Some(100_000),
+            limits: vec![LimitResult { limit: 2e8, share_within: Some(0.9), held, ..LimitResult::default() }],
+            ..ProbeResult::default()
+        };
+        let mut search = SearchResult {
+            phase: "steady".into(),
+            rate: Some(1_000.0),
+            fails_at: Some(1_050.0),
+            complete: true,
+            probes: vec![probe(1_000.0, true), probe(1_050.0, false)],
+        };
+        change(&mut search);
+        let mut result = open(|_| {});
+        result.trials[0].searches = vec![search];
+        result
+    }
+
+    #[test]
+    fn a_search_is_the_store_s_or_says_why_not() {
+        let said = |change: fn(&mut SearchResult)| level(&searched(change), "search-unsure");
+        assert_eq!(level(&open(|_| {}), "search-unsure"), None);
+        assert_eq!(said(|_| {}), PASS);
+        assert_eq!(said(|s| s.rate = None), CAUTION);
+        assert_eq!(said(|s| s.probes[1].slots_busy_share = 0.94), CAUTION);
+        let text = |change: fn(&mut SearchResult)| of_search(&searched(change).trials[0].searches[0]).saw;
+        assert!(text(|s| s.probes[1].slots_busy_share = 0.94).contains("slots were busy 94"));
+        let ended = text(|s| (s.rate, s.fails_at, s.complete) = (None, None, false));
+        assert_eq!(ended, "steady: it ended before any rate was decided");
+        assert_eq!(said(|s| s.complete = false), CAUTION);
+        assert_eq!(said(|s| s.fails_at = None), NOTE);
+        assert_eq!(said(|s| s.probes[1].slip_p99_ns = Some(30_000_000)), CAUTION);
+        assert_eq!(said(|s| s.probes[0].slip_p99_ns = Some(30_000_000)), PASS, "late where it held takes nothing away");
+    }
+}
