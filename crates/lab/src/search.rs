@@ -1,7 +1,7 @@
 //! The search for the highest rate at which limits hold: which rate to try next, and when it is found.
 //!
 //! A state machine without clock, store or file. The caller asks [`Search::next`] for a rate, measures it, and says
-//! with [`Search::tell`] whether all limits held.
+//! with [`Search::tell`] what came of it.
 //!
 //! # How it goes
 //! It begins at `from` and doubles the rate while the limits hold, up to `to`; then it halves the bracket between the
@@ -32,125 +32,26 @@
 //! Every probe should draw other keys and arrivals than the last (a seed of its own): with the same ones the
 //! probes that confirm are copies and confirm nothing.
 
-use storebench_results::Why;
+use storebench_results::{ProbeReason, ProbeResult, SearchResult};
+use storebench_study::workload::RateSearch;
 
 /// How much each step goes up while limits hold.
 const GROWTH: f64 = 2.0;
-
-/// What is searched, and how closely. Rates are operations a second over all workers.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct SearchSpec {
-    /// The first rate to try; if the limits do not hold there, nothing is found.
-    pub from: f64,
-    /// The highest rate to try.
-    pub to: f64,
-    /// How close the bracket's ends come: high / low is at most 1 + `within`. From 0.001 to 1; 0.05 is usual.
-    pub within: f64,
-    /// Further probes at each end of the bracket that must agree with the first; 1 is usual.
-    pub confirm: u32,
-    /// After so many probes the search ends, found or not.
-    pub most_probes: u32,
-}
-
-impl SearchSpec {
-    fn check(&self) -> Result<(), SearchError> {
-        if !(self.from.is_finite() && self.from > 0.0) {
-            return Err(SearchError::From(self.from));
-        }
-        if !(self.to.is_finite() && self.to >= self.from) {
-            return Err(SearchError::To { from: self.from, to: self.to });
-        }
-        // Much below it, the noise of any probe is larger than the bracket.
-        if !(0.001..=1.0).contains(&self.within) {
-            return Err(SearchError::Within(self.within));
-        }
-        if self.most_probes == 0 {
-            return Err(SearchError::MostProbes);
-        }
-        // Beyond it, a search never ends in practice; 2c + 1 must also be a number.
-        if self.confirm > 100 {
-            return Err(SearchError::Confirm(self.confirm));
-        }
-        Ok(())
-    }
-}
-
-/// Why a search cannot be made, or a probe not be counted.
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-pub(crate) enum SearchError {
-    /// The first rate is no rate.
-    #[error("a search from {0} operations a second finds nothing; begin above 0, such as at 100")]
-    From(f64),
-    /// The highest rate lies below the first.
-    #[error("a search from {from} up to {to} operations a second has no room; set `to` to {from} or more")]
-    To {
-        /// The first rate.
-        from: f64,
-        /// The highest.
-        to: f64,
-    },
-    /// The width of the bracket.
-    #[error("a bracket within {0} of itself cannot be reached; use 0.001 to 1, such as 0.05 for 5 %")]
-    Within(f64),
-    /// No probes at all.
-    #[error("a search of 0 probes finds nothing; allow 1 or more (20 to 40 are usual)")]
-    MostProbes,
-    /// Too many confirming probes.
-    #[error("{0} further probes at one rate take longer than the search; use 0 to 100 (1 or 2 are usual)")]
-    Confirm(u32),
-    /// A result of a rate that was not the next one.
-    #[error("the search did not ask for {told} operations a second but {}; tell it what `next` asks for",
-        asked.map_or("is done".to_owned(), |rate| format!("for {rate}")))]
-    NotAsked {
-        /// What was told.
-        told: f64,
-        /// What would have been next; none when the search is done.
-        asked: Option<f64>,
-    },
-}
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
     /// Measure this rate, after drain and settle, and tell.
     Probe {
+        /// Which probe it is, counted from 1.
+        number: u32,
         /// Operations a second.
         rate: f64,
         /// Why this one.
-        why: Why,
+        why: ProbeReason,
     },
     /// Nothing; this was found.
-    Done(Found),
-}
-
-/// One probe that was made.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct ProbeMade {
-    /// Operations a second.
-    pub rate: f64,
-    /// Why this rate was tried.
-    pub why: Why,
-    /// Whether all limits held.
-    pub held: bool,
-}
-
-/// What a search found. Rates are operations a second.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Found {
-    /// The highest rate at which the limits held in most probes. None: they do not hold even at the first rate.
-    pub rate: Option<f64>,
-    /// The bracket's lower end: the highest rate that is confirmed to hold. The same as `rate` in a search that is
-    /// complete.
-    pub low: Option<f64>,
-    /// The bracket's upper end: the lowest rate that failed in most probes. None where the highest rate of the search held.
-    pub high: Option<f64>,
-    /// Whether the highest rate of the search held: what the store can do lies beyond.
-    pub at_limit: bool,
-    /// Whether the search came to its end. If not, its probes ran out: `rate` may rest on one probe, and the
-    /// bracket may be wider than was asked for.
-    pub complete: bool,
-    /// All probes, in order.
-    pub probes: Vec<ProbeMade>,
+    Done(SearchResult),
 }
 
 /// What is known of one rate.
@@ -180,60 +81,46 @@ impl Ballot {
 
 /// A search in progress. See the [module](self) for how it goes.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Search {
-    spec: SearchSpec,
+pub(crate) struct Search<'a> {
+    wanted: &'a RateSearch,
     /// By rate, ascending.
     ballots: Vec<Ballot>,
-    probes: Vec<ProbeMade>,
+    probes: Vec<ProbeResult>,
 }
 
-impl Search {
-    /// A search that has tried nothing yet.
-    ///
-    /// # Errors
-    /// [`SearchError`] for a specification that cannot be searched, with what would do.
-    pub(crate) fn new(spec: SearchSpec) -> Result<Self, SearchError> {
-        spec.check()?;
-        Ok(Self { spec, ballots: Vec::new(), probes: Vec::new() })
+impl<'a> Search<'a> {
+    /// A search that has tried nothing yet, of a study that was checked.
+    pub(crate) fn new(wanted: &'a RateSearch) -> Self {
+        Self { wanted, ballots: Vec::new(), probes: Vec::new() }
     }
 
     /// What is known by now, whether or not there is more to do.
-    pub(crate) fn so_far(&self) -> Found {
+    pub(crate) fn so_far(&self) -> SearchResult {
         self.found(false)
     }
 
     /// What to do next; the same until [`tell`](Self::tell).
     pub(crate) fn next(&self) -> Step {
-        match self.wanted() {
-            Some(_) if self.probes.len() >= self.spec.most_probes as usize => Step::Done(self.found(false)),
-            Some((rate, why)) => Step::Probe { rate, why },
+        match self.next_rate() {
+            Some(_) if self.probes.len() >= self.wanted.most_probes as usize => Step::Done(self.found(false)),
+            Some((rate, why)) => Step::Probe { number: self.probes.len() as u32 + 1, rate, why },
             None => Step::Done(self.found(true)),
         }
     }
 
-    /// What came of the probe that [`next`](Self::next) asked for: whether all limits held.
+    /// What came of the probe that [`next`](Self::next) asked for.
     ///
-    /// A search of the same specification that is told the same goes the same way, so one that was interrupted is
-    /// taken up by telling it its probes again.
-    ///
-    /// # Errors
-    /// [`SearchError::NotAsked`] where `rate` is not the one asked for; then nothing is counted.
-    pub(crate) fn tell(&mut self, rate: f64, held: bool) -> Result<(), SearchError> {
-        let (asked, why) = match self.next() {
-            Step::Probe { rate, why } => (rate, why),
-            Step::Done(_) => return Err(SearchError::NotAsked { told: rate, asked: None }),
-        };
-        if rate != asked {
-            return Err(SearchError::NotAsked { told: rate, asked: Some(asked) });
-        }
+    /// A search for the same that is told the same goes the same way, so one that was interrupted is taken up by telling
+    /// it its probes again.
+    pub(crate) fn tell(&mut self, probe: ProbeResult) {
+        let (rate, held) = (probe.rate, probe.held);
         let at = self.ballots.partition_point(|ballot| ballot.rate < rate);
         if self.ballots.get(at).is_none_or(|ballot| ballot.rate != rate) {
             self.ballots.insert(at, Ballot { rate, held: 0, failed: 0 });
         }
         let ballot = &mut self.ballots[at];
         *(if held { &mut ballot.held } else { &mut ballot.failed }) += 1;
-        self.probes.push(ProbeMade { rate, why, held });
-        Ok(())
+        self.probes.push(probe);
     }
 
     /// The highest rate that held below the lowest that failed, and that one. What held above a failure counts for
@@ -245,34 +132,33 @@ impl Search {
 
     /// The rate to try next; none when all is known. It ends by itself: a new rate lies at least √(1 + within) from
     /// all others (`to` excepted), so there are finitely many, and each is tried 2c + 1 times at most.
-    fn wanted(&self) -> Option<(f64, Why)> {
-        let SearchSpec { from, to, within, confirm, .. } = self.spec;
+    fn next_rate(&self) -> Option<(f64, ProbeReason)> {
+        let RateSearch { from, to, within, confirm, .. } = *self.wanted;
         let again = |ballot: &Ballot, why| (!ballot.decided(confirm)).then_some((ballot.rate, why));
         if let Some(open) = self.ballots.iter().find(|ballot| ballot.open(confirm)) {
             let first = self.probes.iter().rfind(|probe| probe.rate == open.rate);
             return first.map(|probe| (open.rate, probe.why));
         }
         match self.bracket() {
-            (None, None) => Some((from, Why::First)),
-            (None, Some(high)) => again(high, Why::ConfirmFails),
-            (Some(low), None) if low.rate >= to => again(low, Why::ConfirmHolds),
-            (Some(low), None) => Some(((low.rate * GROWTH).min(to), Why::Grow)),
+            (None, None) => Some((from, ProbeReason::First)),
+            (None, Some(high)) => again(high, ProbeReason::ConfirmFails),
+            (Some(low), None) if low.rate >= to => again(low, ProbeReason::ConfirmHolds),
+            (Some(low), None) => Some(((low.rate * GROWTH).min(to), ProbeReason::Grow)),
             (Some(low), Some(high)) if high.rate > low.rate * (1.0 + within) => {
-                Some((middle(low.rate, high.rate, within), Why::Bisect))
+                Some((middle(low.rate, high.rate, within), ProbeReason::Bisect))
             }
-            (Some(low), Some(high)) => again(low, Why::ConfirmHolds).or_else(|| again(high, Why::ConfirmFails)),
+            (Some(low), Some(high)) => {
+                again(low, ProbeReason::ConfirmHolds).or_else(|| again(high, ProbeReason::ConfirmFails))
+            }
         }
     }
 
-    fn found(&self, complete: bool) -> Found {
+    fn found(&self, complete: bool) -> SearchResult {
         let (low, high) = self.bracket();
-        let below = high.map_or(f64::INFINITY, |high| high.rate);
-        let confirmed = |ballot: &&Ballot| ballot.rate < below && ballot.holds() && ballot.decided(self.spec.confirm);
-        Found {
+        SearchResult {
+            phase: self.wanted.phase.clone(),
             rate: low.map(|low| low.rate),
-            low: self.ballots.iter().rfind(confirmed).map(|ballot| ballot.rate),
-            high: high.map(|high| high.rate),
-            at_limit: low.is_some_and(|low| low.rate >= self.spec.to),
+            fails_at: high.map(|high| high.rate),
             complete,
             probes: self.probes.clone(),
         }

@@ -15,10 +15,8 @@ use storebench_results::conclude::conclude;
 use storebench_results::cost::CostResult;
 use storebench_results::plan::{Plan, PlannedTrial};
 use storebench_results::verdicts::exit_code;
-use storebench_results::{
-    CollectionResult, CompressionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, Secrets, redact,
-};
-use storebench_study::documents::Documents;
+use storebench_results::{CollectionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, Secrets, redact};
+use storebench_study::documents::{Compression, Documents};
 use storebench_study::workload::{Body, Claim, Collection, Study};
 
 use super::around::sum;
@@ -468,7 +466,7 @@ fn run_info(
 
 /// The documents of every arm. How far documents shrink is measured once for each definition of them.
 fn describe_all(arms: &[Arm]) -> Vec<Vec<CollectionResult>> {
-    let mut measured: BTreeMap<String, Option<CompressionResult>> = BTreeMap::new();
+    let mut measured: BTreeMap<String, Option<Compression>> = BTreeMap::new();
     arms.iter()
         .map(|arm| arm.request.documents.catalog.iter().map(|d| describe(arm, d, &mut measured)).collect())
         .collect()
@@ -497,21 +495,13 @@ fn distinct(arms: &[Arm], documents: &[Vec<CollectionResult>]) -> Vec<Collection
 fn describe(
     arm: &Arm,
     documents: &Documents,
-    measured: &mut BTreeMap<String, Option<CompressionResult>>,
+    measured: &mut BTreeMap<String, Option<Compression>>,
 ) -> CollectionResult {
     let study = arm.study();
     let of = study.collections.get(documents.name());
     let measure = || {
-        (documents.body() != Body::Counter && documents.count() > 0).then(|| {
-            let found = documents.measure_compression(COMPRESSION_SAMPLE_BYTES, LONG_WINDOW_BYTES);
-            CompressionResult {
-                sample_documents: found.documents,
-                sample_bytes: found.bytes,
-                doc_snappy: found.doc_snappy,
-                page_zstd3: found.page_zstd3,
-                long_zstd: found.long_zstd,
-            }
-        })
+        (documents.body() != Body::Counter && documents.count() > 0)
+            .then(|| documents.measure_compression(COMPRESSION_SAMPLE_BYTES, LONG_WINDOW_BYTES))
     };
     // Without its number of documents: a larger scale makes more of the same.
     let definition = of.map(|c| Collection { count: None, ..c.clone() });

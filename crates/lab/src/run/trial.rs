@@ -34,7 +34,7 @@ use super::resources::{IDLE, LONG, Place, Sampling, limits_felt, settled};
 use super::runner::{Arm, Session, loads};
 use super::servers::{Managed, Started};
 use crate::environment::is_here;
-use crate::search::{Search, SearchSpec, Step};
+use crate::search::{Search, Step};
 
 /// How a phase asked, as far as its figures depend on it and do not show it.
 fn settings_of(phase: &Phase) -> IndexMap<String, serde_json::Value> {
@@ -308,23 +308,12 @@ impl Session<'_> {
         wanted: &RateSearch,
         journal: &mut Journal<'_>,
     ) -> Result<(SearchResult, PhaseResult, Option<Partial>), StoreError> {
-        let spec = SearchSpec {
-            from: wanted.from,
-            to: wanted.to,
-            within: wanted.within,
-            confirm: wanted.confirm,
-            most_probes: wanted.most_probes,
-        };
-        let mut search = Search::new(spec).map_err(|error| StoreError::NotSupported(error.to_string()))?;
-        let mut out = SearchResult { phase: wanted.phase.clone(), ..SearchResult::default() };
+        let mut search = Search::new(wanted);
         let mut best: Option<(f64, PhaseResult)> = None;
-        loop {
-            let (rate, why) = match search.next() {
-                Step::Probe { rate, why } => (rate, why),
-                Step::Done(found) => {
-                    (out.rate, out.fails_at, out.complete) = (found.rate, found.high, found.complete);
-                    break;
-                }
+        let out = loop {
+            let (number, rate, why) = match search.next() {
+                Step::Probe { number, rate, why } => (number, rate, why),
+                Step::Done(found) => break found,
             };
             // What the rate before left behind would be counted against this one.
             let rested = match arm.store.settle(wanted.rest.0) {
@@ -336,16 +325,13 @@ impl Session<'_> {
             };
             let probe = self.at_rate(arm, position, rate)?;
             // Other keys and arrivals each time: the same ones would confirm nothing.
-            let number = out.probes.len() as u32 + 1;
             let (mut found, partial) = self.measure(arm, planned, position, &probe, Some(number), journal)?;
             // Cut off by the user, it says nothing of its rate: what held before stands.
             if self.stop.asked() {
-                let so_far = search.so_far();
-                (out.rate, out.fails_at) = (so_far.rate, so_far.high);
                 let why = "interrupted before the search had ended".to_owned();
                 let partial = partial.unwrap_or(Partial { cause: PartialCause::Interrupted, why: why.clone() });
                 found.partial.get_or_insert(why);
-                return Ok((out, found, Some(partial)));
+                return Ok((search.so_far(), found, Some(partial)));
             }
             let held = partial.is_none() && found.limits.iter().all(|limit| limit.held);
             journal.note(format!(
@@ -354,7 +340,7 @@ impl Session<'_> {
                 storebench_results::human::rate(rate),
                 if held { "hold" } else { "do not hold" }
             ));
-            out.probes.push(ProbeResult {
+            search.tell(ProbeResult {
                 rate,
                 why,
                 held,
@@ -369,13 +355,13 @@ impl Session<'_> {
             });
             // What was lost or wrong at any rate must be in the result, whatever rate is found.
             if partial.is_some() || spoiled(trial, &found) {
+                let out = SearchResult { rate: None, fails_at: None, ..search.so_far() };
                 return Ok((out, found, partial));
             }
             if better {
                 best = Some((rate, found));
             }
-            search.tell(rate, held).map_err(|error| StoreError::Failed(error.to_string()))?;
-        }
+        };
         // A rate above the result may have held once by luck: what is shown is the phase at the result.
         let shown = match (out.rate, best) {
             (Some(rate), Some((of, found))) if (of / rate - 1.0).abs() < 1e-9 => (found, None),

@@ -78,8 +78,10 @@ fn of_ledger(trial: &TrialResult, phase: &PhaseResult) -> Option<(u64, String)> 
 
 #[cfg(test)]
 mod tests {
+    use storebench_engine::measure::LedgerReport;
+
     use super::*;
-    use crate::{FaultResult, LedgerResult, fixture};
+    use crate::{FaultResult, fixture};
 
     #[test]
     fn the_longest_outage_and_what_was_lost_are_told() {
@@ -93,7 +95,7 @@ mod tests {
             ..FaultResult::default()
         };
         phase.faults = vec![fault, FaultResult { what: FaultKind::Pause, began_ns: Some(2), ..FaultResult::default() }];
-        phase.ledger = Some(LedgerResult { keys: 1_200, confirmed: 1_200, ..LedgerResult::default() });
+        phase.ledger = Some(LedgerReport { keys: 1_200, confirmed: 1_200, ..LedgerReport::default() });
         let text = broken(&run);
         assert_eq!(
             text,

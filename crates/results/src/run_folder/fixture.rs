@@ -4,9 +4,10 @@ use storebench_engine::measure::{
     Interval, Label, PhaseRecord, Recorder, ResourceSample, StatsSample, StoreStats, WorkerUse,
 };
 use storebench_engine::store::{Capabilities, Durability, ErrorKind, OpKind, ReadConsistency, Support};
+use storebench_study::documents::Compression;
 
 use super::gather::gather_phase;
-use super::model::{CollectionResult, CompressionResult, FORMAT, Percentiles, RunInfo, RunResult, TrialResult};
+use super::model::{CollectionResult, FORMAT, Percentiles, RunInfo, RunResult, TrialResult};
 use crate::conclude::conclude;
 use crate::environment::Environment;
 
@@ -158,7 +159,7 @@ pub(crate) fn documents() -> Vec<CollectionResult> {
         count: 20_000,
         mean_bytes: 1_024,
         body: "json".into(),
-        compression: Some(CompressionResult {
+        compression: Some(Compression {
             sample_documents: 1_000,
             sample_bytes: 1_024_000,
             doc_snappy: 0.71,

@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 use indexmap::IndexMap;
 use storebench_engine::measure::{Interval, Label, PhaseRecord, Recorder, ResourceSample, Tally, WorkerUse};
 use storebench_engine::store::{Capabilities, ErrorKind};
+use storebench_study::documents::Compression;
 
 use crate::stats::{Steadiness, steadiness};
 
@@ -311,7 +312,7 @@ fn gather_documents(
 ) -> PhaseDocuments {
     let bytes_of = |tally: &Tally| tally.bytes_written + tally.bytes_read;
     // Ratios of several collections: weighted by the bytes each had in this phase.
-    let weighted = |pick: fn(&super::model::CompressionResult) -> f64| {
+    let weighted = |pick: fn(&Compression) -> f64| {
         let (mut ratio, mut weight) = (0.0, 0.0);
         for (label, tally) in record.labels.iter().zip(&record.total.ops) {
             let Some(found) = documents.get(label.collection).and_then(|c| c.compression.as_ref()) else {

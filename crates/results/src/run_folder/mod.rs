@@ -30,20 +30,17 @@ pub use gather::gather_phase;
 pub use hlog::histogram_log;
 pub use limits::judge as judge_limits;
 pub use model::{
-    AllOps, ArmResult, ClientUse, CollectionResult, CompressionResult, FORMAT, FactorSweep, Failure, FailureKind,
-    FigureOverTrials, FigureResult, LimitResult, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult, Promise,
-    QueryPlanResult, RateResult, RunInfo, RunResult, SampledResult, StoreAfter, StoreStatsResult, TasksResult,
-    TrialResult,
+    AllOps, ArmResult, ClientUse, CollectionResult, FORMAT, FactorSweep, Failure, FailureKind, FigureOverTrials,
+    FigureResult, LimitResult, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult, Promise, QueryPlanResult,
+    RateResult, RunInfo, RunResult, SampledResult, StoreAfter, StoreStatsResult, TasksResult, TrialResult,
 };
 pub use pass::Pass;
 pub use read::{read_result, read_run};
 pub use redact::{redact, redact_url, without_password};
 pub use resources::{FolderResult, HostResult, LimitedResult, NetworkResult, ResourcesResult, StoreUseResult, Whose};
-pub use search::{ProbeResult, SearchResult, Why};
+pub use search::{ProbeReason, ProbeResult, SearchResult};
 pub use secrets::Secrets;
 pub use tables::{Column, FigureRow, Table, lines_of, rows_of};
-
-pub use storebench_engine::measure::{LedgerReads as LedgerReadsResult, LedgerReport as LedgerResult};
 
 /// The JSON Schema of `run.json`.
 #[cfg(feature = "schema")]

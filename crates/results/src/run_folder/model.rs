@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use storebench_engine::measure::{LedgerReport, WorkerUse};
 use storebench_engine::store::{SessionCounters, StoreError};
+use storebench_study::documents::Compression;
 
 use crate::bottleneck::Bottleneck;
 use crate::claims::ClaimResult;
@@ -127,7 +128,7 @@ pub struct CollectionResult {
     /// The wanted ratio of zstd over pages, if one was wanted.
     pub compress_to: Option<f64>,
     /// What compressors made of a sample; none for counters.
-    pub compression: Option<CompressionResult>,
+    pub compression: Option<Compression>,
     /// One document as it was made, cut off where it is long; none of the user's own, which are nobody else's business, and
     /// of those that are not text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -149,22 +150,6 @@ impl CollectionResult {
             n => format!("{} ({first} and {} more)", self.collection, n - 2),
         }
     }
-}
-
-/// What compressors made of a sample of documents. Ratios are compressed / raw.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct CompressionResult {
-    /// Documents in the sample.
-    pub sample_documents: u64,
-    /// Bytes of the sample.
-    pub sample_bytes: u64,
-    /// Snappy, each document by itself.
-    pub doc_snappy: f64,
-    /// zstd level 3, each 32 KiB page of documents by itself.
-    pub page_zstd3: f64,
-    /// zstd level 3 with a long window over a longer sample, if it was asked for.
-    pub long_zstd: Option<f64>,
 }
 
 /// One store measured once.

@@ -30,7 +30,7 @@ pub struct ProbeResult {
     /// Operations due per second.
     pub rate: f64,
     /// Why this one was tried.
-    pub why: Why,
+    pub why: ProbeReason,
     /// Whether every limit held.
     pub held: bool,
     /// The limits.
@@ -49,7 +49,7 @@ pub struct ProbeResult {
 /// Why a rate is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub enum Why {
+pub enum ProbeReason {
     /// It is the first.
     #[default]
     #[serde(rename = "the first")]

@@ -1,10 +1,11 @@
 //! What the promises of a trial allow to be lost, by what was done to its store.
 
 use storebench_engine::ledger::Struck;
+use storebench_engine::measure::LedgerReport;
 use storebench_engine::store::{Durability, OpKind};
 use storebench_study::workload::FaultKind;
 
-use crate::{LedgerResult, PhaseResult, TrialResult};
+use crate::{PhaseResult, TrialResult};
 
 /// A promise that allows a loss, and what it does not outlast.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +55,7 @@ fn struck(phase: &PhaseResult) -> impl Iterator<Item = Struck> {
 
 /// Keys of a ledger that are as they were before the latest acknowledged write: lost writes, and nothing worse. A torn document
 /// or one that nobody wrote is allowed by no promise.
-pub(crate) fn lost_writes(ledger: &LedgerResult) -> u64 {
+pub(crate) fn lost_writes(ledger: &LedgerReport) -> u64 {
     ledger.gone + ledger.stale + ledger.resurrected
 }
 

@@ -145,8 +145,8 @@ pub(crate) fn measure(plans: &[Plan], position: usize, sample_bytes: u64, long_b
         }
     }
     Compression {
-        documents,
-        bytes,
+        sample_documents: documents,
+        sample_bytes: bytes,
         doc_snappy: if bytes == 0 { 1.0 } else { packed as f64 / bytes as f64 },
         page_zstd3: page_ratio(&sample),
         long_zstd: (long_bytes > 0).then(|| long_ratio(plans, position, long_bytes)).flatten(),

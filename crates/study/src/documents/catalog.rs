@@ -96,14 +96,14 @@ pub struct Calibration {
     pub characters: String,
 }
 
-/// What compressors make of a sample of a collection. Ratios are compressed / raw.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// What compressors make of a sample of a collection, also as results tell it. Ratios are compressed / raw.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Compression {
     /// Documents in the sample.
-    pub documents: u64,
+    pub sample_documents: u64,
     /// Bytes of the sample.
-    pub bytes: u64,
+    pub sample_bytes: u64,
     /// Snappy (raw format), each document by itself.
     pub doc_snappy: f64,
     /// zstd level 3, each 32 KiB page of concatenated documents by itself.

@@ -1,6 +1,7 @@
 //! `lost-writes`: is what was acknowledged still there?
 
-use crate::LedgerResult;
+use storebench_engine::measure::LedgerReport;
+
 use crate::human::{count, percent};
 use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::model::Level;
@@ -49,7 +50,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
 }
 
 /// What became of what was acknowledged, in one line; kinds of which there are none are left out.
-fn in_a_line(ledger: &LedgerResult) -> String {
+fn in_a_line(ledger: &LedgerReport) -> String {
     let mut parts = vec![format!(
         "of {} keys {} are as acknowledged",
         count(ledger.keys),
@@ -87,21 +88,23 @@ fn in_a_line(ledger: &LedgerResult) -> String {
 
 #[cfg(test)]
 mod tests {
+    use storebench_engine::measure::{LedgerReads, LedgerReport};
+
+    use crate::FaultResult;
     use crate::verdicts::testing::{CAUTION, INVALID, NOTE, PASS, closed, level};
     use crate::verdicts::{exit_code, judge};
-    use crate::{FaultResult, LedgerReadsResult, LedgerResult};
 
     #[test]
     fn lost_writes() {
         let with = |lost, unverifiable| {
             closed(|p| {
-                p.ledger = Some(LedgerResult { keys: 9, confirmed: 9, lost, unverifiable, ..Default::default() })
+                p.ledger = Some(LedgerReport { keys: 9, confirmed: 9, lost, unverifiable, ..Default::default() })
             })
         };
         assert_eq!(level(&closed(|_| ()), "lost-writes"), None);
         assert_eq!(level(&with(0, 0), "lost-writes"), PASS);
         let few =
-            |keys, confirmed| closed(|p| p.ledger = Some(LedgerResult { keys, confirmed, ..LedgerResult::default() }));
+            |keys, confirmed| closed(|p| p.ledger = Some(LedgerReport { keys, confirmed, ..LedgerReport::default() }));
         assert_eq!(level(&few(0, 0), "lost-writes"), NOTE);
         assert_eq!(level(&few(9, 8), "lost-writes"), NOTE);
         for mut result in [with(1, 0), with(0, 1)] {
@@ -112,7 +115,7 @@ mod tests {
     }
 
     /// A run with a fault whose phases were promised this, and of nine keys as many as this were lost.
-    fn struck(durability: &str, fault: &str, change: impl FnOnce(&mut LedgerResult)) -> crate::RunResult {
+    fn struck(durability: &str, fault: &str, change: impl FnOnce(&mut LedgerReport)) -> crate::RunResult {
         let mut result = closed(|p| {
             p.durability.name = durability.into();
             p.consistency.name = "strong".into();
@@ -123,7 +126,7 @@ mod tests {
                 recovered_ns: Some(2),
                 ..FaultResult::default()
             }];
-            let mut ledger = LedgerResult { keys: 9, confirmed: 6, lost: 3, gone: 3, ..Default::default() };
+            let mut ledger = LedgerReport { keys: 9, confirmed: 6, lost: 3, gone: 3, ..Default::default() };
             change(&mut ledger);
             p.ledger = Some(ledger);
         });
@@ -164,13 +167,13 @@ mod tests {
 
     #[test]
     fn no_promise_allows_what_is_worse_than_a_lost_write() {
-        let code = |change: fn(&mut LedgerResult)| exit_code(&struck("none", "kill", change));
+        let code = |change: fn(&mut LedgerReport)| exit_code(&struck("none", "kill", change));
         assert_eq!(code(|l| (l.gone, l.stale, l.resurrected) = (1, 1, 1)), 0);
         assert_eq!(code(|l| (l.gone, l.torn) = (2, 1)), 1);
         assert_eq!(code(|l| (l.gone, l.never_written) = (2, 1)), 1);
         assert_eq!(code(|l| l.unverifiable = 1), 1);
         // Reads of what was written before the fault find what it left; what was written after it has to be found.
-        let reads = |stale, after_fault| LedgerReadsResult { followed: 9, stale, after_fault, ..Default::default() };
+        let reads = |stale, after_fault| LedgerReads { followed: 9, stale, after_fault, ..Default::default() };
         for (reads, expected) in [(reads(2, 2), 0), (reads(2, 1), 1)] {
             assert_eq!(exit_code(&struck("none", "kill", |l| l.reads = reads)), expected);
         }
