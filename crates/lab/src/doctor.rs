@@ -42,19 +42,19 @@ pub struct DoctorReport {
     /// Always `storebench-doctor/1`.
     pub format: String,
     /// What was looked at.
-    pub checks: Vec<Examined>,
+    pub checks: Vec<DoctorCheck>,
     /// The machine, as results describe it.
     pub environment: Environment,
 }
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Examined {
+pub struct DoctorCheck {
     /// What: `cores`, `governor`, `clock`, `wake-up`, `files`, `memory`, `disk`, `fsync`,
     /// `virtualisation`, `load`, `cpu-quota`.
     pub check: String,
     /// Whether it is as it should be.
-    pub state: State,
+    pub state: CheckState,
     /// What was found.
     pub saw: String,
     /// What it would spoil, or is good for, and what to do; one sentence.
@@ -64,7 +64,7 @@ pub struct Examined {
 /// Whether something is as it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum CheckState {
     /// As it should be.
     Ok,
     /// It would spoil some measurements.
@@ -88,28 +88,24 @@ pub fn examine(path: &Path) -> DoctorReport {
         ("load", load_average(environment.load_average_1m, environment.cpus_available)),
         ("cpu-quota", cpu_quota(quota(), environment.cpus_available)),
     ];
-    let told =
-        |(check, Looked { state, saw, means }): (&str, Looked)| Examined { check: check.to_owned(), state, saw, means };
+    let told = |(check, of): (&str, DoctorCheck)| DoctorCheck { check: check.to_owned(), ..of };
     DoctorReport { format: DOCTOR_FORMAT.to_owned(), checks: checks.into_iter().map(told).collect(), environment }
 }
 
-/// What one check found.
-#[derive(Debug)]
-struct Looked {
-    state: State,
-    saw: String,
-    means: String,
+/// What one check found, without its name.
+fn found(state: CheckState, saw: impl Into<String>, means: impl Into<String>) -> DoctorCheck {
+    DoctorCheck { check: String::new(), state, saw: saw.into(), means: means.into() }
 }
 
-fn ok(saw: impl Into<String>, means: impl Into<String>) -> Looked {
-    Looked { state: State::Ok, saw: saw.into(), means: means.into() }
+fn ok(saw: impl Into<String>, means: impl Into<String>) -> DoctorCheck {
+    found(CheckState::Ok, saw, means)
 }
 
-fn caution(saw: impl Into<String>, means: impl Into<String>) -> Looked {
-    Looked { state: State::Caution, saw: saw.into(), means: means.into() }
+fn caution(saw: impl Into<String>, means: impl Into<String>) -> DoctorCheck {
+    found(CheckState::Caution, saw, means)
 }
 
-fn cores(e: &Environment) -> Looked {
+fn cores(e: &Environment) -> DoctorCheck {
     let saw = match &e.cpu_model {
         Some(model) => format!("{} of {} usable, {model}", e.cpus_available, e.cpus),
         None => format!("{} of {} usable", e.cpus_available, e.cpus),
@@ -124,7 +120,7 @@ fn cores(e: &Environment) -> Looked {
     }
 }
 
-fn governor(e: &Environment) -> Looked {
+fn governor(e: &Environment) -> DoctorCheck {
     match e.governor.as_deref() {
         Some("performance") => ok("performance", "cores keep their clock"),
         Some(other) => caution(
@@ -135,7 +131,7 @@ fn governor(e: &Environment) -> Looked {
     }
 }
 
-fn clock(e: &Environment) -> Looked {
+fn clock(e: &Environment) -> DoctorCheck {
     match e.clock_source.as_deref() {
         Some(source @ ("tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page")) => {
             ok(source, "reading the time costs tens of ns")
@@ -169,7 +165,7 @@ fn quantile(sorted: &[u64], share: f64) -> u64 {
     sorted.get((share * last as f64).round() as usize).copied().unwrap_or(0)
 }
 
-fn wake_up(late: &[u64]) -> Looked {
+fn wake_up(late: &[u64]) -> DoctorCheck {
     let p99 = quantile(late, 0.99);
     let saw = format!("{} late at p50, {} at p99", duration(quantile(late, 0.5) as f64), duration(p99 as f64));
     if p99 < LATE_NS {
@@ -183,7 +179,7 @@ fn wake_up(late: &[u64]) -> Looked {
     }
 }
 
-fn files(e: &Environment) -> Looked {
+fn files(e: &Environment) -> DoctorCheck {
     match e.open_files_limit {
         Some(limit) if limit < FEW_FILES => caution(
             format!("{} may be open", count(limit)),
@@ -194,7 +190,7 @@ fn files(e: &Environment) -> Looked {
     }
 }
 
-fn memory(e: &Environment) -> Looked {
+fn memory(e: &Environment) -> DoctorCheck {
     let limit = e.memory_limit_bytes.into_iter().chain(e.memory_bytes).min();
     let free = e.memory_available_bytes.into_iter().chain(limit).min();
     let saw = match (free, limit) {
@@ -210,7 +206,7 @@ fn memory(e: &Environment) -> Looked {
     }
 }
 
-fn disk(e: &Environment, path: &Path) -> Looked {
+fn disk(e: &Environment, path: &Path) -> DoctorCheck {
     let Some(disk) = e.disks.first() else {
         return caution(path.display().to_string(), "nothing is known about it");
     };
@@ -257,7 +253,7 @@ impl Drop for Removed {
     }
 }
 
-fn fsync(path: &Path, times: Result<&[u64], &io::Error>) -> Looked {
+fn fsync(path: &Path, times: Result<&[u64], &io::Error>) -> DoctorCheck {
     let times = match times {
         Ok(times) => times,
         Err(e) => {
@@ -280,7 +276,7 @@ fn fsync(path: &Path, times: Result<&[u64], &io::Error>) -> Looked {
     }
 }
 
-fn virtualisation(e: &Environment) -> Looked {
+fn virtualisation(e: &Environment) -> DoctorCheck {
     match &e.virtualisation {
         Some(kind) => caution(
             kind.clone(),
@@ -290,7 +286,7 @@ fn virtualisation(e: &Environment) -> Looked {
     }
 }
 
-fn load_average(load: Option<f64>, cpus: u64) -> Looked {
+fn load_average(load: Option<f64>, cpus: u64) -> DoctorCheck {
     match load {
         Some(load) => {
             let share = load / cpus.max(1) as f64;
@@ -338,7 +334,7 @@ fn quota_of(text: &str) -> Option<f64> {
     (quota > 0.0 && period > 0.0).then_some(quota / period)
 }
 
-fn cpu_quota(quota: Option<f64>, cpus: u64) -> Looked {
+fn cpu_quota(quota: Option<f64>, cpus: u64) -> DoctorCheck {
     match quota {
         Some(quota) if quota < cpus as f64 => caution(
             format!("{} cores", digits(quota)),
@@ -386,8 +382,8 @@ mod tests {
             change(&mut e);
             e
         };
-        let caution = |found: Looked| assert_eq!(found.state, State::Caution, "{found:?}");
-        let ok = |found: Looked| assert_eq!(found.state, State::Ok, "{found:?}");
+        let caution = |found: DoctorCheck| assert_eq!(found.state, CheckState::Caution, "{found:?}");
+        let ok = |found: DoctorCheck| assert_eq!(found.state, CheckState::Ok, "{found:?}");
         ok(cores(&with(|_| {})));
         caution(cores(&with(|e| e.cpus_available = 1)));
         caution(governor(&with(|e| e.governor = Some("powersave".into()))));
@@ -405,11 +401,11 @@ mod tests {
     #[test]
     fn syncs_are_judged_by_their_median() {
         let state = |ns: u64| fsync(Path::new("x"), Ok(&[ns; SYNCS][..])).state;
-        assert_eq!(state(1_000), State::Caution);
-        assert_eq!(state(500_000), State::Ok);
-        assert_eq!(state(50_000_000), State::Caution);
+        assert_eq!(state(1_000), CheckState::Caution);
+        assert_eq!(state(500_000), CheckState::Ok);
+        assert_eq!(state(50_000_000), CheckState::Caution);
         let refused = fsync(Path::new("x"), Err(&io::Error::other("no")));
-        assert_eq!(refused.state, State::Caution);
+        assert_eq!(refused.state, CheckState::Caution);
     }
 
     #[test]

@@ -203,7 +203,7 @@ fn notes(study: &Study) -> Vec<String> {
     notes
 }
 
-type Found = (VerifiedCollection, Vec<(u64, Fault)>);
+type CollectionFindings = (VerifiedCollection, Vec<(u64, Fault)>);
 
 /// Reads one collection with several threads. Work is handed out in batches of neighbouring
 /// documents.
@@ -214,12 +214,12 @@ fn read_collection(
     stop: &Stop,
     done: &AtomicU64,
     progress: &mut dyn FnMut(u64),
-) -> Result<Found, StoreError> {
+) -> Result<CollectionFindings, StoreError> {
     let count = documents.count();
     let each = (BATCH_BYTES / documents.mean_bytes().max(1)).clamp(1, BATCH);
     let next = AtomicU64::new(0);
     let jobs = u64::from(request.jobs.max(1)).min(count.div_ceil(each)).max(1);
-    let total: Mutex<Found> = Mutex::new(Default::default());
+    let total: Mutex<CollectionFindings> = Mutex::new(Default::default());
     let failed: Mutex<Option<StoreError>> = Mutex::new(None);
     let collection = CollectionId(u16::try_from(position).unwrap_or(u16::MAX));
     let work = || -> Result<(), StoreError> {
@@ -278,7 +278,7 @@ struct Reader<'a> {
     keys: BatchBuf,
     key: Vec<u8>,
     scratch: Vec<u8>,
-    found: Found,
+    found: CollectionFindings,
 }
 
 impl<'a> Reader<'a> {
@@ -304,7 +304,7 @@ impl<'a> Reader<'a> {
             keys: BatchBuf::new(),
             key: Vec::new(),
             scratch: Vec::new(),
-            found: Found::default(),
+            found: CollectionFindings::default(),
         })
     }
 
@@ -383,7 +383,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn judge(documents: &Documents, index: u64, key: &str, body: &[u8], scratch: &mut Vec<u8>, found: &mut Found) {
+fn judge(
+    documents: &Documents,
+    index: u64,
+    key: &str,
+    body: &[u8],
+    scratch: &mut Vec<u8>,
+    found: &mut CollectionFindings,
+) {
     match documents.check(index, body, scratch) {
         Ok(version) => {
             found.0.right += 1;
@@ -397,7 +404,7 @@ fn judge(documents: &Documents, index: u64, key: &str, body: &[u8], scratch: &mu
 }
 
 /// Keeps the first few faults of a thread; those of all threads are sorted later.
-fn add_fault(documents: &Documents, index: u64, key: &str, what: String, found: &mut Found) {
+fn add_fault(documents: &Documents, index: u64, key: &str, what: String, found: &mut CollectionFindings) {
     if found.1.len() < EXAMPLES {
         let collection = documents.name().to_owned();
         found.1.push((index, Fault { collection, key: key.to_owned(), what }));

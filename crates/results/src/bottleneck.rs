@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::human::{digits, percent, rate};
-use crate::{DiskResult, PhaseResult, ResourcesResult, StoreUseResult, Whose};
+use crate::{DiskResult, PhaseResult, ResourcesResult, StoreUseResult, WatchedProcess};
 
 /// What was at its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -131,7 +131,7 @@ impl Bottleneck {
             && (ONE.0..ONE.1).contains(&cpu)
             && processors >= 2.0
         {
-            let threads = if store.whose == Whose::Server { "the store" } else { "the store and its client" };
+            let threads = if store.whose == WatchedProcess::Server { "the store" } else { "the store and its client" };
             return limit(Limit::StoreThread, format!("{threads} kept {} processors busy", digits(cpu)));
         }
         (phase.rate.is_none() && phase.slots_busy_share >= FULL).then(|| Self {
@@ -191,7 +191,7 @@ mod tests {
     use crate::{ElsewhereResult, HostResult, LimitedResult, NetworkResult, OpResult, RateResult};
 
     fn phase(host: HostResult, cpu_s: f64) -> PhaseResult {
-        let store = StoreUseResult { whose: Whose::Server, cpu_user_s: cpu_s, ..StoreUseResult::default() };
+        let store = StoreUseResult { whose: WatchedProcess::Server, cpu_user_s: cpu_s, ..StoreUseResult::default() };
         PhaseResult {
             elapsed_ns: 10_000_000_000,
             slots: 4,

@@ -3,7 +3,7 @@
 //! A name is `PHASE.MEASURE` for all operations of a phase, `PHASE.OP.MEASURE` for one: `by-user.page.response.p99`.
 
 use crate::times::{response, response_of_all, service, service_of_all};
-use crate::{OpResult, Percentiles, PhaseResult, TrialResult, Whose};
+use crate::{OpResult, Percentiles, PhaseResult, TrialResult, WatchedProcess};
 
 /// Which way a figure is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +130,7 @@ pub(crate) fn of_phase(phase: &PhaseResult) -> Vec<Figure> {
 fn of_resources(phase: &PhaseResult) -> Vec<Figure> {
     let Some(used) = &phase.resources else { return Vec::new() };
     // A store within the client is one process with it, which the client has measured: older results hold two figures.
-    let own = used.store.as_ref().is_some_and(|store| store.whose == Whose::ClientAndStore);
+    let own = used.store.as_ref().is_some_and(|store| store.whose == WatchedProcess::ClientAndStore);
     let store = used.store.as_ref().map(|store| match own {
         true => (phase.client.process_cpu_us_per_op, phase.client.rss_max_bytes),
         false => (store.cpu_us_per_op, store.rss_max_bytes),

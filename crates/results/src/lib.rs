@@ -3,12 +3,12 @@
 //! The document `run.json` and the other files of a run folder are at the root of this crate; the modules say what
 //! follows from them: [arms], [verdicts](verdicts), [costs](cost), [claims], a [summary], a [comparison](compare).
 
-mod alike;
 pub mod answer;
 pub mod arms;
 pub mod beside;
 pub mod bottleneck;
 pub mod claims;
+mod comparability;
 pub mod compare;
 pub mod conclude;
 pub mod cost;

@@ -15,7 +15,7 @@ use crate::table::ColumnKind::{Count, Text};
 use crate::table::Table;
 use crate::times;
 use crate::verdicts::Level;
-use crate::{OpResult, PhaseResult, RunResult, SearchResult, TasksResult, TrialResult, Whose};
+use crate::{OpResult, PhaseResult, RunResult, SearchResult, TasksResult, TrialResult, WatchedProcess};
 
 /// Columns that a text is laid out for where nobody says how many there are.
 pub const WIDTH: usize = 116;
@@ -273,7 +273,7 @@ fn rested(phase: &PhaseResult) -> Vec<String> {
 fn used(phase: &PhaseResult) -> Vec<String> {
     let Some(store) = phase.resources.as_ref().and_then(|used| used.store.as_ref()) else { return Vec::new() };
     let mut facts = Vec::new();
-    if store.whose == Whose::Server {
+    if store.whose == WatchedProcess::Server {
         // Below the kernel's ticks nothing is known.
         facts.extend(
             store.cpu_us_per_op.filter(|us| *us > 0.0).map(|us| format!("server {} CPU/op", duration(us * 1e3))),

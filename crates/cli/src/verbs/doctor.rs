@@ -1,6 +1,6 @@
 //! `doctor`: what would spoil a measurement here.
 
-use storebench_lab::doctor::{State, examine};
+use storebench_lab::doctor::{CheckState, examine};
 
 use crate::args::DoctorArgs;
 use crate::failure::Failure;
@@ -22,14 +22,14 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     let mut out = String::new();
     for found in &report.checks {
         let (mark, code) = match found.state {
-            State::Ok => ("ok", "32"),
-            State::Caution => ("caution", "33"),
+            CheckState::Ok => ("ok", "32"),
+            CheckState::Caution => ("caution", "33"),
         };
         let mark = format!("{mark:<8}");
         let mark = if colour { format!("\u{1b}[{code}m{mark}\u{1b}[0m") } else { mark };
         out += &format!("{mark}{:<15} {}\n{:24}{}\n", found.check, found.saw, "", found.means);
     }
-    let cautions = report.checks.iter().filter(|c| c.state == State::Caution).count();
+    let cautions = report.checks.iter().filter(|c| c.state == CheckState::Caution).count();
     out += &match cautions {
         0 => "\nnothing here would spoil a measurement\n".to_owned(),
         1 => "\n1 thing to have in mind\n".to_owned(),

@@ -13,12 +13,12 @@ pub(super) struct Journal<'a> {
     folder: Option<RunFolder>,
     failed: Option<FolderError>,
     secrets: Secrets,
-    place: Place,
+    place: EventContext,
 }
 
 /// Where in the run an event belongs.
 #[derive(Debug, Clone, Default)]
-struct Place {
+struct EventContext {
     trial: u32,
     store: String,
     labels: Vec<Label>,
@@ -26,12 +26,12 @@ struct Place {
 
 impl<'a> Journal<'a> {
     pub(super) fn new(observer: &'a mut dyn Observer, folder: Option<RunFolder>, secrets: Secrets) -> Self {
-        Self { observer, folder, failed: None, secrets, place: Place::default() }
+        Self { observer, folder, failed: None, secrets, place: EventContext::default() }
     }
 
     /// The events that follow belong to this trial.
     pub(super) fn enter(&mut self, trial: u32, store: &str) {
-        self.place = Place { trial, store: store.to_owned(), labels: Vec::new() };
+        self.place = EventContext { trial, store: store.to_owned(), labels: Vec::new() };
     }
 
     /// A trial begins.

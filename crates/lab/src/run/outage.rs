@@ -40,7 +40,7 @@ impl Outage {
 
 /// When a fault was done, when it was over, and when the next one was done, in ns from the phase's start.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct When {
+pub(super) struct FaultTimes {
     pub began_ns: u64,
     pub over_ns: u64,
     /// The largest number where there is none.
@@ -48,19 +48,19 @@ pub(super) struct When {
 }
 
 /// When clients were answered in a phase: read once, since intervals are kept packed.
-pub(super) struct Course {
-    seen: Vec<Seen>,
+pub(super) struct AnswerTimeline {
+    seen: Vec<IntervalAnswers>,
     names: Vec<String>,
     end_ns: u64,
     /// The length of an interval.
     least_ns: u64,
 }
 
-impl Course {
+impl AnswerTimeline {
     /// Of what was recorded.
     pub(super) fn of(record: &PhaseRecord) -> Self {
         Self {
-            seen: record.intervals.iter().map(Seen::of).collect(),
+            seen: record.intervals.iter().map(IntervalAnswers::of).collect(),
             names: record.labels.iter().map(|label| label.name.clone()).collect(),
             end_ns: record.sending_ns,
             least_ns: record.intervals.first().map_or(0, |i| i.to_ns.saturating_sub(i.from_ns)),
@@ -68,7 +68,7 @@ impl Course {
     }
 
     /// What clients saw of a fault.
-    pub(super) fn outage(&self, when: When) -> Outage {
+    pub(super) fn outage(&self, when: FaultTimes) -> Outage {
         let (seen, began_ns) = (&self.seen, when.began_ns);
         let found = gap(seen.iter().map(|s| s.all), when, self.end_ns, self.least_ns);
         let (mut by_op, mut first_by_op) = (IndexMap::new(), IndexMap::new());
@@ -96,7 +96,7 @@ impl Course {
 }
 
 /// An interval: when and how often was answered.
-struct Seen {
+struct IntervalAnswers {
     from_ns: u64,
     to_ns: u64,
     answers: u64,
@@ -104,7 +104,7 @@ struct Seen {
     by_op: Vec<Answered>,
 }
 
-impl Seen {
+impl IntervalAnswers {
     fn of(interval: &Interval) -> Self {
         let record = interval.record();
         let mut all = Answered::default();
@@ -121,8 +121,13 @@ impl Seen {
 
 /// The longest time without an answer that touches the fault: its begin, its end, and whether an answer ended it. Times that
 /// lie within one interval are not seen, so that they have to be as long as one.
-fn gap(answers: impl Iterator<Item = Answered>, when: When, end_ns: u64, least_ns: u64) -> Option<(u64, u64, bool)> {
-    let When { began_ns, over_ns, next_ns } = when;
+fn gap(
+    answers: impl Iterator<Item = Answered>,
+    when: FaultTimes,
+    end_ns: u64,
+    least_ns: u64,
+) -> Option<(u64, u64, bool)> {
+    let FaultTimes { began_ns, over_ns, next_ns } = when;
     let mut before_ns = 0;
     let mut longest: Option<(u64, u64, bool)> = None;
     let mut take = |from_ns: u64, to_ns: u64, ended: bool| {
@@ -142,8 +147,8 @@ fn gap(answers: impl Iterator<Item = Answered>, when: When, end_ns: u64, least_n
 }
 
 /// From the fault until it was as before, looked for from `from_ns` on.
-fn recovered(seen: &[Seen], began_ns: u64, from_ns: u64) -> Option<u64> {
-    let per_second = |s: &Seen| s.answers as f64 / ((s.to_ns - s.from_ns).max(1) as f64 / 1e9);
+fn recovered(seen: &[IntervalAnswers], began_ns: u64, from_ns: u64) -> Option<u64> {
+    let per_second = |s: &IntervalAnswers| s.answers as f64 / ((s.to_ns - s.from_ns).max(1) as f64 / 1e9);
     let mut before: Vec<f64> = seen
         .iter()
         .filter(|s| s.to_ns <= began_ns && s.from_ns.saturating_add(BEFORE_NS) >= began_ns && s.from_ns > 0)
@@ -151,7 +156,7 @@ fn recovered(seen: &[Seen], began_ns: u64, from_ns: u64) -> Option<u64> {
         .collect();
     before.sort_by(f64::total_cmp);
     let wanted = *before.get(before.len() / 2)? * AS_BEFORE;
-    let after: Vec<&Seen> = seen.iter().filter(|s| s.from_ns >= from_ns).collect();
+    let after: Vec<&IntervalAnswers> = seen.iter().filter(|s| s.from_ns >= from_ns).collect();
     for (nth, first) in after.iter().enumerate() {
         let (mut answers, mut to_ns) = (0, first.from_ns);
         for s in &after[nth..] {
@@ -186,7 +191,7 @@ mod tests {
     fn an_outage_is_the_longest_silence_around_its_fault() {
         let none = Answered::default();
         let answers = [answered(1, 99), answered(101, 150), none, none, answered(450, 499), answered(500, 590)];
-        let when = |began: u64, over: u64, next: u64| When {
+        let when = |began: u64, over: u64, next: u64| FaultTimes {
             began_ns: began * MS,
             over_ns: over * MS,
             next_ns: next.saturating_mul(MS),
@@ -214,8 +219,8 @@ mod tests {
         assert_eq!(of(0, None).late_ns(2_000, 2_500, 9_000), None);
     }
 
-    fn seen(answers: &[u64]) -> Vec<Seen> {
-        let interval = |(nth, answers): (usize, &u64)| Seen {
+    fn seen(answers: &[u64]) -> Vec<IntervalAnswers> {
+        let interval = |(nth, answers): (usize, &u64)| IntervalAnswers {
             from_ns: nth as u64 * 500 * MS,
             to_ns: (nth as u64 + 1) * 500 * MS,
             answers: *answers,

@@ -13,11 +13,11 @@ use storebench_machine::{
     Device, HostMetrics, Pid, Tree, Watcher, folder_use, host_use, listeners, network_speed, network_use, scrape,
     server_roots,
 };
-use storebench_results::Whose;
+use storebench_results::WatchedProcess;
 
 use super::servers::Managed;
 use disk::DiskIdle;
-use elsewhere::Told;
+use elsewhere::EndpointSample;
 use sums::{UseSample, UseSamples};
 
 pub(super) use sums::{limits_felt, settled};
@@ -37,7 +37,7 @@ const TELLS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Where a store's processes and data are.
 #[derive(Debug, Clone)]
-pub(super) enum Place {
+pub(super) enum StoreProcesses {
     /// A server of this run; where a command of the study has had it started by somebody else, whoever listens on this port.
     Managed(Managed, Option<u16>),
     /// Whoever listens on this port of this machine.
@@ -50,7 +50,7 @@ pub(super) enum Place {
 
 /// Takes samples while a phase runs.
 pub(super) struct Sampling {
-    place: Place,
+    place: StoreProcesses,
     paths: Vec<PathBuf>,
     watcher: Watcher,
     last_tree: Option<Tree>,
@@ -65,11 +65,11 @@ impl Sampling {
     /// Of the store at this place, whose data lie at these paths.
     ///
     /// `endpoints` are asked what they tell of themselves.
-    pub(super) fn of(place: Place, paths: Vec<PathBuf>, endpoints: &[String]) -> Self {
+    pub(super) fn of(place: StoreProcesses, paths: Vec<PathBuf>, endpoints: &[String]) -> Self {
         let whose = match &place {
-            Place::Managed(..) | Place::Port(_) => Whose::Server,
-            Place::Here => Whose::ClientAndStore,
-            Place::Unknown => Whose::Nobody,
+            StoreProcesses::Managed(..) | StoreProcesses::Port(_) => WatchedProcess::Server,
+            StoreProcesses::Here => WatchedProcess::ClientAndStore,
+            StoreProcesses::Unknown => WatchedProcess::Nobody,
         };
         let endpoints = endpoints.iter().map(|url| (url.clone(), 0, None)).collect();
         let taken = UseSamples { whose, network_per_s: network_speed(), endpoints, ..UseSamples::default() };
@@ -79,7 +79,7 @@ impl Sampling {
 
     /// Looks at the disk for a while before a phase, when nobody is asked for anything: what it does then is not the phase's.
     pub(super) fn look_at_idle_disk(&mut self, span: Duration) {
-        if let Place::Managed(server, port) = self.place.clone() {
+        if let StoreProcesses::Managed(server, port) = self.place.clone() {
             self.tree_of(&server, port);
         }
         self.find_disk();
@@ -102,10 +102,10 @@ impl Sampling {
     fn look(&mut self, at_ns: u64, pss: bool) -> Duration {
         let began = Instant::now();
         let tree = match self.place.clone() {
-            Place::Managed(server, port) => self.tree_of(&server, port),
-            Place::Port(port) => self.listening_on(port),
-            Place::Here => Pid::own().map(|own| Tree::of(&[own])),
-            Place::Unknown => None,
+            StoreProcesses::Managed(server, port) => self.tree_of(&server, port),
+            StoreProcesses::Port(port) => self.listening_on(port),
+            StoreProcesses::Here => Pid::own().map(|own| Tree::of(&[own])),
+            StoreProcesses::Unknown => None,
         };
         let store = tree.map(|tree| self.watcher.look(&tree, pss));
         let folder = (!self.paths.is_empty()).then(|| {
@@ -128,7 +128,7 @@ impl Sampling {
 }
 
 /// What an endpoint tells of itself now; where it does not, that is counted.
-fn ask((url, failed, message): &mut (String, u64, Option<String>)) -> Told {
+fn ask((url, failed, message): &mut (String, u64, Option<String>)) -> EndpointSample {
     match scrape(url, TELLS_WITHIN) {
         Ok(samples) => Some(HostMetrics::of(&samples)),
         Err(why) => {
@@ -189,28 +189,28 @@ mod tests {
     fn whoever_listens_on_a_port_is_seen() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let mut sampling = Sampling::of(Place::Port(port), Vec::new(), &[]);
+        let mut sampling = Sampling::of(StoreProcesses::Port(port), Vec::new(), &[]);
         sampling.look(0, false);
         assert!(sampling.taken.samples[0].store.unwrap().rss_bytes > 0);
         drop(listener);
-        let mut nobody = Sampling::of(Place::Port(port), Vec::new(), &[]);
+        let mut nobody = Sampling::of(StoreProcesses::Port(port), Vec::new(), &[]);
         nobody.look(0, false);
-        assert_eq!((nobody.taken.samples[0].store, nobody.taken.whose), (None, Whose::Server));
+        assert_eq!((nobody.taken.samples[0].store, nobody.taken.whose), (None, WatchedProcess::Server));
     }
 
     #[test]
     fn this_process_and_a_folder_are_seen() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("data"), vec![7; 100_000]).unwrap();
-        let mut sampling = Sampling::of(Place::Here, vec![folder.path().to_owned()], &[]);
+        let mut sampling = Sampling::of(StoreProcesses::Here, vec![folder.path().to_owned()], &[]);
         sampling.look(0, true);
         sampling.look(5, true);
         let [first, last] = &sampling.taken.samples[..] else { panic!("two were taken") };
         let (before, after) = (first.store.unwrap(), last.store.unwrap());
         assert!(before.pss_bytes > 0 && after.user_ns + after.system_ns >= before.user_ns + before.system_ns);
         assert_eq!(last.folder.unwrap().files, 1);
-        assert_eq!(sampling.taken.whose, Whose::ClientAndStore);
-        let mut unknown = Sampling::of(Place::Unknown, Vec::new(), &[]);
+        assert_eq!(sampling.taken.whose, WatchedProcess::ClientAndStore);
+        let mut unknown = Sampling::of(StoreProcesses::Unknown, Vec::new(), &[]);
         unknown.look(0, true);
         assert_eq!((unknown.taken.samples[0].store, unknown.taken.samples[0].folder), (None, None));
     }
@@ -220,7 +220,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = |path: &str| format!("http://{}{path}", listener.local_addr().unwrap());
         let mut sampling =
-            Sampling::of(Place::Unknown, Vec::new(), &[url("/metrics"), "http://127.0.0.1:1/x".to_owned()]);
+            Sampling::of(StoreProcesses::Unknown, Vec::new(), &[url("/metrics"), "http://127.0.0.1:1/x".to_owned()]);
         let answering = std::thread::spawn(move || {
             let mut stream = listener.accept().unwrap().0;
             let body = "process_cpu_seconds_total 1.5\n";

@@ -261,7 +261,7 @@ impl Session<'_> {
         let start_ns = self.clock.now_ns();
         // Without it only what the store tells of itself is missing.
         let stats = stats.start(start_ns).ok();
-        let mut told = Told::default();
+        let mut told = ReportedProgress::default();
         let ended = transfers.transfer(&request, &mut |now| {
             let at_ns = self.clock.now_ns() - start_ns;
             told.interval(&copy.name, now, at_ns, self.request.interval, journal);
@@ -323,13 +323,13 @@ impl Session<'_> {
 
 /// What observers were told of a copy.
 #[derive(Default)]
-struct Told {
+struct ReportedProgress {
     number: u64,
     to_ns: u64,
     before: TransferProgress,
 }
 
-impl Told {
+impl ReportedProgress {
     fn interval(
         &mut self,
         phase: &str,

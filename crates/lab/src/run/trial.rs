@@ -29,8 +29,8 @@ use super::faults::{Breaker, untold};
 use super::foreign;
 use super::ledgers::ledger_share;
 use super::observe::Journal;
-use super::outage::{Course, When};
-use super::resources::{IDLE, LONG, Place, Sampling, limits_felt, settled};
+use super::outage::{AnswerTimeline, FaultTimes};
+use super::resources::{IDLE, LONG, Sampling, StoreProcesses, limits_felt, settled};
 use super::runner::{Arm, Session, loads};
 use super::servers::{Managed, Started};
 use crate::environment::is_here;
@@ -82,13 +82,13 @@ const FAULT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Adds what clients saw of what was done to the server.
 fn seen_by_clients(record: &PhaseRecord, faults: &mut [FaultResult]) {
-    let course = Course::of(record);
+    let course = AnswerTimeline::of(record);
     for nth in 0..faults.len() {
         let next_ns = faults[nth + 1..].iter().find_map(|of| of.began_ns).unwrap_or(u64::MAX);
         let of = &mut faults[nth];
         let Some(began_ns) = of.began_ns else { continue };
         let over_ns = of.ready_ns.or(of.mended_ns).unwrap_or(began_ns);
-        let seen = course.outage(When { began_ns, over_ns, next_ns });
+        let seen = course.outage(FaultTimes { began_ns, over_ns, next_ns });
         of.clients_late_ns = of.ready_ns.and_then(|ready| seen.late_ns(began_ns, ready, record.sending_ns));
         of.unavailable_ns = seen.unavailable_ns;
         of.unavailable_by_op_ns = seen.by_op;
@@ -522,11 +522,11 @@ impl Session<'_> {
     }
 
     /// Where the processes of an arm's store are.
-    fn place(&self, arm: &Arm) -> Place {
+    fn place(&self, arm: &Arm) -> StoreProcesses {
         match &arm.request.server {
-            Some(server) => Place::Managed(server.clone(), port_here(arm)),
-            None if arm.capabilities.embedded => Place::Here,
-            None => port_here(arm).map_or(Place::Unknown, Place::Port),
+            Some(server) => StoreProcesses::Managed(server.clone(), port_here(arm)),
+            None if arm.capabilities.embedded => StoreProcesses::Here,
+            None => port_here(arm).map_or(StoreProcesses::Unknown, StoreProcesses::Port),
         }
     }
 

@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A folder of the group in one tree.
 #[derive(Debug)]
-struct Place {
+struct GroupFolder {
     version: Version,
     folder: PathBuf,
     controllers: Vec<Controller>,
@@ -45,7 +45,7 @@ struct Place {
 pub struct Cgroup {
     name: String,
     limits: Limits,
-    places: Vec<Place>,
+    places: Vec<GroupFolder>,
     /// The disk to be limited, or why there is none.
     device: Result<Device, String>,
 }
@@ -192,7 +192,7 @@ impl Cgroup {
     /// `{enter_command}exec server`. It ends with `&& `: outside of the group nothing is started.
     pub fn enter_command(&self) -> String {
         // 0 is whoever writes: the shell, whose `echo` is no process of its own.
-        let enter = |place: &Place| format!("echo 0 >{} && ", quoted(&place.folder.join("cgroup.procs")));
+        let enter = |place: &GroupFolder| format!("echo 0 >{} && ", quoted(&place.folder.join("cgroup.procs")));
         self.places.iter().map(enter).collect()
     }
 
@@ -314,15 +314,15 @@ fn own_name(trees: &[Hierarchy]) -> String {
 }
 
 /// Version 1: below the group of this process.
-fn place_below(tree: &Hierarchy, id: &str) -> Result<Place, LimitProblem> {
+fn place_below(tree: &Hierarchy, id: &str) -> Result<GroupFolder, LimitProblem> {
     let folder = tree.own.join(id);
     fs::create_dir(&folder).map_err(|e| refused(&tree.own, &e))?;
-    Ok(Place { version: tree.version, folder, controllers: tree.controllers.clone() })
+    Ok(GroupFolder { version: tree.version, folder, controllers: tree.controllers.clone() })
 }
 
 /// Version 2: in the nearest group, from that of this process upwards, that can give away what is needed; if there is one,
 /// one that gives away all that there is.
-fn place_beside(tree: &Hierarchy, id: &str, needed: &[Controller]) -> Result<Place, LimitProblem> {
+fn place_beside(tree: &Hierarchy, id: &str, needed: &[Controller]) -> Result<GroupFolder, LimitProblem> {
     let above = || tree.own.ancestors().take_while(|above| above.starts_with(&tree.top));
     for parent in above() {
         if let Ok(place) = place_in(parent, tree, id, &tree.controllers) {
@@ -341,7 +341,7 @@ fn place_beside(tree: &Hierarchy, id: &str, needed: &[Controller]) -> Result<Pla
     Err(nearest.unwrap_or_else(|| refused(&tree.own, &io::Error::from(ErrorKind::NotFound))))
 }
 
-fn place_in(parent: &Path, tree: &Hierarchy, id: &str, needed: &[Controller]) -> Result<Place, LimitProblem> {
+fn place_in(parent: &Path, tree: &Hierarchy, id: &str, needed: &[Controller]) -> Result<GroupFolder, LimitProblem> {
     let given = words(&parent.join("cgroup.controllers"));
     let has = |controller: &Controller| given.iter().any(|name| name == controller.name(Version::Two));
     if let Some(lacking) = needed.iter().find(|controller| !has(controller)) {
@@ -373,7 +373,7 @@ fn place_in(parent: &Path, tree: &Hierarchy, id: &str, needed: &[Controller]) ->
             }
         }
     }
-    Ok(Place { version: Version::Two, folder, controllers })
+    Ok(GroupFolder { version: Version::Two, folder, controllers })
 }
 
 /// For a shell, whatever it holds.

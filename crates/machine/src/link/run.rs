@@ -113,12 +113,12 @@ pub(super) struct Conn {
     began: u64,
     /// It is to be reset.
     pub(super) dead: Cell<bool>,
-    pub(super) sides: [Side; 2],
+    pub(super) sides: [Direction; 2],
 }
 
 /// What is known of one direction.
 #[derive(Default)]
-pub(super) struct Side {
+pub(super) struct Direction {
     /// Nothing arrives any more.
     pub(super) lost: Cell<bool>,
     /// It has nothing more to forward.
@@ -128,7 +128,7 @@ pub(super) struct Side {
     waker: RefCell<Option<Waker>>,
 }
 
-impl Side {
+impl Direction {
     pub(super) fn wake(&self) {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
@@ -151,7 +151,7 @@ impl Conn {
     }
 
     fn wake(&self) {
-        self.sides.iter().for_each(Side::wake);
+        self.sides.iter().for_each(Direction::wake);
     }
 
     fn lose(&self, state: &LinkState) {
@@ -174,13 +174,13 @@ pub(super) fn reset_on_close(socket: &TcpStream) {
 }
 
 /// An address that stays the link's own while nobody listens there.
-struct Place {
+struct HeldAddress {
     address: SocketAddr,
     /// It never listens: while no other does, connections are refused.
     holds: TcpSocket,
 }
 
-impl Place {
+impl HeldAddress {
     fn take(address: SocketAddr) -> io::Result<Self> {
         let holds = bound(address)?;
         Ok(Self { address: holds.local_addr()?, holds })
@@ -212,7 +212,7 @@ pub(super) async fn run(
     begun: mpsc::Sender<io::Result<SocketAddr>>,
 ) {
     let begin = || {
-        let place = Place::take(listen)?;
+        let place = HeldAddress::take(listen)?;
         let listener = place.listen()?;
         Ok((place, listener, Timer::new()?))
     };
@@ -262,7 +262,7 @@ pub(super) async fn run(
 async fn listen_or_not(
     accepting: &mut Option<JoinHandle<()>>,
     link: &Rc<Shared>,
-    place: &Place,
+    place: &HeldAddress,
     listens: bool,
 ) -> io::Result<()> {
     if listens && accepting.is_none() {

@@ -8,7 +8,7 @@ use crate::bottleneck::Limit;
 use crate::figures::{SPACE_AMPLIFICATION, STORE_CPU, STORE_MEMORY, WRITE_AMPLIFICATION};
 use crate::human::{bytes, digits, duration};
 use crate::table::{Cell, ColumnKind, Table};
-use crate::{ArmResult, RunResult, TrialResult, Whose};
+use crate::{ArmResult, RunResult, TrialResult, WatchedProcess};
 
 fn times(factor: f64) -> String {
     format!("×{}", digits(factor))
@@ -67,11 +67,12 @@ fn limit(result: &RunResult, arm: &ArmResult, phase: &str) -> String {
 /// Whose figures they are.
 fn notes(result: &RunResult, phase: &str, shown: &[&Shown]) -> Vec<String> {
     let of_phase = result.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase);
-    let whose: Vec<Whose> = of_phase.filter_map(|p| Some(p.resources.as_ref()?.store.as_ref()?.whose)).collect();
+    let whose: Vec<WatchedProcess> =
+        of_phase.filter_map(|p| Some(p.resources.as_ref()?.store.as_ref()?.whose)).collect();
     let has = |measure: &str| shown.iter().any(|(name, ..)| name == measure);
     let mut notes = Vec::new();
     if has(STORE_CPU.name) || has(STORE_MEMORY.name) {
-        match (whose.contains(&Whose::Server), whose.contains(&Whose::ClientAndStore)) {
+        match (whose.contains(&WatchedProcess::Server), whose.contains(&WatchedProcess::ClientAndStore)) {
             (true, true) => notes.push(
                 "CPU and memory: of the server, or of store and client together where the store is embedded".to_owned(),
             ),

@@ -41,7 +41,7 @@ impl Key {
 pub(super) type Picked = Vec<(Key, Value)>;
 
 /// A trial that ended whole.
-pub(super) struct Whole<'a> {
+pub(super) struct WholeTrial<'a> {
     pub(super) trial: &'a TrialResult,
     figures: Vec<Figure>,
 }
@@ -50,7 +50,7 @@ pub(super) struct Whole<'a> {
 pub(super) struct Arms<'a> {
     result: &'a RunResult,
     /// Those that ended whole; others are in no figure.
-    pub(super) whole: Vec<Whole<'a>>,
+    pub(super) whole: Vec<WholeTrial<'a>>,
     factors: BTreeSet<&'a str>,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Arms<'a> {
         let whole = result.trials.iter().filter(|trial| is_whole(trial));
         Self {
             result,
-            whole: whole.map(|trial| Whole { trial, figures: of_trial(trial) }).collect(),
+            whole: whole.map(|trial| WholeTrial { trial, figures: of_trial(trial) }).collect(),
             factors: result.trials.iter().flat_map(|trial| trial.levels.keys().map(String::as_str)).collect(),
         }
     }
@@ -104,8 +104,9 @@ impl<'a> Arms<'a> {
     pub(super) fn failed_levels(&self, key: &Key, at: &Picked) -> Vec<Value> {
         let mut failed: Vec<Value> = Vec::new();
         for level in self.result.trials.iter().filter(|trial| picks(at, trial)).filter_map(|trial| key.level(trial)) {
-            let there =
-                |whole: &Whole<'_>| picks(at, whole.trial) && key.level(whole.trial).is_some_and(|l| alike(&l, &level));
+            let there = |whole: &WholeTrial<'_>| {
+                picks(at, whole.trial) && key.level(whole.trial).is_some_and(|l| alike(&l, &level))
+            };
             if !self.whole.iter().any(there) && !failed.iter().any(|known| alike(known, &level)) {
                 failed.push(level);
             }
@@ -137,7 +138,7 @@ impl<'a> Arms<'a> {
     }
 }
 
-impl Whole<'_> {
+impl WholeTrial<'_> {
     /// A figure by name, with the way it is better. A phase with one operation has its figures under the phase alone,
     /// and documents are left out where each operation was one: both are found all the same, so that a factor
     /// over batches from 1 on, or over mixes, has its figure at every level.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use storebench_study::workload::{Between, Claim, ClaimTest, Levels, PeakTest, RatioTest, ShareTest, did_you_mean};
 
-use super::arms::{Arms, Key, Picked, Whole, level_text, picks, text};
+use super::arms::{Arms, Key, Picked, WholeTrial, level_text, picks, text};
 use super::grid::{Cell, Grid, Sides, group, ratio};
 use super::model::{ClaimPart, ClaimResult, ClaimVerdict};
 use crate::RunResult;
@@ -382,7 +382,7 @@ fn peak(arms: &Arms<'_>, test: &PeakTest) -> Result<Outcome, String> {
 fn share_within(arms: &Arms<'_>, test: &ShareTest) -> Result<Outcome, String> {
     let picked = arms.picked(&test.at)?;
     let compared = picked.iter().map(|(key, _)| key.clone()).collect();
-    let cell = |whole: &Whole<'_>| {
+    let cell = |whole: &WholeTrial<'_>| {
         let value = whole.share_within(&test.share_within)?;
         Some(Cell { group: group(whole.trial, &compared), side: 0, block: whole.trial.block, value })
     };

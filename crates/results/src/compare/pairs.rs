@@ -10,7 +10,7 @@ use super::model::{
     COMPARE_FORMAT, CompareResult, ComparedArm, ComparedFigure, ComparedPair, DifferenceResult, Judgement, VerdictCount,
 };
 use super::sides::{Arm, Source, matched};
-use crate::alike::{Difference, DifferenceKind, client_differences, differences};
+use crate::comparability::{Difference, DifferenceKind, client_differences, differences};
 use crate::cost::{PriceSheet, cost_figure};
 use crate::figures::{Better, COST, DISK, Figure, RATE_WITHIN_LIMITS, SPACE_AMPLIFICATION};
 use crate::human::bytes;

@@ -145,7 +145,7 @@ pub struct ArmCost {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub enum At {
+pub enum RateBasis {
     /// The rate that was measured.
     Measured,
     /// The rate that holds the limit on latency.
@@ -187,10 +187,10 @@ impl ArmCost {
     }
 
     /// Its cost at a rate; none where it has no such rate.
-    pub fn at(&self, at: At) -> Option<&AtRate> {
+    pub fn at(&self, at: RateBasis) -> Option<&AtRate> {
         match at {
-            At::Measured => self.measured.as_ref(),
-            At::WithinLimit => self.within_limit.as_ref(),
+            RateBasis::Measured => self.measured.as_ref(),
+            RateBasis::WithinLimit => self.within_limit.as_ref(),
         }
     }
 }
@@ -267,7 +267,7 @@ fn at_rate(rate: Estimate, per_hour: Money, usage_per_million: f64) -> Option<At
 
 /// The arm whose million operations cost least at a rate, without clients; the first of several that cost the same.
 /// Arms without such a rate (that do not hold the limit, say) are left out; none where that leaves no arm.
-pub(crate) fn cheapest(arms: &[ArmCost], at: At) -> Option<usize> {
+pub(crate) fn cheapest(arms: &[ArmCost], at: RateBasis) -> Option<usize> {
     let price = |arm: &ArmCost| arm.at(at).map(|at| at.per_million.without_clients.value);
     let priced = arms.iter().enumerate().filter_map(|(index, arm)| Some((index, price(arm)?)));
     priced.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(index, _)| index)
@@ -275,7 +275,7 @@ pub(crate) fn cheapest(arms: &[ArmCost], at: At) -> Option<usize> {
 
 /// The other arms that cannot be told from the cheapest: their interval overlaps with its, or one of the two has
 /// none, having fewer than two trials.
-pub(crate) fn not_told_apart(arms: &[ArmCost], cheapest: usize, at: At) -> Vec<usize> {
+pub(crate) fn not_told_apart(arms: &[ArmCost], cheapest: usize, at: RateBasis) -> Vec<usize> {
     let price = |arm: &ArmCost| arm.at(at).map(|at| at.per_million.without_clients);
     let Some(best) = arms.get(cheapest).and_then(price) else { return Vec::new() };
     let others = arms.iter().enumerate().filter(|(index, _)| *index != cheapest);

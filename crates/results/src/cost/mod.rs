@@ -12,7 +12,7 @@ mod sheet;
 mod tests;
 
 pub(crate) use arms::ArmCostInput;
-pub use arms::{ArmCost, At, AtRate, DiskCost, Money, PerMillion, PlanCost, UsageCost, plan_cost};
+pub use arms::{ArmCost, AtRate, DiskCost, Money, PerMillion, PlanCost, RateBasis, UsageCost, plan_cost};
 pub(crate) use of_run::{cost_figure, cost_of_run};
 pub use result::{CostResult, Work};
 pub use sheet::{DiskPrice, EgressPrice, IoPrice, NodePrice, PriceDate, PriceSheet, RunsOn};

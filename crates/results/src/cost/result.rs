@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::arms::{ArmCost, ArmCostInput, At, AtRate, cheapest, not_told_apart};
+use super::arms::{ArmCost, ArmCostInput, AtRate, RateBasis, cheapest, not_told_apart};
 use super::sheet::PriceSheet;
 use crate::OpResult;
 use crate::human;
@@ -64,7 +64,7 @@ pub struct CostResult {
     /// The arms that the sheet prices, in the order of the study.
     pub arms: Vec<ArmCost>,
     /// The rate that the cheapest was chosen at: where there is a limit, the one that holds it.
-    pub compared_at: At,
+    pub compared_at: RateBasis,
     /// The arm whose million operations cost least; null where none has a price or holds the limit.
     pub cheapest: Option<String>,
     /// Other arms that cannot be told from the cheapest.
@@ -82,7 +82,7 @@ impl CostResult {
         let unpriced: Vec<String> =
             costs.iter().filter(|(_, cost)| cost.is_none()).map(|(arm, _)| arm.arm.clone()).collect();
         let arms: Vec<ArmCost> = costs.into_iter().filter_map(|(_, cost)| cost).collect();
-        let compared_at = if limit.is_some() { At::WithinLimit } else { At::Measured };
+        let compared_at = if limit.is_some() { RateBasis::WithinLimit } else { RateBasis::Measured };
         let best = cheapest(&arms, compared_at);
         let like_best = best.map(|best| not_told_apart(&arms, best, compared_at)).unwrap_or_default();
         let mut result = Self {

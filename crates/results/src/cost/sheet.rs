@@ -189,7 +189,7 @@ impl PriceSheet {
     }
 
     fn problems(&self, today: Date) -> Vec<Problem> {
-        let mut found = Found(Vec::new());
+        let mut found = SheetProblems(Vec::new());
         if self.currency.len() != 3 || !self.currency.bytes().all(|b| b.is_ascii_uppercase()) {
             found.add(&["currency"], format!("`{}` is no currency; {}", self.currency, remedy("currency")));
         }
@@ -224,7 +224,7 @@ impl PriceSheet {
         found.0
     }
 
-    fn check_runs_on(&self, found: &mut Found, path: &[&str], on: &RunsOn) {
+    fn check_runs_on(&self, found: &mut SheetProblems, path: &[&str], on: &RunsOn) {
         let at = |key| [path, &[key]].concat();
         for (key, name) in [("node", Some(&on.node)), ("client_node", on.client_node.as_ref())] {
             if let Some(name) = name.filter(|name| !self.nodes.contains_key(*name)) {
@@ -262,9 +262,9 @@ impl PriceSheet {
 }
 
 /// Faults that were found.
-struct Found(Vec<Problem>);
+struct SheetProblems(Vec<Problem>);
 
-impl Found {
+impl SheetProblems {
     fn add(&mut self, path: &[&str], message: String) {
         self.0.push(Problem { path: path.iter().map(|&part| part.to_owned()).collect(), message });
     }

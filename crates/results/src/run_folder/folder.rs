@@ -12,7 +12,7 @@ use super::hlog::histogram_log;
 use super::model::RunResult;
 use super::pass::Pass;
 use super::secrets::Secrets;
-use super::tables::{FigureRow, RowPlace, Table, append, members, of_trials};
+use super::tables::{FigureRow, RowKey, Table, append, members, of_trials};
 
 /// The file of a run folder that holds its result.
 pub const RESULT_FILE: &str = "run.json";
@@ -185,7 +185,7 @@ impl RunFolder {
         }
         let log = histogram_log(record, &title).map_err(writing(&self.path.join(&name)))?;
         self.put(&name, &log)?;
-        let place = RowPlace { trial, store, phase: &record.name, pass: &pass.to_string() };
+        let place = RowKey { trial, store, phase: &record.name, pass: &pass.to_string() };
         let members = members(place, record, used).map_err(writing(&self.path))?;
         for (table, member) in members.into_iter().filter(|(_, member)| !member.is_empty()) {
             let path = self.path.join(table.file());

@@ -37,7 +37,9 @@ pub use model::{
 pub use pass::Pass;
 pub use read::{read_result, read_run};
 pub use redact::{redact, redact_url, without_password};
-pub use resources::{FolderResult, HostResult, LimitedResult, NetworkResult, ResourcesResult, StoreUseResult, Whose};
+pub use resources::{
+    FolderResult, HostResult, LimitedResult, NetworkResult, ResourcesResult, StoreUseResult, WatchedProcess,
+};
 pub use search::{ProbeReason, ProbeResult, SearchResult};
 pub use secrets::Secrets;
 pub use tables::{Column, FigureRow, Table, lines_of, rows_of};

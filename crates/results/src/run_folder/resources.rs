@@ -11,7 +11,7 @@ use super::elsewhere::ElsewhereResult;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub enum Whose {
+pub enum WatchedProcess {
     /// Nobody's: the store is on another machine, or its processes could not be told.
     #[default]
     Nobody,
@@ -72,7 +72,7 @@ pub struct LimitedResult {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StoreUseResult {
     /// Whose they are.
-    pub whose: Whose,
+    pub whose: WatchedProcess,
     /// Processor time, in seconds, counted in ns. Null in results of older versions, which have the kernel's ticks only.
     #[serde(default)]
     pub cpu_s: Option<f64>,

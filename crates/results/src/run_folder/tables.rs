@@ -124,7 +124,7 @@ impl Table {
 
 /// What a row belongs to.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub(super) struct RowPlace<'a> {
+pub(super) struct RowKey<'a> {
     pub(super) trial: u32,
     pub(super) store: &'a str,
     pub(super) phase: &'a str,
@@ -134,7 +134,7 @@ pub(super) struct RowPlace<'a> {
 #[derive(Debug, Serialize)]
 struct Row<'a, R> {
     #[serde(flatten)]
-    place: RowPlace<'a>,
+    place: RowKey<'a>,
     #[serde(flatten)]
     row: R,
 }
@@ -163,7 +163,7 @@ pub struct FigureRow<'a> {
 
 /// The rows of a phase in each table, as members of gzip.
 pub(super) fn members<'a>(
-    place: RowPlace<'_>,
+    place: RowKey<'_>,
     record: &PhaseRecord,
     used: impl IntoIterator<Item = FigureRow<'a>>,
 ) -> io::Result<[(Table, Vec<u8>); 4]> {
@@ -185,7 +185,7 @@ pub(super) fn members<'a>(
     ])
 }
 
-fn packed<R: Serialize>(place: RowPlace<'_>, rows: impl Iterator<Item = R>) -> io::Result<Vec<u8>> {
+fn packed<R: Serialize>(place: RowKey<'_>, rows: impl Iterator<Item = R>) -> io::Result<Vec<u8>> {
     let mut rows = rows.peekable();
     if rows.peek().is_none() {
         return Ok(Vec::new());
@@ -301,7 +301,7 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    const PLACE: RowPlace<'static> = RowPlace { trial: 1, store: "sqlite", phase: "steady", pass: "measured" };
+    const PLACE: RowKey<'static> = RowKey { trial: 1, store: "sqlite", phase: "steady", pass: "measured" };
 
     fn read(record: &PhaseRecord, table: Table) -> Vec<Value> {
         let dir = tempfile::tempdir().unwrap();
@@ -367,7 +367,7 @@ mod tests {
         let path = dir.path().join(Table::Resources.file());
         let member = |trial| {
             packed(
-                RowPlace { trial, ..PLACE },
+                RowKey { trial, ..PLACE },
                 [1, 2].map(|at| serde_json::json!({"at": at}).as_object().cloned()).into_iter(),
             )
             .unwrap()

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::check::{Arms, Finding, some};
 use super::model::Level;
-use crate::alike::{Difference, DifferenceKind, differences};
 use crate::arms::Arm;
+use crate::comparability::{Difference, DifferenceKind, differences};
 
 /// One question about arms: which differences, and what of a study explains them.
 pub(super) struct Question<'a> {

@@ -4,10 +4,10 @@ use storebench_machine::HostMetrics;
 use storebench_results::ElsewhereResult;
 
 /// What an endpoint told at one moment; none where it did not.
-pub(in crate::run) type Told = Option<HostMetrics>;
+pub(in crate::run) type EndpointSample = Option<HostMetrics>;
 
 /// The sum of what an endpoint told, each with its time in ns; `failed` and `message` are left for the caller.
-pub(super) fn sum(url: &str, told: impl Iterator<Item = (u64, Told)> + Clone) -> ElsewhereResult {
+pub(super) fn sum(url: &str, told: impl Iterator<Item = (u64, EndpointSample)> + Clone) -> ElsewhereResult {
     let answers = || told.clone().filter_map(|(at_ns, told)| Some((at_ns, told?)));
     let mut out =
         ElsewhereResult { url: url.to_owned(), answers: answers().count() as u64, ..ElsewhereResult::default() };

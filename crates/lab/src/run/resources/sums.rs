@@ -3,11 +3,11 @@
 use storebench_machine::{BlockUse, FolderUse, GroupUse, HostUse, NetworkUse, ProcessUse};
 use storebench_results::{
     ElsewhereResult, FigureRow, FolderResult, HostResult, LimitedResult, NetworkResult, OpResult, PhaseResult,
-    ResourcesResult, StoreUseResult, Whose,
+    ResourcesResult, StoreUseResult, WatchedProcess,
 };
 
 use super::disk::{DiskIdle, DiskSpan};
-use super::elsewhere::{self, Told};
+use super::elsewhere::{self, EndpointSample};
 
 /// Everything at one moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,14 +25,14 @@ pub(in crate::run) struct UseSample {
     /// The network of this machine.
     pub(in crate::run) network: NetworkUse,
     /// What each endpoint told, in their order.
-    pub(in crate::run) told: Vec<Told>,
+    pub(in crate::run) told: Vec<EndpointSample>,
 }
 
 /// The samples of a phase.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::run) struct UseSamples {
     /// Whose processes `store` are.
-    pub(in crate::run) whose: Whose,
+    pub(in crate::run) whose: WatchedProcess,
     /// In order.
     pub(in crate::run) samples: Vec<UseSample>,
     /// Processor time that taking them cost this process, in ns.
@@ -63,7 +63,7 @@ pub(in crate::run) fn limits_felt(before: &GroupUse, after: &GroupUse) -> Limite
 
 /// What the phase did, beside what was used for it.
 #[derive(Debug, Clone, Copy, Default)]
-struct Done {
+struct PhaseWork {
     operations: u64,
     written_bytes: u64,
     /// Documents that the store held at its end, and their bytes.
@@ -75,10 +75,10 @@ impl UseSamples {
     /// and their bytes, where they are known.
     pub(in crate::run) fn sum(&self, phase: &PhaseResult, stored: Option<(u64, f64)>) -> Option<ResourcesResult> {
         let sum = |of: fn(&OpResult) -> u64| phase.ops.values().map(of).fold(0, u64::saturating_add);
-        let done = Done { operations: sum(|op| op.count), written_bytes: sum(|op| op.written_bytes), stored };
+        let done = PhaseWork { operations: sum(|op| op.count), written_bytes: sum(|op| op.written_bytes), stored };
         let mut found = gather(self, done)?;
         // One process is measured once, where it is looked at more often.
-        if let Some(store) = found.store.as_mut().filter(|store| store.whose == Whose::ClientAndStore) {
+        if let Some(store) = found.store.as_mut().filter(|store| store.whose == WatchedProcess::ClientAndStore) {
             store.cpu_us_per_op = phase.client.process_cpu_us_per_op;
             store.rss_max_bytes = phase.client.rss_max_bytes;
         }
@@ -104,7 +104,7 @@ fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole).filter(|ratio| ratio.is_finite())
 }
 
-fn gather(used: &UseSamples, done: Done) -> Option<ResourcesResult> {
+fn gather(used: &UseSamples, done: PhaseWork) -> Option<ResourcesResult> {
     let (first, last) = (used.samples.first()?, used.samples.last()?);
     let span_ns = last.at_ns.saturating_sub(first.at_ns);
     if span_ns == 0 {
@@ -158,7 +158,7 @@ fn most(used: &UseSamples, of: impl Fn(&UseSample) -> Option<u64>) -> u64 {
     used.samples.iter().filter_map(of).max().unwrap_or(0)
 }
 
-fn store(used: &UseSamples, before: ProcessUse, after: ProcessUse, done: Done) -> StoreUseResult {
+fn store(used: &UseSamples, before: ProcessUse, after: ProcessUse, done: PhaseWork) -> StoreUseResult {
     let seconds = |of: fn(&ProcessUse) -> u64| of(&after).saturating_sub(of(&before)) as f64 / 1e9;
     let count = |of: fn(&ProcessUse) -> u64| of(&after).saturating_sub(of(&before));
     let most = |of: fn(&ProcessUse) -> u64| most(used, |sample| sample.store.as_ref().map(of));
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn a_phase_has_what_lies_between_its_first_and_its_last_sample() {
         let used = UseSamples {
-            whose: Whose::Server,
+            whose: WatchedProcess::Server,
             samples: vec![sample(1, 10, 1_000, 10), sample(2, 11, 2_000, 900), sample(5, 12, 5_000, 400)],
             cost_ns: 1_000_000,
             disk: Some("loop0".into()),
@@ -306,7 +306,7 @@ mod tests {
             network_per_s: Some(1_000),
             endpoints: Vec::new(),
         };
-        let done = Done { operations: 1_000, written_bytes: 1_000, stored: Some((10, 200.0)) };
+        let done = PhaseWork { operations: 1_000, written_bytes: 1_000, stored: Some((10, 200.0)) };
         let found = gather(&used, done).unwrap();
         assert_eq!((found.span_ns, found.samples, found.cost_s), (4_000_000_000, 3, 0.001));
         let store = found.store.unwrap();

@@ -22,13 +22,13 @@ const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(150);
 
 /// A network with a folder for leases and whatever else.
-struct Place {
+struct TestNetwork {
     // Dropped first.
     network: Network,
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl TestNetwork {
     fn new(names: &[&str]) -> Option<Self> {
         if !networks() {
             return None;
@@ -120,7 +120,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(place: &Place, node: &str, script: &str, args: &[&str]) -> Self {
+    fn start(place: &TestNetwork, node: &str, script: &str, args: &[&str]) -> Self {
         let line = format!("exec {}python3 -c \"$0\" \"$@\"", place.enter(node));
         let mut command = Command::new("sh");
         command.args(["-c", &line, script]).args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -187,7 +187,7 @@ fn it_is_available_where_its_parts_are() {
 
 #[test]
 fn connections_stall_while_it_is_partitioned_and_go_on_when_it_is_healed() {
-    let Some(mut place) = Place::new(&["a", "b", "c"]) else { return };
+    let Some(mut place) = TestNetwork::new(&["a", "b", "c"]) else { return };
     let to = place.address("b").to_string();
     let echo = Worker::start(&place, "b", ECHO, &[&to]);
     assert_eq!(echo.hear(), "listens");
@@ -225,7 +225,7 @@ fn connections_stall_while_it_is_partitioned_and_go_on_when_it_is_healed() {
 
 #[test]
 fn each_partition_cuts_what_it_says_and_heals_the_one_before() {
-    let Some(mut place) = Place::new(&["a", "b", "c"]) else { return };
+    let Some(mut place) = TestNetwork::new(&["a", "b", "c"]) else { return };
     place.assert_cut(&[]);
     let split = || Partition::groups(&[&["a"], &["b", "c"]]);
     let nodes = [("a", "b"), ("a", "c")];
@@ -252,7 +252,7 @@ fn each_partition_cuts_what_it_says_and_heals_the_one_before() {
 
 #[test]
 fn one_way_lets_the_other_way_pass() {
-    let Some(mut place) = Place::new(&["a", "b"]) else { return };
+    let Some(mut place) = TestNetwork::new(&["a", "b"]) else { return };
     let (a, b) = (place.address("a"), place.address("b"));
     let bind = |address: IpAddr, to: IpAddr| {
         let socket = UdpSocket::bind((address, 7000))?;
@@ -283,7 +283,7 @@ fn one_way_lets_the_other_way_pass() {
 
 #[test]
 fn a_node_reaches_nothing_outside() {
-    let Some(place) = Place::new(&["a"]) else { return };
+    let Some(place) = TestNetwork::new(&["a"]) else { return };
     // Addresses of documentation: nobody has them.
     let connect = || TcpStream::connect_timeout(&"198.51.100.1:9".parse().unwrap(), LONG);
     assert_eq!(place.inside("a", connect).unwrap_err().kind(), ErrorKind::NetworkUnreachable);
@@ -299,8 +299,8 @@ fn networks_that_begin_at_once_do_not_meet() {
     if !networks() {
         return;
     }
-    let begin = || Place::new(&["a", "b"]).unwrap();
-    let mut places: Vec<Place> = std::thread::scope(|scope| {
+    let begin = || TestNetwork::new(&["a", "b"]).unwrap();
+    let mut places: Vec<TestNetwork> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..3).map(|_| scope.spawn(begin)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
@@ -318,7 +318,7 @@ fn networks_that_begin_at_once_do_not_meet() {
 
 #[test]
 fn a_server_runs_in_a_node_within_its_limits() {
-    let Some(mut place) = Place::new(&["a", "b"]) else { return };
+    let Some(mut place) = TestNetwork::new(&["a", "b"]) else { return };
     let address = place.address("b").to_string();
     fs::write(place.path("echo.py"), ECHO).unwrap();
     let mut spec =
@@ -350,7 +350,7 @@ fn a_server_runs_in_a_node_within_its_limits() {
     server.wait_ready(&mut { connect }).unwrap();
 }
 
-fn spec(name: &str, line: String, place: &Place) -> Spec {
+fn spec(name: &str, line: String, place: &TestNetwork) -> Spec {
     Spec {
         name: name.into(),
         commands: Commands::Run(line),
@@ -394,8 +394,8 @@ const NOTHING: Traces = Traces { namespaces: 0, interfaces: 0, routed: false, ru
 
 #[test]
 fn it_is_removed_with_all_that_runs_in_it_when_it_is_dropped() {
-    let Some(place) = Place::new(&["a", "b"]) else { return };
-    let other = Place::new(&["a"]).unwrap();
+    let Some(place) = TestNetwork::new(&["a", "b"]) else { return };
+    let other = TestNetwork::new(&["a"]).unwrap();
     let (name, range) = (place.network.name.clone(), place.network.range.to_string());
     let sleep = Process::start(Command::new("sh").args(["-c", &format!("exec {}sleep 600", place.enter("a"))]));
     let pid = sleep.pid();
@@ -437,7 +437,7 @@ fn what_a_killed_process_has_left_is_cleared_up() {
         to_be_killed(Path::new(&folder));
     }
     let name = "netns::tests::what_a_killed_process_has_left_is_cleared_up";
-    let Some(place) = Place::new(&["a", "b"]) else { return };
+    let Some(place) = TestNetwork::new(&["a", "b"]) else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", name, "--nocapture"]).env(TO_BE_KILLED, folder.path());

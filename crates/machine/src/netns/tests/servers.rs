@@ -31,7 +31,7 @@ impl Installed {
         self.root.join(name).display().to_string()
     }
 
-    fn server(&self, place: &Place, node: &str, line: &str) -> Server {
+    fn server(&self, place: &TestNetwork, node: &str, line: &str) -> Server {
         let mut spec = spec(node, format!("{}{line}", place.enter(node)), place);
         spec.env = vec![("LD_LIBRARY_PATH".into(), self.libraries.clone()), ("LC_ALL".into(), "C.UTF-8".into())];
         let mut server = Server::new(spec, &place.path("leases")).unwrap();
@@ -64,7 +64,7 @@ fn redis(address: IpAddr, command: &str) -> io::Result<String> {
 
 #[test]
 fn a_replica_of_redis_lags_behind_while_it_is_cut_off() {
-    let Some(mut place) = Place::new(&["primary", "replica"]) else { return };
+    let Some(mut place) = TestNetwork::new(&["primary", "replica"]) else { return };
     let Some(installed) = Installed::find("redis") else { return };
     let program = installed.program("usr/bin/redis-server");
     let (primary, replica) = (place.address("primary"), place.address("replica"));
@@ -103,7 +103,7 @@ const NOBODY: u32 = 65534;
 #[test]
 fn a_commit_of_postgresql_waits_for_a_standby_that_is_cut_off() {
     use std::os::unix::fs::{PermissionsExt as _, chown};
-    let Some(mut place) = Place::new(&["primary", "standby"]) else { return };
+    let Some(mut place) = TestNetwork::new(&["primary", "standby"]) else { return };
     let Some(installed) = Installed::find("postgres") else { return };
     let program = |name: &str| installed.program(&format!("usr/lib/postgresql/15/bin/{name}"));
     let nobody = format!("setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups ");

@@ -57,7 +57,7 @@ impl Mapped {
 
 #[test]
 fn what_is_synced_of_a_mapping_stays() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     place.write_synced("x", [1; SIZE]);
     let mut mapped = Mapped::new(&place.path("x"));
     mapped.set(5000, 2);
@@ -74,7 +74,7 @@ fn what_is_synced_of_a_mapping_stays() {
 
 #[test]
 fn what_is_written_back_of_a_mapping_and_not_synced_is_forgotten() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     place.write_synced("x", [1; SIZE]);
     let mut mapped = Mapped::new(&place.path("x"));
     mapped.set(5000, 2);
@@ -87,7 +87,7 @@ fn what_is_written_back_of_a_mapping_and_not_synced_is_forgotten() {
 
 #[test]
 fn what_arrives_of_a_mapping_after_the_cut_is_not_taken() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     place.write_synced("x", [1; SIZE]);
     let mut mapped = Mapped::new(&place.path("x"));
     mapped.set(5000, 2);

@@ -17,13 +17,13 @@ use super::*;
 use crate::testing::here;
 
 /// A mounted file system in a folder of its own.
-struct Place {
+struct TestMount {
     fs: PowerCut,
     /// Goes last.
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl TestMount {
     /// None where the machine cannot; the test is counted as skipped then.
     fn new() -> Option<Self> {
         if !here(PowerCut::available()) {
@@ -77,7 +77,7 @@ impl Place {
 
 #[test]
 fn what_was_synced_stays_and_what_was_not_is_forgotten() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     place.write_synced("synced", "one");
     place.write("not", "two");
     place.write("synced", "three");
@@ -95,7 +95,7 @@ fn what_was_synced_stays_and_what_was_not_is_forgotten() {
 
 #[test]
 fn on_a_full_disk_nothing_grows_and_what_is_there_stays() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     place.write_synced("a", "one");
     place.fs.full(true);
     let file = place.open("a");
@@ -114,7 +114,7 @@ fn on_a_full_disk_nothing_grows_and_what_is_there_stays() {
 
 #[test]
 fn a_sync_of_one_file_makes_the_names_of_all_durable_and_its_own_content() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     place.write("a", "content of a");
     place.write_synced("b", "content of b");
     place.write("c", "content of c");
@@ -127,7 +127,7 @@ fn a_sync_of_one_file_makes_the_names_of_all_durable_and_its_own_content() {
 
 #[test]
 fn a_sync_of_a_folder_makes_names_durable_alone() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     fs::create_dir(place.path("folder")).unwrap();
     place.write("folder/a", "content");
     File::open(place.path("folder")).unwrap().sync_all().unwrap();
@@ -139,7 +139,7 @@ fn a_sync_of_a_folder_makes_names_durable_alone() {
 
 #[test]
 fn an_append_leaves_the_last_page_as_it_was() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     let start: Vec<u8> = (0..10_000u32).map(|i| i as u8).collect();
     place.write_synced("log", &start);
     let mut log = OpenOptions::new().append(true).open(place.path("log")).unwrap();
@@ -153,7 +153,7 @@ fn an_append_leaves_the_last_page_as_it_was() {
 
 #[test]
 fn a_file_that_was_cut_off_or_made_longer_is_as_before() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     let start: Vec<u8> = (0..20_000u32).map(|i| (i / 3) as u8).collect();
     for size in [0, 1, 4096, 5000, 19_999, 20_000, 100_000] {
         place.write_synced("x", &start);
@@ -183,7 +183,7 @@ fn a_file_that_was_cut_off_or_made_longer_is_as_before() {
 
 #[test]
 fn space_that_is_taken_ahead_and_holes_are_content_too() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     place.write_synced("x", [1; 20_000]);
     let file = place.open("x");
     fallocate(&file, FallocateFlags::empty(), 0, 50_000).unwrap();
@@ -203,7 +203,7 @@ fn space_that_is_taken_ahead_and_holes_are_content_too() {
 
 #[test]
 fn a_file_that_replaces_another_is_there_with_the_sync_and_not_before() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     place.write_synced("x", "old");
     for synced in [false, true] {
         place.write_synced("new", "new");
@@ -230,7 +230,7 @@ fn a_file_that_replaces_another_is_there_with_the_sync_and_not_before() {
 
 #[test]
 fn a_rename_without_a_sync_of_the_new_file_leaves_it_empty() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     place.write_synced("x", "old");
     place.write("new", "new");
     fs::rename(place.path("new"), place.path("x")).unwrap();
@@ -242,7 +242,7 @@ fn a_rename_without_a_sync_of_the_new_file_leaves_it_empty() {
 #[test]
 fn names_are_exchanged_and_not_replaced_where_that_is_asked_for() {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     fs::create_dir(place.path("folder")).unwrap();
     place.write("folder/x", "below");
     place.write("x", "file");
@@ -257,7 +257,7 @@ fn names_are_exchanged_and_not_replaced_where_that_is_asked_for() {
 
 #[test]
 fn a_removed_file_comes_back_with_what_was_synced() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     place.write_synced("x", "synced");
     place.write("x", "not");
     fs::remove_file(place.path("x")).unwrap();
@@ -272,7 +272,7 @@ fn a_removed_file_comes_back_with_what_was_synced() {
 
 #[test]
 fn a_removed_file_that_is_open_can_be_used() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     place.write_synced("x", "synced");
     let mut file = place.open("x");
     fs::remove_file(place.path("x")).unwrap();
@@ -301,7 +301,7 @@ fn a_removed_file_that_is_open_can_be_used() {
 
 #[test]
 fn links_lead_to_one_content() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     place.write_synced("a", "one");
     fs::hard_link(place.path("a"), place.path("b")).unwrap();
     assert_eq!(fs::metadata(place.path("a")).unwrap().nlink(), 2);
@@ -326,7 +326,7 @@ fn links_lead_to_one_content() {
 
 #[test]
 fn a_folder_is_renamed_with_all_that_is_in_it() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     fs::create_dir_all(place.path("a/b")).unwrap();
     fs::create_dir(place.path("c")).unwrap();
     place.write("a/b/x", "x");
@@ -354,7 +354,7 @@ fn a_folder_is_renamed_with_all_that_is_in_it() {
 
 #[test]
 fn files_that_are_opened_so_are_synced_with_every_write() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     for (name, flags) in [("sync", OFlags::SYNC), ("data", OFlags::DSYNC)] {
         let mut options = OpenOptions::new();
         options.write(true).create(true).custom_flags(flags.bits().cast_signed());
@@ -370,7 +370,7 @@ fn files_that_are_opened_so_are_synced_with_every_write() {
 
 #[test]
 fn a_close_syncs_nothing_and_a_sync_of_data_does_size_too() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     place.write_synced("x", "one");
     let mut file = OpenOptions::new().append(true).open(place.path("x")).unwrap();
     file.write_all(b"two").unwrap();
@@ -383,7 +383,7 @@ fn a_close_syncs_nothing_and_a_sync_of_data_does_size_too() {
 
 #[test]
 fn a_sync_of_the_whole_file_system_does_not_reach_it() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     place.write_synced("x", "one");
     place.write("x", "two");
     rustix::fs::syncfs(place.open("x")).unwrap();
@@ -394,7 +394,7 @@ fn a_sync_of_the_whole_file_system_does_not_reach_it() {
 
 #[test]
 fn modes_owners_and_times_are_names_too() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     place.write_synced("x", "x");
     let of = || fs::metadata(place.path("x")).unwrap();
     let before = of();
@@ -418,7 +418,7 @@ fn modes_owners_and_times_are_names_too() {
 
 #[test]
 fn while_the_power_is_off_nothing_is_taken() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     place.write_synced("x", "synced");
     let mut open = place.open("x");
     let off = place.fs.power_off();
@@ -441,7 +441,7 @@ fn while_the_power_is_off_nothing_is_taken() {
 
 #[test]
 fn what_was_prepared_is_durable_at_once() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     fs::create_dir(place.path("folder")).unwrap();
     place.write("folder/x", [5; 100_000]);
     place.fs.settle().unwrap();
@@ -456,7 +456,7 @@ fn what_was_prepared_is_durable_at_once() {
 
 #[test]
 fn many_files_are_open_at_once_and_folders_are_read_while_they_shrink() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     let all: Vec<File> = (0..600).map(|i| File::create_new(place.path(&format!("{i}"))).unwrap()).collect();
     for (i, file) in all.iter().enumerate() {
         file.write_all_at(&i.to_le_bytes(), 10).unwrap();
@@ -477,7 +477,7 @@ fn many_files_are_open_at_once_and_folders_are_read_while_they_shrink() {
 
 #[test]
 fn sockets_pipes_and_names_that_are_too_long() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     let socket = std::os::unix::net::UnixListener::bind(place.path("socket")).unwrap();
     std::os::unix::net::UnixStream::connect(place.path("socket")).unwrap();
     drop(socket);
@@ -500,7 +500,7 @@ fn sockets_pipes_and_names_that_are_too_long() {
 
 #[test]
 fn writes_around_the_cache_are_writes() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).custom_flags(OFlags::DIRECT.bits().cast_signed());
     let file = options.open(place.path("x")).unwrap();
@@ -518,7 +518,7 @@ fn writes_around_the_cache_are_writes() {
 
 #[test]
 fn a_folder_that_holds_something_is_refused_and_so_is_one_in_use() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     let path = |name: &str| place.folder.path().join(name);
     fs::create_dir(path("full")).unwrap();
     fs::write(path("full/x"), "").unwrap();
@@ -536,10 +536,10 @@ fn a_folder_that_holds_something_is_refused_and_so_is_one_in_use() {
 
 #[test]
 fn nothing_is_left_of_one_that_is_dropped() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     place.write_synced("x", "x");
     let open = place.open("x");
-    let Place { fs, folder } = place;
+    let TestMount { fs, folder } = place;
     let at = fs.at().to_owned();
     assert!(is_mounted_below(folder.path()).unwrap());
     drop(fs);
@@ -552,7 +552,7 @@ fn nothing_is_left_of_one_that_is_dropped() {
 #[test]
 #[ignore = "takes a while"]
 fn throughput() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     let told = |what: &str, bytes: u64, begin: Instant| {
         println!("{what}: {:.0} MB/s", bytes as f64 / 1e6 / begin.elapsed().as_secs_f64());
     };

@@ -206,7 +206,7 @@ impl Content {
 }
 
 /// All that is on the mount.
-fn walk(place: &Place) -> BTreeMap<String, Option<Vec<u8>>> {
+fn walk(place: &TestMount) -> BTreeMap<String, Option<Vec<u8>>> {
     let mut all = BTreeMap::from([(String::new(), None)]);
     let mut open = vec![String::new()];
     while let Some(folder) = open.pop() {
@@ -224,7 +224,7 @@ fn walk(place: &Place) -> BTreeMap<String, Option<Vec<u8>>> {
     all
 }
 
-fn compare(place: &Place, model: &Model, what: &str) {
+fn compare(place: &TestMount, model: &Model, what: &str) {
     let content = |node: &Node| match node {
         Node::Folder => None,
         Node::File(file) => Some(model.files[*file].live.clone()),
@@ -239,7 +239,7 @@ fn compare(place: &Place, model: &Model, what: &str) {
     }
 }
 
-fn step(place: &Place, model: &mut Model, dice: &mut Dice) {
+fn step(place: &TestMount, model: &mut Model, dice: &mut Dice) {
     let mut path = || {
         let name = |dice: &mut Dice| ["/a", "/b", "/c", "/d"][dice.below(4) as usize];
         let mut path = name(dice).to_owned();
@@ -283,7 +283,7 @@ fn seeds() -> std::ops::Range<u64> {
 #[test]
 fn all_that_is_not_durable_is_forgotten() {
     for seed in seeds() {
-        let Some(place) = Place::new() else { return };
+        let Some(place) = TestMount::new() else { return };
         let (mut model, mut dice) = (Model::new(), Dice::new(seed));
         for cut in 0..10 {
             for _ in 0..dice.below(80) {
@@ -300,7 +300,7 @@ fn all_that_is_not_durable_is_forgotten() {
 #[test]
 fn what_is_durable_stays_and_of_the_rest_a_part_that_can_be() {
     for seed in seeds() {
-        let Some(place) = Place::new() else { return };
+        let Some(place) = TestMount::new() else { return };
         let (mut model, mut dice) = (Model::new(), Dice::new(1000 + seed));
         for cut in 0..10 {
             for _ in 0..dice.below(80) {
@@ -315,7 +315,7 @@ fn what_is_durable_stays_and_of_the_rest_a_part_that_can_be() {
 #[test]
 fn the_same_seed_leaves_the_same() {
     let left = |seed: u64| {
-        let place = Place::new()?;
+        let place = TestMount::new()?;
         let (mut model, mut dice) = (Model::new(), Dice::new(7));
         for _ in 0..200 {
             step(&place, &mut model, &mut dice);

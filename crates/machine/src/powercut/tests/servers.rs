@@ -50,7 +50,7 @@ for line in sys.stdin:
 #[test]
 fn files_are_locked_between_processes() {
     use rustix::fs::{FlockOperation, fcntl_lock};
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     place.write("x", "x");
     let mut worker = Worker::start(LOCKS, &[place.path("x").to_str().unwrap()]);
     assert_eq!(worker.ask(""), "locked");
@@ -76,7 +76,7 @@ for line in sys.stdin:
 
 #[test]
 fn another_user_may_what_the_modes_say() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     for name in ["ours", "theirs"] {
         fs::create_dir(place.path(name)).unwrap();
     }
@@ -111,7 +111,7 @@ while True:
 /// The machine loses its power in the midst of everything: what was told of is there.
 #[test]
 fn what_a_killed_process_has_told_of_is_there() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     for round in 0..10 {
         place.write_synced("mapped", [1; 16_384]);
         place.write_synced("log", "");
@@ -160,7 +160,7 @@ for line in sys.stdin:
 ";
 
 /// How many of some rows of SQLite are there after a power cut.
-fn rows_left(place: &Place, journal: &str, synchronous: &str, keep: Keep) -> (u64, String) {
+fn rows_left(place: &TestMount, journal: &str, synchronous: &str, keep: Keep) -> (u64, String) {
     for entry in fs::read_dir(place.fs.at()).unwrap() {
         fs::remove_file(entry.unwrap().path()).unwrap();
     }
@@ -184,7 +184,7 @@ fn rows_left(place: &Place, journal: &str, synchronous: &str, keep: Keep) -> (u6
 
 #[test]
 fn sqlite_keeps_what_it_has_committed_where_it_syncs() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     for (journal, synchronous) in [("wal", "full"), ("truncate", "full"), ("persist", "full"), ("delete", "extra")] {
         for keep in [Keep::Nothing, Keep::Some(1), Keep::Some(2)] {
             let (told, left) = rows_left(&place, journal, synchronous, keep);
@@ -196,14 +196,14 @@ fn sqlite_keeps_what_it_has_committed_where_it_syncs() {
 /// With its defaults SQLite commits by removing a file, and does not sync the folder after that: that is what `extra` is for.
 #[test]
 fn sqlite_may_lose_its_last_transaction_by_default_and_no_other() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     let (told, left) = rows_left(&place, "delete", "full", Keep::Nothing);
     assert_eq!(left, (told - 1).to_string());
 }
 
 #[test]
 fn sqlite_loses_what_it_has_committed_where_it_does_not_sync() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     for (journal, synchronous) in [("delete", "off"), ("wal", "off"), ("wal", "normal")] {
         let (told, left) = rows_left(&place, journal, synchronous, Keep::Nothing);
         assert_ne!(left, told.to_string(), "{journal} {synchronous}");
@@ -248,7 +248,7 @@ fn leave_a_mount(folder: &Path) {
 #[test]
 fn what_a_killed_process_has_mounted_is_cleared_up() {
     // Whether it can be.
-    if Place::new().is_none() {
+    if TestMount::new().is_none() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -266,7 +266,7 @@ fn what_a_killed_process_has_mounted_is_cleared_up() {
 
 #[test]
 fn a_folder_with_a_mount_in_it_is_not_removed() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestMount::new() else { return };
     place.write("x", "x");
     // The folder around it, as if it were one of these.
     fs::write(place.folder.path().join(MARKER), "").unwrap();
@@ -276,7 +276,7 @@ fn a_folder_with_a_mount_in_it_is_not_removed() {
 
 #[test]
 fn a_mount_that_nobody_serves_is_replaced() {
-    if Place::new().is_none() {
+    if TestMount::new().is_none() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::super::arms::{cheapest, not_told_apart};
-use super::super::{ArmCost, ArmCostInput, At, Money, PriceSheet, plan_cost};
+use super::super::{ArmCost, ArmCostInput, Money, PriceSheet, RateBasis, plan_cost};
 use super::{SHEET, between, exactly, input, near, plain, sheet};
 use crate::stats::Estimate;
 
@@ -184,7 +184,7 @@ fn the_published_studies_cost_what_they_cost() {
     money(second.per_hour, 21.28, None);
     money(second.per_month, 15_534.4, None);
     near(second.measured.unwrap().per_million.without_clients.value, 21.28 / 3_600.0);
-    assert_eq!(cheapest(&[first, second], At::Measured), Some(1));
+    assert_eq!(cheapest(&[first, second], RateBasis::Measured), Some(1));
 }
 
 /// Arms at 3.6/h each, by their rate and the rate that holds the limit.
@@ -202,13 +202,13 @@ fn the_cheapest_holds_the_limit() {
     let fast = between(2_000.0, 1_990.0, 2_010.0);
     // The fastest of all does not hold the limit.
     let arms = arms(&[(slow, Some(slow)), (fast, None), (slow, Some(fast)), (exactly(0.0), None)]);
-    assert_eq!(cheapest(&arms, At::WithinLimit), Some(2));
-    assert_eq!(cheapest(&arms, At::Measured), Some(1));
-    assert_eq!(cheapest(&arms[1..2], At::WithinLimit), None);
-    assert_eq!(cheapest(&arms[3..], At::Measured), None);
-    assert_eq!(cheapest(&[], At::Measured), None);
+    assert_eq!(cheapest(&arms, RateBasis::WithinLimit), Some(2));
+    assert_eq!(cheapest(&arms, RateBasis::Measured), Some(1));
+    assert_eq!(cheapest(&arms[1..2], RateBasis::WithinLimit), None);
+    assert_eq!(cheapest(&arms[3..], RateBasis::Measured), None);
+    assert_eq!(cheapest(&[], RateBasis::Measured), None);
     // Alike in cost: the first.
-    assert_eq!(cheapest(&[arms[2].clone(), arms[2].clone()], At::WithinLimit), Some(0));
+    assert_eq!(cheapest(&[arms[2].clone(), arms[2].clone()], RateBasis::WithinLimit), Some(0));
 }
 
 #[test]
@@ -220,11 +220,11 @@ fn overlapping_intervals_are_not_told_apart() {
         (exactly(500.0), None),
         (exactly(0.0), None),
     ]);
-    assert_eq!(cheapest(&arms, At::Measured), Some(0));
+    assert_eq!(cheapest(&arms, RateBasis::Measured), Some(0));
     // The third's interval lies beyond the first's; the fourth has none; the fifth has no price.
-    assert_eq!(not_told_apart(&arms, 0, At::Measured), [1, 3]);
-    assert_eq!(not_told_apart(&arms, 4, At::Measured), [0usize; 0]);
-    assert_eq!(not_told_apart(&arms, 9, At::Measured), [0usize; 0]);
+    assert_eq!(not_told_apart(&arms, 0, RateBasis::Measured), [1, 3]);
+    assert_eq!(not_told_apart(&arms, 4, RateBasis::Measured), [0usize; 0]);
+    assert_eq!(not_told_apart(&arms, 9, RateBasis::Measured), [0usize; 0]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The costs of a run, as JSON and as text.
 
-use super::super::{ArmCostInput, At, CostResult, Work};
+use super::super::{ArmCostInput, CostResult, RateBasis, Work};
 use super::{SHEET, between, exactly, input, plain, sheet};
 use crate::stats::Estimate;
 
@@ -67,7 +67,7 @@ fn arms_without_a_price_are_named() {
     let sheet = plain("nodes.a.per_hour = 3.6\nstores.a.node = 'a'");
     let arms = [input("a", "a", exactly(1_000.0)), input("b", "b", exactly(1_000.0))];
     let result = CostResult::of(sheet, &arms, None, Work::Operations);
-    assert_eq!((result.arms.len(), result.compared_at), (1, At::Measured));
+    assert_eq!((result.arms.len(), result.compared_at), (1, RateBasis::Measured));
     assert_eq!(result.cheapest.as_deref(), Some("a"));
     assert!(result.notes[0].starts_with("no price for b: add [stores.NAME]"), "{:?}", result.notes);
 }

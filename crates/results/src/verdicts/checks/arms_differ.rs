@@ -1,6 +1,6 @@
 //! `work-differs`, `durability-differs` and `replicas-differ`: did all arms do the same, with the same promises?
 
-use crate::alike::{COUNTED, DifferenceKind, PER_OPERATION};
+use crate::comparability::{COUNTED, DifferenceKind, PER_OPERATION};
 use crate::human::percent;
 use crate::verdicts::check::{Arms, Check, Finding, Looks};
 use crate::verdicts::unlike::{Question, unlike};

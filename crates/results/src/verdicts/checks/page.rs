@@ -7,7 +7,7 @@ use super::{
     noisy_blocks as blocks, not_steady, parallelism_not_reached as parallelism, rate_not_held as held, regime_differs,
     schedule_slip as slip, search_unsure, too_few_connections as connections, too_short as short,
 };
-use crate::alike::{COMPRESSION, COUNTED, MIX, OWN_FORM, PER_OPERATION};
+use crate::comparability::{COMPRESSION, COUNTED, MIX, OWN_FORM, PER_OPERATION};
 use crate::human::{count, duration, percent};
 use crate::slots;
 use crate::stats::{CHANGE, CONFIDENCE, STALLED};

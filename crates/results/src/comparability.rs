@@ -61,7 +61,7 @@ pub struct Difference {
 /// early and what a trial that failed lacks are left out: other checks tell of them. Empty where the two are alike.
 pub(crate) fn differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<Difference> {
     let (a, b) = (Arm::of(a), Arm::of(b));
-    let mut found = Found::default();
+    let mut found = DifferenceList::default();
     found.documents(&a, &b);
     let names: IndexSet<&str> = a.phases.keys().chain(b.phases.keys()).copied().collect();
     for name in names {
@@ -145,12 +145,12 @@ impl<'a> Arm<'a> {
 }
 
 #[derive(Default)]
-struct Found<'a> {
+struct DifferenceList<'a> {
     phase: Option<&'a str>,
     list: Vec<Difference>,
 }
 
-impl Found<'_> {
+impl DifferenceList<'_> {
     fn add(&mut self, kind: DifferenceKind, text: String) {
         self.list.push(Difference { kind, phase: self.phase.map(str::to_owned), text });
     }
