@@ -174,20 +174,10 @@ fn result(folder: &Path, copied: &Copied<'_>) -> RunResult {
 fn of_files() -> Capabilities {
     use storebench_engine::store::{Durability, ReadConsistency};
     Capabilities {
-        operations: Vec::new(),
         durability: vec![(Durability::FSYNC, "each part of a file is synced before it counts as done")],
         consistency: vec![(ReadConsistency::Strong, "files")],
-        indexes: false,
-        gives_up_at_timeout: false,
-        inserts_faster: false,
         embedded: true,
-        longest_key_bytes: None,
-        expires_late_by: None,
-        own_members: &[],
-        reserved_members: &[],
-        attachments_member: None,
-        rows: &[],
-        notes: Vec::new(),
+        ..Capabilities::default()
     }
 }
 

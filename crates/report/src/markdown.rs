@@ -62,7 +62,7 @@ fn of_run(out: &mut String, of: &RunResult, name: &str) {
 
 fn single(out: &mut String, of: &RunResult) {
     out.push('\n');
-    let phases = || of.trials.iter().flat_map(|t| &t.phases).filter(|p| !p.warm_up);
+    let phases = || of.measured_phases();
     let table = operations(phases()).without(&["misses", "unanswered", "p90", "p99.9", "max"]);
     out.push_str(&table.markdown(escaped));
     for phase in phases() {

@@ -75,10 +75,12 @@ fn found(result: &RunResult) -> String {
 }
 
 /// `a`, `a and b`, `a, b and c`.
-fn listed(all: &[String]) -> String {
-    match all {
+fn listed<T: AsRef<str>>(all: impl IntoIterator<Item = T>) -> String {
+    let all: Vec<T> = all.into_iter().collect();
+    let all: Vec<&str> = all.iter().map(T::as_ref).collect();
+    match &all[..] {
         [] => String::new(),
-        [one] => one.clone(),
+        [one] => (*one).to_owned(),
         [some @ .., last] => format!("{} and {last}", some.join(", ")),
     }
 }

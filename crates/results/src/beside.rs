@@ -33,7 +33,7 @@ pub fn arms_beside(result: &RunResult) -> Vec<ArmsTable> {
     if arms.len() < 2 && result.plan.repeats < 2 {
         return Vec::new();
     }
-    let phases = result.trials.iter().flat_map(|t| &t.phases).filter(|p| !p.warm_up).map(|p| p.name.as_str());
+    let phases = result.measured_phases().map(|p| p.name.as_str());
     phases.collect::<IndexSet<_>>().into_iter().map(|phase| table(result, &arms, phase)).collect()
 }
 
@@ -45,7 +45,7 @@ type Shown = (String, String, ColumnKind, fn(f64) -> String);
 
 fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> ArmsTable {
     let any = |measure: &str| arms.iter().any(|arm| find(arm, phase, measure).is_some());
-    let of_phase = || result.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase && !p.warm_up);
+    let of_phase = || result.measured_phases().filter(|p| p.name == phase);
     let (what, unit) = if any(RATE_WITHIN_LIMITS.name) {
         (RATE_WITHIN_LIMITS.name, "ops/s in limits")
     } else if in_documents(of_phase()) {
@@ -54,7 +54,7 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> ArmsTable {
         (THROUGHPUT.name, "ops/s")
     };
     let time = if any("response.p99") { "response" } else { "service" };
-    let limited = result.trials.iter().flat_map(|t| &t.phases).any(|p| p.name == phase && !p.limits.is_empty());
+    let limited = result.phases().any(|p| p.name == phase && !p.limits.is_empty());
     let several = arms.len() > 1;
     let disk = any(DISK.name);
     // What an open loop answers each second is its schedule: arms differ in how fast they answer.
@@ -118,7 +118,7 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> ArmsTable {
 /// The operations of a phase that does several, whose times are shown apart: a percentile over unlike work is of none of
 /// it. None of a load, and none of so many that no table would hold them.
 fn unlike_operations<'a>(result: &'a RunResult, phase: &str) -> Vec<&'a str> {
-    let of_phase = result.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase && !p.loads);
+    let of_phase = result.phases().filter(|p| p.name == phase && !p.loads);
     let ops: IndexSet<&str> = of_phase.flat_map(|of| of.ops.keys()).map(String::as_str).collect();
     if (2..=MOST_APART).contains(&ops.len()) { ops.into_iter().collect() } else { Vec::new() }
 }

@@ -1,11 +1,12 @@
 //! What is done to a store before and behind a phase: it is started again, comes to rest, compacts.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use storebench_engine::Clock as _;
 use storebench_engine::store::StoreError;
+use storebench_machine::folder_use;
 use storebench_results::human::duration;
 use storebench_results::{RestartedResult, StoreAfter};
 use storebench_study::workload::{Phase, RestartSpec};
@@ -67,7 +68,7 @@ impl Session<'_> {
             Ok(stats) => after.stats = stats.into_iter().filter(|(_, v)| v.is_finite()).collect(),
             Err(error) => journal.note(format!("{} told nothing about itself: {error}", arm.name)),
         }
-        after.disk_bytes = (!paths.is_empty()).then(|| sum(&paths));
+        after.disk_bytes = (!paths.is_empty()).then(|| folder_use(&paths).disk_bytes);
         after
     }
 
@@ -103,27 +104,10 @@ fn most(paths: &[PathBuf], over: &AtomicBool) -> u64 {
     loop {
         // Asked before: the last look is behind the end.
         let last = over.load(Ordering::Relaxed);
-        most = most.max(sum(paths));
+        most = most.max(folder_use(paths).disk_bytes);
         if last {
             return most;
         }
         std::thread::sleep(LOOK_EVERY);
     }
-}
-
-pub(super) fn sum(paths: &[PathBuf]) -> u64 {
-    paths.iter().map(|path| disk_bytes(path)).sum()
-}
-
-/// Blocks in use below a path, in bytes; links are not followed. A file that goes away meanwhile
-/// counts as nothing.
-fn disk_bytes(path: &Path) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    let Ok(about) = std::fs::symlink_metadata(path) else { return 0 };
-    let below: u64 = if about.is_dir() {
-        std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| disk_bytes(&entry.path())).sum()
-    } else {
-        0
-    };
-    about.blocks() * 512 + below
 }

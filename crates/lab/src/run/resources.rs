@@ -108,15 +108,7 @@ impl Sampling {
             StoreProcesses::Unknown => None,
         };
         let store = tree.map(|tree| self.watcher.look(&tree, pss));
-        let folder = (!self.paths.is_empty()).then(|| {
-            let mut sum = storebench_machine::FolderUse::default();
-            for of in self.paths.iter().map(|path| folder_use(path)) {
-                sum.disk_bytes += of.disk_bytes;
-                sum.file_bytes += of.file_bytes;
-                sum.files += of.files;
-            }
-            sum
-        });
+        let folder = (!self.paths.is_empty()).then(|| folder_use(&self.paths));
         self.find_disk();
         let disk = self.disk.and_then(|disk| disk.block_use().ok());
         let (host, network) = (host_use(), network_use());

@@ -11,6 +11,7 @@ use storebench_engine::store::{
     AnyStore, Capabilities, Description, Namespace, OpKind, Prepare, StoreError, copied, place_of,
 };
 use storebench_engine::{Calibrated, Observer, PhasePlan, RealClock, ResolvedPhase, Stop, Written};
+use storebench_machine::folder_use;
 use storebench_results::conclude::conclude;
 use storebench_results::cost::CostResult;
 use storebench_results::plan::{Plan, PlannedTrial};
@@ -19,7 +20,6 @@ use storebench_results::{CollectionResult, FORMAT, FolderError, RunFolder, RunIn
 use storebench_study::documents::{Compression, Documents};
 use storebench_study::workload::{Body, Claim, Collection, Study};
 
-use super::around::sum;
 use super::error::LabError;
 use super::foreign::{self, Foreign};
 use super::ledgers::ledger_fits;
@@ -166,12 +166,13 @@ fn run_with(
     let arms = looked_at(request)?;
     let plan = plan_of(&request.study, &arms);
     let info = |folder: Option<&PathBuf>| run_info(request, first, secrets, jiff::Timestamp::now().to_string(), folder);
+    let paths: Vec<PathBuf> = arms.iter().flat_map(|a| a.store.paths()).collect();
+    let environment = this_machine(&paths);
     let before = match &request.resume {
         Some(path) => {
-            let paths: Vec<PathBuf> = arms.iter().flat_map(|a| a.store.paths()).collect();
             let versions: Vec<(&str, &str)> =
                 arms.iter().map(|a| (a.name.as_str(), a.description.version.as_str())).collect();
-            Some(resume::open(path, &info(None), &plan, &this_machine(&paths), &versions)?)
+            Some(resume::open(path, &info(None), &plan, &environment, &versions)?)
         }
         None => None,
     };
@@ -188,8 +189,6 @@ fn run_with(
         (None, None) => None,
     };
     let path = folder.as_ref().map(|f| f.path().to_owned());
-    let paths: Vec<PathBuf> = arms.iter().flat_map(|a| a.store.paths()).collect();
-    let environment = this_machine(&paths);
     let mut journal = Journal::new(observer, folder, secrets.clone());
     journal.keep(|folder| folder.write_study(&request.study_text));
     if plan.trials.len() > 1 {
@@ -323,7 +322,7 @@ fn enough(arms: &[Arm], plan: &Plan) -> Result<(), LabError> {
             plan.arms.iter().find(|planned| planned.arm == arm.name && planned.store == arm.request.store_name);
         let (Some(path), Some(planned)) = (data, planned) else { continue };
         // What the trials remove first is free for them.
-        let there = if arm.prepare == Prepare::Fresh { sum(&arm.store.paths()) } else { 0 };
+        let there = if arm.prepare == Prepare::Fresh { folder_use(&arm.store.paths()).disk_bytes } else { 0 };
         let bytes = planned.estimate.disk_bytes.saturating_sub(there);
         let what = format!("the database of store `{}`", arm.request.store_name);
         let need = needs.entry(&arm.location).or_insert(Need { what, path, bytes });

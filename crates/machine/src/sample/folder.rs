@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What lies in a folder, with all below it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -15,10 +15,10 @@ pub struct FolderUse {
     pub files: u64,
 }
 
-/// Adds up what lies at a path. What goes away meanwhile counts for nothing; links are not followed.
-pub fn folder_use(path: &Path) -> FolderUse {
+/// Adds up what lies at these paths. What goes away meanwhile counts for nothing; links are not followed.
+pub fn folder_use(paths: &[PathBuf]) -> FolderUse {
     let mut out = FolderUse::default();
-    let mut open: Vec<PathBuf> = vec![path.to_owned()];
+    let mut open = paths.to_vec();
     while let Some(path) = open.pop() {
         let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
         if metadata.is_dir() {
@@ -46,9 +46,9 @@ mod tests {
         file.sync_all().unwrap();
         fs::File::open(folder.path().join("below/a")).unwrap().sync_all().unwrap();
         std::os::unix::fs::symlink(folder.path(), folder.path().join("round")).unwrap();
-        let found = folder_use(folder.path());
+        let found = folder_use(&[folder.path().to_owned()]);
         assert_eq!((found.files, found.file_bytes), (2, 10_000 + (1 << 30)));
         assert!((10_000..1 << 20).contains(&found.disk_bytes), "{found:?}");
-        assert_eq!(folder_use(&folder.path().join("nothing")), FolderUse::default());
+        assert_eq!(folder_use(&[folder.path().join("nothing")]), FolderUse::default());
     }
 }

@@ -119,7 +119,7 @@ fn single(subject: &Subject, run: usize, result: &RunResult) -> Markup {
 fn disk(subject: &Subject, run: usize, result: &RunResult) -> Markup {
     let name = |phase: &str| format!("{phase}.disk");
     let known = |phase: &str| result.arms.iter().any(|arm| arm.figures.contains_key(&name(phase)));
-    let all = result.trials.iter().flat_map(|t| &t.phases).filter(|p| !p.warm_up && known(&p.name));
+    let all = result.measured_phases().filter(|p| known(&p.name));
     let phases: IndexSet<&str> = all.map(|phase| phase.name.as_str()).collect();
     let found =
         |arm: &ArmResult, phase: &str| arm.figures.get(&name(phase)).filter(|f| f.figure.trials > 0).map(|f| f.figure);

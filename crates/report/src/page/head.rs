@@ -65,7 +65,7 @@ fn facts(run: &crate::Recorded) -> String {
         on += &format!(", {}", bytes(memory as f64));
     }
     all.push(on);
-    let phases = of.trials.iter().flat_map(|t| &t.phases).filter(|p| !p.warm_up);
+    let phases = of.measured_phases();
     let measured = phases.map(|p| p.elapsed_ns).fold(0, u64::saturating_add);
     all.push(format!("measured for {}", duration(measured as f64)));
     all.push(format!("storebench {}", of.run.storebench_version));

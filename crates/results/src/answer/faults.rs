@@ -4,7 +4,7 @@ use indexmap::IndexSet;
 use storebench_study::workload::FaultKind;
 
 use super::listed;
-use crate::arms::arm_of;
+use crate::arms::arms_of;
 use crate::human::{count, duration};
 use crate::verdicts::{allowed, lost_writes};
 use crate::{PhaseResult, RunResult, TrialResult};
@@ -14,16 +14,13 @@ const MOST: usize = 3;
 
 /// One sentence for each arm whose server was broken: the longest outage, and whether anything was lost.
 pub(super) fn broken(result: &RunResult) -> Vec<String> {
-    let mut arms: Vec<&str> = Vec::new();
     let mut all = Vec::new();
-    for trial in &result.trials {
-        let arm = arm_of(trial);
-        let of_arm = || result.trials.iter().filter(|other| arm_of(other) == arm).flat_map(|other| &other.phases);
-        let done = || of_arm().flat_map(|phase| &phase.faults).filter(|fault| fault.began_ns.is_some());
-        if arms.contains(&arm) || done().next().is_none() {
+    for arm in arms_of(&result.plan, &result.trials) {
+        let phases = || arm.trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (*trial, phase)));
+        let done = || phases().flat_map(|(_, phase)| &phase.faults).filter(|fault| fault.began_ns.is_some());
+        if done().next().is_none() {
             continue;
         }
-        arms.push(arm);
         // In the order in which they were done.
         let what: IndexSet<&str> = done().map(|fault| in_words(fault.what)).collect();
         let longest = done().map(|fault| fault.unavailable_ns).max().unwrap_or(0);
@@ -31,14 +28,9 @@ pub(super) fn broken(result: &RunResult) -> Vec<String> {
             0 => "its clients were answered all the time".to_owned(),
             ns => format!("nobody was answered for up to {}", duration(ns as f64)),
         };
-        let trials = result.trials.iter().filter(|other| arm_of(other) == arm);
-        let phases = trials.flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
-        let kept = phases.filter_map(|(trial, phase)| of_ledger(trial, phase)).max_by_key(|(lost, _)| *lost);
+        let kept = phases().filter_map(|(trial, phase)| of_ledger(trial, phase)).max_by_key(|(lost, _)| *lost);
         let kept = kept.map_or_else(String::new, |(_, text)| format!("; {text}"));
-        all.push(format!(
-            "{arm} after {}: {silent}{kept}.",
-            listed(&what.into_iter().map(str::to_owned).collect::<Vec<_>>())
-        ));
+        all.push(format!("{} after {}: {silent}{kept}.", arm.name, listed(what)));
     }
     all.truncate(MOST);
     all

@@ -38,7 +38,7 @@ pub(super) fn searched(result: &RunResult) -> Option<String> {
 /// The limits of a phase as its trials were judged by them: ` (steady.response.p95 ≤ 36 ms)`.
 fn in_words(result: &RunResult, phase: &str) -> String {
     let mut limits: IndexMap<&str, f64> = IndexMap::new();
-    let phases = result.trials.iter().flat_map(|trial| &trial.phases).filter(|p| p.name == phase);
+    let phases = result.phases().filter(|p| p.name == phase);
     for limit in phases.flat_map(|phase| &phase.limits) {
         limits.entry(&limit.path).or_insert(limit.limit);
     }
@@ -48,7 +48,7 @@ fn in_words(result: &RunResult, phase: &str) -> String {
     };
     match limits.is_empty() {
         true => String::new(),
-        false => format!(" ({})", listed(&limits.iter().map(of).collect::<Vec<_>>())),
+        false => format!(" ({})", listed(limits.iter().map(of))),
     }
 }
 
@@ -115,7 +115,7 @@ fn of_store(store: &str, arms: &IndexMap<&str, Held<'_>>) -> String {
     let breaks = rates.iter().find(|(_, all, _)| !all);
     let why = |held: &Held<'_>| match held.broken.as_slice() {
         [] => "a trial did not end whole".to_owned(),
-        some => format!("{} broke", listed(&some.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>())),
+        some => format!("{} broke", listed(some)),
     };
     match (holds, breaks) {
         (Some((up_to, ..)), None) if rates.len() == 1 => format!("{store} held every limit at {}/s", rate(*up_to)),

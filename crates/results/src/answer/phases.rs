@@ -3,7 +3,7 @@
 use indexmap::{IndexMap, IndexSet};
 
 use super::listed;
-use crate::arms::{arm_of, is_whole};
+use crate::arms::{Arm, arm_of, arms_of, is_whole};
 use crate::figures::{Better, DOCUMENTS, Measure, RATE_WITHIN_LIMITS, THROUGHPUT, in_documents};
 use crate::human::{duration, percent, plural, rate, ratio};
 use crate::series::Series;
@@ -121,7 +121,7 @@ pub(super) fn told(result: &RunResult) -> Vec<String> {
 pub(super) fn first(result: &RunResult) -> Option<String> {
     let searched = result.trials.iter().flat_map(|t| &t.searches).next().map(|search| search.phase.clone());
     let limited = || {
-        let mut phases = result.trials.iter().flat_map(|t| &t.phases);
+        let mut phases = result.phases();
         phases.find(|p| !p.warm_up && !p.limits.is_empty() && p.rate.is_some()).map(|p| p.name.clone())
     };
     searched.or_else(limited).or_else(|| told(result).into_iter().next())
@@ -149,11 +149,8 @@ fn places(phase: &str, figure: &str, found: &[&PhaseResult]) -> Vec<String> {
 /// Every arm that has a figure in all of its whole trials, in a place: `PHASE` or `PHASE.OP`.
 pub(super) fn standings(result: &RunResult, place: &str, measure: &str) -> Vec<Standing> {
     let figure = &format!("{place}.{measure}");
-    let mut arms: IndexMap<&str, Vec<&TrialResult>> = IndexMap::new();
-    for trial in result.trials.iter().filter(|trial| is_whole(trial)) {
-        arms.entry(arm_of(trial)).or_default().push(trial);
-    }
-    let of = |(arm, trials): (&str, Vec<&TrialResult>)| {
+    let of = |arm: Arm<'_>| {
+        let trials: Vec<&TrialResult> = arm.whole().collect();
         let store = trials.first()?.store.clone();
         let series = Series::of(trials.clone(), |_| Vec::new()).shift_remove(figure)?;
         let requests_of = |phase: &PhaseResult| {
@@ -165,13 +162,13 @@ pub(super) fn standings(result: &RunResult, place: &str, measure: &str) -> Vec<S
         };
         let requests = trials.iter().flat_map(|trial| &trial.phases).filter_map(requests_of).min().unwrap_or(0);
         (series.none_in().is_empty() && series.over_trials().trials > 0).then(|| Standing {
-            arm: arm.to_owned(),
+            arm: arm.name.to_owned(),
             store,
             series,
             requests,
         })
     };
-    arms.into_iter().filter_map(of).collect()
+    arms_of(&result.plan, &result.trials).into_iter().filter_map(of).collect()
 }
 
 /// The best of them.
@@ -222,8 +219,7 @@ pub(super) fn one_before(ahead: &Standing, other: &Standing, place: &str) -> Str
 pub(super) fn ahead(result: &RunResult) -> Option<String> {
     let phases = told(result);
     let of_phase = |name: &String| {
-        let found: Vec<&PhaseResult> =
-            result.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == *name && !p.warm_up).collect();
+        let found: Vec<&PhaseResult> = result.measured_phases().filter(|p| p.name == *name).collect();
         let figure = figure_of(&found);
         let standings = |place: String| (place.clone(), standings(result, &place, figure));
         places(name, figure, &found).into_iter().map(standings).collect::<Vec<_>>()
@@ -299,7 +295,7 @@ fn figures(all: &[(String, Vec<Standing>)]) -> String {
         format!("{}{sure} in {phase}", of[0].shown())
     };
     let of = &all[0].1[0];
-    format!("{} reached {}{}.", of.arm, listed(&all.iter().map(one).collect::<Vec<_>>()), of.once())
+    format!("{} reached {}{}.", of.arm, listed(all.iter().map(one)), of.once())
 }
 
 /// One store at several levels: the best of each phase beside the first arm.

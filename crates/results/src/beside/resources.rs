@@ -16,7 +16,7 @@ fn times(factor: f64) -> String {
 
 /// A table for each measured phase of which something was seen.
 pub fn resources_beside(result: &RunResult) -> Vec<ArmsTable> {
-    let phases = result.trials.iter().flat_map(|t| &t.phases).filter(|p| !p.warm_up && p.resources.is_some());
+    let phases = result.measured_phases().filter(|p| p.resources.is_some());
     let names: IndexSet<&str> = phases.map(|phase| phase.name.as_str()).collect();
     names.into_iter().filter_map(|phase| table(result, phase)).collect()
 }
@@ -66,7 +66,7 @@ fn limit(result: &RunResult, arm: &ArmResult, phase: &str) -> String {
 
 /// Whose figures they are.
 fn notes(result: &RunResult, phase: &str, shown: &[&Shown]) -> Vec<String> {
-    let of_phase = result.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase);
+    let of_phase = result.phases().filter(|p| p.name == phase);
     let whose: Vec<WatchedProcess> =
         of_phase.filter_map(|p| Some(p.resources.as_ref()?.store.as_ref()?.whose)).collect();
     let has = |measure: &str| shown.iter().any(|(name, ..)| name == measure);

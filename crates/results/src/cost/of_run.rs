@@ -12,11 +12,11 @@ use crate::{ArmResult, FigureOverTrials, OpResult, PhaseResult, RunResult, Trial
 /// throughput where every limit of every trial held.
 pub(crate) fn cost_of_run(sheet: &PriceSheet, result: &RunResult) -> CostResult {
     let Some(phase) = priced_phase(result) else { return CostResult::of(sheet.clone(), &[], None, Work::Operations) };
-    let of_phase = || result.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase);
+    let of_phase = || result.phases().filter(|p| p.name == phase);
     let bulk = of_phase().flat_map(|p| p.ops.values()).any(|op| op.documents > op.succeeded);
     let work = if bulk { Work::Documents } else { Work::Operations };
     let inputs: Vec<ArmCostInput> = result.arms.iter().filter_map(|arm| input(result, arm, &phase, work)).collect();
-    let limits = result.trials.iter().flat_map(|t| &t.phases).flat_map(|p| &p.limits);
+    let limits = result.phases().flat_map(|p| &p.limits);
     let limits: IndexSet<&str> = limits.map(|limit| limit.path.as_str()).collect();
     let limit = (!limits.is_empty()).then(|| limits.into_iter().collect::<Vec<_>>().join(" and "));
     let mut cost = CostResult::of(sheet.clone(), &inputs, limit, work);
@@ -48,10 +48,9 @@ fn priced_phase(result: &RunResult) -> Option<String> {
     let searched = || result.trials.iter().flat_map(|trial| &trial.searches).map(|search| search.phase.clone()).next();
     // In the order of the study: a trial that failed has fewer.
     let planned = result.plan.phases.iter().map(|phase| &phase.name);
-    let phases = || result.trials.iter().flat_map(|trial| &trial.phases);
-    let names: IndexSet<&String> = planned.chain(phases().map(|phase| &phase.name)).collect();
+    let names: IndexSet<&String> = planned.chain(result.phases().map(|phase| &phase.name)).collect();
     let last = |wanted: &dyn Fn(&PhaseResult) -> bool| {
-        let is = |name: &&&String| phases().any(|phase| phase.name == ***name && wanted(phase));
+        let is = |name: &&&String| result.phases().any(|phase| phase.name == ***name && wanted(phase));
         names.iter().rev().find(is).map(|name| (*name).clone())
     };
     searched()

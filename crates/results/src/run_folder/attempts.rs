@@ -44,16 +44,5 @@ pub(super) fn of_all<'a, H: Borrow<Histogram<u64>>>(
 
 fn over(answered: &Histogram<u64>, attempts: u64) -> Option<Percentiles> {
     let at = |quantile: f64| at_rank(answered, rank(quantile, attempts));
-    (answered.len() < attempts).then(|| Percentiles {
-        count: attempts,
-        mean: None,
-        min: None,
-        p50: at(0.5),
-        p90: at(0.9),
-        p95: at(0.95),
-        p99: at(0.99),
-        p99_9: at(0.999),
-        p99_99: at(0.9999),
-        max: None,
-    })
+    (answered.len() < attempts).then(|| Percentiles::at(attempts, at))
 }

@@ -23,19 +23,18 @@ impl Percentiles {
         if histogram.is_empty() {
             return Self::default();
         }
-        let at = |quantile| Some(histogram.value_at_quantile(quantile));
         Self {
-            count: histogram.len(),
             mean: Some(histogram.mean()),
             min: Some(histogram.min()),
-            p50: at(0.5),
-            p90: at(0.9),
-            p95: at(0.95),
-            p99: at(0.99),
-            p99_9: at(0.999),
-            p99_99: at(0.9999),
             max: Some(histogram.max()),
+            ..Self::at(histogram.len(), |quantile| Some(histogram.value_at_quantile(quantile)))
         }
+    }
+
+    /// Of so many values, whose quantiles are told.
+    pub(super) fn at(count: u64, at: impl Fn(f64) -> Option<u64>) -> Self {
+        let (p50, p90, p95, p99) = (at(0.5), at(0.9), at(0.95), at(0.99));
+        Self { count, p50, p90, p95, p99, p99_9: at(0.999), p99_99: at(0.9999), ..Self::default() }
     }
 }
 

@@ -61,6 +61,18 @@ pub struct RunResult {
     pub verdicts: Vec<Verdict>,
 }
 
+impl RunResult {
+    /// Every phase of every trial.
+    pub fn phases(&self) -> impl Iterator<Item = &PhaseResult> + Clone {
+        self.trials.iter().flat_map(|trial| &trial.phases)
+    }
+
+    /// The same without warm-ups, which are no result.
+    pub fn measured_phases(&self) -> impl Iterator<Item = &PhaseResult> + Clone {
+        self.phases().filter(|phase| !phase.warm_up)
+    }
+}
+
 /// What was run, when, by which version.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

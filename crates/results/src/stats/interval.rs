@@ -87,7 +87,7 @@ fn logs(figures: &[f64]) -> Option<Vec<f64>> {
     (!logs.is_empty() && logs.iter().all(|log| log.is_finite())).then_some(logs)
 }
 
-fn mean(values: &[f64]) -> f64 {
+pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 

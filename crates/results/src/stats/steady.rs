@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::interval::mean;
 use super::outliers::median;
 use super::series::effective_size;
 
@@ -250,10 +251,6 @@ fn strongest_split(values: &[f64]) -> Option<(f64, usize)> {
         ((left / a - (total - left) / b).abs() * (a * b / (a + b)).sqrt(), at)
     };
     (SHORTEST..=n - SHORTEST).map(apart).max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(apart, _)| *apart > 0.0)
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
 }
 
 fn variance_of(values: &[f64]) -> f64 {
