@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use storebench_engine::store::{
-    AnyStore, BatchBuf, CollectionId, CollectionLayout, Durability, ErrorKind, Layout, Namespace, Op, OpError, OpKind,
-    PhaseStart, Prepare, Request, SessionOptions, StoreError,
+    AnyStore, BatchBuf, CollectionId, Durability, ErrorKind, Namespace, Op, OpError, OpKind, PhaseStart, Prepare,
+    Request, SessionOptions, StoreError,
 };
 use storebench_engine::{Caller, RealClock, Stop};
 use storebench_study::documents::{Catalog, Documents};
@@ -136,7 +136,7 @@ pub fn verify(
     if description.scheme == "null" {
         return Err(StoreError::NotSupported("null: keeps nothing, so there is nothing to verify".into()));
     }
-    store.prepare(&layout(study), Prepare::ReadOnly)?;
+    store.prepare(&study.into(), Prepare::ReadOnly)?;
     let mut report = VerifyReport {
         format: VERIFY_FORMAT.to_owned(),
         url: description.url,
@@ -165,20 +165,6 @@ fn chosen<'a>(study: &Study, catalog: &'a Catalog) -> Vec<(usize, &'a Documents)
     let loads = study.phases.iter().any(|p| p.loads());
     let wanted = |name: &str| !loads || study.phases.iter().any(|p| p.loaded(study).any(|l| l == name));
     catalog.iter().enumerate().filter(|(_, d)| wanted(d.name())).collect()
-}
-
-fn layout(study: &Study) -> Layout {
-    let collections = study
-        .collections
-        .iter()
-        .map(|(name, c)| CollectionLayout {
-            name: name.clone(),
-            body: c.body,
-            indexes: c.index.clone(),
-            existing: None,
-        })
-        .collect();
-    Layout { collections }
 }
 
 /// What of the study makes documents other than a generator can tell.
@@ -415,7 +401,7 @@ fn add_fault(documents: &Documents, index: u64, key: &str, what: String, found: 
 mod tests {
     use std::path::Path;
 
-    use storebench_engine::store::{Completions, MemoryStore, Session, Store, Token};
+    use storebench_engine::store::{Completions, Layout, MemoryStore, Session, Store, Token};
 
     use super::*;
     use crate::run::compile_documents;
@@ -467,7 +453,7 @@ operations = 1
             let study = Study::parse(STUDY, Path::new("kinds.toml"), &[]).unwrap();
             let catalog = compile_documents(&study, 1.0, Path::new("."), None).unwrap().catalog;
             let world = Self { study, catalog, store: MemoryStore::new() };
-            AnyStore::prepare(&world.store, &layout(&world.study), Prepare::Fresh).unwrap();
+            AnyStore::prepare(&world.store, &Layout::from(&world.study), Prepare::Fresh).unwrap();
             for (position, documents) in chosen(&world.study, &world.catalog) {
                 for index in 0..documents.count() {
                     world.write(position, index, index, 0);

@@ -4,6 +4,9 @@
 use std::collections::BTreeMap;
 
 use indexmap::{IndexMap, IndexSet};
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use storebench_study::workload::shown_level;
 
@@ -34,7 +37,9 @@ const OF_THE_CLIENT: [&str; 3] = ["timeout", "retry", "on_disconnect"];
 const READS: [&str; 7] = ["read", "exists", "bulk-read", "page", "prefix", "scan", "view"];
 
 /// What is unlike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum DifferenceKind {
     /// What was done: operations, batches, counts, the rate.
     Work,
@@ -46,15 +51,38 @@ pub enum DifferenceKind {
     Payload,
 }
 
-/// One difference.
-#[derive(Debug, Clone, PartialEq, Eq)]
+impl DifferenceKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Work => "work",
+            Self::Durability => "durability",
+            Self::Replicas => "replicas",
+            Self::Payload => "payload",
+        }
+    }
+}
+
+/// One thing in which two arms differ that makes their figures incomparable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Difference {
     /// What is unlike.
     pub kind: DifferenceKind,
-    /// The phase that it was seen in; none where it is of the whole.
+    /// The phase that it was seen in; null where it is of the whole.
     pub phase: Option<String>,
     /// What one did against what the other did, in words: `durability os against fsync`.
     pub text: String,
+}
+
+impl Difference {
+    /// `work, mixed: …`.
+    pub(crate) fn place_and_text(&self) -> String {
+        let kind = self.kind.name();
+        match &self.phase {
+            Some(phase) => format!("{kind}, {phase}: {}", self.text),
+            None => format!("{kind}: {}", self.text),
+        }
+    }
 }
 
 /// Every difference between the trials of one arm and those of another, phase by phase. Warm-ups, phases that ended

@@ -16,13 +16,14 @@ mod sides;
 mod tests;
 mod text;
 
+pub use crate::comparability::{Difference, DifferenceKind};
 pub use baseline::{Saved, save_baseline};
 pub use error::CompareError;
 pub use gate::{Gate, GateError, parse_threshold};
 pub use markdown::markdown;
 pub use model::{
-    COMPARE_FORMAT, CompareResult, ComparedArm, ComparedFigure, ComparedPair, DifferenceResult, GateOutcome,
-    GateResult, Judgement, LeftOutTrial, UnmatchedArm, VerdictCount,
+    COMPARE_FORMAT, CompareResult, ComparedArm, ComparedFigure, ComparedPair, GateOutcome, GateResult, Judgement,
+    LeftOutTrial, UnmatchedArm, VerdictCount,
 };
 pub use pairs::{CompareRequest, compare};
 pub use sides::Source;

@@ -5,6 +5,7 @@ use indexmap::IndexSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::comparability::Difference;
 use crate::stats::Estimate;
 use crate::verdicts::Level;
 
@@ -42,7 +43,7 @@ pub struct ComparedPair {
     /// Whether ratios were taken within blocks of one run. Otherwise a drift between A and B is in them.
     pub paired_by_block: bool,
     /// How their work, promises, copies or documents differ. Empty unless compared anyway.
-    pub differences: Vec<DifferenceResult>,
+    pub differences: Vec<Difference>,
     /// What else a reader should know.
     pub notes: Vec<String>,
     /// Every figure that both have.
@@ -95,18 +96,6 @@ pub struct VerdictCount {
     pub level: Level,
     /// How often, over trials and phases.
     pub count: u32,
-}
-
-/// One thing in which two arms differ that makes their figures incomparable.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct DifferenceResult {
-    /// `work`, `durability`, `replicas` or `payload`.
-    pub kind: String,
-    /// The phase, if it is about one.
-    pub phase: Option<String>,
-    /// In words.
-    pub text: String,
 }
 
 /// An arm that only one run has.

@@ -6,11 +6,9 @@ use indexmap::{IndexMap, IndexSet};
 
 use super::error::CompareError;
 use super::gate::{Gate, judge_gates};
-use super::model::{
-    COMPARE_FORMAT, CompareResult, ComparedArm, ComparedFigure, ComparedPair, DifferenceResult, Judgement, VerdictCount,
-};
+use super::model::{COMPARE_FORMAT, CompareResult, ComparedArm, ComparedFigure, ComparedPair, Judgement, VerdictCount};
 use super::sides::{Arm, Source, matched};
-use crate::comparability::{Difference, DifferenceKind, client_differences, differences};
+use crate::comparability::{Difference, client_differences, differences};
 use crate::cost::{PriceSheet, cost_figure};
 use crate::figures::{Better, COST, DISK, Figure, RATE_WITHIN_LIMITS, SPACE_AMPLIFICATION};
 use crate::human::bytes;
@@ -53,7 +51,7 @@ pub fn compare(request: &CompareRequest<'_>) -> Result<CompareResult, CompareErr
     let mut unlike = Vec::new();
     for (a, b) in &matched.pairs {
         let pair = compare_arms(a, b, request.threshold)?;
-        let told = |d: &DifferenceResult| format!("{} and {}: {}", a.label(), b.label(), d.place_and_text());
+        let told = |d: &Difference| format!("{} and {}: {}", a.label(), b.label(), d.place_and_text());
         unlike.extend(pair.differences.iter().map(told));
         if a.is(b) {
             unlike.push(format!("{} and {}: they are the same trials", a.label(), b.label()));
@@ -121,7 +119,7 @@ fn compare_arms(a: &Arm<'_>, b: &Arm<'_>, threshold: f64) -> Result<ComparedPair
         a: side_a,
         b: side_b,
         paired_by_block: paired,
-        differences: differences(&trials_a, &trials_b).into_iter().map(DifferenceResult::from).collect(),
+        differences: differences(&trials_a, &trials_b),
         notes,
         figures,
     })
@@ -297,28 +295,6 @@ impl Judgement {
             Self::OneTrial => "one trial",
             Self::Lacking => "none",
             Self::AtLeast => "not known: the limits held at the highest rate of the search",
-        }
-    }
-}
-
-impl From<Difference> for DifferenceResult {
-    fn from(difference: Difference) -> Self {
-        let kind = match difference.kind {
-            DifferenceKind::Work => "work",
-            DifferenceKind::Durability => "durability",
-            DifferenceKind::Replicas => "replicas",
-            DifferenceKind::Payload => "payload",
-        };
-        Self { kind: kind.to_owned(), phase: difference.phase, text: difference.text }
-    }
-}
-
-impl DifferenceResult {
-    /// `work, mixed: …`.
-    pub(super) fn place_and_text(&self) -> String {
-        match &self.phase {
-            Some(phase) => format!("{}, {phase}: {}", self.kind, self.text),
-            None => format!("{}: {}", self.kind, self.text),
         }
     }
 }
