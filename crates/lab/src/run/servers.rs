@@ -310,13 +310,13 @@ impl Managed {
 
     /// The processes of all its nodes and its own folder as they are now; none while it is being started, stopped or killed.
     pub(super) fn seen(&self) -> Option<(Tree, Option<PathBuf>)> {
-        let seen = |of: &Self| match of.server.try_lock() {
-            Ok(server) => Some((server.tree(), server.data().map(PathBuf::from))),
-            Err(TryLockError::Poisoned(poisoned)) => {
-                let server = poisoned.into_inner();
-                Some((server.tree(), server.data().map(PathBuf::from)))
-            }
-            Err(TryLockError::WouldBlock) => None,
+        let seen = |of: &Self| {
+            let server = match of.server.try_lock() {
+                Ok(server) => server,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => return None,
+            };
+            Some((server.tree(), server.data().map(PathBuf::from)))
         };
         let (own, data) = seen(self)?;
         let of_nodes: Vec<Tree> = self.nodes.iter().filter_map(|node| seen(node).map(|(tree, _)| tree)).collect();
