@@ -108,8 +108,8 @@ pub struct Compression {
     pub doc_snappy: f64,
     /// zstd level 3, each 32 KiB page of concatenated documents by itself.
     pub page_zstd3: f64,
-    /// zstd level 3 with a window of 128 MiB or more and long-distance matching, over the whole of a
-    /// longer sample; absent when none was asked for.
+    /// zstd level 3 with a window of 128 MiB or more and long-distance matching, over a longer sample; null when none was
+    /// asked for.
     pub long_zstd: Option<f64>,
 }
 
