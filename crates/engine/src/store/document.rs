@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{ErrorKind, Op, OpError, merge_patch};
+use super::{ErrorKind, Op, OpError, Request, merge_patch};
 use storebench_study::workload::Body;
 
 /// What is to be written.
@@ -30,6 +30,20 @@ pub const NOT_SENT: OpError = OpError {
     kind: ErrorKind::Temporary,
     message: std::borrow::Cow::Borrowed("not sent, since the part before it in the same bulk operation failed"),
 };
+
+/// The collection that a request is for.
+///
+/// # Errors
+/// *Refused* where the layout has none, and for a write where the store was prepared for reading only.
+#[inline]
+pub fn collection_of<'c, T>(request: &Request<'_>, collections: &'c [T], read_only: bool) -> Result<&'c T, OpError> {
+    if read_only && request.op.kind().writes() {
+        return Err(wrong_collection("the store was prepared for reading only; nothing was written"));
+    }
+    collections
+        .get(request.collection.position())
+        .ok_or(const { wrong_collection("the layout has no such collection") })
+}
 
 /// Applies a write of one document to what is stored (`old`). A revision is the document itself:
 /// exact, free to give, and blind to a change that was changed back.

@@ -208,15 +208,9 @@ impl Holdings {
         }
     }
 
-    /// The collections that may be removed, because a study made them; all that are marked where `discard` says
-    /// so.
-    pub fn removable(&self, discard: bool) -> impl Iterator<Item = &str> {
-        self.marked.iter().filter(move |marked| discard || !marked.owner().is_user()).map(|marked| marked.name.as_str())
-    }
-
-    /// Whether all of the place goes when [`removable`](Self::removable) collections do, if Storebench made it.
-    pub fn all_removable(&self, discard: bool) -> bool {
-        self.foreign.is_none() && (discard || self.copied().is_none())
+    /// Whether studies made all there is, so that all of the place may go if Storebench made it.
+    pub fn all_removable(&self) -> bool {
+        self.foreign.is_none() && self.copied().is_none()
     }
 }
 
@@ -326,16 +320,16 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_study_made_is_removed() {
+    fn whose_a_place_is() {
         let both = holdings(false, &[("a", Owner::User(Some(COPY))), ("b", Owner::Study), ("c", Owner::User(None))]);
-        assert_eq!(both.removable(false).collect::<Vec<_>>(), ["b"]);
-        assert_eq!(both.removable(true).collect::<Vec<_>>(), ["a", "b", "c"]);
-        assert_eq!((both.all_removable(false), both.all_removable(true)), (false, true));
+        assert!(!both.all_removable());
         assert!(matches!(both.namespace(), Namespace::Copied(text) if text.contains("2 collections (`a` to `c`)")));
         let beside = holdings(true, &[("b", Owner::Study)]);
-        assert!(!beside.all_removable(true));
+        assert!(!beside.all_removable());
         assert!(matches!(beside.namespace(), Namespace::Foreign(text) if text == "3 tables"));
-        assert_eq!(holdings(false, &[("b", Owner::Study)]).namespace(), Namespace::Ours);
+        let study = holdings(false, &[("b", Owner::Study)]);
+        assert!(study.all_removable());
+        assert_eq!(study.namespace(), Namespace::Ours);
         assert_eq!(holdings(false, &[]).namespace(), Namespace::Absent);
     }
 }

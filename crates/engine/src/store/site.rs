@@ -6,9 +6,11 @@
 //! 1. refuse what the store cannot have ([`Site::check`], names that it does not tell apart);
 //! 2. look, and refuse what is not a study's ([`Holdings::allow`]);
 //! 3. refuse collections that are kept in another form, or that others have there ([`Site::taken`]);
-//! 4. where the place is to be emptied: remove what is marked, and look again;
-//! 5. make what is missing and write the marks ([`Site::make`]). Where others changed the marks since the look, nothing
-//!    is written, and the steps begin again.
+//! 4. where the place is to be emptied: remove what is marked ([`Site::unmake`]), and look again;
+//! 5. make what is missing and write the marks ([`Site::make`]).
+//!
+//! Where others changed the marks since the look, nothing of theirs is written over or removed, and the steps begin
+//! again. [`remove`] looks and removes by the same rule.
 //!
 //! Nothing is touched before all that can be refused was refused.
 
@@ -19,7 +21,7 @@ use std::task::{Context, Poll, Waker};
 use super::{CollectionLayout, Holdings, Layout, Marked, Prepare, StoreError};
 use storebench_study::workload::Body;
 
-/// How often [`prepare`] looks again because others changed the marks.
+/// How often [`prepare`] and [`remove`] look again because others changed the marks.
 const TRIES: usize = 20;
 
 /// A place that holds collections, by what ownership needs of it. A driver implements it over one connection or file,
@@ -52,6 +54,15 @@ pub trait Site {
         Ok(())
     }
 
+    /// The error where something of others is in the place of the marker.
+    fn marker_taken(&self, place: &str) -> StoreError {
+        StoreError::NotOurs(format!(
+            "{} has something else under `{place}`, which Storebench did not make; nothing was touched. Use {}",
+            self.shown(),
+            Self::ANOTHER
+        ))
+    }
+
     /// Looks at what is there, changing nothing.
     fn look(&mut self) -> impl Future<Output = Result<Holdings, StoreError>>;
 
@@ -70,7 +81,10 @@ pub trait Site {
 
     /// Removes collections with their marks; with the last of them, what else Storebench made there. Called where
     /// [`look`](Self::look) found a marker.
-    fn unmake(&mut self, removal: &Removal) -> impl Future<Output = Result<(), StoreError>>;
+    ///
+    /// A collection goes only while its mark is what the look found: a copy that takes it over, or that marks another
+    /// one beside it, keeps its data. Where it is not, [`Made::Changed`] is returned, and other collections may be gone.
+    fn unmake(&mut self, removal: &Removal) -> impl Future<Output = Result<Made, StoreError>>;
 }
 
 /// What is to be there.
@@ -114,20 +128,20 @@ impl Planned<'_> {
     }
 }
 
-/// How making went.
+/// How making or removing went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Made {
-    /// All is there.
+    /// All is there, or gone.
     Done,
-    /// Somebody else changed marks since the look. None of them were overwritten.
+    /// Somebody else changed marks since the look. None of them were overwritten or removed.
     Changed,
 }
 
 /// What is to be removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Removal {
-    /// Collections that go.
-    pub going: Vec<String>,
+    /// Collections that go, with the marks that the look found.
+    pub going: Vec<Marked>,
     /// Collections of the marker that stay.
     pub left: Vec<Marked>,
     /// Whether all of the place goes: Storebench made it, and nothing stays.
@@ -138,10 +152,20 @@ pub struct Removal {
 
 impl Removal {
     fn of(found: &Holdings, discard: bool, again: bool) -> Self {
-        let going: Vec<String> = found.removable(discard).map(str::to_owned).collect();
-        let left: Vec<Marked> = found.marked.iter().filter(|marked| !going.contains(&marked.name)).cloned().collect();
+        let goes = |marked: &Marked| discard || !marked.owner().is_user();
+        let (going, left): (Vec<_>, Vec<_>) = found.marked.iter().cloned().partition(goes);
         let whole = found.made == Some(true) && found.foreign.is_none() && left.is_empty();
         Self { going, left, whole, again }
+    }
+
+    /// Whether a collection of this name goes.
+    pub fn takes(&self, name: &str) -> bool {
+        self.going.iter().any(|going| going.name == name)
+    }
+
+    /// Whether all that goes still has its mark among these.
+    pub fn still(&self, marked: &[Marked]) -> bool {
+        self.going.iter().all(|going| marked.contains(going))
     }
 }
 
@@ -195,17 +219,15 @@ pub async fn prepare<S: Site>(site: &mut S, layout: &Layout, how: Prepare) -> Re
             )));
         }
         if how.empties() && found.made.is_some() {
-            site.unmake(&Removal::of(&found, true, true)).await?;
-            // Looked at again, and emptied once only: what others mark from now on is theirs.
-            how = Prepare::Keep;
+            if site.unmake(&Removal::of(&found, true, true)).await? == Made::Done {
+                // Looked at again, and emptied once only: what others mark from now on is theirs.
+                how = Prepare::Keep;
+            }
         } else if site.make(&making).await? == Made::Done {
             return Ok(());
         }
     }
-    Err(StoreError::Failed(format!(
-        "{}: others change its collections at the same time; try again when they have finished",
-        site.shown()
-    )))
+    Err(changed_by_others(site))
 }
 
 /// Removes what studies made, and only that.
@@ -213,11 +235,20 @@ pub async fn prepare<S: Site>(site: &mut S, layout: &Layout, how: Prepare) -> Re
 /// # Errors
 /// Those of the site.
 pub async fn remove<S: Site>(site: &mut S) -> Result<(), StoreError> {
-    let found = site.look().await?;
-    match found.made {
-        Some(_) => site.unmake(&Removal::of(&found, false, false)).await,
-        None => Ok(()),
+    for _ in 0..TRIES {
+        let found = site.look().await?;
+        if found.made.is_none() || site.unmake(&Removal::of(&found, false, false)).await? == Made::Done {
+            return Ok(());
+        }
     }
+    Err(changed_by_others(site))
+}
+
+fn changed_by_others<S: Site>(site: &S) -> StoreError {
+    StoreError::Failed(format!(
+        "{}: others change its collections at the same time; try again when they have finished",
+        site.shown()
+    ))
 }
 
 impl Holdings {
@@ -377,13 +408,17 @@ mod tests {
             Ok(Made::Done)
         }
 
-        async fn unmake(&mut self, removal: &Removal) -> Result<(), StoreError> {
-            self.calls.push(format!("unmake {}", removal.going.join(" ")));
-            self.marks.retain(|name, _| !removal.going.contains(name));
+        async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
+            let names: Vec<&str> = removal.going.iter().map(|going| going.name.as_str()).collect();
+            self.calls.push(format!("unmake {}", names.join(" ")));
+            if self.seen != self.marks {
+                return Ok(Made::Changed);
+            }
+            self.marks.retain(|name, _| !removal.takes(name));
             if self.marks.is_empty() {
                 self.made = None;
             }
-            Ok(())
+            Ok(Made::Done)
         }
     }
 
@@ -418,19 +453,40 @@ mod tests {
         assert!(!site.marks.contains_key("a"));
     }
 
+    /// A study's collections, and what a copy marks after the first look.
+    fn studied(names: &[&str], meanwhile: &'static str) -> Fake {
+        let marks = names.iter().map(|name| ((*name).to_owned(), Owner::Study.mark("json"))).collect();
+        Fake { marks, made: Some(true), meanwhile: vec![(meanwhile, COPY)], ..Fake::default() }
+    }
+
     #[test]
     fn what_a_copy_marks_while_a_study_empties_is_not_emptied() {
-        let study = Owner::Study.mark("json");
-        let mut site = Fake {
-            marks: [("a".to_owned(), study)].into(),
-            made: Some(true),
-            meanwhile: vec![("b", COPY)],
-            ..Fake::default()
-        };
-        let told = at_once(prepare(&mut site, &layout(&["a"]), Prepare::Fresh));
-        assert!(matches!(told, Err(StoreError::NotOurs(_))), "{told:?}");
-        assert_eq!(site.calls.join(", "), "look, unmake a, look");
-        assert_eq!(site.marks.into_keys().collect::<Vec<_>>(), ["b"]);
+        for (meanwhile, left) in [("b", &["a", "b"][..]), ("a", &["a"])] {
+            let mut site = studied(&["a"], meanwhile);
+            let told = at_once(prepare(&mut site, &layout(&["a"]), Prepare::Fresh));
+            assert!(matches!(told, Err(StoreError::NotOurs(_))), "{told:?}");
+            assert_eq!(site.calls.join(", "), "look, unmake a, look");
+            assert_eq!(site.marks.into_keys().collect::<Vec<_>>(), left);
+        }
+    }
+
+    #[test]
+    fn what_a_copy_marks_while_a_place_is_removed_stays() {
+        for (meanwhile, calls, left) in
+            [("c", "look, unmake a b, look, unmake a b", &["c"][..]), ("b", "look, unmake a b, look, unmake a", &["b"])]
+        {
+            let mut site = studied(&["a", "b"], meanwhile);
+            at_once(remove(&mut site)).unwrap();
+            assert_eq!(site.calls.join(", "), calls);
+            assert_eq!(site.marks.into_keys().collect::<Vec<_>>(), left);
+        }
+        // Somebody who never stops.
+        let meanwhile = (0..TRIES).map(|n| ("b", Owner::User(Some(CopyId(n as u64))))).collect();
+        let mut site = Fake { meanwhile, ..studied(&["a"], "b") };
+        assert!(
+            matches!(at_once(remove(&mut site)), Err(StoreError::Failed(text)) if text.contains("at the same time"))
+        );
+        assert!(site.marks.contains_key("a"));
     }
 
     #[test]
@@ -459,15 +515,16 @@ mod tests {
 
     #[test]
     fn emptying_and_removing_take_what_studies_made() {
-        let marks =
-            || BTreeMap::from([("a".to_owned(), COPY.mark("json")), ("b".to_owned(), Owner::Study.mark("json"))]);
+        // An older version did not note whose `c` is.
+        let owners = [("a", COPY), ("b", Owner::Study), ("c", Owner::User(None))];
+        let marks = || BTreeMap::from(owners.map(|(name, owner)| (name.to_owned(), owner.mark("json"))));
         let mut site = Fake { marks: marks(), made: Some(true), ..Fake::default() };
         at_once(remove(&mut site)).unwrap();
         assert_eq!(site.calls.join(", "), "look, unmake b");
         let mut site = Fake { marks: marks(), made: Some(true), ..Fake::default() };
-        at_once(prepare(&mut site, &layout(&["c"]), Prepare::Discard)).unwrap();
-        assert_eq!(site.calls.join(", "), "look, unmake a b, look, make");
-        assert_eq!(site.marks, BTreeMap::from([("c".to_owned(), "json; study".to_owned())]));
+        at_once(prepare(&mut site, &layout(&["d"]), Prepare::Discard)).unwrap();
+        assert_eq!(site.calls.join(", "), "look, unmake a b c, look, make");
+        assert_eq!(site.marks, BTreeMap::from([("d".to_owned(), "json; study".to_owned())]));
         at_once(remove(&mut Fake::default())).unwrap();
     }
 }

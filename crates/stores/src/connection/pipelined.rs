@@ -10,7 +10,7 @@ use storebench_engine::store::{
 use storebench_study::workload::Body;
 
 use super::{Answers, Link, NONE, Works};
-use crate::document::{merged, wrong_collection};
+use crate::document::{collection_of, merged, wrong_collection};
 use crate::net::lost;
 
 /// After so many redirections, or rounds of a merge that others were quicker in, an operation is
@@ -181,12 +181,7 @@ impl<D: Dialect> Pipelined<D> {
 
     fn run(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) -> Result<(), OpError> {
         let position = request.collection.position();
-        if position >= self.collections.len() {
-            return Err(OpError::new(ErrorKind::Refused, "the layout has no such collection"));
-        }
-        if self.read_only && request.op.kind().writes() {
-            return Err(OpError::new(ErrorKind::Refused, "the store was opened for reading only"));
-        }
+        collection_of(request, &self.collections, self.read_only)?;
         if let Some(done) = D::other(self, request, token, out) {
             return done;
         }

@@ -22,6 +22,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::errors::store_error;
 use super::link::{Link, unwound};
 use super::settings::{Settings, is_name};
+use crate::net::until_removed;
 
 /// The collection that holds the marker.
 const MARKERS: &str = "storebench_marker";
@@ -49,6 +50,8 @@ struct Marker {
     /// Whether Storebench made the scope.
     scope: bool,
     marked: Vec<Marked>,
+    /// Whether somebody is about to remove the scope.
+    removing: bool,
     cas: u64,
 }
 
@@ -95,23 +98,30 @@ impl<'s> Scope<'s> {
         let mut marked: Vec<Marked> = names.map(|name| Marked::new(name, FORM)).collect();
         let marks = value["collections"].as_object().into_iter().flatten();
         marked.extend(marks.map(|(name, mark)| Marked::new(name, mark.as_str().unwrap_or(FORM))));
-        Ok(Some(Marker { scope: value["scope"] == true, marked, cas }))
+        Ok(Some(Marker { scope: value["scope"] == true, marked, removing: value["removing"] == true, cas }))
     }
 
-    /// Writes the marker in place of the one with this CAS, or where there is none.
-    async fn write_marker(&self, scope: bool, marked: &[Marked], cas: Option<u64>) -> Result<Made, StoreError> {
+    /// Writes the marker in place of the one that the look found, or where there was none.
+    async fn write_marker(&self, scope: bool, marked: &[Marked], removing: bool) -> Result<Made, StoreError> {
         let collection = self.link.bucket.scope(&self.settings.scope).collection(MARKERS);
         let marks: BTreeMap<&str, &str> = marked.iter().map(|made| (made.name.as_str(), made.mark.as_str())).collect();
-        let marker = json!({ "made_by": "storebench", "scope": scope, "collections": marks });
+        let marker = json!({ "made_by": "storebench", "scope": scope, "collections": marks, "removing": removing });
         let writing = async {
-            let written = match cas {
+            let written = match self.marker.as_ref().map(|marker| marker.cas) {
                 Some(cas) => collection.replace(MARKER, &marker, ReplaceOptions::new().cas(cas)).await,
                 None => collection.insert(MARKER, &marker, InsertOptions::new()).await,
             };
             match written {
                 Ok(_) => Ok(Made::Done),
                 Err(error)
-                    if matches!(error.kind(), Kind::CasMismatch | Kind::DocumentExists | Kind::DocumentNotFound) =>
+                    if matches!(
+                        error.kind(),
+                        Kind::CasMismatch
+                            | Kind::DocumentExists
+                            | Kind::DocumentNotFound
+                            | Kind::CollectionNotFound
+                            | Kind::ScopeNotFound
+                    ) =>
                 {
                     Ok(Made::Changed)
                 }
@@ -178,6 +188,10 @@ impl Site for Scope<'_> {
     /// The marker comes first: what is made after it is known to be ours, wherever this is interrupted.
     async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
         let (link, settings) = (self.link, self.settings);
+        if self.marker.as_ref().is_some_and(|marker| marker.removing) {
+            let removing = async || matches!(self.read_marker().await, Ok(Some(marker)) if marker.removing);
+            return until_removed(&self.shown(), removing).await;
+        }
         if self.collections.is_none() {
             let manager = link.bucket.collections();
             let creating = async {
@@ -192,9 +206,11 @@ impl Site for Scope<'_> {
             create_collection(link, settings, MARKERS).await?;
         }
         if making.first || making.collections.iter().any(Planned::marks) {
-            let cas = self.marker.as_ref().map(|marker| marker.cas);
-            if self.write_marker(making.made || self.created, &making.marked, cas).await? == Made::Changed {
-                return Ok(Made::Changed);
+            if self.write_marker(making.made || self.created, &making.marked, false).await? == Made::Changed {
+                return match self.read_marker().await? {
+                    None if making.first => Err(self.marker_taken(&format!("{}.{MARKERS}", settings.scope))),
+                    _ => Ok(Made::Changed),
+                };
             }
         }
         for planned in making.collections.iter().filter(|planned| !self.has(planned.name())) {
@@ -207,30 +223,29 @@ impl Site for Scope<'_> {
         Ok(Made::Done)
     }
 
-    /// The marks go last: until then they say what is ours.
-    async fn unmake(&mut self, removal: &Removal) -> Result<(), StoreError> {
+    /// The marks go first, while they are what was found: a copy that takes a collection over writes over them, too. A
+    /// scope says so before it goes, since it goes whatever is in it then.
+    async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
         let scope = &self.settings.scope;
         let manager = self.link.bucket.collections();
-        if removal.whole {
-            self.removed = true;
-            return control(&format!("remove the scope `{scope}`"), manager.drop_scope(scope, None)).await;
+        let made = self.marker.as_ref().is_some_and(|marker| marker.scope);
+        let marked = if removal.whole { &removal.going } else { &removal.left };
+        if self.write_marker(made, marked, removal.whole).await? == Made::Changed {
+            return Ok(Made::Changed);
         }
-        let markers = removal.left.is_empty().then_some(MARKERS);
-        let going = removal.going.iter().map(String::as_str).filter(|name| self.has(name));
-        for name in going.chain(markers) {
+        if removal.whole {
+            control(&format!("remove the scope `{scope}`"), manager.drop_scope(scope, None)).await?;
+            self.removed = true;
+            return Ok(Made::Done);
+        }
+        let going = removal.going.iter().map(|going| going.name.as_str()).filter(|name| self.has(name));
+        // What others marked since keeps the marker.
+        let last = removal.left.is_empty() && self.read_marker().await?.is_some_and(|now| now.marked.is_empty());
+        for name in going.chain(last.then_some(MARKERS)) {
             let what = format!("remove the collection `{scope}.{name}`");
             control(&what, manager.drop_collection(scope, name, None)).await?;
         }
-        if markers.is_some() {
-            return Ok(());
-        }
-        while let Some(mut marker) = self.read_marker().await? {
-            marker.marked.retain(|marked| !removal.going.contains(&marked.name));
-            if self.write_marker(marker.scope, &marker.marked, Some(marker.cas)).await? == Made::Done {
-                break;
-            }
-        }
-        Ok(())
+        Ok(Made::Done)
     }
 }
 

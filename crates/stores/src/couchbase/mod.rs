@@ -53,8 +53,8 @@ mod settings;
 mod topology;
 mod views;
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use storebench_engine::store::{
     Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings, Layout, OpKind, Prepare,
@@ -62,7 +62,7 @@ use storebench_engine::store::{
 };
 use storebench_study::workload::Body;
 
-use crate::net::{Control, with_net_options};
+use crate::net::{self, Control, Memo, places, settled, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
 use layout::Scope;
 use link::Link;
@@ -91,8 +91,6 @@ pub(crate) const SCHEME: Scheme = Scheme {
 const QUERY_PATIENCE: Duration = Duration::from_secs(60);
 /// How often settling and compacting look.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How long one look may take where no time at all was given.
-const SHORTEST_SETTLE: Duration = Duration::from_secs(1);
 /// Places in key order from which sampled keys are read on.
 const SAMPLE_PLACES: u64 = 32;
 
@@ -105,46 +103,36 @@ struct Ready {
     ours: bool,
 }
 
-/// What was learned of the server.
-#[derive(Debug, Clone, Default)]
-struct Known {
-    topology: Option<Topology>,
-    version: Option<String>,
-    ready: Option<Ready>,
-    /// Why no queries are answered, where that was found.
-    no_queries: Option<String>,
-}
-
 /// The store.
 pub(crate) struct CouchbaseStore {
     settings: Arc<Settings>,
-    known: Mutex<Known>,
     control: Control,
+    topology: Memo<Topology>,
+    version: Memo<String>,
+    /// Why no queries are answered, where that was found.
+    no_queries: Memo<String>,
+    ready: Memo<Ready>,
 }
 
 impl CouchbaseStore {
     /// Reads the URL; touches nothing.
     pub(crate) fn new(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
         let settings = Arc::new(Settings::read(url, options)?);
-        Ok(Self { settings, known: Mutex::default(), control: Control::default() })
-    }
-
-    fn known(&self) -> Known {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn learn(&self, learn: impl FnOnce(&mut Known)) {
-        learn(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(Self {
+            settings,
+            control: Control::default(),
+            topology: Memo::default(),
+            version: Memo::default(),
+            no_queries: Memo::default(),
+            ready: Memo::default(),
+        })
     }
 
     /// The first contact: who is there, and is it new enough.
     async fn contact(&self) -> Result<Topology, StoreError> {
         let topology = probe::probe(&self.settings).await?;
-        let version = Management::new(&self.settings, &topology)?.version().await?;
-        self.learn(|known| {
-            known.version = Some(version);
-            known.topology = Some(topology.clone());
-        });
+        self.version.set(Management::new(&self.settings, &topology)?.version().await?);
+        self.topology.set(topology.clone());
         Ok(topology)
     }
 
@@ -160,7 +148,7 @@ impl CouchbaseStore {
     /// Asks the management API.
     fn manage<T>(&self, call: impl AsyncFnOnce(&Management<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
         self.control.block_on(async {
-            let topology = match self.known().topology {
+            let topology = match self.topology.get() {
                 Some(topology) => topology,
                 None => self.contact().await?,
             };
@@ -176,8 +164,11 @@ impl CouchbaseStore {
             return Ok(self.settings.key_index);
         }
         let lacking = Management::new(&self.settings, topology)?.lacks_queries(topology).await?;
-        self.learn(|known| known.no_queries.clone_from(&lacking));
-        let Some(why) = lacking else { return Ok(self.settings.key_index) };
+        let Some(why) = lacking else {
+            self.no_queries.take();
+            return Ok(self.settings.key_index);
+        };
+        self.no_queries.set(why.clone());
         let remedy = match wanted {
             Some(collection) => format!("the indexes of `{}` need it; leave them out", collection.name),
             None if self.settings.key_index_asked => "keys=index needs it; use keys=none".to_owned(),
@@ -190,9 +181,7 @@ impl CouchbaseStore {
     }
 
     fn ready(&self) -> Result<Ready, StoreError> {
-        self.known().ready.ok_or_else(|| {
-            StoreError::Failed(format!("{}: the store must be prepared before it is used", self.settings.address.shown))
-        })
+        self.ready.prepared(&self.settings.address.shown)
     }
 }
 
@@ -203,7 +192,7 @@ impl Store for CouchbaseStore {
     type Session = CouchbaseSession;
 
     fn describe(&self) -> Description {
-        let version = self.known().version.unwrap_or_else(|| "not asked yet".into());
+        let version = self.version.get().unwrap_or_else(|| "not asked yet".into());
         Description {
             scheme: SCHEME.name,
             url: self.settings.address.shown.clone(),
@@ -214,7 +203,7 @@ impl Store for CouchbaseStore {
     fn capabilities(&self) -> Capabilities {
         let by_query = "a SQL++ query over the primary index (keys=index)";
         let bulk = "as many operations on single keys, 128 of them in flight at once; each succeeds or fails by itself";
-        let queries = self.known().no_queries.is_none();
+        let queries = self.no_queries.get().is_none();
         let support = |kind| match kind {
             OpKind::View => Some(Support::Approximated(
                 "rows from the view engine, of the default collection only; their documents by key",
@@ -235,7 +224,7 @@ impl Store for CouchbaseStore {
             )),
             _ => Some(Support::Native),
         };
-        let copies = self.known().topology.map(|topology| topology.copies());
+        let copies = self.topology.get().map(|topology| topology.copies());
         Capabilities {
             operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind, support(kind)?))).collect(),
             durability: durability::promises(copies),
@@ -290,8 +279,7 @@ impl Store for CouchbaseStore {
             let (scope, name) = layout::place(&self.settings, collection);
             (scope.to_owned(), name.to_owned(), collection.body)
         });
-        let ready = Ready { collections: collections.collect(), read_only: how == Prepare::ReadOnly, ours };
-        self.learn(|known| known.ready = Some(ready));
+        self.ready.set(Ready { collections: collections.collect(), read_only: how == Prepare::ReadOnly, ours });
         Ok(())
     }
 
@@ -312,7 +300,7 @@ impl Store for CouchbaseStore {
         }
         let fresh = options.consistency != ReadConsistency::StaleOk;
         let link = Link::open(&self.settings, &topology).await?;
-        let queries = self.known().no_queries.is_none();
+        let queries = self.no_queries.get().is_none();
         CouchbaseSession::new(&self.settings, link, topology, &ready, options, fresh, queries)
     }
 
@@ -320,24 +308,14 @@ impl Store for CouchbaseStore {
         if self.ready().is_ok_and(|ready| ready.read_only) {
             return Ok(true);
         }
-        let begun = Instant::now();
         self.manage(async |management| {
             // What the server shows is up to seconds old: only a sample taken after the first counts.
-            let wait = async {
-                let (_, first) = management.idle().await?;
-                loop {
-                    tokio::time::sleep(LOOK_EVERY).await;
-                    let (idle, at) = management.idle().await?;
-                    if idle && at > first {
-                        return Ok(true);
-                    }
-                    if begun.elapsed() >= at_most {
-                        return Ok(false);
-                    }
-                }
-            };
-            // A server that answers late, or not at all, does not make it longer.
-            tokio::time::timeout(at_most.max(SHORTEST_SETTLE), wait).await.unwrap_or(Ok(false))
+            let mut first = None;
+            settled(at_most, LOOK_EVERY, async || {
+                let (idle, at) = management.idle().await?;
+                Ok(idle && at > *first.get_or_insert(at))
+            })
+            .await
         })
     }
 
@@ -364,11 +342,7 @@ impl Store for CouchbaseStore {
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         let ready = self.ready()?;
-        let (scope, name, _) = ready
-            .collections
-            .get(collection.position())
-            .cloned()
-            .ok_or_else(|| StoreError::Failed("the layout has no such collection to sample".into()))?;
+        let (scope, name, _) = net::collection(&ready.collections, collection)?.clone();
         self.with_link(async |link, _| {
             let scope = link.bucket.scope(scope);
             let unlisted = |why: &str| {
@@ -376,12 +350,12 @@ impl Store for CouchbaseStore {
                     "the keys of `{name}` cannot be listed: {why}; a primary index on the collection makes it so"
                 ))
             };
-            if let Some(why) = self.known().no_queries {
+            if let Some(why) = self.no_queries.get() {
                 return Err(unlisted(&why));
             }
             let total = queries::count(&scope, &name, QUERY_PATIENCE).await.map_err(|e| unlisted(&e.to_string()))?;
             let mut keys = Vec::new();
-            for (offset, limit) in places(total, at_most as u64, seed) {
+            for (offset, limit) in places(total, at_most as u64, u64::MAX, SAMPLE_PLACES, seed) {
                 let query = queries::Query::keys_from(&name, offset, limit);
                 let rows = query.run(&scope, OpKind::Scan, true, QUERY_PATIENCE).await;
                 keys.extend(rows.map_err(|e| unlisted(&e.message))?.into_iter().map(|row| row.key));
@@ -392,61 +366,19 @@ impl Store for CouchbaseStore {
 
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         let ready = self.ready()?;
-        let Some((scope, name, body)) = ready.collections.get(request.collection.position()).cloned() else {
-            return Err(StoreError::Failed("the layout has no such collection".into()));
-        };
+        let (scope, name, body) = net::collection(&ready.collections, request.collection)?.clone();
         let query = queries::Query::of(&request.op, &name, body == Body::Json);
         let Some(query) = query.map_err(|e| StoreError::Failed(e.message.into_owned()))? else { return Ok(None) };
         self.with_link(async |link, _| query.explain(&link.bucket.scope(scope), QUERY_PATIENCE).await.map(Some))
     }
 
     fn close(&self) -> Result<(), StoreError> {
-        self.learn(|known| known.ready = None);
+        self.ready.take();
         Ok(())
     }
 
     fn remove(&self) -> Result<(), StoreError> {
-        self.learn(|known| known.ready = None);
+        self.ready.take();
         self.with_link(async |link, _| remove(&mut Scope::new(link, &self.settings, false)).await)
-    }
-}
-
-/// Where to read how many of `total` keys on, so that at most `wanted` are spread over all of them. The
-/// seed moves the places within their parts.
-fn places(total: u64, wanted: u64, seed: u64) -> Vec<(u64, u64)> {
-    if wanted >= total {
-        return if total == 0 { Vec::new() } else { vec![(0, total)] };
-    }
-    let parts = SAMPLE_PLACES.min(wanted);
-    let part = |n: u64| {
-        let (from, to) = (total * n / parts, total * (n + 1) / parts);
-        let limit = wanted * (n + 1) / parts - wanted * n / parts;
-        let room = (to - from).saturating_sub(limit);
-        let moved = seed.wrapping_add(n).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
-        (from + if room == 0 { 0 } else { moved % (room + 1) }, limit)
-    };
-    (0..parts).map(part).filter(|(_, limit)| *limit > 0).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sampled_places_do_not_overlap_and_give_as_many_as_wanted() {
-        for (total, wanted) in [(0, 5), (5, 5), (5, 10), (100, 7), (1_000, 100), (1_000_000, 333), (33, 32)] {
-            for seed in 0..20 {
-                let places = places(total, wanted, seed);
-                let sum: u64 = places.iter().map(|(_, limit)| limit).sum();
-                assert_eq!(sum, wanted.min(total), "{total} {wanted} {seed}");
-                let mut end = 0;
-                for (offset, limit) in places {
-                    assert!(offset >= end, "{total} {wanted} {seed}: overlap");
-                    end = offset + limit;
-                }
-                assert!(end <= total);
-            }
-        }
-        assert_ne!(places(1_000_000, 10, 1), places(1_000_000, 10, 2));
     }
 }

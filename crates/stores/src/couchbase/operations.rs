@@ -21,6 +21,7 @@ use super::link::unwound;
 use super::queries::Query;
 use super::views::{Asked, Views};
 use super::{bulk, counter, merge};
+use crate::document::collection_of;
 use crate::net::lost;
 
 /// A collection of the layout.
@@ -76,13 +77,11 @@ pub(super) enum What {
     Refused(OpError),
 }
 
-const READ_ONLY: OpError = refused("the store was prepared read-only");
 const NOT_BYTES: OpError = refused("append and prepend work on collections of bytes only");
 const NOT_COUNTERS: OpError = refused("counter works on collections of counters only");
 const NO_VIEWS: OpError =
     refused("Couchbase keeps views of a bucket's default collection only, which is read with existing = \"_default\"");
 const NOT_JSON: OpError = refused("merge works on collections of JSON only");
-const NO_COLLECTION: OpError = refused("the layout has no such collection");
 /// A revision that no document has: what cannot be read as one is compared as this.
 const NO_REVISION: u64 = u64::MAX;
 
@@ -102,22 +101,19 @@ impl Task {
             body: Vec::new(),
             what: What::Single,
         };
-        if let Err(error) = task.fill(&request.op, context) {
+        if let Err(error) = task.fill(request, context) {
             task.what = What::Refused(error);
         }
         task
     }
 
-    fn fill(&mut self, op: &Op<'_>, context: &Context) -> Result<(), OpError> {
-        let target = context.targets.get(self.position).ok_or(NO_COLLECTION)?;
-        if context.read_only && self.kind.writes() {
-            return Err(READ_ONLY);
-        }
+    fn fill(&mut self, request: &Request<'_>, context: &Context) -> Result<(), OpError> {
+        let target = collection_of(request, &context.targets, context.read_only)?;
         let mut single = |key: &str, body: &[u8]| {
             self.key = key.to_owned();
             self.body = body.to_vec();
         };
-        match *op {
+        match request.op {
             Op::Insert { key, body } | Op::Upsert { key, body } | Op::Replace { key, body } => single(key, body),
             Op::Append { key, bytes } | Op::Prepend { key, bytes } => {
                 if target.body != Body::Bytes {
@@ -158,14 +154,14 @@ impl Task {
             Op::Page { .. } if !context.queries => return Err(OpError::unsupported()),
             Op::Page { .. } | Op::Prefix { .. } | Op::Scan { .. } => {
                 let bodies = target.body == Body::Json;
-                let query = Query::of(op, &target.name, bodies)?.ok_or(OpError::unsupported())?;
+                let query = Query::of(&request.op, &target.name, bodies)?.ok_or(OpError::unsupported())?;
                 self.what = What::Query(Box::new(query));
             }
             Op::View { .. } => {
                 if !target.has_views {
                     return Err(NO_VIEWS);
                 }
-                self.what = What::View(Box::new(Asked::of(op).ok_or(OpError::unsupported())?));
+                self.what = What::View(Box::new(Asked::of(&request.op).ok_or(OpError::unsupported())?));
             }
         }
         Ok(())

@@ -49,14 +49,6 @@ pub(super) const RESERVED: OpError = OpError {
     message: Cow::Borrowed("CouchDB has no such key: one is not empty and does not begin with `_`; use another key"),
 };
 
-const READ_ONLY: OpError = OpError {
-    kind: ErrorKind::Refused,
-    message: Cow::Borrowed("the store was prepared for reading only; nothing was written"),
-};
-
-const NO_COLLECTION: OpError =
-    OpError { kind: ErrorKind::Refused, message: Cow::Borrowed("the layout has no such collection") };
-
 /// Of a write that others always overtook.
 pub(super) const CONTENDED: OpError = OpError {
     kind: ErrorKind::Temporary,
@@ -164,11 +156,8 @@ impl CouchDialect {
     /// Writes the first request of an operation; false where there is nothing to ask for.
     fn first(&mut self, request: &Request<'_>, memory: &mut Memory, out: &mut RequestBuf) -> Result<bool, OpError> {
         let number = request.collection.position();
-        let collection = self.collections.get(number).ok_or(NO_COLLECTION)?;
+        let collection = document::collection_of(request, &self.collections, self.read_only)?;
         let (kind, path) = (request.op.kind(), collection.path.as_str());
-        if self.read_only && kind.writes() {
-            return Err(READ_ONLY);
-        }
         match request.op {
             Op::Read { key } => {
                 check_key_in_path(key)?;

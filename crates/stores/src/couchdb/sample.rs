@@ -8,7 +8,7 @@ use storebench_engine::store::StoreError;
 
 use super::server::Server;
 use crate::http::Method;
-use crate::net::draw;
+use crate::net::{draw, shuffle};
 
 /// So many keys from both ends begin the search.
 const ENDS: usize = 32;
@@ -69,9 +69,7 @@ pub(super) async fn keys(
         }
     }
     let mut keys: Vec<String> = known.keys.into_iter().collect();
-    for position in (1..keys.len()).rev() {
-        keys.swap(position, random.below(position + 1));
-    }
+    shuffle(&mut keys, random.0);
     keys.truncate(at_most);
     Ok(keys)
 }

@@ -162,16 +162,21 @@ impl Server {
         }
     }
 
-    /// Marks a database, in place of the mark that was there before.
-    pub(super) async fn mark(&self, database: &str, before: Option<&str>, mark: &str) -> Result<Made, StoreError> {
+    /// Marks a database, in place of the mark that was there before; or takes that mark away.
+    pub(super) async fn mark(
+        &self,
+        database: &str,
+        before: Option<&str>,
+        mark: Option<&str>,
+    ) -> Result<Made, StoreError> {
         let path = Self::path(database, MARKER);
-        let mut marker = json!({ "made_by": "storebench", "made_for": mark });
-        let there = self.call(Method::GET, &path, None).await?;
-        if there.is_success() {
-            let there = there.json();
-            if mark_in(&there).as_deref() != before {
-                return Ok(Made::Changed);
-            }
+        let made_by = if mark.is_some() { "storebench" } else { "nobody" };
+        let mut marker = json!({ "made_by": made_by, "made_for": mark });
+        let there = self.call(Method::GET, &path, None).await?.json();
+        if mark_in(&there).as_deref() != before {
+            return Ok(Made::Changed);
+        }
+        if there["_rev"].is_string() {
             marker["_rev"] = there["_rev"].clone();
         }
         let response = self.call(Method::PUT, &path, Some(&marker)).await?;

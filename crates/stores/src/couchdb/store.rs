@@ -1,7 +1,6 @@
 //! The store: what it can do, and what is done to its databases.
 
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use storebench_engine::store::{
@@ -16,7 +15,7 @@ use super::server::{FORM, Server, Sizes, Welcome};
 use super::{SCHEME, pages, sample};
 use crate::document::prefix_end_text;
 use crate::http::{Client, HttpSession, Method, Target};
-use crate::net::{Address, Control};
+use crate::net::{self, Address, Control, Memo, settled};
 use crate::registry::Options;
 
 /// How long a control call may take that waits for no work of the server.
@@ -29,8 +28,8 @@ pub(crate) struct CouchStore {
     address: Address,
     prefix: String,
     control: Control,
-    welcome: Mutex<Option<Welcome>>,
-    ready: Mutex<Option<Ready>>,
+    welcome: Memo<Welcome>,
+    ready: Memo<Ready>,
 }
 
 /// What `prepare` has settled.
@@ -74,7 +73,7 @@ impl CouchStore {
                  digits, `_` and `-`"
             )));
         }
-        Ok(Self { address, prefix, control: Control::default(), welcome: Mutex::default(), ready: Mutex::default() })
+        Ok(Self { address, prefix, control: Control::default(), welcome: Memo::default(), ready: Memo::default() })
     }
 
     fn server(&self, patience: Duration) -> Server {
@@ -82,20 +81,14 @@ impl CouchStore {
         Server::new(client, self.address.host().clone())
     }
 
-    fn known(&self) -> Option<Welcome> {
-        self.welcome.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     fn ready(&self) -> Result<Ready, StoreError> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(|| {
-            StoreError::Failed(format!("{}: the store must be prepared before a session opens", self.address.shown))
-        })
+        self.ready.prepared(&self.address.shown)
     }
 
     /// Asks who the server is, each time: it may have been exchanged.
     async fn greet(&self, server: &Server) -> Result<Welcome, StoreError> {
         let welcome = server.welcome().await?;
-        *self.welcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(welcome.clone());
+        self.welcome.set(welcome.clone());
         Ok(welcome)
     }
 
@@ -134,8 +127,7 @@ impl CouchStore {
         } else {
             prepare(&mut Databases { store: self, server: &server }, layout, how).await?;
         }
-        let ready = Ready { collections, read_only: how == Prepare::ReadOnly };
-        *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready);
+        self.ready.set(Ready { collections, read_only: how == Prepare::ReadOnly });
         Ok(())
     }
 
@@ -219,7 +211,7 @@ impl Site for Databases<'_> {
                 return Ok(Made::Changed);
             }
             let before = planned.before.as_deref();
-            if planned.marks() && self.server.mark(&database, before, &planned.mark).await? == Made::Changed {
+            if planned.marks() && self.server.mark(&database, before, Some(&planned.mark)).await? == Made::Changed {
                 return Ok(Made::Changed);
             }
             for fields in &planned.layout.indexes {
@@ -229,12 +221,16 @@ impl Site for Databases<'_> {
         Ok(Made::Done)
     }
 
-    /// A database goes with its mark.
-    async fn unmake(&mut self, removal: &Removal) -> Result<(), StoreError> {
-        for name in &removal.going {
-            self.server.remove(&self.store.database_of(name)).await?;
+    /// The mark goes first: whoever takes the database over meanwhile writes over the mark that was found, too.
+    async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
+        for going in &removal.going {
+            let database = self.store.database_of(&going.name);
+            if self.server.mark(&database, Some(&going.mark), None).await? == Made::Changed {
+                return Ok(Made::Changed);
+            }
+            self.server.remove(&database).await?;
         }
-        Ok(())
+        Ok(Made::Done)
     }
 }
 
@@ -275,12 +271,12 @@ impl Store for CouchStore {
     type Session = HttpSession<CouchDialect>;
 
     fn describe(&self) -> Description {
-        let version = self.known().map_or_else(|| "CouchDB, not yet reached".to_owned(), |known| known.version);
+        let version = self.welcome.get().map_or_else(|| "CouchDB, not yet reached".to_owned(), |known| known.version);
         Description { scheme: SCHEME.name, url: self.address.shown.clone(), version }
     }
 
     fn capabilities(&self) -> Capabilities {
-        let known = self.known();
+        let known = self.welcome.get();
         let pouch = known.as_ref().is_some_and(|known| known.pouch);
         let in_memory = known.as_ref().is_some_and(|known| known.in_memory);
         let durability = match (pouch, in_memory) {
@@ -399,31 +395,21 @@ impl Store for CouchStore {
     /// Asks each index for a row, which brings it up to date, and waits until the server is busy with
     /// none of our databases.
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
-        let begun = Instant::now();
-        let settled = self.control.block_on(async {
+        self.control.block_on(async {
             let server = self.server(WORK);
-            let wait = async {
-                if let Ok(ready) = self.ready() {
+            let mut touched = false;
+            settled(at_most, Duration::from_millis(100), async || {
+                if let Some(ready) = self.ready.get().filter(|_| !std::mem::replace(&mut touched, true)) {
                     for Prepared { database, layout } in &ready.collections {
                         for field in layout.indexes.iter().filter_map(|fields| fields.first()) {
                             server.touch_index(database, field).await?;
                         }
                     }
                 }
-                let databases = self.databases(&server).await?;
-                loop {
-                    if server.tasks(&databases).await?.is_empty() {
-                        return Ok(true);
-                    }
-                    if begun.elapsed() >= at_most {
-                        return Ok(false);
-                    }
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-            };
-            tokio::time::timeout(at_most.max(Duration::from_millis(100)), wait).await.unwrap_or(Ok(false))
-        })?;
-        Ok(settled)
+                Ok(server.tasks(&self.databases(&server).await?).await?.is_empty())
+            })
+            .await
+        })
     }
 
     fn compact(&self) -> Result<(), StoreError> {
@@ -489,12 +475,9 @@ impl Store for CouchStore {
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         self.control.block_on(async {
             let ready = self.ready()?;
-            let prepared = ready
-                .collections
-                .get(collection.position())
-                .ok_or_else(|| StoreError::Failed("the layout has no such collection".into()))?;
+            let prepared = net::collection(&ready.collections, collection)?;
             let server = self.server(PATIENCE);
-            let pouch = self.known().is_some_and(|known| known.pouch);
+            let pouch = self.welcome.get().is_some_and(|known| known.pouch);
             sample::keys(&server, &prepared.database, pouch, at_most, seed).await
         })
     }
@@ -527,12 +510,12 @@ impl Store for CouchStore {
     }
 
     fn close(&self) -> Result<(), StoreError> {
-        *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.ready.take();
         Ok(())
     }
 
     fn remove(&self) -> Result<(), StoreError> {
-        *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.ready.take();
         self.control.block_on(async {
             let server = self.server(PATIENCE);
             self.greet(&server).await?;

@@ -59,10 +59,19 @@ fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// A key from a listing, as the server writes it: percent-encoded.
-pub(super) fn listed(line: &[u8]) -> Option<Vec<u8>> {
-    let key = line.strip_prefix(b"key=")?.split(|byte| *byte == b' ').next()?;
-    Some(percent_encoding::percent_decode(key).collect())
+/// An item of a listing.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Listed {
+    pub(super) key: Vec<u8>,
+    pub(super) revision: u64,
+}
+
+/// An item from a listing, whose key the server writes percent-encoded.
+pub(super) fn listed(line: &[u8]) -> Option<Listed> {
+    let mut words = line.split(|byte| *byte == b' ');
+    let key = percent_encoding::percent_decode(words.next()?.strip_prefix(b"key=")?).collect();
+    let revision = words.find_map(|word| word.strip_prefix(b"cas="))?;
+    Some(Listed { key, revision: std::str::from_utf8(revision).ok()?.parse().ok()? })
 }
 
 /// Appends a whole key, prefix included, as it came from a listing.
@@ -107,7 +116,7 @@ mod tests {
         let long = format!("a {}", "b".repeat(200));
         assert!(written(&long, true).unwrap().0.starts_with("sb:1:c;"));
         assert_eq!(written(&long, false).unwrap_err().kind, ErrorKind::Refused);
-        assert_eq!(listed(b"key=a%20b exp=-1 la=1").unwrap(), b"a b");
+        assert_eq!(listed(b"key=a%20b exp=-1 la=1 cas=7").unwrap(), Listed { key: b"a b".into(), revision: 7 });
     }
 
     #[test]

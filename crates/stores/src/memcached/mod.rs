@@ -30,8 +30,7 @@ mod request;
 mod session;
 mod settings;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
@@ -41,10 +40,10 @@ use storebench_engine::store::{
 use storebench_study::workload::Body;
 
 use crate::connection::{Link, again};
-use crate::net::{Control, fresh, settled, with_net_options};
+use crate::net::{self, Control, KeySample, Memo, fresh, settled, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
 use control::{Connection, PATIENCE, find};
-use keys::Collection;
+use keys::{Collection, Listed};
 use namespace::Prefix;
 use settings::Settings;
 
@@ -66,13 +65,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
 /// The largest item unless the server is set otherwise.
 const DEFAULT_LARGEST_BYTES: usize = 1 << 20;
 
-/// What the calls before have found and settled.
-#[derive(Debug, Default)]
-struct State {
-    version: Option<String>,
-    ready: Option<Ready>,
-}
-
+/// What `prepare` has settled.
 #[derive(Debug, Clone)]
 struct Ready {
     collections: Vec<Collection>,
@@ -83,34 +76,26 @@ struct Ready {
 pub(crate) struct MemcachedStore {
     settings: Arc<Settings>,
     control: Control,
-    state: Mutex<State>,
+    version: Memo<String>,
+    ready: Memo<Ready>,
 }
 
 impl MemcachedStore {
     /// Reads the URL; touches nothing.
     pub(crate) fn new(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
         let settings = Arc::new(Settings::read(url, options)?);
-        Ok(Self { settings, control: Control::default(), state: Mutex::default() })
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(Self { settings, control: Control::default(), version: Memo::default(), ready: Memo::default() })
     }
 
     /// Connects for a control call.
     async fn reach(&self) -> Result<Connection, StoreError> {
         let (connection, version) = Connection::open(&self.settings.address, PATIENCE).await?;
-        self.state().version = Some(version);
+        self.version.set(version);
         Ok(connection)
     }
 
     fn ready(&self) -> Result<Ready, StoreError> {
-        self.state().ready.clone().ok_or_else(|| {
-            StoreError::Failed(format!(
-                "{}: the store must be prepared before a session opens",
-                self.settings.address.shown
-            ))
-        })
+        self.ready.prepared(&self.settings.address.shown)
     }
 }
 
@@ -118,8 +103,7 @@ impl Store for MemcachedStore {
     type Session = MemcachedSession;
 
     fn describe(&self) -> Description {
-        let version =
-            self.state().version.as_ref().map_or_else(|| "memcached".to_owned(), |v| format!("memcached {v}"));
+        let version = self.version.get().map_or_else(|| "memcached".to_owned(), |v| format!("memcached {v}"));
         Description { scheme: SCHEME.name, url: self.settings.address.shown.clone(), version }
     }
 
@@ -193,7 +177,7 @@ impl Store for MemcachedStore {
             Ok(site.generation)
         })?;
         let collections = namespace::collections(&self.settings, &generation, layout);
-        self.state().ready = Some(Ready { collections, read_only: how == Prepare::ReadOnly });
+        self.ready.set(Ready { collections, read_only: how == Prepare::ReadOnly });
         Ok(())
     }
 
@@ -262,21 +246,12 @@ impl Store for MemcachedStore {
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         let ready = self.ready()?;
-        let Some(collection) = ready.collections.get(collection.position()) else {
-            return Err(StoreError::Failed("the layout has no such collection".into()));
-        };
+        let collection = net::collection(&ready.collections, collection)?;
         self.control.block_on(async {
             let mut connection = self.reach().await?;
-            // By a number drawn for each key: those with the least numbers are an even sample.
-            let mut sample = BTreeMap::new();
-            let listed = namespace::list(&mut connection, |key| {
-                let Some(Ok(key)) = key.strip_prefix(collection.prefix.as_slice()).map(std::str::from_utf8) else {
-                    return;
-                };
-                sample.insert((crate::net::mix(seed, key.as_bytes()), key.to_owned()), ());
-                if sample.len() > at_most {
-                    sample.pop_last();
-                }
+            let mut sample = KeySample::new(at_most, seed);
+            let listed = namespace::list(&mut connection, |Listed { key, .. }| {
+                sample.see(&collection.prefix, &key);
             })
             .await?;
             if !listed {
@@ -285,17 +260,17 @@ impl Store for MemcachedStore {
                     connection.host
                 )));
             }
-            Ok(sample.into_keys().map(|(_, key)| key).collect())
+            Ok(sample.into_keys())
         })
     }
 
     fn close(&self) -> Result<(), StoreError> {
-        self.state().ready = None;
+        self.ready.take();
         Ok(())
     }
 
     fn remove(&self) -> Result<(), StoreError> {
-        self.state().ready = None;
+        self.ready.take();
         self.control.block_on(async { remove(&mut Prefix::new(&mut self.reach().await?, &self.settings)).await })
     }
 }

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use storebench_engine::store::{Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError};
 
 use super::control::{Connection, find};
-use super::keys::{self, Collection};
+use super::keys::{self, Collection, Listed};
 use super::settings::Settings;
+use crate::existing::refuse_indexes;
 
 /// Storebench's own record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -73,7 +74,7 @@ pub(super) fn collections(settings: &Settings, generation: &str, layout: &Layout
 }
 
 /// Calls `each` with every key. False if the server lists none.
-pub(super) async fn list(connection: &mut Connection, mut each: impl FnMut(Vec<u8>)) -> Result<bool, StoreError> {
+pub(super) async fn list(connection: &mut Connection, mut each: impl FnMut(Listed)) -> Result<bool, StoreError> {
     let begun = Instant::now();
     loop {
         connection.send(b"lru_crawler metadump hash\r\n").await?;
@@ -159,38 +160,43 @@ impl<'c> Prefix<'c> {
         }
     }
 
-    /// Removes documents, as far as the server lists them; says whether it does.
-    async fn remove_documents(&mut self, generation: &str, going: &[String]) -> Result<bool, StoreError> {
-        let prefix = format!("{}:{generation}:", self.settings.prefix).into_bytes();
+    /// The documents of what goes, each with its revision; none where the server lists no keys.
+    async fn documents(&mut self, removal: &Removal) -> Result<Option<Vec<Listed>>, StoreError> {
+        let prefix = format!("{}:{}:", self.settings.prefix, self.generation).into_bytes();
         // Behind a collection's name stands one of these, see `keys::write`.
         let goes = |key: &[u8]| {
             let rest = key.strip_prefix(prefix.as_slice());
             let name = rest.and_then(|rest| rest.split(|byte| b":;".contains(byte)).next());
-            name.is_some_and(|name| going.iter().any(|going| going.as_bytes() == name))
+            name.is_some_and(|name| removal.going.iter().any(|going| going.name.as_bytes() == name))
         };
         let mut ours = Vec::new();
-        let listed = list(self.connection, |key| {
-            if goes(&key) {
-                ours.push(key);
+        let listed = list(self.connection, |listed| {
+            if goes(&listed.key) {
+                ours.push(listed);
             }
         })
         .await?;
-        for page in ours.chunks(500) {
+        Ok(listed.then_some(ours))
+    }
+
+    /// Removes documents, but those that somebody wrote since they were listed.
+    async fn remove_documents(&mut self, documents: &[Listed]) -> Result<(), StoreError> {
+        for page in documents.chunks(500) {
             let mut requests = Vec::new();
-            for key in page {
+            for Listed { key, revision } in page {
                 requests.extend_from_slice(b"md ");
-                let flag: &[u8] = if keys::write_raw(&mut requests, key) { b" b\r\n" } else { b"\r\n" };
-                requests.extend_from_slice(flag);
+                let flag = if keys::write_raw(&mut requests, key) { " b" } else { "" };
+                requests.extend_from_slice(format!("{flag} C{revision}\r\n").as_bytes());
             }
             self.connection.send(&requests).await?;
             for _ in page {
                 let line = self.connection.line().await?;
-                if !line.starts_with(b"HD") && !line.starts_with(b"NF") {
+                if ![&b"HD"[..], b"NF", b"EX"].iter().any(|told| line.starts_with(told)) {
                     return Err(self.connection.refusal("md", &String::from_utf8_lossy(&line)));
                 }
             }
         }
-        Ok(listed)
+        Ok(())
     }
 }
 
@@ -202,13 +208,7 @@ impl Site for Prefix<'_> {
     }
 
     fn check(&self, layout: &Layout) -> Result<(), StoreError> {
-        match layout.collections.iter().find(|collection| !collection.indexes.is_empty()) {
-            None => Ok(()),
-            Some(collection) => Err(StoreError::NotSupported(format!(
-                "memcached has no secondary indexes, and the study wants one on `{}`; leave it out",
-                collection.name
-            ))),
-        }
+        refuse_indexes("memcached", layout)
     }
 
     async fn look(&mut self) -> Result<Holdings, StoreError> {
@@ -244,12 +244,7 @@ impl Site for Prefix<'_> {
 
     async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
         if matches!(self.item, Some((_, None))) {
-            return Err(StoreError::NotOurs(format!(
-                "{} has something else under `{}:marker`, which Storebench did not make; nothing was touched. Use {}",
-                self.shown(),
-                self.settings.prefix,
-                Self::ANOTHER
-            )));
+            return Err(self.marker_taken(&format!("{}:marker", self.settings.prefix)));
         }
         // A new generation, whatever is there: so nothing of others is in its keys.
         let generation = if making.first { new_generation() } else { self.generation.clone() };
@@ -264,36 +259,37 @@ impl Site for Prefix<'_> {
 
     /// Where the server lists no keys, the marker stays and says so: what it held is never found again, and goes when
     /// its room is needed.
-    async fn unmake(&mut self, removal: &Removal) -> Result<(), StoreError> {
+    async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
         if removal.going.is_empty() && !removal.left.is_empty() {
-            return Ok(());
+            return Ok(Made::Done);
         }
-        let generation = self.generation.clone();
-        let listed = self.remove_documents(&generation, &removal.going).await?;
-        loop {
-            let Some(mut marker) = self.marker().await? else { return Ok(()) };
-            let left = marker.collections.iter().filter(|marked| !removal.going.contains(&marked.name));
-            let left: Vec<Marked> = left.cloned().collect();
-            if !left.is_empty() && !listed {
+        let seen = self.generation.clone();
+        let documents = self.documents(removal).await?;
+        // Looked at behind the list: no copy wrote any of what is in it.
+        let Some(mut marker) = self.marker().await? else { return Ok(Made::Changed) };
+        if marker.generation != seen || !removal.still(&marker.collections) {
+            return Ok(Made::Changed);
+        }
+        marker.collections.retain(|marked| !removal.takes(&marked.name));
+        let stays = !marker.collections.is_empty();
+        let done = match documents {
+            None if stays => {
                 return Err(StoreError::NotSupported(format!(
                     "{} lists no keys, so what a study wrote beside the data of a copy cannot be removed; start it without \
                      -X and with its LRU crawler",
                     self.connection.host
                 )));
             }
-            let done = if !left.is_empty() {
-                marker.collections = left;
-                self.write(&marker).await?
-            } else if listed {
-                self.delete().await?
-            } else {
+            None => {
                 marker.removed = true;
                 self.write(&marker).await?
-            };
-            if done {
-                return Ok(());
             }
-        }
+            Some(documents) => {
+                self.remove_documents(&documents).await?;
+                if stays { self.write(&marker).await? } else { self.delete().await? }
+            }
+        };
+        Ok(if done { Made::Done } else { Made::Changed })
     }
 }
 

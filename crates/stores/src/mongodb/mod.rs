@@ -55,7 +55,7 @@ mod stats;
 mod url;
 mod wire;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
@@ -64,7 +64,7 @@ use storebench_engine::store::{
     Store, StoreError, Support, evenly, prepare, remove,
 };
 
-use crate::net::{Control, fresh};
+use crate::net::{self, Control, Memo, fresh};
 use crate::registry::Options;
 use commands::{Builder, Collection, KeyKind, Tails};
 use control::{Desk, LONG, PATIENCE};
@@ -85,8 +85,8 @@ const USUAL_MEMBERS: u32 = 3;
 pub(crate) struct MongoStore {
     target: Arc<Target>,
     control: Control,
-    seen: Mutex<Option<Seen>>,
-    ready: Mutex<Option<Ready>>,
+    seen: Memo<Seen>,
+    ready: Memo<Ready>,
 }
 
 /// What the server said of itself.
@@ -116,29 +116,17 @@ impl MongoStore {
         Ok(Self {
             target: Arc::new(url::read(url, options)?),
             control: Control::default(),
-            seen: Mutex::default(),
-            ready: Mutex::default(),
+            seen: Memo::default(),
+            ready: Memo::default(),
         })
     }
 
-    fn seen(&self) -> Option<Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     fn ready(&self) -> Result<Ready, StoreError> {
-        self.ready
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-            .ok_or_else(|| StoreError::Failed(format!("{}: the store must be prepared before this", self.target.shown)))
+        self.ready.prepared(&self.target.shown)
     }
 
     fn collection(&self, id: CollectionId) -> Result<Collection, StoreError> {
-        self.ready()?
-            .collections
-            .get(id.position())
-            .cloned()
-            .ok_or_else(|| StoreError::NotSupported("there is no such collection in the prepared layout".into()))
+        net::collection(&self.ready()?.collections, id).cloned()
     }
 
     /// Makes a control call.
@@ -149,10 +137,9 @@ impl MongoStore {
     /// A connection for control calls; what the server says of itself is kept.
     async fn desk(&self) -> Result<Desk<'_>, StoreError> {
         let mut desk = Desk::open(&self.target).await?;
-        if self.seen().is_none() {
+        if self.seen.get().is_none() {
             let version = desk.version().await?;
-            let seen = Seen { deployment: desk.hello.deployment, version };
-            *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
+            self.seen.set(Seen { deployment: desk.hello.deployment, version });
         }
         Ok(desk)
     }
@@ -191,7 +178,7 @@ impl Store for MongoStore {
     type Session = MongoSession;
 
     fn describe(&self) -> Description {
-        let version = self.seen().map_or_else(|| "MongoDB, not asked yet".to_owned(), |seen| seen.version);
+        let version = self.seen.get().map_or_else(|| "MongoDB, not asked yet".to_owned(), |seen| seen.version);
         Description { scheme: SCHEME.name, url: self.target.shown.clone(), version }
     }
 
@@ -222,7 +209,7 @@ impl Store for MongoStore {
         let operations = OpKind::ALL.into_iter().filter(|kind| *kind != OpKind::View && !(theirs && of_ours(kind)));
         Capabilities {
             operations: operations.map(|kind| (kind, support(kind))).collect(),
-            durability: promises(self.seen().map(|seen| seen.deployment)),
+            durability: promises(self.seen.get().map(|seen| seen.deployment)),
             consistency: vec![
                 (
                     ReadConsistency::StaleOk,
@@ -279,8 +266,7 @@ impl Store for MongoStore {
             prepare(&mut desk, layout, how).await?;
             Ok(namespace::prepared(&desk, layout))
         })?;
-        let ready = Ready { collections, read_only: how == Prepare::ReadOnly };
-        *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready);
+        self.ready.set(Ready { collections, read_only: how == Prepare::ReadOnly });
         Ok(())
     }
 
@@ -381,12 +367,12 @@ impl Store for MongoStore {
     }
 
     fn close(&self) -> Result<(), StoreError> {
-        *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.ready.take();
         Ok(())
     }
 
     fn remove(&self) -> Result<(), StoreError> {
-        *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.ready.take();
         self.control.block_on(async { remove(&mut self.desk().await?).await })
     }
 }

@@ -84,32 +84,38 @@ impl Site for Desk<'_> {
             if planned.is_new() && mark(self, name, &planned.mark).await? == Made::Changed {
                 return Ok(Made::Changed);
             }
-            if !planned.is_new() && planned.marks() {
-                mark_again(self, name, &planned.mark).await?;
+            if let Some(before) = planned.before.as_deref().filter(|_| planned.marks())
+                && change_mark(self, &Marked::new(name, before), Some(&planned.mark)).await? == Made::Changed
+            {
+                return Ok(Made::Changed);
             }
             make_indexes(self, planned.layout).await?;
+        }
+        // A removal that began before may have dropped the marker meanwhile, with what it had found in it.
+        let now = self.look().await?;
+        if now.made.is_none() {
+            mark(self, DATABASE, made).await?;
+        }
+        for planned in making.collections.iter().filter(|planned| now.marked_as(planned.name()).is_none()) {
+            mark(self, planned.name(), &planned.mark).await?;
         }
         Ok(Made::Done)
     }
 
-    async fn unmake(&mut self, removal: &Removal) -> Result<(), StoreError> {
-        for name in &removal.going {
-            // First, so that after a kill nobody's later collection of this name is taken for ours: what is left looks
-            // foreign, and is told of.
-            let command = |out: &mut Vec<u8>| {
-                bson::text(out, "delete", MARKER);
-                bson::nested(out, ARRAY, "deletes", |out| {
-                    bson::nested(out, DOCUMENT, "0", |out| {
-                        bson::nested(out, DOCUMENT, "q", |out| bson::text(out, KEY, name));
-                        bson::int32(out, "limit", 1);
-                    });
-                });
-                majority(out);
-            };
-            self.done("write Storebench's marker", PATIENCE, command).await?;
-            drop_collection(self, name).await?;
+    /// The marks go first, so that after a kill nobody's later collection of this name is taken for ours: what is left
+    /// looks foreign, and is told of.
+    async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
+        for going in &removal.going {
+            if change_mark(self, going, None).await? == Made::Changed {
+                return Ok(Made::Changed);
+            }
+            drop_collection(self, &going.name).await?;
         }
-        if removal.left.is_empty() { drop_collection(self, MARKER).await } else { Ok(()) }
+        // What others marked since keeps the marker.
+        if removal.left.is_empty() && self.look().await?.marked.is_empty() {
+            drop_collection(self, MARKER).await?;
+        }
+        Ok(Made::Done)
     }
 }
 
@@ -160,21 +166,30 @@ async fn mark(desk: &mut Desk<'_>, name: &str, made: &str) -> Result<Made, Store
     if there { Ok(Made::Changed) } else { Err(error) }
 }
 
-/// Writes another mark of a collection.
-async fn mark_again(desk: &mut Desk<'_>, name: &str, mark: &str) -> Result<(), StoreError> {
+/// Writes another mark of a collection in place of the one that was found, or none.
+async fn change_mark(desk: &mut Desk<'_>, found: &Marked, mark: Option<&str>) -> Result<Made, StoreError> {
+    let (verb, list) = if mark.is_some() { ("update", "updates") } else { ("delete", "deletes") };
     let command = |out: &mut Vec<u8>| {
-        bson::text(out, "update", MARKER);
-        bson::nested(out, ARRAY, "updates", |out| {
+        bson::text(out, verb, MARKER);
+        bson::nested(out, ARRAY, list, |out| {
             bson::nested(out, DOCUMENT, "0", |out| {
-                bson::nested(out, DOCUMENT, "q", |out| bson::text(out, KEY, name));
-                bson::nested(out, DOCUMENT, "u", |out| {
-                    bson::nested(out, DOCUMENT, "$set", |out| bson::text(out, "made", mark));
+                bson::nested(out, DOCUMENT, "q", |out| {
+                    bson::text(out, KEY, &found.name);
+                    bson::text(out, "made", &found.mark);
                 });
+                match mark {
+                    Some(mark) => bson::nested(out, DOCUMENT, "u", |out| {
+                        bson::nested(out, DOCUMENT, "$set", |out| bson::text(out, "made", mark));
+                    }),
+                    None => bson::int32(out, "limit", 1),
+                }
             });
         });
         majority(out);
     };
-    desk.done("write Storebench's marker", PATIENCE, command).await.map(drop)
+    let reply = desk.done("write Storebench's marker", PATIENCE, command).await?;
+    let met = Members::of(&reply).ok().and_then(|reply| reply.get("n")?.as_i64());
+    Ok(if met == Some(1) { Made::Done } else { Made::Changed })
 }
 
 /// What marks and unmarks must not be lost in an election.

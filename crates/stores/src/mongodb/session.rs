@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use storebench_engine::store::{
-    BatchBuf, Completions, ErrorKind, OpError, OpKind, OwnedReply, Request, Session, SessionCounters, Token,
+    BatchBuf, Completions, OpError, OpKind, OwnedReply, Request, Session, SessionCounters, Token,
 };
 use storebench_study::workload::Body;
 
@@ -13,6 +13,7 @@ use super::job::{Begin, Job, Step};
 use super::lane::{Awaited, Lane};
 use super::wire::{self, garbage};
 use crate::connection::{Answers, Link};
+use crate::document::collection_of;
 use crate::net::{draw, lost};
 
 /// What all operations need.
@@ -57,10 +58,6 @@ pub(super) fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
 }
 
-fn refused(why: &'static str) -> OpError {
-    OpError::new(ErrorKind::Refused, why)
-}
-
 impl MongoSession {
     /// Over lanes with as many connections each.
     pub(super) fn new(shared: Shared, lanes: Vec<Lane>, seed: u64) -> Self {
@@ -81,12 +78,8 @@ impl MongoSession {
     fn begin(&mut self, place: usize, request: &Request<'_>) -> Result<Option<OwnedReply>, OpError> {
         let Self { shared, revisions, lanes, places, splits, .. } = self;
         let position = request.collection.position();
-        let outside = || refused("there is no such collection in the prepared layout");
-        let collection = shared.collections.get(position).ok_or_else(outside)?;
+        let collection = collection_of(request, &shared.collections, shared.read_only)?;
         let kind = request.op.kind();
-        if shared.read_only && kind.writes() {
-            return Err(refused("prepared for reading only; nothing is written"));
-        }
         if collection.body == Body::Counter && kind == OpKind::Page {
             return Err(OpError::unsupported());
         }

@@ -12,7 +12,7 @@ use super::control::{Desk, PATIENCE};
 use super::decode;
 use super::encode::KEY;
 use super::job::key_text;
-use crate::net::{draw, settled};
+use crate::net::{settled, shuffle};
 
 /// Paths in `serverStatus`, each with its name here and what it is to be multiplied by:
 /// <https://www.mongodb.com/docs/manual/reference/command/serverStatus/>.
@@ -148,11 +148,7 @@ pub(super) async fn sample(
         .filter_map(|document| Some(key_text(Members::of(document).ok()?.get(KEY)?)?.into_owned()))
         .collect();
     let mut keys: Vec<String> = keys.into_iter().take(at_most).collect();
-    let mut state = seed;
-    for place in (1..keys.len()).rev() {
-        // Fisher-Yates.
-        keys.swap(place, (draw(&mut state) % (place as u64 + 1)) as usize);
-    }
+    shuffle(&mut keys, seed);
     Ok(keys)
 }
 

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use storebench_engine::store::StoreError;
+use storebench_engine::store::{Made, StoreError};
 use tokio::runtime::{Builder, Runtime};
 
 /// A private current-thread runtime, made at the first call. Calls take turns.
@@ -30,7 +30,11 @@ impl Control {
     }
 }
 
-/// Asks every so often whether a store has come to rest, at most so long; says whether it has.
+/// How long one look may take where no time at all was given.
+const SHORTEST_LOOK: Duration = Duration::from_secs(1);
+
+/// Asks every so often whether a store has come to rest, at most so long; says whether it has. A server that answers
+/// late, or not at all, does not make it longer.
 ///
 /// # Errors
 /// Those of asking.
@@ -40,13 +44,27 @@ pub(crate) async fn settled(
     mut ask: impl AsyncFnMut() -> Result<bool, StoreError>,
 ) -> Result<bool, StoreError> {
     let begun = Instant::now();
-    loop {
-        if ask().await? {
-            return Ok(true);
+    let rest = async {
+        while !ask().await? {
+            if begun.elapsed() >= at_most {
+                return Ok(false);
+            }
+            tokio::time::sleep(every).await;
         }
-        if begun.elapsed() >= at_most {
-            return Ok(false);
-        }
-        tokio::time::sleep(every).await;
+        Ok(true)
+    };
+    tokio::time::timeout(at_most.max(SHORTEST_LOOK), rest).await.unwrap_or(Ok(false))
+}
+
+/// Waits until a place has gone that somebody is about to remove, so that the steps of making it can begin again.
+///
+/// # Errors
+/// `Failed` where it stays.
+pub(crate) async fn until_removed(place: &str, removing: impl AsyncFn() -> bool) -> Result<Made, StoreError> {
+    if settled(Duration::from_secs(5), Duration::from_millis(50), async || Ok(!removing().await)).await? {
+        return Ok(Made::Changed);
     }
+    Err(StoreError::Failed(format!(
+        "{place}: another run is removing it, or stopped before it was gone; try again later, or use --discard-existing"
+    )))
 }

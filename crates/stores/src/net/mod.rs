@@ -18,6 +18,10 @@ mod connect;
 #[cfg(feature = "net")]
 mod control;
 #[cfg(feature = "net")]
+mod memo;
+#[cfg(feature = "net")]
+mod sample;
+#[cfg(feature = "net")]
 mod secret;
 #[cfg(feature = "net")]
 mod tls;
@@ -32,7 +36,9 @@ pub(crate) use tls::tests::{held_reader, squeeze};
 pub(crate) use {
     address::{Address, Host},
     connect::{connect, encrypt},
-    control::{Control, settled},
+    control::{Control, settled, until_removed},
+    memo::{Memo, collection},
+    sample::{KeySample, places, shuffle},
     secret::Secret,
     tls::Tls,
 };

@@ -2,17 +2,21 @@
 //!
 //! The marker is a comment that begins with `storebench: `, on the schema where Storebench made it,
 //! and on each table and function that it made; that of a table ends with its owner. Nothing is ever dropped with CASCADE.
+//!
+//! What makes and what removes takes turns by an advisory lock of the schema, and does nothing where the schema is not
+//! what the last look found in it.
 
-use storebench_engine::store::{Holdings, Layout, Made, Making, Marked, Planned, Removal, Site, StoreError, several};
+use storebench_engine::store::{Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError, several};
 use storebench_study::workload::Body;
 
 use super::channel::{Channel, Fault};
 use super::durability::{FACTS, Facts};
 use super::login::{Connected, Target};
 use super::sql::{self, MARK, MERGE, Table, identifier, literal};
+use crate::net::mix;
 
-/// SQLSTATEs for a schema, table or function that exists, and for two that are made at the same time.
-const EXISTS: [&str; 4] = ["42P06", "42P07", "42723", "23505"];
+/// The SQLSTATE with which a transaction ends that finds another schema than the look did.
+const CHANGED: &str = "SB001";
 
 /// A schema, and what the last look at it found.
 pub(super) struct Schema<'s> {
@@ -25,11 +29,61 @@ pub(super) struct Schema<'s> {
     merge: bool,
     /// What others have in it; names of functions end with `()`.
     theirs: Vec<String>,
+    /// A digest of the schema's objects and their comments.
+    digest: String,
 }
 
 impl<'s> Schema<'s> {
     pub(super) fn new(target: &'s Target, channel: &'s mut Channel, schema: &'s str) -> Self {
-        Self { target, channel, schema, exists: false, merge: false, theirs: Vec::new() }
+        Self { target, channel, schema, exists: false, merge: false, theirs: Vec::new(), digest: String::new() }
+    }
+
+    /// A query for relations and functions, with their comments, and for a digest of those in the schema. Those of
+    /// extensions belong to the server, not to a user.
+    fn contents(&self) -> String {
+        let name = literal(self.schema);
+        format!(
+            "WITH there (kind, name, comment) AS (\
+             SELECT 's', n.nspname::text, coalesce(obj_description(n.oid, 'pg_namespace'), '') \
+               FROM pg_namespace n WHERE n.nspname = {name} \
+             UNION ALL \
+             SELECT CASE WHEN n.nspname = {name} THEN 't' ELSE 'e' END, \
+                    CASE WHEN n.nspname = {name} THEN c.relname ELSE n.nspname || '.' || c.relname END, \
+                    coalesce(obj_description(c.oid, 'pg_class'), '') \
+               FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+              WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND c.relpersistence <> 't' \
+                AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%' \
+                AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.classid = 'pg_class'::regclass \
+                                AND d.objid = c.oid AND d.deptype IN ('e', 'i', 'a')) \
+             UNION ALL \
+             SELECT 'f', p.proname, coalesce(obj_description(p.oid, 'pg_proc'), '') \
+               FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
+              WHERE n.nspname = {name} \
+                AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass \
+                                AND d.objid = p.oid AND d.deptype = 'e')) \
+             SELECT * FROM there UNION ALL \
+             SELECT 'd', md5(string_agg(there::text, ',' ORDER BY there)), '' FROM there WHERE kind <> 'e' ORDER BY 1, 2"
+        )
+    }
+
+    /// Runs statements in a transaction where the schema still is what the last look found.
+    async fn if_unchanged(&mut self, doing: &str, statements: &str) -> Result<Made, StoreError> {
+        let check = format!(
+            "BEGIN IF (SELECT name FROM ({}) AS found WHERE kind = 'd') IS DISTINCT FROM {} THEN \
+             RAISE EXCEPTION 'changed' USING ERRCODE = '{CHANGED}'; END IF; END",
+            self.contents(),
+            if self.digest.is_empty() { "NULL".to_owned() } else { literal(&self.digest) }
+        );
+        let turn = mix(0, self.schema.as_bytes()).cast_signed();
+        let sql = format!("BEGIN; SELECT pg_advisory_xact_lock({turn});\nDO {};\n{statements}COMMIT", literal(&check));
+        match self.channel.query(&sql).await {
+            Ok(_) => Ok(Made::Done),
+            Err(Fault::Server(error)) if error.code == CHANGED => {
+                self.channel.query("ROLLBACK").await.map_err(|fault| self.target.fault(doing, &fault))?;
+                Ok(Made::Changed)
+            }
+            Err(fault) => Err(self.target.fault(doing, &fault)),
+        }
     }
 
     /// What is somebody else's, in words. A database that holds somebody else's tables is not ours to write into,
@@ -46,10 +100,10 @@ impl<'s> Schema<'s> {
         }
     }
 
-    /// The statements that make it, and the marks.
-    async fn statements(&mut self, making: &Making<'_>) -> Result<String, StoreError> {
+    /// The statements that make it, and the marks; and those for indexes of tables that are there.
+    async fn statements(&mut self, making: &Making<'_>) -> Result<(String, String), StoreError> {
         let schema = identifier(self.schema);
-        let mut sql = String::from("BEGIN;\n");
+        let (mut sql, mut later) = (String::new(), String::new());
         if !self.exists {
             sql += &format!("CREATE SCHEMA {schema};\nCOMMENT ON SCHEMA {schema} IS '{MARK}schema';\n");
         }
@@ -74,14 +128,14 @@ impl<'s> Schema<'s> {
             }
             for fields in &planned.layout.indexes {
                 let (index, create) = sql::create_index(name, &table.place, fields);
-                if planned.is_new() || !self.has_index(name, &index).await? {
-                    sql += &create;
-                    sql += ";\n";
+                if planned.is_new() {
+                    sql += &format!("{create};\n");
+                } else if !self.has_index(name, &index).await? {
+                    later += &format!("{create};\n");
                 }
             }
         }
-        sql += "COMMIT";
-        Ok(sql)
+        Ok((sql, later))
     }
 
     async fn has_index(&mut self, table: &str, index: &str) -> Result<bool, StoreError> {
@@ -114,36 +168,16 @@ impl Site for Schema<'_> {
     }
 
     async fn look(&mut self) -> Result<Holdings, StoreError> {
-        let name = literal(self.schema);
-        // Relations and functions; those of extensions belong to the server, not to a user.
-        let sql = format!(
-            "SELECT 's', n.nspname, coalesce(obj_description(n.oid, 'pg_namespace'), '') \
-               FROM pg_namespace n WHERE n.nspname = {name} \
-             UNION ALL \
-             SELECT CASE WHEN n.nspname = {name} THEN 't' ELSE 'e' END, \
-                    CASE WHEN n.nspname = {name} THEN c.relname ELSE n.nspname || '.' || c.relname END, \
-                    coalesce(obj_description(c.oid, 'pg_class'), '') \
-               FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-              WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND c.relpersistence <> 't' \
-                AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%' \
-                AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.classid = 'pg_class'::regclass \
-                                AND d.objid = c.oid AND d.deptype IN ('e', 'i', 'a')) \
-             UNION ALL \
-             SELECT 'f', p.proname, coalesce(obj_description(p.oid, 'pg_proc'), '') \
-               FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
-              WHERE n.nspname = {name} \
-                AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass \
-                                AND d.objid = p.oid AND d.deptype = 'e') \
-             ORDER BY 1, 2"
-        );
+        let sql = self.contents();
         let rows =
             self.channel.query(&sql).await.map_err(|fault| self.target.fault("look at what is there", &fault))?;
         let (mut marked, mut elsewhere) = (false, Vec::new());
-        (self.exists, self.merge, self.theirs) = (false, false, Vec::new());
+        (self.exists, self.merge, self.theirs, self.digest) = (false, false, Vec::new(), String::new());
         let mut found = Holdings::default();
         for row in rows {
             let [Some(kind), Some(name), Some(comment)] = &row[..] else { continue };
             match (kind.as_str(), comment.strip_prefix(MARK)) {
+                ("d", _) => self.digest.clone_from(name),
                 ("s", mark) => (self.exists, marked) = (true, mark.is_some()),
                 ("t", Some(mark)) => found.marked.push(Marked::new(name, mark)),
                 ("t", None) => {
@@ -171,27 +205,21 @@ impl Site for Schema<'_> {
         Ok(theirs.map(|name| format!("`{name}` in the schema `{}`", self.schema)))
     }
 
-    /// All of it in one transaction.
+    /// All of it in one transaction, but for indexes of tables that are there already, which may take long.
     async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
-        let sql = self.statements(making).await?;
+        let (statements, later) = self.statements(making).await?;
         let doing = format!("make the collections in the schema `{}`", self.schema);
-        let Err(fault) = self.channel.query(&sql).await else { return Ok(Made::Done) };
-        let failed = self.target.fault(&doing, &fault);
-        if !matches!(&fault, Fault::Server(error) if EXISTS.contains(&error.code.as_str())) {
-            return Err(failed);
+        let made = self.if_unchanged(&doing, &statements).await?;
+        if made == Made::Done && !later.is_empty() {
+            self.channel.query(&later).await.map_err(|fault| self.target.fault(&doing, &fault))?;
         }
-        self.channel.query("ROLLBACK").await.map_err(|fault| self.target.fault(&doing, &fault))?;
-        let now = self.look().await?;
-        let marks =
-            |planned: &Planned<'_>| now.marked_as(planned.name()).map(|marked| &marked.mark) == planned.before.as_ref();
-        let same = making.collections.iter().all(marks) && now.made.is_none() == making.first;
-        if same { Err(failed) } else { Ok(Made::Changed) }
+        Ok(made)
     }
 
-    async fn unmake(&mut self, removal: &Removal) -> Result<(), StoreError> {
+    async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
         let schema = identifier(self.schema);
-        let mut sql = String::from("BEGIN;\n");
-        for name in &removal.going {
+        let mut sql = String::new();
+        for Marked { name, .. } in &removal.going {
             sql += &format!("DROP TABLE {schema}.{};\n", identifier(name));
         }
         // A schema that is filled again keeps its rights.
@@ -201,9 +229,8 @@ impl Site for Schema<'_> {
         if removal.whole && !removal.again {
             sql += &format!("DROP SCHEMA {schema};\n");
         }
-        sql += "COMMIT";
         let doing = format!("remove Storebench's tables from the schema `{}`", self.schema);
-        self.channel.query(&sql).await.map(drop).map_err(|fault| self.target.fault(&doing, &fault))
+        self.if_unchanged(&doing, &sql).await
     }
 }
 

@@ -53,7 +53,7 @@ mod setup;
 mod sql;
 mod wire;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
@@ -62,7 +62,7 @@ use storebench_engine::store::{
     StoreError, Support, evenly, prepare, remove,
 };
 
-use crate::net::{Address, Control, with_net_options};
+use crate::net::{self, Address, Control, Memo, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
 use catalog::Schema;
 use channel::{Channel, Fault};
@@ -100,14 +100,10 @@ pub(crate) struct PostgresStore {
     schema: String,
     apply: bool,
     control: Control,
-    facts: Mutex<Option<Facts>>,
-    ready: Mutex<Option<Ready>>,
+    facts: Memo<Facts>,
+    ready: Memo<Ready>,
     /// Kept between calls that come again and again: a login costs milliseconds.
-    watching: Mutex<Option<Connected>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    watching: Memo<Connected>,
 }
 
 impl PostgresStore {
@@ -141,16 +137,16 @@ impl PostgresStore {
             schema,
             apply,
             control: Control::default(),
-            facts: Mutex::new(None),
-            ready: Mutex::new(None),
-            watching: Mutex::new(None),
+            facts: Memo::default(),
+            ready: Memo::default(),
+            watching: Memo::default(),
         })
     }
 
     /// Logs in and remembers what the server says about itself.
     async fn enter(&self) -> Result<(Connected, Facts), StoreError> {
         let (connected, facts) = catalog::enter(&self.target).await?;
-        *lock(&self.facts) = Some(facts.clone());
+        self.facts.set(facts.clone());
         Ok((connected, facts))
     }
 
@@ -162,13 +158,9 @@ impl PostgresStore {
         })
     }
 
-    fn ready(&self) -> Option<Ready> {
-        lock(&self.ready).clone()
-    }
-
     /// The tables of ours that were prepared for writing.
     fn written(&self) -> Vec<String> {
-        match self.ready() {
+        match self.ready.get() {
             Some(ready) if !ready.read_only => {
                 let ours = ready.tables.iter().filter(|table| table.theirs.is_none());
                 ours.map(|table| table.place.clone()).collect()
@@ -178,11 +170,7 @@ impl PostgresStore {
     }
 
     fn table(&self, collection: CollectionId) -> Result<Table, StoreError> {
-        let ready = self.ready().ok_or_else(|| {
-            StoreError::Failed(format!("{}: the store must be prepared before it is asked", self.target.place()))
-        })?;
-        let table = ready.tables.get(collection.position()).cloned();
-        table.ok_or_else(|| StoreError::Failed(format!("{}: there is no such collection", self.target.place())))
+        net::collection(&self.ready.prepared(&self.target.place())?.tables, collection).cloned()
     }
 
     async fn prepare_now(&self, layout: &Layout, how: Prepare) -> Result<Vec<Table>, StoreError> {
@@ -218,12 +206,12 @@ impl PostgresStore {
     async fn watch(&self, sql: impl Fn(u32) -> String) -> Result<Vec<channel::Row>, StoreError> {
         let version = |facts: Option<&Facts>| facts.map_or(0, |facts| facts.version_number);
         let doing = "read its statistics";
-        let kept = lock(&self.watching).take();
-        let known = version(lock(&self.facts).as_ref());
+        let kept = self.watching.take();
+        let known = version(self.facts.get().as_ref());
         if let Some(mut connected) = kept {
             match tokio::time::timeout(WITHIN, connected.channel.query(&sql(known))).await {
                 Ok(Ok(rows)) => {
-                    *lock(&self.watching) = Some(connected);
+                    self.watching.set(connected);
                     return Ok(rows);
                 }
                 Ok(Err(Fault::Server(error))) if !error.ends_connection() => {
@@ -235,7 +223,7 @@ impl PostgresStore {
         }
         let (mut connected, facts) = self.enter().await?;
         let rows = self.target.ask(doing, connected.channel.query(&sql(version(Some(&facts))))).await?;
-        *lock(&self.watching) = Some(connected);
+        self.watching.set(connected);
         Ok(rows)
     }
 }
@@ -244,7 +232,7 @@ impl Store for PostgresStore {
     type Session = PostgresSession;
 
     fn describe(&self) -> Description {
-        let version = lock(&self.facts).as_ref().map(|facts| facts.version.clone());
+        let version = self.facts.get().map(|facts| facts.version);
         Description {
             scheme: SCHEME.name,
             url: self.target.address.shown.clone(),
@@ -253,8 +241,8 @@ impl Store for PostgresStore {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let facts = lock(&self.facts).clone();
-        let theirs = self.ready().is_some_and(|ready| ready.tables.iter().any(|table| table.theirs.is_some()));
+        let facts = self.facts.get();
+        let theirs = self.ready.get().is_some_and(|ready| ready.tables.iter().any(|table| table.theirs.is_some()));
         let operations = OpKind::ALL
             .into_iter()
             .filter(|kind| !matches!(kind, OpKind::Touch | OpKind::View))
@@ -328,15 +316,12 @@ impl Store for PostgresStore {
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         let tables = self.control.block_on(self.prepare_now(layout, how))?;
-        *lock(&self.ready) = Some(Ready { tables: Arc::new(tables), read_only: how == Prepare::ReadOnly });
+        self.ready.set(Ready { tables: Arc::new(tables), read_only: how == Prepare::ReadOnly });
         Ok(())
     }
 
     async fn open(&self, options: &SessionOptions) -> Result<PostgresSession, StoreError> {
-        let place = self.target.place();
-        let ready = self
-            .ready()
-            .ok_or_else(|| StoreError::Failed(format!("{place}: the store must be prepared before a session opens")))?;
+        let ready = self.ready.prepared(&self.target.place())?;
         let connected = self.target.login().await?;
         let promise = Promise {
             durability: (!ready.read_only).then_some(options.durability),
@@ -371,7 +356,8 @@ impl Store for PostgresStore {
 
     fn stats(&self) -> Result<Stats, StoreError> {
         let places: Vec<String> = self
-            .ready()
+            .ready
+            .get()
             .map(|ready| ready.tables.iter().map(|table| table.place.clone()).collect())
             .unwrap_or_default();
         self.control.block_on(async {
@@ -419,16 +405,16 @@ impl Store for PostgresStore {
     }
 
     fn close(&self) -> Result<(), StoreError> {
-        *lock(&self.ready) = None;
+        self.ready.take();
         // Within its runtime, to which its socket belongs.
         self.control.block_on(async {
-            drop(lock(&self.watching).take());
+            drop(self.watching.take());
             Ok(())
         })
     }
 
     fn remove(&self) -> Result<(), StoreError> {
-        *lock(&self.ready) = None;
+        self.ready.take();
         self.control.block_on(async {
             let (mut connected, _) = self.enter().await?;
             remove(&mut Schema::new(&self.target, &mut connected.channel, &self.schema)).await

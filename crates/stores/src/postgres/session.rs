@@ -23,7 +23,7 @@ use super::setup::{Setup, set_up};
 use super::sql::{KINDS, Kind, Table};
 use super::wire::{self, Bind, LARGEST_BYTES, Look, oid};
 use crate::connection::{self, Answers, Link};
-use crate::document::{counter, prefix_end_text, wrong_collection};
+use crate::document::{collection_of, counter, prefix_end_text, wrong_collection};
 use crate::net::{Stream, fresh};
 
 /// A statement as the session knows it.
@@ -109,9 +109,7 @@ impl PostgresSession {
     /// Appends a request; what fails in it leaves nothing behind.
     fn encode(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) -> Result<(), OpError> {
         let position = request.collection.position();
-        let Some(collection) = self.collections.get(position) else {
-            return Err(OpError::new(ErrorKind::Refused, "the layout has no such collection"));
-        };
+        let collection = collection_of(request, &self.collections, false)?;
         let (op, contents) = (request.op.kind(), request.contents);
         match request.op {
             Op::BulkWrite { kind, items } => return self.begin_bulk(position, kind, items, token, out),

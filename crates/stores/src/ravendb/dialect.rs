@@ -133,11 +133,7 @@ impl Raven {
     fn start<'a>(&mut self, request: &Request<'_>, state: &'a mut State, out: &mut RequestBuf) -> Next<'a> {
         let number = request.collection.position();
         let target = Arc::clone(&self.target);
-        let collection =
-            target.collections.get(number).ok_or(const { refused("the layout has no such collection") })?;
-        if target.read_only && request.op.kind().writes() {
-            return Err(refused("the store was prepared for reading only"));
-        }
+        let collection = document::collection_of(request, &target.collections, target.read_only)?;
         (state.collection, state.contents, state.tries) = (number, request.contents, 0);
         state.found.clear();
         match request.op {

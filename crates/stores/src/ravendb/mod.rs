@@ -41,7 +41,7 @@ mod sample;
 mod server;
 mod target;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
@@ -51,12 +51,12 @@ use storebench_engine::store::{
 };
 
 use crate::http::{Client, HttpSession};
-use crate::net::{Address, Control, with_net_options};
+use crate::net::{self, Address, Control, Memo, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
 use dialect::Raven;
 use prepare::MarkedDatabase;
 use server::Server;
-use target::{Collection, Target};
+use target::Target;
 
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "ravendb",
@@ -82,8 +82,8 @@ pub(crate) struct RavenStore {
     control: Control,
     /// Nodes that a write may wait for.
     replicas: u32,
-    version: Mutex<Option<String>>,
-    ready: Mutex<Option<Arc<Target>>>,
+    version: Memo<String>,
+    ready: Memo<Arc<Target>>,
 }
 
 impl RavenStore {
@@ -124,23 +124,13 @@ impl RavenStore {
             server,
             control: Control::default(),
             replicas,
-            version: Mutex::new(None),
-            ready: Mutex::new(None),
+            version: Memo::default(),
+            ready: Memo::default(),
         })
-    }
-
-    fn ready(&self) -> Option<Arc<Target>> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn set_ready(&self, target: Option<Target>) {
-        *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = target.map(Arc::new);
     }
 
     fn prepared(&self) -> Result<Arc<Target>, StoreError> {
-        self.ready().ok_or_else(|| {
-            StoreError::Failed(format!("{}: the store must be prepared before a session opens", self.server.shown()))
-        })
+        self.ready.prepared(&self.server.shown())
     }
 
     /// The database, once it is sure that it is a RavenDB.
@@ -151,7 +141,7 @@ impl RavenStore {
 
     async fn check_version(&self) -> Result<(), StoreError> {
         let version = self.server.version().await?;
-        *self.version.lock().unwrap_or_else(PoisonError::into_inner) = Some(version);
+        self.version.set(version);
         Ok(())
     }
 
@@ -211,12 +201,6 @@ const NOTES: [&str; 8] = [
      by a text with such a character, an emoji for one, may miss documents. RavenDB 4.1 finds them.",
 ];
 
-fn collection_of(target: &Target, collection: CollectionId) -> Result<&Collection, StoreError> {
-    let number = collection.position();
-    let found = target.collections.get(number);
-    found.ok_or_else(|| StoreError::Failed(format!("the layout has no collection number {number}")))
-}
-
 /// A time as .NET writes it, a little shorter, so that the server gives up before the client does.
 fn time_span(timeout: Duration) -> String {
     let ms = (timeout.as_millis() * 9 / 10).clamp(1, 86_399_999);
@@ -232,16 +216,12 @@ impl Store for RavenStore {
     type Session = HttpSession<Raven>;
 
     fn describe(&self) -> Description {
-        let version = self.version.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Description {
-            scheme: SCHEME.name,
-            url: self.address.shown.clone(),
-            version: version.unwrap_or_else(|| "RavenDB".to_owned()),
-        }
+        let version = self.version.get().unwrap_or_else(|| "RavenDB".to_owned());
+        Description { scheme: SCHEME.name, url: self.address.shown.clone(), version }
     }
 
     fn capabilities(&self) -> Capabilities {
-        let theirs = self.ready().is_some_and(|target| target.collections.iter().any(|c| !c.naming.ours));
+        let theirs = self.ready.get().is_some_and(|target| target.collections.iter().any(|c| !c.naming.ours));
         let left_out = |kind: &OpKind| match kind {
             OpKind::Append | OpKind::Prepend | OpKind::View => true,
             // Ids of others are ordered by their lower-case form: their documents are listed instead.
@@ -258,7 +238,7 @@ impl Store for RavenStore {
                 "bulk_docs with waitForReplicas: each of the nodes has synced the write to its journal",
             ));
         }
-        let expires_late_by = self.ready().and_then(|target| target.expiry.late_by());
+        let expires_late_by = self.ready.get().and_then(|target| target.expiry.late_by());
         let mut notes = NOTES.to_vec();
         if expires_late_by.is_some() {
             notes.push(
@@ -308,7 +288,7 @@ impl Store for RavenStore {
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         let target = self.control.block_on(async { self.place().await?.prepare(layout, how).await })?;
-        self.set_ready(Some(target));
+        self.ready.set(Arc::new(target));
         Ok(())
     }
 
@@ -322,7 +302,7 @@ impl Store for RavenStore {
     }
 
     fn compact(&self) -> Result<(), StoreError> {
-        if !self.ready().is_some_and(|target| target.ours && !target.read_only) {
+        if !self.ready.get().is_some_and(|target| target.ours && !target.read_only) {
             return Err(StoreError::NotSupported(
                 "a compaction takes the whole database away from everybody, and this one holds more than Storebench's \
                  documents"
@@ -338,7 +318,7 @@ impl Store for RavenStore {
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         let target = self.prepared()?;
-        let collection = collection_of(&target, collection)?;
+        let collection = net::collection(&target.collections, collection)?;
         self.control.block_on(self.server.sample_keys(collection, at_most, seed))
     }
 
@@ -353,7 +333,7 @@ impl Store for RavenStore {
                 return Err(StoreError::NotSupported("RavenDB is asked no queries for their rows".into()));
             };
             let target = self.prepared()?;
-            let collection = collection_of(&target, collection)?;
+            let collection = net::collection(&target.collections, collection)?;
             if collection.naming.ours {
                 return Err(StoreError::NotSupported("what Storebench made is read in the order of its keys".into()));
             }
@@ -386,12 +366,12 @@ impl Store for RavenStore {
     }
 
     fn close(&self) -> Result<(), StoreError> {
-        self.set_ready(None);
+        self.ready.take();
         Ok(())
     }
 
     fn remove(&self) -> Result<(), StoreError> {
-        self.set_ready(None);
+        self.ready.take();
         self.control.block_on(async { remove(&mut self.place().await?).await })
     }
 }

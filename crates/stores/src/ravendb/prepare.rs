@@ -12,6 +12,7 @@ use super::names::{self, Naming};
 use super::server::{Contents, INDEX_PREFIX, MARKER_COLLECTION, MARKER_ID, Marker, Server};
 use super::target::{Collection, Expiry, Target, index_definition};
 use crate::http::Method;
+use crate::net::until_removed;
 
 /// How often RavenDB looks for expired documents in a database made here, in seconds, where its licence
 /// allows it. Its own default would let the shortest expiry worth measuring pass unnoticed.
@@ -144,6 +145,10 @@ impl Site for MarkedDatabase<'_> {
     /// The marker comes before all that it names.
     async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
         let mut made = making.made;
+        if self.contents.as_ref().and_then(|contents| contents.marker.as_ref()).is_some_and(|marker| marker.removing) {
+            let removing = async || matches!(self.server.marker().await, Ok(Some((marker, _))) if marker.removing);
+            return until_removed(&self.shown(), removing).await;
+        }
         match &self.contents {
             // Of an empty database without a marker nobody can tell who made it.
             Some(_) => made &= !making.first,
@@ -156,7 +161,7 @@ impl Site for MarkedDatabase<'_> {
         }
         self.made = made;
         if making.first || making.collections.iter().any(Planned::marks) {
-            let marker = Marker { made_database: made, collections: making.marked.clone() };
+            let marker = Marker { made_database: made, collections: making.marked.clone(), removing: false };
             let vector = self.contents.as_ref().map_or("", |contents| &contents.vector);
             if self.server.put_marker(&marker, vector).await? == Made::Changed {
                 return Ok(Made::Changed);
@@ -174,33 +179,37 @@ impl Site for MarkedDatabase<'_> {
     }
 
     /// The database, or documents and indexes in one that holds more. The marker goes last: what an interrupted removal
-    /// leaves is still ours.
-    async fn unmake(&mut self, removal: &Removal) -> Result<(), StoreError> {
+    /// leaves is still ours. A database says so before it goes, since it goes whatever is in it then.
+    async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
+        let Some(Contents { marker: Some(found), vector, .. }) = &self.contents else { return Ok(Made::Changed) };
         if removal.whole {
-            return self.server.remove_database().await;
+            let removing = Marker { removing: true, ..found.clone() };
+            return match self.server.put_marker(&removing, vector).await? {
+                Made::Done => self.server.remove_database().await.map(|()| Made::Done),
+                Made::Changed => Ok(Made::Changed),
+            };
         }
-        for name in &removal.going {
-            self.server.remove_documents(name).await?;
+        let mut marker = found.clone();
+        let mut vector = vector.clone();
+        for going in &removal.going {
+            let Some(last) = self.server.remove_documents(&going.name, &marker, vector).await? else {
+                return Ok(Made::Changed);
+            };
+            vector = last;
         }
         let of_going = |index: &&String| {
             let collection = index.strip_prefix(INDEX_PREFIX).and_then(|rest| rest.split('/').next());
-            collection.is_some_and(|name| removal.going.iter().any(|going| going == name))
+            collection.is_some_and(|name| removal.takes(name))
         };
         for index in self.contents.iter().flat_map(|contents| &contents.indexes).filter(of_going) {
             self.server.remove_index(index).await?;
         }
-        while let Some((mut marker, vector)) = self.server.marker().await? {
-            marker.collections.retain(|marked| !removal.going.contains(&marked.name));
-            let told = if marker.collections.is_empty() {
-                self.server.remove_marker(&vector).await?
-            } else {
-                self.server.put_marker(&marker, &vector).await?
-            };
-            if told == Made::Done {
-                break;
-            }
+        marker.collections.retain(|marked| !removal.takes(&marked.name));
+        if marker.collections.is_empty() {
+            self.server.remove_marker(&vector).await
+        } else {
+            self.server.put_marker(&marker, &vector).await
         }
-        Ok(())
     }
 }
 
@@ -291,25 +300,24 @@ impl Server {
 
     /// Writes the marker over the one with this change vector; where that is empty, only if there is none.
     async fn put_marker(&self, marker: &Marker, vector: &str) -> Result<Made, StoreError> {
-        let command = json!({
-            "Type": "PUT", "Id": MARKER_ID, "ChangeVector": vector, "Document": marker.document(),
-        });
-        self.change_marker(command, "write Storebench's marker").await
+        self.change_marker(&[marker.put(vector)], "write Storebench's marker").await.map(made)
     }
 
     async fn remove_marker(&self, vector: &str) -> Result<Made, StoreError> {
         let command = json!({ "Type": "DELETE", "Id": MARKER_ID, "ChangeVector": vector });
-        self.change_marker(command, "remove Storebench's marker").await
+        self.change_marker(&[command], "remove Storebench's marker").await.map(made)
     }
 
-    async fn change_marker(&self, command: Value, doing: &str) -> Result<Made, StoreError> {
-        let body = json!({ "Commands": [command] }).to_string();
+    /// Does all of this, or nothing where the marker is not what the first command says. Gives its change vector; none
+    /// where nothing was done.
+    async fn change_marker(&self, commands: &[Value], doing: &str) -> Result<Option<String>, StoreError> {
+        let body = json!({ "Commands": commands }).to_string();
         let response = self.client.call(Method::POST, &self.path("/bulk_docs"), Some(body.as_bytes())).await?;
         match response.status {
-            200..=299 => Ok(Made::Done),
-            409 => Ok(Made::Changed),
+            200..=299 => Ok(Some(response.json()["Results"][0]["@change-vector"].as_str().unwrap_or("").to_owned())),
+            409 => Ok(None),
             // Somebody else makes the same database, which is loaded again then.
-            503 => self.wait_until_served().await.map(|()| Made::Changed),
+            503 => self.wait_until_served().await.map(|()| None),
             _ => Err(super::errors::store_error(&self.shown(), doing, &response.answer())),
         }
     }
@@ -337,17 +345,25 @@ impl Server {
         removed.await
     }
 
-    async fn remove_documents(&self, collection: &str) -> Result<(), StoreError> {
+    /// Removes a collection's documents as long as the marker is this one. Gives the marker's last change vector; none
+    /// where somebody else changed it.
+    async fn remove_documents(
+        &self,
+        collection: &str,
+        marker: &Marker,
+        mut vector: String,
+    ) -> Result<Option<String>, StoreError> {
         loop {
             let ids = self.ids_with_prefix(&format!("{collection}/"), AT_ONCE).await?;
             if ids.is_empty() {
-                return Ok(());
+                return Ok(Some(vector));
             }
-            let commands: Vec<Value> =
-                ids.iter().map(|id| json!({ "Type": "DELETE", "Id": id, "ChangeVector": null })).collect();
-            let body = json!({ "Commands": commands });
-            let doing = "remove Storebench's documents";
-            self.call(Method::POST, &self.path("/bulk_docs"), Some(&body), doing).await?;
+            let delete = |id: &String| json!({ "Type": "DELETE", "Id": id, "ChangeVector": null });
+            let commands: Vec<Value> = [marker.put(&vector)].into_iter().chain(ids.iter().map(delete)).collect();
+            match self.change_marker(&commands, "remove Storebench's documents").await? {
+                Some(last) => vector = last,
+                None => return Ok(None),
+            }
         }
     }
 
@@ -360,6 +376,11 @@ impl Server {
         }
         Err(super::errors::store_error(&self.shown(), "remove an index", &response.answer()))
     }
+}
+
+/// What became of a change of the marker.
+fn made(vector: Option<String>) -> Made {
+    if vector.is_some() { Made::Done } else { Made::Changed }
 }
 
 /// Queries by the indexes that RavenDB made of a collection by itself. What others defined may put

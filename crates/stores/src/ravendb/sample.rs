@@ -9,12 +9,12 @@ use super::errors::store_error;
 use super::server::Server;
 use super::target::Collection;
 use crate::http::Method;
-use crate::net::draw;
+use crate::net::places;
 
 /// How many places of a collection keys are taken from.
-const PLACES: usize = 64;
+const PLACES: u64 = 64;
 /// How many keys are read with one request.
-const AT_ONCE: usize = 1_024;
+const AT_ONCE: u64 = 1_024;
 
 impl Server {
     /// Keys from places spread over the collection in the order of its last writes. RavenDB skips to
@@ -28,13 +28,13 @@ impl Server {
         let told = self.get("/collections/stats", "count its documents").await?;
         let mut counts = told["Collections"].as_object().into_iter().flatten();
         let count = counts.find(|(name, _)| name.eq_ignore_ascii_case(&collection.name));
-        let count = usize::try_from(count.and_then(|(_, count)| count.as_u64()).unwrap_or(0)).unwrap_or(usize::MAX);
+        let count = count.and_then(|(_, count)| count.as_u64()).unwrap_or(0);
         let mut seen = HashSet::new();
         let mut keys = Vec::new();
-        for (start, length) in places(count, at_most, seed) {
+        for (start, length) in places(count, at_most as u64, AT_ONCE, PLACES, seed) {
             let mut request = self.client.request();
             request.begin(Method::GET).raw(&self.path("/collections/docs?name=")).segment(&collection.name);
-            request.raw("&start=").number(start as u64).raw("&pageSize=").number(length as u64);
+            request.raw("&start=").number(start).raw("&pageSize=").number(length);
             request.raw("&metadataOnly=true");
             let response = self.client.send(&request).await?;
             if !response.is_success() {
@@ -86,44 +86,5 @@ impl Server {
             format!("\nnot {}: {}", one["Index"].as_str().unwrap_or("?"), one["Reason"].as_str().unwrap_or("?"))
         });
         Ok(Explanation { plan: plan + &reasons.collect::<String>(), full_scan: false })
-    }
-}
-
-/// Where to read, and how many keys: as many places as fit, one drawn in each equal part.
-fn places(count: usize, at_most: usize, seed: u64) -> Vec<(usize, usize)> {
-    if count == 0 || at_most == 0 {
-        return Vec::new();
-    }
-    if at_most >= count {
-        return (0..count).step_by(AT_ONCE).map(|start| (start, AT_ONCE.min(count - start))).collect();
-    }
-    let number = PLACES.max(at_most.div_ceil(AT_ONCE)).min(at_most);
-    let length = at_most.div_ceil(number);
-    let mut state = seed;
-    (0..number)
-        .map(|place| {
-            let (begin, end) = (count * place / number, count * (place + 1) / number);
-            let free = (end - begin).saturating_sub(length) + 1;
-            (begin + (draw(&mut state) % free as u64) as usize, length)
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_lie_apart_and_within() {
-        for (count, at_most) in
-            [(0, 5), (5, 0), (5, 5), (5, 9), (3_000, 3_000), (1_000, 10), (1_000_000, 5_000), (7, 6)]
-        {
-            let places = places(count, at_most, 7);
-            let total: usize = places.iter().map(|(_, length)| length).sum();
-            assert!(total >= at_most.min(count), "{count} {at_most}: {places:?}");
-            assert!(places.iter().all(|(start, length)| start + length <= count + 1 && *length <= AT_ONCE));
-            assert!(places.windows(2).all(|pair| pair[0].0 < pair[1].0), "{places:?}");
-        }
-        assert_ne!(places(1_000_000, 100, 1), places(1_000_000, 100, 2));
     }
 }

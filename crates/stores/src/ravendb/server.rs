@@ -8,6 +8,7 @@ use storebench_engine::store::{Holdings, Marked, Stats, StoreError};
 use super::errors::store_error;
 use super::names;
 use crate::http::{Client, Method, Response};
+use crate::net::settled;
 
 /// The id of the marker. Documents of collections have a `/` in theirs.
 pub(super) const MARKER_ID: &str = "storebench";
@@ -18,9 +19,6 @@ pub(super) const INDEX_PREFIX: &str = "Storebench/";
 /// The oldest version whose protocol this driver speaks: documents by change vectors as of 4.0, and
 /// what is measured here of 4.1.
 const OLDEST: (u64, u64) = (4, 1);
-
-/// How long one look may take where no time at all was given.
-const SHORTEST_LOOK: Duration = Duration::from_secs(1);
 
 /// A database of a server.
 #[derive(Clone)]
@@ -37,6 +35,8 @@ pub(super) struct Marker {
     /// Whether it made the database itself.
     pub(super) made_database: bool,
     pub(super) collections: Vec<Marked>,
+    /// Whether somebody is about to remove the database.
+    pub(super) removing: bool,
 }
 
 /// What is in a database.
@@ -57,6 +57,7 @@ impl Marker {
         Self {
             made_database: document["database"] == "made",
             collections: collections.map(|c| Marked::new(text(&c["name"]), text(&c["body"]))).collect(),
+            removing: document["removing"] == true,
         }
     }
 
@@ -68,8 +69,14 @@ impl Marker {
             "about": "Storebench made what is listed here. It may empty and remove what it made for a study",
             "database": if self.made_database { "made" } else { "found" },
             "collections": collections,
+            "removing": self.removing,
             "@metadata": { "@collection": MARKER_COLLECTION },
         })
+    }
+
+    /// The command that writes it over the one with this change vector; where that is empty, only if there is none.
+    pub(super) fn put(&self, vector: &str) -> Value {
+        json!({ "Type": "PUT", "Id": MARKER_ID, "ChangeVector": vector, "Document": self.document() })
     }
 
     fn has(&self, raven_collection: &str) -> bool {
@@ -307,22 +314,12 @@ impl Server {
 
     /// Waits until no index is stale and no write queued; false when the time is over before.
     pub(super) async fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
-        let start = Instant::now();
-        let wait = async {
-            loop {
-                let Some(stats) = self.stats_if_there().await? else { return Ok(true) };
-                let stale = stats["Indexes"].as_array().into_iter().flatten().any(|index| index["IsStale"] == true);
-                if !stale && stats["NumberOfTransactionMergerQueueOperations"].as_u64().unwrap_or(0) == 0 {
-                    return Ok(true);
-                }
-                if start.elapsed() >= at_most {
-                    return Ok(false);
-                }
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
-        // A server that answers late, or not at all, does not make it longer.
-        tokio::time::timeout(at_most.max(SHORTEST_LOOK), wait).await.unwrap_or(Ok(false))
+        settled(at_most, Duration::from_millis(50), async || {
+            let Some(stats) = self.stats_if_there().await? else { return Ok(true) };
+            let stale = stats["Indexes"].as_array().into_iter().flatten().any(|index| index["IsStale"] == true);
+            Ok(!stale && stats["NumberOfTransactionMergerQueueOperations"].as_u64().unwrap_or(0) == 0)
+        })
+        .await
     }
 
     /// Compacts documents and indexes. The database answers nobody meanwhile.
@@ -379,8 +376,11 @@ mod tests {
 
     #[test]
     fn whose_a_database_is() {
-        let marker =
-            |made| Marker { made_database: made, collections: vec![Marked::new("users-books", "json; study")] };
+        let marker = |made| Marker {
+            made_database: made,
+            collections: vec![Marked::new("users-books", "json; study")],
+            removing: made,
+        };
         let contents = |marker: Option<Marker>, names: &[&str], indexes: &[&str]| Contents {
             marker,
             vector: String::new(),

@@ -284,7 +284,7 @@ impl Engine for Redb {
     }
 
     fn remove(&self, found: Found) -> Result<(), StoreError> {
-        let all = found.holdings().all_removable(false);
+        let all = found.holdings().all_removable();
         let Found::Database(file::Contents { marker: Some(mut marker), .. }) = found else { return Ok(()) };
         if all {
             return std::fs::remove_file(&self.path).map_err(|e| io_error(&self.path, "remove it", &e));

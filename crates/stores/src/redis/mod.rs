@@ -54,7 +54,7 @@ mod settings;
 mod stats;
 mod walk;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
@@ -65,7 +65,7 @@ use storebench_engine::store::{
 
 use crate::connection::Link;
 use crate::existing::refuse_fields;
-use crate::net::{Control, fresh, settled, with_net_options};
+use crate::net::{self, Control, Memo, fresh, settled, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
 use control::PATIENCE;
 use facts::Facts;
@@ -95,13 +95,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
     aliases: &["rediss"],
 };
 
-/// What the calls before have found and settled.
-#[derive(Debug, Default)]
-struct State {
-    facts: Option<Facts>,
-    ready: Option<Ready>,
-}
-
+/// What `prepare` has settled.
 #[derive(Debug, Clone)]
 struct Ready {
     collections: Vec<Collection>,
@@ -112,34 +106,26 @@ struct Ready {
 pub(crate) struct RedisStore {
     settings: Arc<Settings>,
     control: Control,
-    state: Mutex<State>,
+    facts: Memo<Facts>,
+    ready: Memo<Ready>,
 }
 
 impl RedisStore {
     /// Reads the URL; touches nothing.
     pub(crate) fn new(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
         let settings = Arc::new(Settings::read(url, options)?);
-        Ok(Self { settings, control: Control::default(), state: Mutex::default() })
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(Self { settings, control: Control::default(), facts: Memo::default(), ready: Memo::default() })
     }
 
     /// Connects for a control call.
     async fn reach(&self) -> Result<Reached, StoreError> {
         let reached = Reached::open(&self.settings, PATIENCE).await?;
-        self.state().facts = Some(reached.facts.clone());
+        self.facts.set(reached.facts.clone());
         Ok(reached)
     }
 
     fn ready(&self) -> Result<Ready, StoreError> {
-        self.state().ready.clone().ok_or_else(|| {
-            StoreError::Failed(format!(
-                "{}: the store must be prepared before a session opens",
-                self.settings.address.shown
-            ))
-        })
+        self.ready.prepared(&self.settings.address.shown)
     }
 }
 
@@ -147,7 +133,7 @@ impl Store for RedisStore {
     type Session = RedisSession;
 
     fn describe(&self) -> Description {
-        let version = self.state().facts.as_ref().map_or_else(|| "Redis".to_owned(), |facts| facts.version.clone());
+        let version = self.facts.get().map_or_else(|| "Redis".to_owned(), |facts| facts.version);
         Description { scheme: SCHEME.name, url: self.settings.address.shown.clone(), version }
     }
 
@@ -155,10 +141,8 @@ impl Store for RedisStore {
         // Keys of others are in no order.
         let theirs = self.ready().is_ok_and(|ready| ready.collections.iter().any(|collection| collection.theirs));
         let ordered = self.settings.ordered && !theirs;
-        let (facts, cluster) = {
-            let state = self.state();
-            (state.facts.as_ref().map(Facts::promises), state.facts.as_ref().is_some_and(|facts| facts.cluster))
-        };
+        let facts = self.facts.get();
+        let cluster = facts.as_ref().is_some_and(|facts| facts.cluster);
         let support = |kind: OpKind| {
             Some(match kind {
                 OpKind::Page | OpKind::View => return None,
@@ -195,7 +179,7 @@ impl Store for RedisStore {
         };
         Capabilities {
             operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind, support(kind)?))).collect(),
-            durability: facts.unwrap_or_else(facts::possible),
+            durability: facts.as_ref().map_or_else(facts::possible, Facts::promises),
             consistency: vec![
                 (ReadConsistency::StaleOk, "as strong"),
                 (ReadConsistency::Session, "as strong"),
@@ -239,7 +223,7 @@ impl Store for RedisStore {
             }
         })?;
         let collections = namespace::collections(&self.settings, layout);
-        self.state().ready = Some(Ready { collections, read_only: how == Prepare::ReadOnly });
+        self.ready.set(Ready { collections, read_only: how == Prepare::ReadOnly });
         Ok(())
     }
 
@@ -298,9 +282,7 @@ impl Store for RedisStore {
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         let ready = self.ready()?;
-        let Some(collection) = ready.collections.get(collection.position()) else {
-            return Err(StoreError::Failed("the layout has no such collection".into()));
-        };
+        let collection = net::collection(&ready.collections, collection)?;
         self.control.block_on(async { sample::keys(&mut self.reach().await?, collection, at_most, seed).await })
     }
 
@@ -317,9 +299,7 @@ impl Store for RedisStore {
                 return Err(StoreError::NotSupported("Redis has no queries".into()));
             };
             let ready = self.ready()?;
-            let Some(collection) = ready.collections.get(collection.position()) else {
-                return Err(StoreError::Failed("the layout has no such collection".into()));
-            };
+            let collection = net::collection(&ready.collections, collection)?;
             let reached = Reached::open(&self.settings, PATIENCE).await?;
             let node = reached.nodes.into_iter().find(|(host, _)| host.to_string() == part);
             let (host, connection) = node.ok_or_else(|| {
@@ -348,12 +328,12 @@ impl Store for RedisStore {
     }
 
     fn close(&self) -> Result<(), StoreError> {
-        self.state().ready = None;
+        self.ready.take();
         Ok(())
     }
 
     fn remove(&self) -> Result<(), StoreError> {
-        self.state().ready = None;
+        self.ready.take();
         let settings = &self.settings;
         self.control.block_on(async { remove(&mut Prefix { reached: &mut self.reach().await?, settings }).await })
     }

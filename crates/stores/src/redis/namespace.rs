@@ -8,10 +8,10 @@
 use storebench_engine::store::{CollectionLayout, Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError};
 use storebench_study::workload::Body;
 
-use super::control::Connection;
 use super::reach::Reached;
 use super::resp::{self, Value};
 use super::settings::Settings;
+use crate::existing::refuse_indexes;
 
 /// Keys looked at or removed in one request.
 const PAGE: u32 = 1_000;
@@ -27,11 +27,18 @@ redis.call('HSET', key, 'made', ARGV[2])
 for i = 3, #ARGV, 3 do redis.call('HSET', key, ARGV[i], ARGV[i + 2]) end
 return 1";
 
-/// Removes marks, and the marker with the last of them.
-const UNMARK: &str = "for i = 1, #ARGV do redis.call('HDEL', KEYS[1], ARGV[i]) end
+/// Removes keys, and at the end marks and with the last of them the marker, where marks are what they were: KEYS has
+/// the marker and the keys, ARGV whether this is the end, and for each collection its field and its mark.
+const UNMARK: &str = "for i = 2, #ARGV, 2 do
+  if redis.call('HGET', KEYS[1], ARGV[i]) ~= ARGV[i + 1] then return 0 end
+end
+for i = 2, #KEYS do redis.call('UNLINK', KEYS[i]) end
+if ARGV[1] ~= 'end' then return 1 end
+for i = 2, #ARGV, 2 do redis.call('HDEL', KEYS[1], ARGV[i]) end
 local left = redis.call('HKEYS', KEYS[1])
 for i = 1, #left do if string.sub(left[i], 1, 11) == 'collection:' then return 1 end end
-return redis.call('DEL', KEYS[1])";
+redis.call('DEL', KEYS[1])
+return 1";
 
 /// A collection as sessions use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,13 +86,7 @@ impl Site for Prefix<'_> {
     }
 
     fn check(&self, layout: &Layout) -> Result<(), StoreError> {
-        match layout.collections.iter().find(|collection| !collection.indexes.is_empty()) {
-            None => Ok(()),
-            Some(collection) => Err(StoreError::NotSupported(format!(
-                "Redis has no secondary indexes, and the study wants one on `{}`; leave it out",
-                collection.name
-            ))),
-        }
+        refuse_indexes("Redis", layout)
     }
 
     async fn look(&mut self) -> Result<Holdings, StoreError> {
@@ -124,10 +125,10 @@ impl Site for Prefix<'_> {
         }
         let mut taken = None;
         let settings = self.settings;
-        self.each_page(async |_, keys| {
+        self.each_page(async |_: &mut Self, _, keys| {
             let of_new = keys.iter().filter_map(|key| collection_of(settings, key)).find(|name| names.contains(name));
-            taken = taken.take().or(of_new.map(|name| format!("keys that begin with `{}:{name}`", settings.prefix)));
-            Ok(())
+            taken = of_new.map(|name| format!("keys that begin with `{}:{name}`", settings.prefix));
+            Ok(taken.is_none())
         })
         .await?;
         Ok(taken)
@@ -146,40 +147,35 @@ impl Site for Prefix<'_> {
         }
         let node = self.reached.node_of(&key);
         match node.call(&words).await? {
-            Value::Error(line) if line.contains("WRONGTYPE") => Err(StoreError::NotOurs(format!(
-                "{} has something else under `{}`, which Storebench did not make; nothing was touched. Use {}",
-                self.shown(),
-                String::from_utf8_lossy(&key),
-                Self::ANOTHER
-            ))),
+            Value::Error(line) if line.contains("WRONGTYPE") => Err(self.marker_taken(&String::from_utf8_lossy(&key))),
             // Asked again for the usual error.
             Value::Error(_) => node.ask(&words).await.map(|_| Made::Changed),
             value => Ok(if value.number() == Some(1) { Made::Done } else { Made::Changed }),
         }
     }
 
-    /// The marks go last.
-    async fn unmake(&mut self, removal: &Removal) -> Result<(), StoreError> {
+    /// The marks go last. A cluster looks at them before each page of keys, which are not where the marker is.
+    async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
         let settings = self.settings;
-        let ours =
-            |key: &&Vec<u8>| collection_of(settings, key).is_some_and(|name| removal.going.iter().any(|g| g == name));
-        self.each_page(async |node, keys| {
-            let mut requests = Vec::new();
-            let mut count = 0;
-            for key in keys.iter().filter(ours) {
-                resp::command(&mut requests, 2);
-                resp::word(&mut requests, b"UNLINK");
-                resp::word(&mut requests, key);
-                count += 1;
+        let mut same = true;
+        self.each_page(async |prefix: &mut Self, node, mut keys| {
+            keys.retain(|key| collection_of(settings, key).is_some_and(|name| removal.takes(name)));
+            let elsewhere = if prefix.reached.map.is_some() { std::mem::take(&mut keys) } else { Vec::new() };
+            same = prefix.unmark(removal, b"on", &keys).await?;
+            if same && !elsewhere.is_empty() {
+                let mut requests = Vec::new();
+                for key in &elsewhere {
+                    resp::command(&mut requests, 2);
+                    resp::word(&mut requests, b"UNLINK");
+                    resp::word(&mut requests, key);
+                }
+                prefix.reached.nodes[node].1.ask_all(&requests, elsewhere.len()).await?;
             }
-            if count > 0 { node.ask_all(&requests, count).await.map(drop) } else { Ok(()) }
+            Ok(same)
         })
         .await?;
-        let key = self.marker_key();
-        let fields: Vec<String> = removal.going.iter().map(|name| field(name)).collect();
-        let mut words: Vec<&[u8]> = vec![b"EVAL", UNMARK.as_bytes(), b"1", &key];
-        words.extend(fields.iter().map(String::as_bytes));
-        self.reached.node_of(&key).ask(&words).await.map(drop)
+        let done = same && self.unmark(removal, b"end", &[]).await?;
+        Ok(if done { Made::Done } else { Made::Changed })
     }
 }
 
@@ -218,17 +214,34 @@ impl Prefix<'_> {
         Ok(found)
     }
 
-    /// Does something with every page of keys with the prefix, on each node.
+    /// Runs [`UNMARK`]. False where marks are not what they were.
+    async fn unmark(&mut self, removal: &Removal, how: &[u8], keys: &[Vec<u8>]) -> Result<bool, StoreError> {
+        let marker = self.marker_key();
+        let count = (keys.len() + 1).to_string();
+        let fields: Vec<String> = removal.going.iter().map(|going| field(&going.name)).collect();
+        let mut words: Vec<&[u8]> = vec![b"EVAL", UNMARK.as_bytes(), count.as_bytes(), &marker];
+        words.extend(keys.iter().map(Vec::as_slice));
+        words.push(how);
+        for (field, going) in fields.iter().zip(&removal.going) {
+            words.extend([field.as_bytes(), going.mark.as_bytes()]);
+        }
+        Ok(self.reached.node_of(&marker).number(&words).await? == 1)
+    }
+
+    /// Does something with every page of keys with the prefix, on each node, as long as it says true.
     async fn each_page(
         &mut self,
-        mut each: impl AsyncFnMut(&mut Connection, Vec<Vec<u8>>) -> Result<(), StoreError>,
+        mut each: impl AsyncFnMut(&mut Self, usize, Vec<Vec<u8>>) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
         let pattern = format!("{}:*", self.settings.prefix);
-        for node in self.reached.each() {
+        for node in 0..self.reached.nodes.len() {
             let mut cursor = 0;
             loop {
-                let (next, keys) = node.scan(cursor, pattern.as_bytes(), PAGE, false).await?;
-                each(node, keys).await?;
+                let connection = &mut self.reached.nodes[node].1;
+                let (next, keys) = connection.scan(cursor, pattern.as_bytes(), PAGE, false).await?;
+                if !each(self, node, keys).await? {
+                    return Ok(());
+                }
                 cursor = next;
                 if cursor == 0 {
                     break;

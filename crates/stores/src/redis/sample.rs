@@ -1,12 +1,10 @@
 //! Keys of documents that others put there.
 
-use std::collections::BTreeMap;
-
 use storebench_engine::store::StoreError;
 
 use super::namespace::Collection;
 use super::reach::Reached;
-use crate::net::mix;
+use crate::net::{KeySample, mix};
 
 /// A database of so few keys is read through, which gives every key the same chance.
 const FEW: u64 = 100_000;
@@ -29,20 +27,8 @@ pub(super) async fn keys(
         total += u64::try_from(node.number(&[b"DBSIZE"]).await?).unwrap_or(0);
     }
     let through = total <= FEW.max(10 * at_most as u64);
-    // By a number drawn for each key: those with the least numbers are an even sample.
-    let mut sample: BTreeMap<(u64, String), ()> = BTreeMap::new();
-    let mut add = |keys: Vec<Vec<u8>>| {
-        for key in keys {
-            let Some(Ok(key)) = key.strip_prefix(collection.prefix.as_slice()).map(std::str::from_utf8) else {
-                continue;
-            };
-            sample.insert((mix(seed, key.as_bytes()), key.to_owned()), ());
-            if sample.len() > at_most {
-                sample.pop_last();
-            }
-        }
-        sample.len()
-    };
+    let mut sample = KeySample::new(at_most, seed);
+    let mut add = |keys: Vec<Vec<u8>>| keys.iter().fold(false, |_, key| sample.see(&collection.prefix, key));
     if through {
         for node in reached.each() {
             let mut cursor = 0;
@@ -62,12 +48,12 @@ pub(super) async fn keys(
             let cursor = mix(seed, &place.to_le_bytes()) >> 16;
             let node = &mut reached.nodes[place as usize % nodes].1;
             let (_, keys) = node.scan(cursor, &pattern, PAGE, true).await?;
-            if add(keys) >= at_most {
+            if add(keys) {
                 break;
             }
         }
     }
-    Ok(sample.into_keys().map(|(_, key)| key).collect())
+    Ok(sample.into_keys())
 }
 
 /// A prefix as a pattern that matches itself only.

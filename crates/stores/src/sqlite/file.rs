@@ -171,15 +171,20 @@ impl Site for DatabaseFile<'_> {
         result
     }
 
-    async fn unmake(&mut self, removal: &Removal) -> Result<(), StoreError> {
+    async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
         let path = self.path;
-        if removal.whole {
-            return remove_files(path);
-        }
         let failed = |e: rusqlite::Error| store_error(path, "remove Storebench's tables from it", &e);
         let mut connection = open_writable(path)?;
-        let transaction = connection.transaction().map_err(failed)?;
-        for name in &removal.going {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+        if self.has_changed(&transaction).map_err(failed)? {
+            return Ok(Made::Changed);
+        }
+        if removal.whole {
+            drop(transaction);
+            drop(connection);
+            return remove_files(path).map(|()| Made::Done);
+        }
+        for Marked { name, .. } in &removal.going {
             transaction.execute_batch(&format!("DROP TABLE IF EXISTS {}", sql::identifier(name))).map_err(failed)?;
             let forget = format!("DELETE FROM {MARKER} WHERE kind = 'collection' AND name = ?1");
             transaction.execute(&forget, [name]).map_err(failed)?;
@@ -187,11 +192,21 @@ impl Site for DatabaseFile<'_> {
         if removal.left.is_empty() {
             transaction.execute_batch(&format!("DROP TABLE {MARKER}")).map_err(failed)?;
         }
-        transaction.commit().map_err(failed)
+        transaction.commit().map_err(failed)?;
+        Ok(Made::Done)
     }
 }
 
 impl DatabaseFile<'_> {
+    /// Whether others changed what is in it since the look.
+    fn has_changed(&self, connection: &Connection) -> rusqlite::Result<bool> {
+        let now = tables(connection, false)?;
+        Ok(match &self.found {
+            FileContents::Database(found) => now != *found,
+            _ => now != Tables::default(),
+        })
+    }
+
     fn create(&self, making: &Making<'_>) -> Result<Made, StoreError> {
         let path = self.path;
         let mut connection = open_writable(path)?;
@@ -209,12 +224,7 @@ impl DatabaseFile<'_> {
             }
         }
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-        let now = tables(&transaction, false).map_err(failed)?;
-        let changed = match &self.found {
-            FileContents::Database(found) => now != *found,
-            _ => now != Tables::default(),
-        };
-        if changed {
+        if self.has_changed(&transaction).map_err(failed)? {
             return Ok(Made::Changed);
         }
         if making.first {

@@ -89,9 +89,7 @@ impl SqliteSession {
 
     fn run(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) -> Result<(), OpError> {
         let collection = request.collection.position();
-        if collection >= self.collections.len() {
-            return Err(OpError::new(ErrorKind::Refused, "the layout has no such collection"));
-        }
+        document::collection_of(request, &self.collections, false)?;
         match request.op {
             Op::Read { key } => self.read(collection, key, request.contents, token, out),
             Op::Exists { key } => {

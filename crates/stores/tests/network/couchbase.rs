@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use storebench_engine::store::{
-    Acknowledged, AnyStore, Batch, BatchBuf, BulkWrite, CollectionId, CollectionLayout, Durability, ErrorKind,
+    Acknowledged, AnyStore, Batch, BatchBuf, BulkWrite, CollectionId, CollectionLayout, CopyId, Durability, ErrorKind,
     Existing, Layout, Namespace, Op, OpError, OpKind, OwnedReply, Persisted, PhaseStart, Prepare, ReadConsistency,
     Request, Session, SessionOptions, StoreError, Token, ViewRows,
 };
@@ -217,6 +217,27 @@ fn what_others_made_is_neither_written_nor_removed() {
     fake.put_foreign("storebench", "documents", "key", b"precious too");
     assert!(matches!(store.prepare(&layout(), Prepare::IntoExisting), Err(StoreError::NotOurs(_))));
     assert_eq!(fake.documents("storebench", "documents"), [("key".to_owned(), b"precious too".to_vec())]);
+}
+
+#[test]
+fn what_others_put_under_the_markers_key_is_refused_and_left_as_it_is() {
+    let fake = fake(FakeOptions::default());
+    let (scope, marker, key) = ("storebench", "storebench_marker", "storebench");
+    fake.put_foreign(scope, marker, key, b"precious");
+    let store = store(&fake.url());
+    assert!(matches!(store.inspect().unwrap(), Namespace::Foreign(_)));
+    for (how, expected) in [
+        (Prepare::Fresh, "--into-existing"),
+        (Prepare::IntoExisting, "something else under `storebench.storebench_marker`"),
+        (Prepare::Copy(CopyId(1)), "something else under `storebench.storebench_marker`"),
+        (Prepare::Discard, "which Storebench did not make"),
+    ] {
+        let told = store.prepare(&layout(), how);
+        assert!(matches!(&told, Err(StoreError::NotOurs(text)) if text.contains(expected)), "{how:?} {told:?}");
+    }
+    store.remove().unwrap();
+    assert_eq!(fake.collections(), ["_default._default", "storebench.storebench_marker"]);
+    assert_eq!(fake.documents(scope, marker), [(key.to_owned(), b"precious".to_vec())]);
 }
 
 #[test]

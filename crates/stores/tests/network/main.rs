@@ -6,12 +6,13 @@
 #[cfg(feature = "net")]
 mod comes_back;
 mod conformance;
-#[cfg(any(feature = "memcached", feature = "redis"))]
+#[cfg(feature = "net")]
 mod driven;
-#[cfg(any(feature = "memcached", feature = "redis"))]
+#[cfg(feature = "net")]
 mod proxy;
 mod scripts;
 mod server;
+#[cfg(feature = "net")]
 mod together;
 
 #[cfg(feature = "couchbase")]

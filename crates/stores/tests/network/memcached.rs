@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use storebench_engine::store::{
-    AnyStore, BatchBuf, BulkWrite, CollectionId, Durability, ErrorKind, Namespace, Op, Prepare, StoreError,
+    AnyStore, BatchBuf, BulkWrite, CollectionId, CopyId, Durability, ErrorKind, Namespace, Op, Prepare, StoreError,
 };
 
 use crate::driven::{Driven, existing, layout, silent_connection_is_replaced};
@@ -268,6 +268,33 @@ fn what_others_put_there_is_read_and_left_as_it_is() {
     store.prepare(&layout(), Prepare::IntoExisting).unwrap();
     session.call(Op::Read { key: "7 with a space" }).unwrap();
     store.remove().unwrap();
+    assert!(raw.everything() == before);
+}
+
+#[test]
+fn what_others_put_under_the_markers_key_is_refused_and_left_as_it_is() {
+    let server = Server::start("memcached");
+    let mut raw = Raw::open(server.port);
+    raw.ask("ms storebench:marker 8\r\nprecious\r\n", "HD");
+    let before = raw.everything();
+    let store = open(&server.url);
+    assert!(matches!(store.inspect().unwrap(), Namespace::Foreign(text) if text.contains("1 items")));
+    for (how, expected) in [
+        (Prepare::Fresh, "--into-existing"),
+        (Prepare::IntoExisting, "something else under `storebench:marker`"),
+        (Prepare::Copy(CopyId(1)), "something else under `storebench:marker`"),
+        (Prepare::Discard, "which Storebench did not make"),
+    ] {
+        let told = store.prepare(&layout(), how);
+        assert!(matches!(&told, Err(StoreError::NotOurs(text)) if text.contains(expected)), "{how:?} {told:?}");
+    }
+    store.remove().unwrap();
+    assert!(raw.everything() == before);
+    assert_eq!(raw.ask("mg storebench:marker v\r\n", "precious"), ["VA 8", "precious"]);
+    // Another prefix has a marker of its own.
+    let beside = open(&format!("{}?prefix=beside", server.url));
+    beside.prepare(&layout(), Prepare::IntoExisting).unwrap();
+    beside.remove().unwrap();
     assert!(raw.everything() == before);
 }
 

@@ -1,10 +1,17 @@
-//! Two copies that begin at the same moment in one place: both keep their marks.
+//! What begins at the same moment in one place: copies keep their marks, and what they write stays.
 
 use std::sync::Barrier;
+use std::time::Instant;
 
-use storebench_engine::store::{AnyStore, CollectionLayout, CopyId, Layout, Owner, Prepare};
+use storebench_engine::store::{
+    AnyStore, CollectionLayout, CopyId, Durability, Layout, Op, Owner, Prepare, StoreError,
+};
 use storebench_study::workload::Body;
 
+#[cfg(feature = "couchbase")]
+use storebench_fakes::couchbase::Fake;
+
+use crate::driven::Driven;
 use crate::server::Server;
 
 fn layout(name: &str) -> Layout {
@@ -12,71 +19,169 @@ fn layout(name: &str) -> Layout {
     Layout { collections: vec![collection] }
 }
 
-fn begin_together(url: &str, rounds: u32) {
-    // Two stores: the control calls of one take turns.
-    let stores = [(); 2].map(|()| storebench_stores::open(url).unwrap());
-    let names = ["first", "second"];
-    for round in 0..rounds {
-        let barrier = Barrier::new(2);
-        let copy = |number: usize| {
+/// Two stores: the control calls of one take turns.
+fn stores(url: &str) -> [std::sync::Arc<dyn AnyStore>; 2] {
+    [(); 2].map(|()| storebench_stores::open(url).unwrap())
+}
+
+/// The results of two calls that begin at once.
+fn both<A: Send, B: Send>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B + Send) -> (A, B) {
+    let barrier = Barrier::new(2);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
             barrier.wait();
-            stores[number].prepare(&layout(names[number]), Prepare::Copy(CopyId(number as u64)))
-        };
-        let told = std::thread::scope(|scope| {
-            let other = scope.spawn(|| copy(1));
-            [copy(0), other.join().unwrap()]
+            other()
         });
-        let store: &dyn AnyStore = &*stores[0];
-        for (number, told) in told.into_iter().enumerate() {
+        barrier.wait();
+        (one(), other.join().unwrap())
+    })
+}
+
+fn copied(number: u64) -> Option<Owner> {
+    Some(Owner::User(Some(CopyId(number))))
+}
+
+fn clear(store: &dyn AnyStore) {
+    store.prepare(&layout("first"), Prepare::Discard).unwrap();
+    store.remove().unwrap();
+}
+
+/// Two copies into collections of their own.
+fn begin_together(url: &str, rounds: u32) {
+    let stores = stores(url);
+    for round in 0..rounds {
+        let begin = |name, number: u64| stores[number as usize].prepare(&layout(name), Prepare::Copy(CopyId(number)));
+        let told = both(|| begin("first", 0), || begin("second", 1));
+        for (told, name, number) in [(told.0, "first", 0), (told.1, "second", 1)] {
             told.unwrap_or_else(|error| panic!("round {round}: {error}"));
-            let owner = store.owner_of(names[number]).unwrap();
-            assert_eq!(owner, Some(Owner::User(Some(CopyId(number as u64)))), "round {round}: {}", names[number]);
+            assert_eq!(stores[0].owner_of(name).unwrap(), copied(number), "round {round}: {name}");
         }
-        store.prepare(&layout("first"), Prepare::Discard).unwrap();
-        store.remove().unwrap();
+        clear(&*stores[0]);
     }
 }
 
-#[cfg(feature = "memcached")]
-#[test]
-fn memcached() {
-    begin_together(&Server::start("memcached").url, 50);
+/// Two copies into what a study made: the first one owns it, for the other, too.
+fn take_over_together(url: &str, rounds: u32) {
+    let stores = stores(url);
+    for round in 0..rounds {
+        stores[0].prepare(&layout("first"), Prepare::Fresh).unwrap();
+        let take = |number: u64| {
+            let store = &stores[number as usize];
+            store.prepare(&layout("first"), Prepare::Copy(CopyId(number))).unwrap();
+            store.owner_of("first").unwrap()
+        };
+        let (one, other) = both(|| take(0), || take(1));
+        assert!([copied(0), copied(1)].contains(&one), "round {round}: {one:?}");
+        assert_eq!(one, other, "round {round}");
+        assert_eq!(stores[0].owner_of("first").unwrap(), one, "round {round}");
+        clear(&*stores[0]);
+    }
 }
 
-#[cfg(feature = "redis")]
-#[test]
-fn redis() {
-    begin_together(&Server::start("redis").url, 50);
+/// A copy that begins while what studies made is removed is refused, or keeps what it wrote.
+fn copy_while_removed(url: &str, rounds: u32) {
+    let stores = stores(url);
+    let study = Layout { collections: ["first", "third"].iter().flat_map(|name| layout(name).collections).collect() };
+    stores[0].prepare(&study, Prepare::Fresh).unwrap();
+    let begun = Instant::now();
+    stores[0].remove().unwrap();
+    let usual = begun.elapsed();
+    let mut kept = 0;
+    for round in 0..rounds {
+        // What the study made is taken over, or a collection made beside it.
+        for name in ["first", "second"] {
+            stores[0].prepare(&study, Prepare::Fresh).unwrap();
+            let remove = || {
+                std::thread::sleep(usual * (rounds - round) / rounds);
+                stores[0].remove()
+            };
+            let copy = || -> Result<(), StoreError> {
+                std::thread::sleep(usual * round / rounds);
+                stores[1].prepare(&layout(name), Prepare::Copy(CopyId(1)))?;
+                let mut session = Driven::open(&*stores[1], level(&*stores[1]))?;
+                session
+                    .call(Op::Upsert { key: "a", body: b"{}" })
+                    .unwrap_or_else(|error| panic!("round {round}: {error}"));
+                Ok(())
+            };
+            let (removed, told) = both(remove, copy);
+            removed.unwrap_or_else(|error| panic!("round {round}: {error}"));
+            match told {
+                Ok(()) => {
+                    kept += 1;
+                    assert_eq!(stores[0].owner_of(name).unwrap(), copied(1), "round {round}: {name}");
+                    let mut session = Driven::open(&*stores[1], level(&*stores[1])).unwrap();
+                    session
+                        .call(Op::Read { key: "a" })
+                        .unwrap_or_else(|error| panic!("round {round}: {name}: {error}"));
+                }
+                Err(_) => {}
+            }
+            clear(&*stores[0]);
+        }
+    }
+    assert!(kept > 0, "no copy came through");
 }
 
-#[cfg(feature = "mongodb")]
-#[test]
-fn mongodb() {
-    let server = Server::start("nx-27017");
-    begin_together(&format!("{}/together", server.url), 10);
+/// The first level that the store promises.
+fn level(store: &dyn AnyStore) -> Durability {
+    store.capabilities().durability[0].0
 }
 
-#[cfg(feature = "postgres")]
-#[test]
-fn postgres() {
-    begin_together(&Server::start("postgres").url, 20);
+/// The three, each on a server of its own.
+macro_rules! together {
+    ($feature:literal, $name:ident, $server:expr, $url:expr, $rounds:expr) => {
+        #[cfg(feature = $feature)]
+        mod $name {
+            use super::*;
+
+            fn run(test: fn(&str, u32), rounds: u32) {
+                let server = $server;
+                test(&$url(&server), rounds);
+            }
+
+            #[test]
+            fn two_copies_begin() {
+                run(begin_together, $rounds);
+            }
+
+            #[test]
+            fn two_copies_take_over() {
+                run(take_over_together, $rounds);
+            }
+
+            #[test]
+            fn a_copy_begins_during_a_removal() {
+                run(copy_while_removed, ($rounds / 4).max(4));
+            }
+        }
+    };
 }
 
+fn url(server: &Server) -> String {
+    server.url.clone()
+}
+
+together!("memcached", memcached, Server::start("memcached"), url, 50);
+together!("redis", redis, Server::start("redis"), url, 50);
+together!("redis", redis_cluster, Server::start("redis-cluster"), url, 10);
+together!("mongodb", mongodb, Server::start("nx-27017"), |s: &Server| format!("{}/together", s.url), 10);
+together!("postgres", postgres, Server::start("postgres"), url, 20);
+together!("ravendb", ravendb, Server::start("ravendb"), url, 5);
+together!("couchbase", couchbase, crate::couchbase::fake(Default::default()), |s: &Fake| s.url(), 10);
+
+/// Not during a removal: there pouchdb-server left a database behind that was removed while somebody else read it.
 #[cfg(feature = "couchdb")]
-#[test]
-fn pouchdb_server() {
-    begin_together(&Server::start("pouchdb-server").url, 5);
-}
+mod pouchdb_server {
+    use super::*;
 
-#[cfg(feature = "ravendb")]
-#[test]
-fn ravendb() {
-    begin_together(&Server::start("ravendb").url, 5);
-}
+    #[test]
+    fn two_copies_begin() {
+        begin_together(&Server::start("pouchdb-server").url, 5);
+    }
 
-#[cfg(feature = "couchbase")]
-#[test]
-fn couchbase() {
-    let fake = crate::couchbase::fake(storebench_fakes::couchbase::FakeOptions::default());
-    begin_together(&fake.url(), 10);
+    #[test]
+    fn two_copies_take_over() {
+        take_over_together(&Server::start("pouchdb-server").url, 5);
+    }
 }

@@ -430,3 +430,46 @@ impl Writer for PartWriter<'_> {
         sync_folder(&whole)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::Origin;
+    use crate::source::Part;
+
+    #[test]
+    fn what_is_refused_is_not_measured_as_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let sink = FileSink::open(FileSinkOptions {
+            place: Some(folder.path().join("out.jsonl").into()),
+            folder: false,
+            parts: folder.path().join("parts"),
+            format: Format::Jsonl,
+            columns: Columns::default(),
+            packing: Packing::Plain,
+            key_field: Some("_id".to_owned()),
+            fresh: true,
+            replace: false,
+        })
+        .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let mut writer = runtime.block_on(Sink::open(&sink)).unwrap();
+        writer.begin(&Split { number: 0, part: Part::File { file: 0 }, bytes: None }).unwrap();
+        let mut records = Records::new();
+        for (key, body) in [("k0", &b"{}"[..]), ("broken", b"{\"a\":"), ("k1", b"{}"), ("a list", b"[1,2,3]")] {
+            records.push(key, body, Origin::default());
+        }
+        writer.put(records).unwrap();
+        let mut requests = Vec::new();
+        writer.requests(&mut requests);
+        let measured: Vec<_> = requests.iter().map(|request| (request.records, request.bytes)).collect();
+        assert_eq!(measured, [(2, 2 * "k0{}".len() as u64)]);
+        let mut ended = Vec::new();
+        assert!(matches!(
+            writer.poll(&mut Context::from_waker(std::task::Waker::noop()), &mut ended),
+            Poll::Ready(Ok(()))
+        ));
+        let refused: Vec<usize> = ended[0].refused.iter().map(|refusal| refusal.position).collect();
+        assert_eq!(refused, [1, 3]);
+    }
+}

@@ -283,6 +283,20 @@ fn without_an_overflow_what_does_not_fit_is_rejected_with_its_reason() {
 }
 
 #[test]
+fn what_a_file_rejects_does_not_count_as_its_bytes() {
+    let counts = |more: &str| {
+        let store = filled(&(table(12_000) + more));
+        let lab = Lab::new();
+        let infer = Infer { overflow: None, ..Infer::new(Format::Parquet, Some(KEY_FIELD)) };
+        let sink = sink_by(&lab, &store_source(&store), "a.parquet", &infer);
+        lab.copy(&store_source(&store), &sink).unwrap().counts
+    };
+    let (fine, odd) = (counts(""), counts(&format!("{}\n", odd_ones()[0])));
+    assert_eq!((odd.written, odd.rejected, odd.bytes), (fine.written, 1, fine.bytes));
+    assert!(fine.bytes > 0);
+}
+
+#[test]
 fn a_table_of_texts_keeps_what_does_not_fit_and_every_digit() {
     let lines = [
         r#"{"_id":"a","l":[1.5,12345678901234567890123],"o":{"x":0.12345678901234567890123}}"#,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::found::Found;
 use super::index::{self, Entries, Indexes};
 use super::{Collection, Database, Documents, KeyRange, Opened, Reader, Scope, Stored, Writer};
-use crate::store::document::{self, EXISTS, Effect, wrong_collection};
+use crate::store::document::{self, EXISTS, Effect, collection_of, wrong_collection};
 use crate::store::{
     Batch, BatchBuf, BulkWrite, Completions, Durability, ErrorKind, Op, OpError, Persisted, Reject, Reply, Request,
     Session, StoreError, Token,
@@ -55,16 +55,10 @@ impl<D: Database> OrderedSession<D> {
 
     fn run(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) -> Result<(), OpError> {
         let Self { opened, persisted, buffers } = self;
-        let collection = opened
-            .collections
-            .get(request.collection.position())
-            .ok_or_else(|| OpError::new(ErrorKind::Refused, "the layout has no such collection"))?;
+        let collection = collection_of(request, &opened.collections, opened.read_only)?;
         let access = Access { database: &opened.database, collection, persisted: *persisted };
         if !request.op.kind().writes() {
             return access.read(request, buffers, token, out);
-        }
-        if opened.read_only {
-            return Err(OpError::new(ErrorKind::Refused, "the store was opened for reading only"));
         }
         access.write(&request.op, buffers, token, out)
     }

@@ -1,0 +1,104 @@
+//! Which keys a sample takes: decided by a seed, and spread over all there are.
+
+use std::collections::BTreeSet;
+
+use super::mix::{draw, mix};
+
+/// Of all keys that are seen, those with the least numbers drawn for them: an even sample.
+pub(crate) struct KeySample {
+    seed: u64,
+    at_most: usize,
+    least: BTreeSet<(u64, String)>,
+}
+
+impl KeySample {
+    pub(crate) fn new(at_most: usize, seed: u64) -> Self {
+        Self { seed, at_most, least: BTreeSet::new() }
+    }
+
+    /// Sees a key, which counts where it begins with the prefix and is text. Says whether the sample is full.
+    pub(crate) fn see(&mut self, prefix: &[u8], key: &[u8]) -> bool {
+        if let Some(Ok(key)) = key.strip_prefix(prefix).map(std::str::from_utf8) {
+            self.least.insert((mix(self.seed, key.as_bytes()), key.to_owned()));
+            if self.least.len() > self.at_most {
+                self.least.pop_last();
+            }
+        }
+        self.least.len() >= self.at_most
+    }
+
+    pub(crate) fn into_keys(self) -> Vec<String> {
+        self.least.into_iter().map(|(_, key)| key).collect()
+    }
+}
+
+/// Shuffles keys (Fisher-Yates).
+pub(crate) fn shuffle(keys: &mut [String], mut seed: u64) {
+    for position in (1..keys.len()).rev() {
+        keys.swap(position, (draw(&mut seed) % (position as u64 + 1)) as usize);
+    }
+}
+
+/// Places of an order of `total` keys, and how many to read on from each: as many as are wanted, at most so many at
+/// once, spread over all of them. There are `least` places, where so many are wanted; each is drawn within its part.
+pub(crate) fn places(total: u64, wanted: u64, at_once: u64, least: u64, mut seed: u64) -> Vec<(u64, u64)> {
+    let wanted = wanted.min(total);
+    let parts = wanted.div_ceil(at_once).max(if wanted < total { least.min(wanted) } else { 0 });
+    let part = |n: u64| {
+        let (from, to) = (total * n / parts, total * (n + 1) / parts);
+        let length = wanted * (n + 1) / parts - wanted * n / parts;
+        (from + draw(&mut seed) % (to - from - length + 1), length)
+    };
+    (0..parts).map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_do_not_overlap_and_give_as_many_as_wanted() {
+        for (total, wanted) in [
+            (0, 5),
+            (5, 0),
+            (5, 5),
+            (5, 10),
+            (7, 6),
+            (33, 32),
+            (100, 7),
+            (1_000, 100),
+            (3_000, 3_000),
+            (1_000_000, 333),
+            (1_000_000, 5_000),
+        ] {
+            for (seed, at_once) in (0..20).zip([10, 1_024, u64::MAX].into_iter().cycle()) {
+                let places = places(total, wanted, at_once, 32, seed);
+                let sum: u64 = places.iter().map(|(_, length)| length).sum();
+                assert_eq!(sum, wanted.min(total), "{total} {wanted} {seed}");
+                let mut end = 0;
+                for (start, length) in &places {
+                    assert!(*start >= end && *length <= at_once, "{total} {wanted} {seed}: {places:?}");
+                    end = start + length;
+                }
+                assert!(end <= total);
+                assert!(wanted >= total || places.len() as u64 >= wanted.min(32), "{places:?}");
+            }
+        }
+        assert_ne!(places(1_000_000, 100, 1_024, 32, 1), places(1_000_000, 100, 1_024, 32, 2));
+    }
+
+    #[test]
+    fn a_sample_is_even_and_of_keys_with_the_prefix() {
+        let sample = |seed| {
+            let mut sample = KeySample::new(100, seed);
+            let full: Vec<bool> = (0..1_000).map(|n| sample.see(b"a:", format!("a:{n:03}").as_bytes())).collect();
+            assert_eq!(full.iter().position(|full| *full), Some(99));
+            sample.see(b"a:", b"b:7");
+            sample.into_keys()
+        };
+        let keys = sample(7);
+        assert_eq!((keys.len(), sample(7) == keys, sample(8) == keys), (100, true, false));
+        let low = keys.iter().filter(|key| key.as_str() < "500").count();
+        assert!((25..75).contains(&low), "{low}");
+    }
+}
