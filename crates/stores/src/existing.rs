@@ -2,20 +2,6 @@
 
 use storebench_engine::store::{CollectionLayout, Layout, StoreError};
 
-/// Refuses collections that somebody else is to have made: the data is in a form of Storebench's own, so that
-/// nobody else's documents can be in them.
-pub(crate) fn refuse_existing(store: &str, layout: &Layout) -> Result<(), StoreError> {
-    match layout.collections.iter().find(|c| c.existing.is_some()) {
-        None => Ok(()),
-        Some(collection) => Err(StoreError::NotSupported(format!(
-            "{store} knows keys and bytes only, laid out by each program in its own way, so `{}` cannot be read or written \
-             as documents of others; nothing was touched. To measure what Storebench put there, leave `existing` out and \
-             keep it with --keep",
-            collection.name
-        ))),
-    }
-}
-
 /// Refuses secondary indexes.
 pub(crate) fn refuse_indexes(store: &str, layout: &Layout) -> Result<(), StoreError> {
     match layout.collections.iter().find(|collection| !collection.indexes.is_empty()) {

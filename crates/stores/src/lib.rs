@@ -25,8 +25,6 @@ mod fuzz;
 mod hosted;
 #[cfg(feature = "http")]
 mod http;
-#[cfg(any(feature = "fjall", feature = "redb", feature = "sqlite"))]
-mod location;
 #[cfg(feature = "memcached")]
 mod memcached;
 #[cfg(feature = "mongodb")]
@@ -44,6 +42,8 @@ mod mongodb;
     allow(dead_code, unused_imports, unused_macros, reason = "a hosted store uses little of it")
 )]
 mod net;
+#[cfg(all(test, feature = "fjall", feature = "redb"))]
+mod places_tests;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "ravendb")]

@@ -8,6 +8,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use storebench_engine::store::ordered_map::EmbeddedStore;
 use storebench_engine::store::{
     AnyStore, Erased, Limit, LimitOptions, MemoryStore, NullStore, Slow, SlowOptions, StoreError,
 };
@@ -207,9 +208,9 @@ fn make(
         #[cfg(feature = "sqlite")]
         "sqlite" => Ok(Arc::new(crate::sqlite::SqliteStore::new(url, path, options)?)),
         #[cfg(feature = "fjall")]
-        "fjall" => Ok(Arc::new(crate::fjall::store(url, path, options)?)),
+        "fjall" => Ok(Arc::new(EmbeddedStore::new(url, crate::fjall::engine(path, options)?))),
         #[cfg(feature = "redb")]
-        "redb" => Ok(Arc::new(crate::redb::store(url, path, options)?)),
+        "redb" => Ok(Arc::new(EmbeddedStore::new(url, crate::redb::engine(path, options)?))),
         #[cfg(feature = "couchdb")]
         "couchdb" => Ok(Arc::new(crate::couchdb::CouchStore::new(url, options)?)),
         #[cfg(feature = "postgres")]

@@ -6,3 +6,4 @@ mod common;
 mod conformance;
 mod report;
 mod sacred;
+mod together;

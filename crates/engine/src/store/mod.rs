@@ -11,6 +11,7 @@ mod erased;
 mod futures;
 mod held;
 mod limit;
+pub mod location;
 mod memory;
 mod merge_patch;
 mod null;

@@ -1,7 +1,7 @@
 //! Reads and writes of the open database.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use std::ops::{Bound, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use fjall::{Database, Keyspace, OwnedWriteBatch, PersistMode, Readable, Snapshot};
@@ -143,10 +143,7 @@ impl Reader for Reading<'_> {
         let documents = &self.tables.documents;
         let found = match range {
             KeyRange::Prefix(prefix) => self.snapshot.prefix(documents, prefix),
-            KeyRange::From { start, end } => {
-                let bounds = (Bound::Included(start), end.map_or(Bound::Unbounded, Bound::Excluded));
-                self.snapshot.range::<&str, _>(documents, bounds)
-            }
+            KeyRange::From { .. } => self.snapshot.range::<&str, _>(documents, range.bounds().0),
         };
         for guard in found {
             let (key, body) = guard.into_inner().map_err(failed)?;

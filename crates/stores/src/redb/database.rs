@@ -9,11 +9,7 @@ use super::errors::{commit_failed, failed};
 use super::file::Handle;
 
 /// An open database.
-pub(crate) struct RedbDatabase {
-    pub(super) handle: Handle,
-    /// Whether the whole file is Storebench's.
-    pub(super) ours: bool,
-}
+pub(crate) struct RedbDatabase(pub(super) Handle);
 
 /// The names of a collection's tables.
 pub(crate) struct Tables {
@@ -39,7 +35,7 @@ impl ordered_map::Database for RedbDatabase {
     type Writer<'w> = Writing<'w>;
 
     fn read<'d>(&'d self, tables: &'d Tables) -> Result<Reading<'d>, OpError> {
-        let transaction = self.handle.begin_read().map_err(failed)?;
+        let transaction = self.0.begin_read().map_err(failed)?;
         let documents = transaction.open_table(documents(&tables.documents)).map_err(failed)?;
         Ok(Reading { transaction, documents, tables })
     }
@@ -67,7 +63,7 @@ impl RedbDatabase {
         persisted: Persisted,
         work: impl FnOnce(&mut Writing<'_>) -> Result<T, OpError>,
     ) -> Result<T, OpError> {
-        let Handle::Write(database) = &self.handle else {
+        let Handle::Write(database) = &self.0 else {
             return Err(OpError::new(ErrorKind::Refused, "the store was opened for reading only"));
         };
         let mut transaction = database.begin_write().map_err(failed)?;
@@ -107,15 +103,8 @@ impl Reader for Reading<'_> {
         range: KeyRange<'_>,
         mut each: impl FnMut(&str, &[u8]) -> Result<bool, OpError>,
     ) -> Result<(), OpError> {
-        let (start, end, prefix) = match range {
-            KeyRange::Prefix(prefix) => (prefix, None, prefix),
-            KeyRange::From { start, end } => (start, end, ""),
-        };
-        let rows = match end {
-            Some(end) => self.documents.range(start..end),
-            None => self.documents.range(start..),
-        };
-        for row in rows.map_err(failed)? {
+        let (bounds, prefix) = range.bounds();
+        for row in self.documents.range::<&str>(bounds).map_err(failed)? {
             let (key, body) = row.map_err(failed)?;
             if !key.value().starts_with(prefix) || each(key.value(), body.value())? {
                 break;
@@ -203,7 +192,7 @@ mod tests {
     use redb::{Builder, StorageBackend};
     use storebench_engine::store::document::EXISTS;
     use storebench_engine::store::ordered_map::{Collection, Indexes, Opened, OrderedSession};
-    use storebench_engine::store::{BatchBuf, BulkWrite, CollectionId, Durability, Op, Reply, Request, Session, Token};
+    use storebench_engine::store::{BatchBuf, BulkWrite, CollectionId, Op, Reply, Request, Session, Token};
     use storebench_study::workload::Body;
 
     use super::*;
@@ -249,11 +238,11 @@ mod tests {
         let transaction = database.begin_write().unwrap();
         transaction.open_table(documents(&tables.documents)).unwrap();
         transaction.commit().unwrap();
-        let database = RedbDatabase { handle: Handle::Write(database), ours: true };
+        let database = RedbDatabase(Handle::Write(database));
         let collections = vec![Collection { body: Body::Bytes, indexes: Indexes::default(), tables }];
-        let opened = Arc::new(Opened { database, collections, read_only: false });
-        let mut os = OrderedSession::new(Arc::clone(&opened), Durability::OS).unwrap();
-        let mut fsync = OrderedSession::new(opened, Durability::FSYNC).unwrap();
+        let opened = Arc::new(Opened::new(database, collections));
+        let mut os = OrderedSession::new(Arc::clone(&opened), Persisted::Os);
+        let mut fsync = OrderedSession::new(opened, Persisted::Disk);
         // Each round ends with an insert that fails, after which the thread's wish must be gone too.
         let load = |session: &mut OrderedSession<RedbDatabase>, round: u32| {
             let before = syncs.load(Ordering::Relaxed);

@@ -4,16 +4,13 @@ use std::io;
 use std::path::Path;
 
 use redb::{CommitError, Error, StorageError};
+use storebench_engine::store::location::{IN_USE, io_text};
 use storebench_engine::store::{ErrorKind, OpError, StoreError};
-
-use crate::location::io_text;
 
 fn text(error: &Error) -> String {
     match error {
         Error::Io(error) => io_text(error),
-        Error::DatabaseAlreadyOpen | Error::LockProtocolMismatch => {
-            "another process, or a session that is still open, has this database open; wait until it ends".to_owned()
-        }
+        Error::DatabaseAlreadyOpen | Error::LockProtocolMismatch => IN_USE.to_owned(),
         Error::Corrupted(what) => {
             format!("the database is damaged ({what}); restore it from a copy, or remove it and load again")
         }

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
+use storebench_engine::store::location::{check_parent, guarded, io_error, kind_of};
 use storebench_engine::store::{Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError, several};
 use storebench_study::workload::Body;
 
@@ -13,7 +14,6 @@ use super::Settings;
 use super::errors::store_error;
 use super::open::{beside, has_bytes, open_untouched, open_writable};
 use super::sql::{self, Format};
-use crate::location::{check_parent, guarded, io_error, kind_of};
 
 const MARKER: &str = "storebench_marker";
 

@@ -25,16 +25,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::Connection;
+use storebench_engine::store::location::path_of;
+use storebench_engine::store::ordered_map::{operations, strong_reads};
 use storebench_engine::store::{
     Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout, LocalFuture,
-    Namespace, OpKind, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, SAMPLES_A_RANGE, SessionOptions,
-    Stats, Store, StoreError, Support, at_once, evenly, prepare, remove,
+    Namespace, OpKind, Prepare, Request, RowStream, Rows, RowsKind, SAMPLES_A_RANGE, SessionOptions, Stats, Store,
+    StoreError, at_once, evenly, prepare, remove,
 };
 use storebench_study::units::ByteSize;
 use storebench_study::workload::Body;
 
 use crate::fair::FairLock;
-use crate::location::path_of;
 use crate::registry::{OptionHelp, Options, Scheme};
 use errors::store_error;
 use file::DatabaseFile;
@@ -162,27 +163,6 @@ impl Store for SqliteStore {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let mut operations: Vec<(OpKind, Support)> = OpKind::ALL
-            .into_iter()
-            .filter(|kind| !matches!(kind, OpKind::Touch | OpKind::View))
-            .map(|kind| (kind, Support::Native))
-            .collect();
-        for (kind, support) in &mut operations {
-            match kind {
-                OpKind::BulkInsert | OpKind::BulkUpsert | OpKind::BulkDelete => {
-                    *support = Support::Approximated("one prepared statement for each document, in one transaction");
-                }
-                OpKind::BulkRead => {
-                    *support = Support::Approximated("one prepared query for each document, in one transaction");
-                }
-                OpKind::CompareAndSwap => {
-                    *support = Support::Approximated(
-                        "compares the stored document itself; a change that was changed back goes unnoticed",
-                    );
-                }
-                _ => {}
-            }
-        }
         let os = if self.settings.journal == "wal" {
             "synchronous=NORMAL: each commit is written to the log; synced at checkpoints only"
         } else {
@@ -190,16 +170,22 @@ impl Store for SqliteStore {
              may be damaged"
         };
         Capabilities {
-            operations,
+            operations: operations(&[
+                (
+                    &[OpKind::BulkInsert, OpKind::BulkUpsert, OpKind::BulkDelete],
+                    "one prepared statement for each document, in one transaction",
+                ),
+                (&[OpKind::BulkRead], "one prepared query for each document, in one transaction"),
+                (
+                    &[OpKind::CompareAndSwap],
+                    "compares the stored document itself; a change that was changed back goes unnoticed",
+                ),
+            ]),
             durability: vec![
                 (Durability::OS, os),
                 (Durability::FSYNC, "synchronous=FULL: synced to disk at each commit"),
             ],
-            consistency: vec![
-                (ReadConsistency::StaleOk, "as strong"),
-                (ReadConsistency::Session, "as strong"),
-                (ReadConsistency::Strong, "each read sees the last commit"),
-            ],
+            consistency: strong_reads("each read sees the last commit"),
             indexes: true,
             embedded: true,
             rows: &[RowsKind::Query],

@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use storebench_engine::store::StoreError;
+use storebench_engine::store::location::io_error;
 
 use super::errors::store_error;
-use crate::location::io_error;
 
 /// The files SQLite keeps beside a database.
 pub(super) fn beside(path: &Path) -> [PathBuf; 3] {

@@ -75,11 +75,7 @@ impl Reader for Reading<'_> {
         range: KeyRange<'_>,
         mut each: impl FnMut(&str, &[u8]) -> Result<bool, OpError>,
     ) -> Result<(), OpError> {
-        let (start, end, prefix) = match range {
-            KeyRange::Prefix(prefix) => (prefix, None, prefix),
-            KeyRange::From { start, end } => (start, end, ""),
-        };
-        let bounds = (Bound::Included(start), end.map_or(Bound::Unbounded, Bound::Excluded));
+        let (bounds, prefix) = range.bounds();
         let parts = self.shards.iter().map(|shard| shard.documents.range::<str, _>(bounds).map(|(key, d)| (&**key, d)));
         merge(parts.collect(), |key: &str, document: &Document| {
             if !key.starts_with(prefix) {

@@ -1,14 +1,14 @@
 //! The store: which collections exist, and who may open them.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use super::collection::Collection;
 use super::{MemoryDatabase, MemorySession};
 use crate::store::ordered_map::{self, Indexes, Opened};
 use crate::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout, Marked,
-    Namespace, Op, OpKind, Owner, Prepare, ReadConsistency, Request, SessionOptions, Stats, Store, StoreError, Support,
+    Capabilities, CollectionId, Description, Durability, Explanation, Holdings, Layout, Made, Making, Marked, Op,
+    OpKind, Prepare, ReadConsistency, Removal, Request, SessionOptions, Site, Stats, Store, StoreError, Support,
+    at_once, prepare, remove,
 };
 
 /// `memory:`: ordered maps in this process, gone with it. Clones share their documents.
@@ -21,10 +21,10 @@ pub struct MemoryStore {
 struct State {
     /// Every collection that exists.
     known: Vec<Arc<Collection>>,
+    /// Their marks.
+    marked: Vec<Marked>,
     /// Those of the present layout, in its order.
     layout: Arc<[Arc<Collection>]>,
-    /// Whose the collections are.
-    owners: BTreeMap<String, Owner>,
 }
 
 impl MemoryStore {
@@ -36,69 +36,84 @@ impl MemoryStore {
     fn state(&self) -> Option<State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
+
+    fn site(&self) -> MemorySite<'_> {
+        MemorySite(self.state.write().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl State {
     fn holdings(this: Option<&Self>) -> Holdings {
-        let owners = this.iter().flat_map(|state| &state.owners);
-        let marked = owners.map(|(name, owner)| Marked::new(name.as_str(), owner.mark(""))).collect();
-        Holdings { absent: this.is_none(), marked, ..Holdings::default() }
+        let marked = this.map(|state| state.marked.clone()).unwrap_or_default();
+        Holdings { absent: this.is_none(), made: this.map(|_| true), marked, ..Holdings::default() }
     }
 
     fn known(&self, name: &str) -> Option<&Arc<Collection>> {
         self.known.iter().find(|collection| collection.name == name)
     }
+}
 
-    /// Lays out what exists, making what is missing where `make` allows it.
-    fn lay_out(mut self, layout: &Layout, how: Prepare) -> Result<Self, StoreError> {
-        let make = !how.makes_nothing();
+/// The collections, while nobody else can look at them.
+struct MemorySite<'m>(RwLockWriteGuard<'m, Option<State>>);
+
+impl MemorySite<'_> {
+    /// Lays out what is there.
+    fn read(&mut self, layout: &Layout) -> Result<(), StoreError> {
+        let holdings = State::holdings(self.0.as_ref());
         let mut current = Vec::with_capacity(layout.collections.len());
         for wanted in &layout.collections {
             // Whoever keeps this store in their own program may have named their documents otherwise.
-            let name = match &wanted.existing {
-                Some(_) if make => {
-                    return Err(StoreError::NotSupported(format!(
-                        "memory: collection `{}` is somebody else's; nothing is made for it",
-                        wanted.name
-                    )));
-                }
-                Some(existing) => &existing.name,
-                None => &wanted.name,
-            };
-            let collection = match self.known(name) {
-                Some(found) => fitting(found, wanted, make)?,
-                None if make => Arc::new(Collection::new(wanted)),
-                None => {
-                    return Err(StoreError::Failed(format!("memory: holds no collection `{name}`; load it first")));
-                }
-            };
-            if make {
-                self.owners.insert(name.clone(), how.owner(self.owners.get(name).copied()));
+            let name = wanted.existing.as_ref().map_or(&wanted.name, |existing| &existing.name);
+            if !holdings.check_form(self, name, wanted.body)? {
+                return Err(holdings.missing(&self.shown(), name));
             }
-            self.known.retain(|known| known.name != *name);
-            self.known.push(Arc::clone(&collection));
-            current.push(collection);
+            current.extend(self.0.as_ref().and_then(|state| state.known(name)).cloned());
         }
-        self.layout = current.into();
-        Ok(self)
+        if let Some(state) = self.0.as_mut() {
+            state.layout = current.into();
+        }
+        Ok(())
     }
 }
 
-/// The collection as the layout wants it.
-fn fitting(found: &Arc<Collection>, wanted: &CollectionLayout, make: bool) -> Result<Arc<Collection>, StoreError> {
-    if found.body != wanted.body {
-        return Err(StoreError::Failed(format!(
-            "memory: collection `{}` holds {:?} documents, the study has {:?} ones; prepare it afresh",
-            wanted.name, found.body, wanted.body
-        )));
+impl Site for MemorySite<'_> {
+    const ANOTHER: &'static str = "another store";
+
+    fn shown(&self) -> String {
+        "memory:".to_owned()
     }
-    if !make || found.indexes == Indexes::new(&wanted.indexes) {
-        return Ok(Arc::clone(found));
+
+    async fn look(&mut self) -> Result<Holdings, StoreError> {
+        Ok(State::holdings(self.0.as_ref()))
     }
-    let made = found.reindexed(wanted).map_err(|e| {
-        StoreError::Failed(format!("memory: collection `{}` could not be indexed: {}", wanted.name, e.message))
-    })?;
-    Ok(Arc::new(made))
+
+    async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
+        let mut state = self.0.clone().unwrap_or_default();
+        let mut current = Vec::with_capacity(making.collections.len());
+        for wanted in making.collections.iter().map(|planned| planned.layout) {
+            let collection = match state.known(&wanted.name) {
+                Some(found) if found.indexes == Indexes::new(&wanted.indexes) => Arc::clone(found),
+                Some(found) => Arc::new(found.reindexed(wanted).map_err(|e| {
+                    let name = &wanted.name;
+                    StoreError::Failed(format!("memory: collection `{name}` could not be indexed: {}", e.message))
+                })?),
+                None => Arc::new(Collection::new(wanted)),
+            };
+            state.known.retain(|known| known.name != wanted.name);
+            state.known.push(Arc::clone(&collection));
+            current.push(collection);
+        }
+        *self.0 = Some(State { marked: making.marked.clone(), layout: current.into(), ..state });
+        Ok(Made::Done)
+    }
+
+    async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
+        let mut state = self.0.take().unwrap_or_default();
+        state.known.retain(|known| !removal.takes(&known.name));
+        (state.marked, state.layout) = (removal.left.clone(), Arc::default());
+        *self.0 = (!state.known.is_empty()).then_some(state);
+        Ok(Made::Done)
+    }
 }
 
 impl Store for MemoryStore {
@@ -126,31 +141,14 @@ impl Store for MemoryStore {
         }
     }
 
-    fn inspect(&self) -> Result<Namespace, StoreError> {
-        Ok(State::holdings(self.state().as_ref()).namespace())
-    }
-
-    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
-        Ok(State::holdings(self.state().as_ref()).owner_of(collection))
+    fn holdings(&self) -> Result<Holdings, StoreError> {
+        Ok(State::holdings(self.state().as_ref()))
     }
 
     /// Sessions opened before a [`Prepare::Fresh`] keep working on the documents that were dropped.
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let before = state.clone();
-        State::holdings(before.as_ref()).allow("memory:", "another store", layout, how)?;
-        let laid_out = match (how, before) {
-            (Prepare::Fresh | Prepare::Discard, _) => State::default().lay_out(layout, how),
-            (Prepare::Keep | Prepare::IntoExisting | Prepare::Copy(_), before) => {
-                before.unwrap_or_default().lay_out(layout, how)
-            }
-            (Prepare::ReadOnly | Prepare::WriteExisting, Some(before)) => before.lay_out(layout, how),
-            (Prepare::ReadOnly | Prepare::WriteExisting, None) => {
-                Err(StoreError::Failed("memory: holds nothing; it lives as long as its process only".into()))
-            }
-        };
-        *state = Some(laid_out?);
-        Ok(())
+        let mut site = self.site();
+        if how.makes_nothing() { site.read(layout) } else { at_once(prepare(&mut site, layout, how)) }
     }
 
     async fn open(&self, options: &SessionOptions) -> Result<MemorySession, StoreError> {
@@ -169,7 +167,7 @@ impl Store for MemoryStore {
         };
         let collections = state.layout.iter().map(open).collect();
         let database = MemoryDatabase { clock: Arc::clone(&options.clock) };
-        MemorySession::new(Arc::new(Opened { database, collections, read_only: false }), options.durability)
+        Ok(MemorySession::new(Arc::new(Opened::new(database, collections)), options.durability.persisted))
     }
 
     fn stats(&self) -> Result<Stats, StoreError> {
@@ -203,12 +201,6 @@ impl Store for MemoryStore {
     }
 
     fn remove(&self) -> Result<(), StoreError> {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let mut left = state.take().unwrap_or_default();
-        left.owners.retain(|_, owner| owner.is_user());
-        left.known.retain(|collection| left.owners.contains_key(&collection.name));
-        left.layout = Arc::default();
-        *state = (!left.known.is_empty()).then_some(left);
-        Ok(())
+        at_once(remove(&mut self.site()))
     }
 }

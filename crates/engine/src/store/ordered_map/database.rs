@@ -1,10 +1,12 @@
 //! What an engine provides for operations: tables, reads, writes.
 
-use std::ops::RangeInclusive;
+use std::fs::File;
+use std::ops::{Bound, RangeInclusive};
 use std::time::Duration;
 
-use super::Indexes;
-use crate::store::{OpError, Persisted};
+use super::marker::index_tables;
+use super::{Engine, Indexes, Taken};
+use crate::store::{CollectionLayout, OpError, Persisted, StoreError};
 use storebench_study::workload::Body;
 
 /// Which documents a transaction writes.
@@ -33,6 +35,19 @@ pub enum KeyRange<'a> {
         /// The first that is not wanted.
         end: Option<&'a str>,
     },
+}
+
+impl<'a> KeyRange<'a> {
+    /// Where to begin and where to end, and what all keys begin with: a walk is over at the first that does not.
+    pub fn bounds(self) -> ((Bound<&'a str>, Bound<&'a str>), &'a str) {
+        let (start, end, prefix) = match self {
+            Self::Prefix(prefix) => (prefix, None, prefix),
+            Self::From { start, end } => (start, end, ""),
+        };
+        // No engine has a key before the empty one, and some take no empty key.
+        let start = if start.is_empty() { Bound::Unbounded } else { Bound::Included(start) };
+        ((start, end.map_or(Bound::Unbounded, Bound::Excluded)), prefix)
+    }
 }
 
 /// A stored document.
@@ -209,6 +224,36 @@ pub struct Opened<D: Database> {
     pub collections: Vec<Collection<D>>,
     /// Whether nothing is written.
     pub read_only: bool,
+    /// Whether nothing in it is somebody else's.
+    pub ours: bool,
+    /// Behind the database, which is closed first.
+    _lock: Option<File>,
+}
+
+impl<D: Database> Opened<D> {
+    /// A database that nobody else can have.
+    pub fn new(database: D, collections: Vec<Collection<D>>) -> Self {
+        Self { database, collections, read_only: false, ours: true, _lock: None }
+    }
+
+    /// The collections of a layout in a database, with the indexes for which there is a table.
+    pub(super) fn of<'l, E: Engine<Database = D>>(
+        engine: &E,
+        Taken { database, lock }: Taken<D>,
+        layouts: impl Iterator<Item = &'l CollectionLayout>,
+        has_index: impl Fn(&String) -> bool,
+        read_only: bool,
+        ours: bool,
+    ) -> Result<Self, StoreError> {
+        let open = |layout: &CollectionLayout| {
+            let tables = index_tables(layout).zip(&layout.indexes).filter(|(table, _)| has_index(table));
+            let (tables, fields): (Vec<_>, Vec<_>) = tables.map(|(table, fields)| (table, fields.clone())).unzip();
+            let tables = engine.collection(&database, &layout.name, tables)?;
+            Ok(Collection { body: layout.body, indexes: Indexes::new(&fields), tables })
+        };
+        let collections = layouts.map(open).collect::<Result<_, StoreError>>()?;
+        Ok(Self { database, collections, read_only, ours, _lock: lock })
+    }
 }
 
 /// A collection of an open database.

@@ -1,67 +1,25 @@
 //! A store over an embedded engine.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::marker::{index_table, index_tables};
-use super::{Collection, Database, Indexes, Opened, OrderedSession};
+use super::site::EngineSite;
+use super::{Database, Found, Opened, OrderedSession, Place};
+use crate::store::location::guarded;
 use crate::store::{
     Capabilities, Description, Durability, Explanation, Holdings, Layout, Op, OpKind, Prepare, ReadConsistency,
-    Request, SessionOptions, Stats, Store, StoreError, Support,
+    Request, SessionOptions, Stats, Store, StoreError, Support, at_once, prepare, remove,
 };
 
-/// An engine that keeps its databases in files of this machine.
-#[allow(clippy::missing_errors_doc)]
-pub trait Engine: Send + Sync + 'static {
-    /// A database that is open.
-    type Database: Database;
-    /// What a look at the place found.
-    type Found;
-    /// The version of its crate.
-    const VERSION: &'static str;
-    /// Whether it compacts only what nobody else has open.
-    const COMPACTS_ALONE: bool;
-
-    /// Where its database is.
-    fn path(&self) -> &Path;
-
-    /// What it can do.
-    fn capabilities(&self) -> Capabilities;
-
-    /// Looks at the place, changing nothing. `open` is the database where this store has it open.
-    fn look(&self, open: Option<&Self::Database>) -> Result<(Holdings, Self::Found), StoreError>;
-
-    /// Refuses what the engine cannot do with what is there. Whose it is has not been asked yet.
-    fn check(&self, found: &Self::Found, layout: &Layout, how: Prepare) -> Result<(), StoreError>;
-
-    /// Makes, or empties, what is to be, and opens it.
-    fn open(&self, found: Self::Found, layout: &Layout, how: Prepare) -> Result<Opened<Self::Database>, StoreError>;
-
-    /// Waits until the database is idle, at most so long; says whether it is.
-    fn settle(&self, database: &Opened<Self::Database>, at_most: Duration) -> Result<bool, StoreError>;
-
-    /// Compacts the database.
-    fn compact(&self, database: &mut Arc<Opened<Self::Database>>) -> Result<(), StoreError>;
-
-    /// What it tells of itself.
-    fn stats(&self, database: Option<&Opened<Self::Database>>) -> Result<Stats, StoreError>;
-
-    /// Brings what was written to the disk.
-    fn sync(&self, database: &Opened<Self::Database>) -> Result<(), StoreError>;
-
-    /// Removes what studies made. Nobody has the database open in this store.
-    fn remove(&self, found: Self::Found) -> Result<(), StoreError>;
-}
-
 /// The store of an engine.
-pub struct EmbeddedStore<E: Engine> {
+pub struct EmbeddedStore<E: Place> {
     url: String,
-    engine: E,
+    pub(super) engine: E,
     opened: Mutex<Option<Arc<Opened<E::Database>>>>,
 }
 
-impl<E: Engine> EmbeddedStore<E> {
+impl<E: Place> EmbeddedStore<E> {
     /// A store with this URL. Touches nothing.
     pub fn new(url: &str, engine: E) -> Self {
         Self { url: url.to_owned(), engine, opened: Mutex::new(None) }
@@ -76,8 +34,29 @@ impl<E: Engine> EmbeddedStore<E> {
         std::mem::replace(&mut *self.opened.lock().unwrap_or_else(PoisonError::into_inner), opened)
     }
 
-    fn look(&self) -> Result<(Holdings, E::Found), StoreError> {
-        self.engine.look(self.opened().as_deref().map(|opened| &opened.database))
+    /// Closes the database in this store.
+    pub(super) fn let_go(&self) {
+        drop(self.set(None));
+    }
+
+    /// Looks at the place, changing nothing.
+    pub(super) fn look(&self) -> Result<Found, StoreError> {
+        let opened = self.opened();
+        guarded(self.engine.path(), || self.engine.look(opened.as_deref().map(|opened| &opened.database)))
+    }
+}
+
+/// Refuses collections that somebody else is to have made: the data is in a form of Storebench's own, so that
+/// nobody else's documents can be in them.
+fn refuse_existing(engine: &str, layout: &Layout) -> Result<(), StoreError> {
+    match layout.collections.iter().find(|c| c.existing.is_some()) {
+        None => Ok(()),
+        Some(collection) => Err(StoreError::NotSupported(format!(
+            "{engine} knows keys and bytes only, laid out by each program in its own way, so `{}` cannot be read or \
+             written as documents of others; nothing was touched. To measure what Storebench put there, leave `existing` \
+             out and keep it with --keep",
+            collection.name
+        ))),
     }
 }
 
@@ -88,40 +67,23 @@ pub fn operations(made: &[(&[OpKind], &'static str)]) -> Vec<(OpKind, Support)> 
     all.map(|kind| (kind, how(&kind).map_or(Support::Native, Support::Approximated))).collect()
 }
 
-impl<D: Database> Opened<D> {
-    /// The collections of a layout in a database. `has_index` says whether there is the table of an index, `tables`
-    /// opens the tables of a collection: documents, and those of its indexes.
-    ///
-    /// # Errors
-    /// What `tables` says.
-    pub fn new(
-        database: D,
-        layout: &Layout,
-        how: Prepare,
-        has_index: impl Fn(&D, &str) -> bool,
-        tables: impl Fn(&D, &str, Vec<String>) -> Result<D::Tables, StoreError>,
-    ) -> Result<Self, StoreError> {
-        let read_only = how == Prepare::ReadOnly;
-        let mut collections = Vec::with_capacity(layout.collections.len());
-        for collection in &layout.collections {
-            let name = &collection.name;
-            let mut indexes = collection.indexes.clone();
-            // Without its table an index finds nothing; what is only read may have been made without it.
-            indexes.retain(|fields| !read_only || has_index(&database, &index_table(name, fields)));
-            let names = indexes.iter().map(|fields| index_table(name, fields)).collect();
-            let tables = tables(&database, name, names)?;
-            collections.push(Collection { body: collection.body, indexes: Indexes::new(&indexes), tables });
-        }
-        Ok(Self { database, collections, read_only })
-    }
+/// The operations of an engine that can get, put and remove. `changed` says how nobody comes between what is read of a
+/// document and what is written; `special` comes first.
+pub fn operations_over(changed: &'static str, special: &[(&[OpKind], &'static str)]) -> Vec<(OpKind, Support)> {
+    use OpKind as Kind;
+    let common: [(&[OpKind], &'static str); 4] = [
+        (&[Kind::Insert, Kind::Replace, Kind::Append, Kind::Prepend, Kind::Counter, Kind::MergePatch], changed),
+        (
+            &[Kind::CompareAndSwap],
+            "compared with the stored document itself before it is written; a change that was changed back goes unnoticed",
+        ),
+        (&[Kind::BulkRead], "one get for each document, as of one moment"),
+        (&[Kind::Page], "entries of a table that the driver keeps for each index, then one get for each document"),
+    ];
+    operations(&[special, &common].concat())
 }
 
-/// Names of all tables of a layout.
-pub fn tables_of(layout: &Layout) -> impl Iterator<Item = String> + '_ {
-    layout.collections.iter().flat_map(|c| std::iter::once(c.name.clone()).chain(index_tables(c)))
-}
-
-impl<E: Engine> Store for EmbeddedStore<E> {
+impl<E: Place> Store for EmbeddedStore<E> {
     type Session = OrderedSession<E::Database>;
 
     fn describe(&self) -> Description {
@@ -131,20 +93,26 @@ impl<E: Engine> Store for EmbeddedStore<E> {
 
     /// As the engine, whose sessions see each finished write.
     fn capabilities(&self) -> Capabilities {
-        Capabilities { indexes: true, embedded: true, ..self.engine.capabilities() }
+        let mut capabilities = Capabilities { indexes: true, embedded: true, ..self.engine.capabilities() };
+        let indexes =
+            "Secondary indexes are the driver's: a write to an indexed collection first reads the old document.";
+        capabilities.notes.push(indexes);
+        capabilities
     }
 
     fn holdings(&self) -> Result<Holdings, StoreError> {
-        Ok(self.look()?.0)
+        Ok(self.look()?.holdings())
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-        let (holdings, found) = self.look()?;
-        self.engine.check(&found, layout, how)?;
-        holdings.allow(&self.engine.path().display().to_string(), "another path", layout, how)?;
-        drop(self.set(None));
-        let opened = self.engine.open(found, layout, how)?;
-        drop(self.set(Some(Arc::new(opened))));
+        refuse_existing(E::Database::NAME, layout)?;
+        let mut site = EngineSite::new(self, Some(how));
+        if how.makes_nothing() {
+            site.read(layout)?
+        } else {
+            at_once(prepare(&mut site, layout, how))?
+        }
+        drop(self.set(site.opened.map(Arc::new)));
         Ok(())
     }
 
@@ -153,7 +121,11 @@ impl<E: Engine> Store for EmbeddedStore<E> {
             let path = self.engine.path().display();
             StoreError::Failed(format!("{path}: the store must be prepared before a session opens"))
         })?;
-        OrderedSession::new(opened, options.durability)
+        if self.engine.capabilities().promises(options.durability).is_none() {
+            let (name, durability) = (E::Database::NAME, options.durability);
+            return Err(StoreError::NotSupported(format!("{name} cannot promise durability `{durability}`")));
+        }
+        Ok(OrderedSession::new(opened, options.durability.persisted))
     }
 
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
@@ -166,7 +138,10 @@ impl<E: Engine> Store for EmbeddedStore<E> {
             let path = self.engine.path().display();
             return Err(StoreError::NotSupported(format!("{path}: the database is not open")));
         };
-        let result = self.engine.compact(&mut opened);
+        let result = match opened.read_only {
+            true => Err(StoreError::NotSupported("the database is not open for writing".into())),
+            false => self.engine.compact(&mut opened),
+        };
         if E::COMPACTS_ALONE {
             drop(self.set(Some(opened)));
         }
@@ -191,15 +166,13 @@ impl<E: Engine> Store for EmbeddedStore<E> {
     fn close(&self) -> Result<(), StoreError> {
         // Whatever comes of the sync, the files are let go.
         let opened = self.opened().filter(|opened| !opened.read_only);
-        let synced = opened.map_or(Ok(()), |opened| self.engine.sync(&opened));
+        let synced = opened.map_or(Ok(()), |opened| self.engine.sync(&opened.database));
         drop(self.set(None));
         synced
     }
 
     fn remove(&self) -> Result<(), StoreError> {
-        let (_, found) = self.look()?;
-        drop(self.set(None));
-        self.engine.remove(found)
+        at_once(remove(&mut EngineSite::new(self, None)))
     }
 }
 

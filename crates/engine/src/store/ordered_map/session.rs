@@ -8,8 +8,7 @@ use super::index::{self, Entries, Indexes};
 use super::{Collection, Database, Documents, KeyRange, Opened, Reader, Scope, Stored, Writer};
 use crate::store::document::{self, EXISTS, Effect, collection_of, wrong_collection};
 use crate::store::{
-    Batch, BatchBuf, BulkWrite, Completions, Durability, ErrorKind, Op, OpError, Persisted, Reject, Reply, Request,
-    Session, StoreError, Token,
+    Batch, BatchBuf, BulkWrite, Completions, ErrorKind, Op, OpError, Persisted, Reject, Reply, Request, Session, Token,
 };
 use storebench_study::workload::Body;
 
@@ -39,18 +38,9 @@ struct Buffers {
 }
 
 impl<D: Database> OrderedSession<D> {
-    /// A session on an open database.
-    ///
-    /// # Errors
-    /// `NotSupported` where one process cannot promise this durability.
-    pub fn new(opened: Arc<Opened<D>>, durability: Durability) -> Result<Self, StoreError> {
-        let persisted = match durability {
-            Durability::MEMORY => Persisted::None,
-            Durability::OS => Persisted::Os,
-            Durability::FSYNC => Persisted::Disk,
-            other => return Err(StoreError::NotSupported(format!("{} cannot promise durability `{other}`", D::NAME))),
-        };
-        Ok(Self { opened, persisted, buffers: Buffers::default() })
+    /// A session on an open database, whose writes survive what `persisted` says.
+    pub fn new(opened: Arc<Opened<D>>, persisted: Persisted) -> Self {
+        Self { opened, persisted, buffers: Buffers::default() }
     }
 
     fn run(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) -> Result<(), OpError> {

@@ -3,13 +3,16 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use storebench_engine::store::StoreError;
+use super::StoreError;
+
+/// Why a database cannot be opened that is open already.
+pub const IN_USE: &str = "another process, or a session that is still open, has this database open; wait until it ends";
 
 /// Reads the path of a URL: what stands between `scheme:` and `?`.
 ///
 /// # Errors
 /// `BadUrl` where it is empty, or looks like a host name.
-pub(crate) fn path_of(scheme: &str, text: &str, example: &str) -> Result<PathBuf, StoreError> {
+pub fn path_of(scheme: &str, text: &str, example: &str) -> Result<PathBuf, StoreError> {
     if text.is_empty() {
         return Err(StoreError::BadUrl(format!("`{scheme}:` names no path; write it like {example}")));
     }
@@ -24,12 +27,12 @@ pub(crate) fn path_of(scheme: &str, text: &str, example: &str) -> Result<PathBuf
 }
 
 /// Says what an I/O error means for this path and what to do about it.
-pub(crate) fn io_error(path: &Path, doing: &str, error: &io::Error) -> StoreError {
+pub fn io_error(path: &Path, doing: &str, error: &io::Error) -> StoreError {
     StoreError::Unreachable(format!("{}: cannot {doing}: {}", path.display(), io_text(error)))
 }
 
 /// An I/O error in words, with the remedy where there is one.
-pub(crate) fn io_text(error: &io::Error) -> String {
+pub fn io_text(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::StorageFull => "the disk is full; free some space or use another path".to_owned(),
         ErrorKind::QuotaExceeded => "the disk quota is used up; free some space or use another path".to_owned(),
@@ -42,7 +45,7 @@ pub(crate) fn io_text(error: &io::Error) -> String {
 }
 
 /// What a file is that no engine can read, in words; only its first bytes are looked at.
-pub(crate) fn kind_of(path: &Path) -> String {
+pub fn kind_of(path: &Path) -> String {
     use std::io::Read as _;
 
     let mut first = Vec::new();
@@ -62,12 +65,16 @@ pub(crate) fn kind_of(path: &Path) -> String {
     }
 }
 
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Checks that the folder in which `path` lies, or would lie, is there.
-pub(crate) fn check_parent(path: &Path) -> Result<(), StoreError> {
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+///
+/// # Errors
+/// `Unreachable`.
+pub fn check_parent(path: &Path) -> Result<(), StoreError> {
+    let parent = parent(path);
     match std::fs::metadata(parent) {
         Ok(metadata) if metadata.is_dir() => Ok(()),
         Ok(_) => Err(StoreError::Unreachable(format!(
@@ -86,11 +93,11 @@ pub(crate) fn check_parent(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Syncs the folder in which `path` lies, so that a file just made there survives a power failure.
-pub(crate) fn sync_parent(path: &Path) -> Result<(), StoreError> {
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+///
+/// # Errors
+/// `Unreachable`.
+pub fn sync_parent(path: &Path) -> Result<(), StoreError> {
+    let parent = parent(path);
     // Only Unix can open a folder as a file; elsewhere there is nothing to sync it with.
     if cfg!(unix) {
         std::fs::File::open(parent)
@@ -101,7 +108,10 @@ pub(crate) fn sync_parent(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Runs what an engine may answer with a panic when its files are damaged, and makes an error of it.
-pub(crate) fn guarded<T>(path: &Path, run: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+///
+/// # Errors
+/// That of `run`; `Failed` where it panics.
+pub fn guarded<T>(path: &Path, run: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = panic
             .downcast_ref::<String>()

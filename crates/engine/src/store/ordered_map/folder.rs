@@ -1,0 +1,317 @@
+//! Databases that lie in folders of their own: whose they are, found without opening the engine, which would write.
+//!
+//! The marker is the file `storebench.marker`, plain lines of words:
+//!
+//! ```text
+//! storebench 1
+//! folder made
+//! database made
+//! collection users json; study
+//! index users#country
+//! ```
+//!
+//! Whoever changes something has the folder locked meanwhile, and whoever has the database open too.
+
+use std::fs::{File, TryLockError};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use super::{Change, Database, Engine, Found, Marker, Place, Taken};
+use crate::store::StoreError;
+use crate::store::location::{IN_USE, check_parent, io_error, sync_parent};
+
+const MARKER: &str = "storebench.marker";
+/// The marker while it is written.
+const NEW_MARKER: &str = "storebench.marker.new";
+const FIRST_LINE: &str = "storebench 1";
+
+/// An engine whose database is all that is in a folder.
+#[allow(clippy::missing_errors_doc)]
+pub trait InFolder: Engine {
+    /// The file without which there is no database.
+    const SIGN: &'static str;
+    /// The file that is locked while the database is open; none where the engine locks in another way.
+    const LOCK: Option<&'static str> = None;
+
+    /// Whether the engine makes files, or folders, of this name.
+    fn makes(name: &str) -> bool;
+
+    /// Opens the database in the folder, which is there; makes it where there is none.
+    fn open(&self) -> Result<Self::Database, StoreError>;
+}
+
+/// The marker's file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Record {
+    /// Whether Storebench made the folder.
+    made_folder: bool,
+    /// Whether the database is being removed: what is left of it holds nothing.
+    emptying: bool,
+    tables: Marker,
+}
+
+impl<E: InFolder> Place for E {
+    fn look(&self, _: Option<&Self::Database>) -> Result<Found, StoreError> {
+        look::<E>(self.path()).map(|(found, _)| found)
+    }
+
+    fn take(&self, found: &Found) -> Result<Option<Taken<Self::Database>>, StoreError> {
+        let path = self.path();
+        if !found.exists {
+            match std::fs::create_dir(path) {
+                Ok(()) => sync_parent(path)?,
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
+                Err(error) => return Err(io_error(path, "make this folder", &error)),
+            }
+        }
+        let Some((lock, now, record)) = hold::<E>(path, found)? else { return Ok(None) };
+        // The engine would take what is left of an old database for parts of a new one.
+        if record.as_ref().is_some_and(|record| record.tables.made && !now.database) {
+            empty::<E>(path, record.as_ref())?;
+        }
+        let made = Marker { made: !now.database, ..Marker::default() };
+        let record = record.unwrap_or(Record { made_folder: !found.exists, emptying: false, tables: made });
+        if record.tables.made {
+            // Before the engine's files, so that what a crash leaves is known to be ours.
+            write(path, &Record { emptying: false, ..record })?;
+        }
+        Ok(Some(Taken { database: self.open()?, lock: Some(lock) }))
+    }
+
+    fn read(&self, found: &Found) -> Result<Option<Taken<Self::Database>>, StoreError> {
+        let (path, name) = (self.path(), Self::Database::NAME);
+        match &found.foreign {
+            Some(foreign) if !found.marker.as_ref().is_some_and(|marker| marker.made) => {
+                Err(StoreError::NotSupported(format!(
+                    "{} holds {foreign}; {name} cannot open a folder without writing into it, so it was left alone. Copy it \
+                     and give the copy with --into-existing",
+                    path.display()
+                )))
+            }
+            _ => match hold::<E>(path, found)? {
+                Some((lock, ..)) => Ok(Some(Taken { database: self.open()?, lock: Some(lock) })),
+                None => Ok(None),
+            },
+        }
+    }
+
+    fn commit(&self, database: &Self::Database, change: &Change) -> Result<(), StoreError> {
+        let path = self.path();
+        let made_folder = read(path)?.is_some_and(|record| record.made_folder);
+        let record = |tables: &Marker| Record { made_folder, emptying: false, tables: tables.clone() };
+        // A crash between the two leaves a mark without its table, but no table without its mark.
+        match &change.marker {
+            Some(marker) if change.removed.is_empty() => {
+                write(path, &record(marker))?;
+                self.change(database, change)
+            }
+            Some(marker) => {
+                self.change(database, change)?;
+                write(path, &record(marker))
+            }
+            None => {
+                self.change(database, change)?;
+                remove_file(&path.join(MARKER))
+            }
+        }
+    }
+
+    fn destroy(&self, found: &Found, again: bool) -> Result<bool, StoreError> {
+        let path = self.path();
+        let Some((_lock, _, record)) = hold::<E>(path, found)? else { return Ok(false) };
+        empty::<E>(path, record.as_ref())?;
+        if again {
+            return Ok(true);
+        }
+        if let Some(lock) = E::LOCK {
+            remove_file(&path.join(lock))?;
+        }
+        remove_file(&path.join(MARKER))?;
+        if record.is_some_and(|record| record.made_folder) {
+            match std::fs::remove_dir(path) {
+                Err(error) if error.kind() != ErrorKind::DirectoryNotEmpty => {
+                    return Err(io_error(path, "remove this folder", &error));
+                }
+                _ => {}
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Looks at the folder, changing nothing.
+fn look<E: InFolder>(path: &Path) -> Result<(Found, Option<Record>), StoreError> {
+    let name = E::Database::NAME;
+    check_parent(path)?;
+    let entries = match std::fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((Found::default(), None)),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => {
+            return Err(StoreError::Unreachable(format!(
+                "{}: this is a file, and a {name} database is a folder; use another path",
+                path.display()
+            )));
+        }
+        Err(error) => return Err(io_error(path, "look into it", &error)),
+    };
+    let (mut own, mut theirs) = (Vec::new(), Vec::new());
+    for entry in entries {
+        let entry = entry.map_err(|e| io_error(path, "look into it", &e))?;
+        match entry.file_name().to_string_lossy().into_owned() {
+            name if name == MARKER || name == NEW_MARKER => {}
+            name if E::makes(&name) => own.push(name),
+            name => theirs.push(name),
+        }
+    }
+    let mut record = read(path)?;
+    let sign = own.iter().any(|name| name == E::SIGN);
+    if record.is_none() && !sign {
+        // Without the engine's sign these names are just names.
+        theirs.append(&mut own);
+    }
+    theirs.sort();
+    let what = if sign { format!("a {name} database") } else { "files of others".to_owned() };
+    let made = record.as_ref().is_some_and(|record| record.tables.made);
+    let foreign = match theirs.as_slice() {
+        [] if made || record.is_none() && !sign => None,
+        [] => Some(what),
+        [one] => Some(format!("{what} with `{one}`")),
+        [first, rest @ ..] => Some(format!("{what} with `{first}` and {} more", rest.len())),
+    };
+    let users = record.as_ref().is_some_and(|record| record.tables.has_users());
+    let database = sign && !record.as_ref().is_some_and(|record| record.emptying);
+    if let Some(record) = record.as_mut().filter(|_| made && !database && !users) {
+        // Somebody was killed while it was made or removed: what is left holds nothing.
+        record.tables = Marker { made, ..Marker::default() };
+    }
+    let damage = (!sign && made && users).then(|| {
+        format!(
+            "its file `{}` is missing, so {name} would begin a new database over what is left of your data; nothing was \
+             touched. Restore the folder, or delete what is left with --discard-existing",
+            E::SIGN
+        )
+    });
+    let found = Found {
+        exists: true,
+        database,
+        other: !sign && foreign.is_some(),
+        foreign,
+        theirs: Vec::new(),
+        marker: record.as_ref().map(|record| record.tables.clone()),
+        damage,
+    };
+    Ok((found, record))
+}
+
+/// Locks the folder and looks again. None where it is not what was found any more.
+fn hold<E: InFolder>(path: &Path, found: &Found) -> Result<Option<(File, Found, Option<Record>)>, StoreError> {
+    let lock = match File::open(path) {
+        Ok(folder) => folder,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io_error(path, "open this folder", &error)),
+    };
+    lock_file(path, &lock)?;
+    let (now, record) = look::<E>(path)?;
+    // It may be another folder by now.
+    let here = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+    let same = lock.metadata().map(here).ok() == std::fs::metadata(path).map(here).ok();
+    Ok((same && found.is_still(&now)).then_some((lock, now, record)))
+}
+
+/// Locks the folder, or the engine's lock in it, as long as the file is open.
+fn lock_file(path: &Path, file: &File) -> Result<(), StoreError> {
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(StoreError::Unreachable(format!("{}: {IN_USE}", path.display()))),
+        // Some network file systems lock no folders. There the engine's own lock has to do.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
+    }
+}
+
+/// Removes what the engine made in the folder but its lock, and holds that lock meanwhile. The marker says first that
+/// this goes on, so that whoever comes after a kill ends it.
+fn empty<E: InFolder>(path: &Path, record: Option<&Record>) -> Result<(), StoreError> {
+    let held = E::LOCK.map(|name| File::options().create(true).truncate(false).write(true).open(path.join(name)));
+    let held = held.transpose().map_err(|e| io_error(path, "open its lock", &e))?;
+    held.as_ref().map_or(Ok(()), |held| lock_file(path, held))?;
+    let made_folder = record.is_some_and(|record| record.made_folder);
+    let left = Marker { made: true, ..Marker::default() };
+    write(path, &Record { made_folder, emptying: true, tables: left })?;
+    for entry in std::fs::read_dir(path).map_err(|e| io_error(path, "look into it", &e))? {
+        let entry = entry.map_err(|e| io_error(path, "look into it", &e))?;
+        let (name, file) = (entry.file_name(), entry.path());
+        if E::LOCK.is_some_and(|lock| name == lock) || !E::makes(&name.to_string_lossy()) {
+            continue;
+        }
+        let removed = if file.is_dir() { std::fs::remove_dir_all(&file) } else { std::fs::remove_file(&file) };
+        removed.map_err(|e| io_error(&file, "remove it", &e))?;
+    }
+    // Before the marker says that the database is gone: nothing of it comes back after a power failure.
+    sync(path).map_err(|e| io_error(path, "sync it", &e))
+}
+
+/// Reads the marker; none where there is none.
+fn read(path: &Path) -> Result<Option<Record>, StoreError> {
+    let file = path.join(MARKER);
+    let text = match std::fs::read(&file) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io_error(&file, "read it", &error)),
+    };
+    let mut lines = text.lines();
+    if lines.next() != Some(FIRST_LINE) {
+        return Err(StoreError::Failed(format!(
+            "{}: this marker is damaged, so whose folder this is cannot be told; nothing was touched. Remove the \
+             folder if it is Storebench's, or use another path",
+            file.display()
+        )));
+    }
+    let mut record = Record::default();
+    for line in lines {
+        match line.split_once(' ') {
+            Some(("folder", how)) => record.made_folder = how == "made",
+            Some(("database", how)) => {
+                record.emptying = how == "emptying";
+                record.tables.made = record.emptying || how == "made";
+            }
+            // The detail is behind the name of a collection; names of indexes may hold spaces.
+            Some(("collection", rest)) => {
+                let end = "collection ".len() + rest.find(' ').unwrap_or(rest.len());
+                record.tables.read(&line[..end], line[end..].trim_start());
+            }
+            _ => record.tables.read(line, ""),
+        }
+    }
+    Ok(Some(record))
+}
+
+/// Writes the marker, such that a crash leaves the old one or the new one.
+fn write(path: &Path, record: &Record) -> Result<(), StoreError> {
+    let word = |made| if made { "made" } else { "found" };
+    let database = if record.emptying { "emptying" } else { word(record.tables.made) };
+    let mut text = format!("{FIRST_LINE}\nfolder {}\ndatabase {database}\n", word(record.made_folder));
+    for (row, detail) in record.tables.rows() {
+        let space = if detail.is_empty() { "" } else { " " };
+        text += &format!("{row}{space}{detail}\n");
+    }
+    let (file, new) = (path.join(MARKER), path.join(NEW_MARKER));
+    let write = || {
+        let mut made = File::create(&new)?;
+        made.write_all(text.as_bytes())?;
+        made.sync_all()?;
+        std::fs::rename(&new, &file)?;
+        sync(path)
+    };
+    write().map_err(|e| {
+        let _ = std::fs::remove_file(&new);
+        io_error(&file, "write it", &e)
+    })
+}
+
+fn sync(folder: &Path) -> std::io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+fn remove_file(file: &Path) -> Result<(), StoreError> {
+    std::fs::remove_file(file).map_err(|e| io_error(file, "remove it", &e))
+}

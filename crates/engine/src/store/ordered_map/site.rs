@@ -1,0 +1,195 @@
+//! The place of an embedded store as the steps of [`prepare`](crate::store::prepare) see it.
+
+use super::marker::{index_tables, is_index_of};
+use super::{Change, Database, EmbeddedStore, Found, KeyRange, Opened, Place, Reader};
+use crate::store::location::guarded;
+use crate::store::{CollectionLayout, Holdings, Layout, Made, Making, OpError, Prepare, Removal, Site, StoreError};
+
+pub(super) struct EngineSite<'s, E: Place> {
+    store: &'s EmbeddedStore<E>,
+    /// What it is looked at for; none for removing.
+    how: Option<Prepare>,
+    found: Found,
+    /// What was opened.
+    pub(super) opened: Option<Opened<E::Database>>,
+}
+
+impl<'s, E: Place> EngineSite<'s, E> {
+    pub(super) fn new(store: &'s EmbeddedStore<E>, how: Option<Prepare>) -> Self {
+        Self { store, how, found: Found::default(), opened: None }
+    }
+
+    /// Opens the collections of a layout for reading only.
+    pub(super) fn read(&mut self, layout: &Layout) -> Result<(), StoreError> {
+        let (engine, place, name) = (&self.store.engine, self.shown(), E::Database::NAME);
+        let gone = || StoreError::Unreachable(format!("{place}: there is no {name} database to read"));
+        self.find()?;
+        if !self.found.database {
+            return Err(gone());
+        }
+        self.store.let_go();
+        let found = &self.found;
+        let holdings = Holdings { theirs: found.theirs.clone(), ..found.holdings() };
+        self.opened = guarded(engine.path(), || {
+            let taken = engine.read(found)?.ok_or_else(gone)?;
+            let tables = engine.tables(&taken.database)?;
+            for collection in &layout.collections {
+                let name = &collection.name;
+                if !holdings.check_form(self, name, collection.body)? && !found.theirs.contains(name) {
+                    return Err(holdings.missing(&place, name));
+                }
+            }
+            // Without its table an index finds nothing; what is only read may have been made without it.
+            let made = |table: &String| found.marker.as_ref().is_some_and(|marker| marker.indexes.contains(table));
+            let has_index = |table: &String| made(table) && tables.contains(table);
+            Opened::of(engine, taken, layout.collections.iter(), has_index, true, found.foreign.is_none()).map(Some)
+        })?;
+        Ok(())
+    }
+
+    /// Looks, and refuses what no owner could allow.
+    fn find(&mut self) -> Result<(), StoreError> {
+        self.found = self.store.look()?;
+        let place = self.shown();
+        match (&self.found, self.how) {
+            (Found { damage: Some(damage), .. }, how) if how != Some(Prepare::Discard) => {
+                Err(StoreError::Failed(format!("{place}: {damage}")))
+            }
+            (Found { other: true, foreign, .. }, Some(how)) if !how.makes_nothing() => {
+                Err(StoreError::NotOurs(format!(
+                    "{place} holds {} and is not a {} database, so nothing can be added to it; nothing was touched. Use \
+                     another path",
+                    foreign.as_deref().unwrap_or("something else"),
+                    E::Database::NAME
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is to be there, after a look at the tables; changes nothing.
+    fn plan(&self, database: &E::Database, making: &Making<'_>) -> Result<Change, StoreError> {
+        let (engine, place) = (&self.store.engine, self.shown());
+        let theirs = |table: &str| {
+            StoreError::NotOurs(format!(
+                "{place} has a {} `{table}` that Storebench did not make; nothing was written. Rename the collection, or \
+                 use another path",
+                E::TABLE
+            ))
+        };
+        let tables = engine.tables(database)?;
+        let has = |table: &String| tables.contains(table);
+        let mut marker = self.found.marker.clone().unwrap_or_default();
+        (marker.made, marker.collections) = (making.made, making.marked.clone());
+        let mut change = Change::default();
+        for planned in &making.collections {
+            let name = &planned.layout.name;
+            if planned.is_new() && has(name) {
+                return Err(theirs(name));
+            }
+            change.documents.push(name.clone());
+            for index in index_tables(planned.layout) {
+                if !marker.indexes.contains(&index) {
+                    if has(&index) {
+                        return Err(theirs(&index));
+                    }
+                    if has(name) && !self.is_empty(database, name)? {
+                        return Err(StoreError::NotSupported(format!(
+                            "{place}: the collection `{name}` holds documents that the new index `{index}` would not \
+                             find; load it again"
+                        )));
+                    }
+                    marker.indexes.push(index.clone());
+                }
+                change.indexes.push(index);
+            }
+        }
+        Ok(Change { marker: Some(marker), ..change })
+    }
+
+    fn is_empty(&self, database: &E::Database, table: &str) -> Result<bool, StoreError> {
+        let failed = |e: OpError| StoreError::Failed(format!("{}: cannot read `{table}`: {e}", self.shown()));
+        let tables = self.store.engine.collection(database, table, Vec::new())?;
+        let reader = database.read(&tables).map_err(failed)?;
+        let mut empty = true;
+        let first = |_: &str, _: &[u8]| {
+            empty = false;
+            Ok(true)
+        };
+        reader.range(KeyRange::From { start: "", end: None }, first).map_err(failed)?;
+        Ok(empty)
+    }
+}
+
+impl<E: Place> Site for EngineSite<'_, E> {
+    const ANOTHER: &'static str = "another path";
+    const RESERVED: &'static str = E::RESERVED;
+
+    fn shown(&self) -> String {
+        self.store.engine.path().display().to_string()
+    }
+
+    fn check(&self, layout: &Layout) -> Result<(), StoreError> {
+        let tables = |c: &CollectionLayout| std::iter::once(c.name.clone()).chain(index_tables(c)).collect::<Vec<_>>();
+        match layout.collections.iter().flat_map(tables).find(|name| name.len() > E::NAME_BYTES) {
+            None => Ok(()),
+            Some(long) => Err(StoreError::NotSupported(format!(
+                "{}'s {} names have {} bytes at most, and `{long}` has {}; shorten the collection's name or its indexed \
+                 fields",
+                E::Database::NAME,
+                E::TABLE,
+                E::NAME_BYTES,
+                long.len()
+            ))),
+        }
+    }
+
+    async fn look(&mut self) -> Result<Holdings, StoreError> {
+        self.find()?;
+        Ok(self.found.holdings())
+    }
+
+    async fn taken(&mut self, _: &Holdings, names: &[&str]) -> Result<Option<String>, StoreError> {
+        let theirs = self.found.theirs.iter().find(|theirs| names.contains(&theirs.as_str()));
+        Ok(theirs.map(|name| format!("a {} `{name}`", E::TABLE)))
+    }
+
+    async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
+        self.store.let_go();
+        let engine = &self.store.engine;
+        self.opened = guarded(engine.path(), || {
+            let Some(taken) = engine.take(&self.found)? else { return Ok(None) };
+            let done = self.plan(&taken.database, making).and_then(|change| engine.commit(&taken.database, &change));
+            if done.is_err() && !self.found.exists {
+                engine.undo();
+            }
+            done?;
+            let layouts = making.collections.iter().map(|planned| planned.layout);
+            Opened::of(engine, taken, layouts, |_| true, false, self.found.foreign.is_none()).map(Some)
+        })?;
+        Ok(if self.opened.is_some() { Made::Done } else { Made::Changed })
+    }
+
+    async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
+        let Some(mut marker) = self.found.marker.clone() else { return Ok(Made::Done) };
+        self.store.let_go();
+        let engine = &self.store.engine;
+        let whole = marker.made && removal.left.is_empty() && self.found.theirs.is_empty();
+        if !whole && removal.going.is_empty() && !removal.left.is_empty() {
+            return Ok(Made::Done);
+        }
+        let done = guarded(engine.path(), || {
+            if whole {
+                return engine.destroy(&self.found, removal.again);
+            }
+            let Some(taken) = engine.take(&self.found)? else { return Ok(false) };
+            let stays = |index: &String| removal.left.iter().any(|left| is_index_of(index, &left.name));
+            let (kept, gone): (Vec<_>, Vec<_>) = marker.indexes.into_iter().partition(stays);
+            (marker.collections, marker.indexes) = (removal.left.clone(), kept);
+            let removed = removal.going.iter().map(|going| going.name.clone()).chain(gone).collect();
+            let marker = (!removal.left.is_empty()).then_some(marker);
+            engine.commit(&taken.database, &Change { removed, marker, ..Change::default() }).map(|()| true)
+        })?;
+        Ok(if done { Made::Done } else { Made::Changed })
+    }
+}
