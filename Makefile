@@ -27,8 +27,8 @@ check: ## Format, clippy, documentation, licences
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	# With `--examples`, though there are none, dependencies have the features that clippy has checked them with.
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet --lib --bins --examples
-	# What `make demo` builds.
-	RUSTFLAGS="-D warnings" $(CARGO) check -p storebench --no-default-features --features embedded --locked
+	# What `make demo` builds. By clippy too, and not with other flags: the packages of others are then checked once.
+	$(CARGO) clippy -p storebench --no-default-features --features embedded --locked -- -D warnings
 
 .PHONY: test
 test: ## Run every test, also on real servers; the last lines count them
