@@ -265,3 +265,27 @@ fn what_is_left_of_a_database_that_was_removed_is_no_part_of_the_next() {
         assert_eq!(snapshot(folder.path()), before);
     }
 }
+
+#[test]
+fn a_table_of_theirs_that_has_the_markers_name_is_not_written_into() {
+    use redb::{ReadableDatabase, TableDefinition};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("theirs");
+    let table = TableDefinition::<&str, &str>::new("storebench_marker");
+    {
+        let transaction = redb::Database::create(&path).unwrap();
+        let transaction = transaction.begin_write().unwrap();
+        transaction.open_table(table).unwrap().insert("row", "theirs").unwrap();
+        transaction.commit().unwrap();
+    }
+    let store = storebench_stores::open(&Scheme::Redb.url(&path)).unwrap();
+    for how in [Prepare::Fresh, Prepare::Keep, Prepare::IntoExisting, Prepare::Discard] {
+        let error = store.prepare(&layout("users"), how).unwrap_err();
+        assert!(matches!(error, StoreError::NotOurs(_)), "{how:?}: {error:?}");
+    }
+    store.remove().unwrap();
+    store.close().unwrap();
+    let database = redb::Database::open(&path).unwrap();
+    let rows = database.begin_read().unwrap().open_table(table).unwrap();
+    assert_eq!(rows.get("row").unwrap().unwrap().value(), "theirs");
+}

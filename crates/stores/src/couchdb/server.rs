@@ -172,7 +172,11 @@ impl Server {
         let path = Self::path(database, MARKER);
         let made_by = if mark.is_some() { "storebench" } else { "nobody" };
         let mut marker = json!({ "made_by": made_by, "made_for": mark });
-        let there = self.call(Method::GET, &path, None).await?.json();
+        let there = self.call(Method::GET, &path, None).await?;
+        if !there.is_success() && there.status != 404 {
+            return Err(self.unexpected(&format!("look for Storebench's marker in `{database}`"), &there));
+        }
+        let there = there.json();
         if mark_in(&there).as_deref() != before {
             return Ok(Made::Changed);
         }

@@ -75,7 +75,10 @@ impl<'s> Schema<'s> {
             if self.digest.is_empty() { "NULL".to_owned() } else { literal(&self.digest) }
         );
         let turn = mix(0, self.schema.as_bytes()).cast_signed();
-        let sql = format!("BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({turn});\nDO {};\n{statements}COMMIT", literal(&check));
+        let sql = format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({turn});\nDO {};\n{statements}COMMIT",
+            literal(&check)
+        );
         match self.channel.query(&sql).await {
             Ok(_) => Ok(Made::Done),
             Err(Fault::Server(error)) if error.code == CHANGED => {

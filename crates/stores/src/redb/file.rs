@@ -109,15 +109,16 @@ fn contents(path: &Path, handle: &Handle) -> Result<Found, StoreError> {
     theirs.sort();
     let marker = match transaction.open_table(MARKER) {
         Ok(table) => {
-            let mut marker = Marker::default();
+            let (mut marker, mut marks) = (Marker::default(), false);
             for row in table.iter().map_err(|e| failed(e.into()))? {
                 let (name, detail) = row.map_err(|e| failed(e.into()))?;
                 match name.value() {
-                    "file" => marker.made = detail.value() == "made",
+                    "file" => (marks, marker.made) = (true, detail.value() == "made"),
                     row => marker.read(row, detail.value()),
                 }
             }
-            Some(marker)
+            // Without that row it is a table of somebody else's that has this name.
+            marks.then_some(marker)
         }
         Err(TableError::TableDoesNotExist(_) | TableError::TableTypeMismatch { .. }) => None,
         Err(error) => return Err(failed(error.into())),

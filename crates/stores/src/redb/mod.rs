@@ -75,7 +75,8 @@ fn change(transaction: &WriteTransaction, change: &Change) -> Result<(), redb::E
     }
     // A table of this name that somebody else keeps something else in cannot be opened so.
     let mut rows = transaction.open_table(MARKER)?;
-    rows.retain(|_, _| false)?;
+    // Rows of a newer version stay.
+    rows.retain(|row, _| row != "file" && !row.starts_with("collection ") && !row.starts_with("index "))?;
     let Some(marker) = &change.marker else {
         drop(rows);
         return Ok(transaction.delete_table(MARKER).map(drop)?);

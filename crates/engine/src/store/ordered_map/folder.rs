@@ -120,7 +120,8 @@ impl<E: InFolder> Place for E {
     fn destroy(&self, found: &Found, again: bool) -> Result<bool, StoreError> {
         let path = self.path();
         let Some((_lock, _, record)) = hold::<E>(path, found)? else { return Ok(false) };
-        empty::<E>(path, record.as_ref())?;
+        // Held until the marker is gone: nobody makes a database in between.
+        let _held = empty::<E>(path, record.as_ref())?;
         if again {
             return Ok(true);
         }
@@ -228,12 +229,17 @@ fn lock_file(path: &Path, file: &File) -> Result<(), StoreError> {
     }
 }
 
-/// Removes what the engine made in the folder but its lock, and holds that lock meanwhile. The marker says first that
+/// Removes what the engine made in the folder but its lock, and gives that lock, which is held. The marker says first that
 /// this goes on, so that whoever comes after a kill ends it.
-fn empty<E: InFolder>(path: &Path, record: Option<&Record>) -> Result<(), StoreError> {
+fn empty<E: InFolder>(path: &Path, record: Option<&Record>) -> Result<Option<File>, StoreError> {
     let held = E::LOCK.map(|name| File::options().create(true).truncate(false).write(true).open(path.join(name)));
     let held = held.transpose().map_err(|e| io_error(path, "open its lock", &e))?;
-    held.as_ref().map_or(Ok(()), |held| lock_file(path, held))?;
+    if let Some(held) = &held {
+        held.try_lock().map_err(|e| match e {
+            TryLockError::WouldBlock => StoreError::Unreachable(format!("{}: {IN_USE}", path.display())),
+            TryLockError::Error(e) => io_error(path, "lock it", &e),
+        })?;
+    }
     let made_folder = record.is_some_and(|record| record.made_folder);
     let left = Marker { made: true, ..Marker::default() };
     write(path, &Record { made_folder, emptying: true, tables: left })?;
@@ -247,7 +253,8 @@ fn empty<E: InFolder>(path: &Path, record: Option<&Record>) -> Result<(), StoreE
         removed.map_err(|e| io_error(&file, "remove it", &e))?;
     }
     // Before the marker says that the database is gone: nothing of it comes back after a power failure.
-    sync(path).map_err(|e| io_error(path, "sync it", &e))
+    sync(path).map_err(|e| io_error(path, "sync it", &e))?;
+    Ok(held)
 }
 
 /// Reads the marker; none where there is none.

@@ -51,6 +51,10 @@ impl<'s, E: Place> EngineSite<'s, E> {
     fn find(&mut self) -> Result<(), StoreError> {
         self.found = self.store.look()?;
         let place = self.shown();
+        if self.how.is_some_and(|how| !how.makes_nothing()) && self.found.theirs.iter().any(|name| name == E::RESERVED)
+        {
+            return Err(self.marker_taken(E::RESERVED));
+        }
         match (&self.found, self.how) {
             (Found { damage: Some(damage), .. }, how) if how != Some(Prepare::Discard) => {
                 Err(StoreError::Failed(format!("{place}: {damage}")))
