@@ -42,7 +42,8 @@ mod mongodb;
     allow(dead_code, unused_imports, unused_macros, reason = "a hosted store uses little of it")
 )]
 mod net;
-#[cfg(all(test, feature = "fjall", feature = "redb"))]
+#[cfg(test)]
+#[cfg(all(feature = "fjall", feature = "redb"))]
 mod places_tests;
 #[cfg(feature = "postgres")]
 mod postgres;

@@ -205,13 +205,13 @@ impl Site for Scope<'_> {
         if !self.has(MARKERS) {
             create_collection(link, settings, MARKERS).await?;
         }
-        if making.first || making.collections.iter().any(Planned::marks) {
-            if self.write_marker(making.made || self.created, &making.marked, false).await? == Made::Changed {
-                return match self.read_marker().await? {
-                    None if making.first => Err(self.marker_taken(&format!("{}.{MARKERS}", settings.scope))),
-                    _ => Ok(Made::Changed),
-                };
-            }
+        if (making.first || making.collections.iter().any(Planned::marks))
+            && self.write_marker(making.made || self.created, &making.marked, false).await? == Made::Changed
+        {
+            return match self.read_marker().await? {
+                None if making.first => Err(self.marker_taken(&format!("{}.{MARKERS}", settings.scope))),
+                _ => Ok(Made::Changed),
+            };
         }
         for planned in making.collections.iter().filter(|planned| !self.has(planned.name())) {
             create_collection(link, settings, planned.name()).await?;
