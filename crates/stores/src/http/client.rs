@@ -10,7 +10,7 @@ use hyper::header::{CONNECTION, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use storebench_engine::store::StoreError;
 
 use super::session::Target;
-use super::wire::{Failure, Wire, ask, exchange};
+use super::wire::{Failure, Wire, ask};
 use super::{Answer, RequestBuf};
 
 /// How long a server may be silent within a download.
@@ -93,7 +93,7 @@ impl Client {
     async fn send_now(&self, request: &RequestBuf) -> Result<Response, StoreError> {
         let outgoing = request.outgoing().map_err(|failure| self.unanswered(failure))?;
         let (sender, mut wire) = self.target.connect(self.timeout).await?;
-        let done = wire.carry(exchange(sender, outgoing, Vec::new())).await;
+        let done = wire.exchange(sender, outgoing).await;
         let head = done.head.map_err(|failure| self.unanswered(failure))?;
         Ok(Response { status: head.status.as_u16(), body: done.body, headers: head.headers })
     }

@@ -16,7 +16,7 @@ use super::answer::{Answer, status_error};
 use super::request::RequestBuf;
 use super::session::{Dialect, Step};
 use super::session_tests::{Ended, finish, request, runtime, serve, session, submit};
-use super::wire::{exchange, open};
+use super::wire::open;
 use crate::net::draw as next;
 
 const WELL: [&str; 6] = [
@@ -39,7 +39,7 @@ fn read(bytes: &[u8]) -> Option<(response::Parts, Vec<u8>)> {
     let (sender, mut wire) = open(near).now_or_never()?.ok()?;
     let mut out = RequestBuf::new(Arc::default());
     out.begin(Method::GET).raw("/");
-    let mut done = Box::pin(wire.carry(exchange(sender, out.outgoing().ok()?, Vec::new())));
+    let mut done = Box::pin(wire.exchange(sender, out.outgoing().ok()?));
     assert!(done.as_mut().now_or_never().is_none(), "answered before anything came");
     let mut pieces = bytes.chunks(7);
     for _ in 0..bytes.len() + 1_000 {

@@ -409,6 +409,19 @@ fn a_control_call_tells_what_stands_in_the_way() {
 }
 
 #[test]
+fn who_speaks_before_it_is_asked_does_not_speak_http() {
+    runtime().block_on(async {
+        let (mut server, client) = tokio::io::duplex(1_000);
+        tokio::io::AsyncWriteExt::write_all(&mut server, b"SSH-2.0-OpenSSH_9.2\r\n").await.unwrap();
+        let (sender, mut wire) = super::wire::open(client).await.unwrap();
+        let mut request = RequestBuf::new(Arc::default());
+        request.begin(Method::GET).raw("/");
+        let done = wire.exchange(sender, request.outgoing().unwrap()).await;
+        assert!(matches!(&done.head, Err(super::wire::Failure::Garbled(_))), "{:?}", done.head);
+    });
+}
+
+#[test]
 fn what_tls_holds_back_is_sent_in_the_end() {
     runtime().block_on(async {
         let body = vec![b'x'; 50_000];

@@ -26,8 +26,13 @@ pub(super) type Outgoing = Request<Full<Bytes>>;
 /// Where requests are handed to a connection.
 pub(super) type Sender = SendRequest<Full<Bytes>>;
 
-/// What reads and writes on a connection while it is polled; none once the connection has ended.
-pub(super) struct Wire(Option<LocalFuture<'static, ()>>);
+/// What reads and writes on a connection while it is polled.
+pub(super) struct Wire {
+    /// None once the connection has ended.
+    running: Option<LocalFuture<'static, hyper::Result<()>>>,
+    /// Why it ended, where nobody waited for an answer.
+    failure: Option<Failure>,
+}
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -72,21 +77,40 @@ where
 {
     let stream = TokioIo::new(ReadToTheEnd { stream, broken: false, ended: false });
     let (sender, connection) = Builder::new().title_case_headers(true).handshake(stream).await?;
-    // How it ended is told to whoever waits for an answer.
-    Ok((sender, Wire(Some(Box::pin(async { drop(connection.await) })))))
+    Ok((sender, Wire { running: Some(Box::pin(connection)), failure: None }))
 }
 
 impl Wire {
     /// Reads and writes what can be.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
-        if self.0.as_mut().is_some_and(|wire| wire.as_mut().poll(cx).is_ready()) {
-            self.0 = None;
+        if let Some(wire) = &mut self.running
+            && let Poll::Ready(ended) = wire.as_mut().poll(cx)
+        {
+            self.running = None;
+            self.failure = ended.err().map(|error| match Failure::of(&error) {
+                // `hyper` has no test for bytes that come before anything was asked.
+                Failure::Lost(why) if error.source().is_none() && !error.is_incomplete_message() => {
+                    Failure::Garbled(format!("it speaks before it is asked: {why}"))
+                }
+                failure => failure,
+            });
         }
+    }
+
+    /// Exchanges a request for its whole answer.
+    pub(super) async fn exchange(&mut self, sender: Sender, request: Outgoing) -> Exchanged {
+        let mut done = self.carry(exchange(sender, request, Vec::new())).await;
+        if matches!(done.head, Err(Failure::Unsent))
+            && let Some(why) = self.failure.take()
+        {
+            done.head = Err(why);
+        }
+        done
     }
 
     /// Whether the connection is over.
     pub(super) fn has_ended(&self) -> bool {
-        self.0.is_none()
+        self.running.is_none()
     }
 
     /// Waits for something that this connection brings.
