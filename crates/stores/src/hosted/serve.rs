@@ -113,15 +113,8 @@ impl Host {
     fn control(&self, mut stream: UnixStream) -> io::Result<()> {
         let mut buffer = Vec::new();
         while wire::read_frame(&mut stream, &mut buffer)? {
-            let began = Instant::now();
-            let answer = loop {
-                let (answer, failed) = self.call(postcard::from_bytes(&buffer).map_err(garbage)?)?;
-                let in_the_way = failed && self.sessions.load(Ordering::SeqCst) > 0;
-                if !in_the_way || began.elapsed() >= PATIENCE {
-                    break answer;
-                }
-                std::thread::sleep(Duration::from_millis(1));
-            };
+            let call = || self.call(postcard::from_bytes(&buffer).map_err(garbage)?);
+            let answer = without_sessions(&self.sessions, call)?;
             stream.write_all(&answer)?;
         }
         Ok(())
@@ -205,6 +198,20 @@ impl Host {
     }
 }
 
+/// Makes a call, again for a while where it failed and sessions were open.
+fn without_sessions(open: &AtomicUsize, mut call: impl FnMut() -> io::Result<(Vec<u8>, bool)>) -> io::Result<Vec<u8>> {
+    let began = Instant::now();
+    loop {
+        // Counted first: the session that was in the way may have ended by the time the call has failed.
+        let in_the_way = open.load(Ordering::SeqCst) > 0;
+        let (answer, failed) = call()?;
+        if !(failed && in_the_way) || began.elapsed() >= PATIENCE {
+            return Ok(answer);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 fn told<T: Serialize>(outcome: &Result<T, StoreError>) -> io::Result<(Vec<u8>, bool)> {
     let mut frame = Vec::new();
     wire::push(outcome, &mut frame).map_err(io::Error::other)?;
@@ -213,4 +220,22 @@ fn told<T: Serialize>(outcome: &Result<T, StoreError>) -> io::Result<(Vec<u8>, b
 
 fn garbage(error: postcard::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("what came is no frame of this program: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_made_again_where_a_session_that_was_in_the_way_has_just_ended() {
+        let open = AtomicUsize::new(1);
+        let mut calls = 0;
+        let mut call = || {
+            calls += 1;
+            Ok((vec![calls], open.swap(0, Ordering::SeqCst) > 0))
+        };
+        assert_eq!(without_sessions(&open, &mut call).unwrap(), [2]);
+        let mut fails = || Ok((vec![1], true));
+        assert_eq!(without_sessions(&open, &mut fails).unwrap(), [1]);
+    }
 }
