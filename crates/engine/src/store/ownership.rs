@@ -52,6 +52,8 @@ pub enum Owner {
 /// Between what a marker says of a collection's form and of its owner.
 const OF: &str = "; ";
 const STUDY: &str = "study";
+/// In place of it while the collection is being removed. Older versions take it for the user's.
+const REMOVING: &str = "removing";
 const COPY: &str = "copy ";
 
 impl Owner {
@@ -68,7 +70,7 @@ impl Owner {
     pub fn read(mark: &str) -> (&str, Self) {
         let Some((form, owner)) = mark.split_once(OF) else { return (mark, Self::User(None)) };
         let owner = match owner.strip_prefix(COPY) {
-            _ if owner == STUDY => Self::Study,
+            _ if owner == STUDY || owner == REMOVING => Self::Study,
             copy => Self::User(copy.and_then(|copy| copy.parse().ok())),
         };
         (form, owner)
@@ -116,6 +118,16 @@ impl Marked {
     pub fn owner(&self) -> Owner {
         Owner::read(&self.mark).1
     }
+
+    /// The same, marked as being removed: whoever wants to take it over waits, or is refused.
+    pub fn removing(&self) -> Self {
+        Self::new(&*self.name, format!("{}{OF}{REMOVING}", self.form()))
+    }
+
+    /// Whether somebody is removing it, or was killed meanwhile.
+    pub fn is_removing(&self) -> bool {
+        self.mark.split_once(OF).is_some_and(|(_, owner)| owner == REMOVING)
+    }
 }
 
 /// What a driver found at a place.
@@ -131,6 +143,8 @@ pub struct Holdings {
     pub marked: Vec<Marked>,
     /// What others made, by the names under which a copy reads it.
     pub theirs: Vec<String>,
+    /// Whether somebody is removing all of the place, or was killed meanwhile.
+    pub removing: bool,
 }
 
 /// Names in words: ``the table `a` ``, or ``3 tables (`a` to `c`)``; none without a name.
@@ -175,6 +189,12 @@ impl Holdings {
     /// The collection of this name, where the marker names it.
     pub fn marked_as(&self, collection: &str) -> Option<&Marked> {
         self.marked.iter().find(|marked| marked.name == collection)
+    }
+
+    /// Whether somebody is removing the place or one of these collections, or was killed meanwhile.
+    pub fn is_removing(&self, layout: &Layout) -> bool {
+        let mut names = layout.collections.iter().map(|collection| &collection.name);
+        self.removing || names.any(|name| self.marked_as(name).is_some_and(Marked::is_removing))
     }
 
     /// Names of everything that a copy can read.
@@ -267,6 +287,9 @@ mod tests {
         }
         assert_eq!(Owner::Study.mark("json"), "json; study");
         assert_eq!(Owner::User(Some(COPY)).mark("json"), "json; copy 00000000000000ab");
+        let removing = Marked::new("a", "json ordered; study").removing();
+        assert_eq!((&*removing.mark, removing.owner()), ("json ordered; removing", Owner::Study));
+        assert!(removing.is_removing() && !Marked::new("a", "json; study").is_removing());
         for old_or_odd in ["json", "json; somebody", "json; copy ?"] {
             assert_eq!(Owner::read(old_or_odd), ("json", Owner::User(None)), "{old_or_odd}");
         }

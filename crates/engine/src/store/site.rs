@@ -21,7 +21,7 @@ use std::task::{Context, Poll, Waker};
 use super::{CollectionLayout, Holdings, Layout, Marked, Prepare, StoreError};
 use storebench_study::workload::Body;
 
-/// How often [`prepare`] and [`remove`] look again because others changed the marks.
+/// How often [`prepare`] and [`remove`] look again because others changed the marks, or are removing what is there.
 const TRIES: usize = 20;
 
 /// A place that holds collections, by what ownership needs of it. A driver implements it over one connection or file,
@@ -65,6 +65,11 @@ pub trait Site {
 
     /// Looks at what is there, changing nothing.
     fn look(&mut self) -> impl Future<Output = Result<Holdings, StoreError>>;
+
+    /// Waits for a moment, where others remove what is there and a store's calls may wait.
+    fn rest(&mut self) -> impl Future<Output = ()> {
+        std::future::ready(())
+    }
 
     /// What others have where new collections of these names would be, in words. Changes nothing.
     fn taken(&mut self, found: &Holdings, names: &[&str]) -> impl Future<Output = Result<Option<String>, StoreError>> {
@@ -204,10 +209,15 @@ impl<'l> Making<'l> {
 pub async fn prepare<S: Site>(site: &mut S, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
     check_layout(site, layout)?;
     site.check(layout)?;
-    let mut how = how;
+    let (mut how, mut removing) = (how, false);
     for _ in 0..TRIES {
         let found = site.look().await?;
         found.allow(&site.shown(), S::ANOTHER, layout, how)?;
+        removing = !how.empties() && found.is_removing(layout);
+        if removing {
+            site.rest().await;
+            continue;
+        }
         let making = Making::of(site, &found, layout, how)?;
         let names = layout.collections.iter().map(|collection| collection.name.as_str());
         let new: Vec<&str> = names.filter(|name| found.marked_as(name).is_none()).collect();
@@ -227,7 +237,7 @@ pub async fn prepare<S: Site>(site: &mut S, layout: &Layout, how: Prepare) -> Re
             return Ok(());
         }
     }
-    Err(changed_by_others(site))
+    Err(if removing { removed_by_others(site) } else { changed_by_others(site) })
 }
 
 /// Removes what studies made, and only that.
@@ -247,6 +257,14 @@ pub async fn remove<S: Site>(site: &mut S) -> Result<(), StoreError> {
 fn changed_by_others<S: Site>(site: &S) -> StoreError {
     StoreError::Failed(format!(
         "{}: others change its collections at the same time; try again when they have finished",
+        site.shown()
+    ))
+}
+
+fn removed_by_others<S: Site>(site: &S) -> StoreError {
+    StoreError::Failed(format!(
+        "{}: another run is removing its collections there, or was killed while it did; nothing was touched. Try again when \
+         that run has ended; if none is running, start its study again, which ends the removal",
         site.shown()
     ))
 }
@@ -366,6 +384,8 @@ mod tests {
         seen: BTreeMap<String, String>,
         /// Marks that somebody else makes after the next looks.
         meanwhile: Vec<(&'static str, Owner)>,
+        /// For so many looks somebody else is removing the place.
+        removing: usize,
         calls: Vec<String>,
     }
 
@@ -390,7 +410,9 @@ mod tests {
                 made: self.made,
                 marked: self.marks.iter().map(|(name, mark)| Marked::new(&**name, &**mark)).collect(),
                 theirs: self.theirs.clone(),
+                removing: self.removing > 0,
             };
+            self.removing = self.removing.saturating_sub(1);
             if let Some((name, owner)) = self.meanwhile.pop() {
                 self.marks.insert(name.to_owned(), owner.mark("json"));
                 self.made = Some(true);
@@ -451,6 +473,21 @@ mod tests {
         let mut site = Fake { meanwhile, ..Fake::default() };
         assert!(matches!(copying(&mut site, "a"), Err(StoreError::Failed(text)) if text.contains("at the same time")));
         assert!(!site.marks.contains_key("a"));
+    }
+
+    #[test]
+    fn a_copy_waits_for_a_removal_and_a_study_ends_it() {
+        let mut site = Fake { removing: 2, ..Fake::default() };
+        copying(&mut site, "a").unwrap();
+        assert_eq!(site.calls.join(" "), "look look look make");
+        // Somebody who was killed.
+        let mut site = Fake { removing: usize::MAX, ..Fake::default() };
+        assert!(matches!(copying(&mut site, "a"), Err(StoreError::Failed(text)) if text.contains("is removing")));
+        let mut site = Fake { made: Some(true), ..Fake::default() };
+        site.marks.insert("a".to_owned(), Marked::new("a", "json; study").removing().mark);
+        assert!(copying(&mut site, "a").is_err() && site.calls.iter().all(|call| call == "look"));
+        at_once(prepare(&mut site, &layout(&["a"]), Prepare::Fresh)).unwrap();
+        assert_eq!(site.marks["a"], "json; study");
     }
 
     /// A study's collections, and what a copy marks after the first look.

@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::errors::store_error;
 use super::link::{Link, unwound};
 use super::settings::{Settings, is_name};
-use crate::net::until_removed;
+use crate::net;
 
 /// The collection that holds the marker.
 const MARKERS: &str = "storebench_marker";
@@ -169,7 +169,8 @@ impl Site for Scope<'_> {
         }
         let made = self.marker.as_ref().map(|marker| marker.scope);
         let marked = self.marker.as_ref().map(|marker| marker.marked.clone()).unwrap_or_default();
-        let mut found = Holdings { absent: self.collections.is_none(), made, marked, ..Holdings::default() };
+        let removing = self.marker.as_ref().is_some_and(|marker| marker.removing);
+        let mut found = Holdings { absent: self.collections.is_none(), made, marked, removing, ..Holdings::default() };
         if let Some(all) = &self.collections {
             let of_others = |name: &&String| *name != MARKERS && found.marked_as(name).is_none();
             if made != Some(true) || all.iter().any(|name| of_others(&name)) {
@@ -180,6 +181,10 @@ impl Site for Scope<'_> {
         Ok(found)
     }
 
+    async fn rest(&mut self) {
+        net::rest().await;
+    }
+
     async fn taken(&mut self, found: &Holdings, names: &[&str]) -> Result<Option<String>, StoreError> {
         let taken = names.iter().find(|name| self.has(name)).filter(|_| found.foreign.is_some());
         Ok(taken.map(|name| format!("the collection `{}.{name}`", self.settings.scope)))
@@ -188,10 +193,6 @@ impl Site for Scope<'_> {
     /// The marker comes first: what is made after it is known to be ours, wherever this is interrupted.
     async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
         let (link, settings) = (self.link, self.settings);
-        if self.marker.as_ref().is_some_and(|marker| marker.removing) {
-            let removing = async || matches!(self.read_marker().await, Ok(Some(marker)) if marker.removing);
-            return until_removed(&self.shown(), removing).await;
-        }
         if self.collections.is_none() {
             let manager = link.bucket.collections();
             let creating = async {
@@ -223,28 +224,44 @@ impl Site for Scope<'_> {
         Ok(Made::Done)
     }
 
-    /// The marks go first, while they are what was found: a copy that takes a collection over writes over them, too. A
-    /// scope says so before it goes, since it goes whatever is in it then.
+    /// The marks say so first, while they are what was found: a copy that takes a collection over writes over them, too.
+    /// What a kill leaves is a study's, which the next one removes.
     async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
         let scope = &self.settings.scope;
         let manager = self.link.bucket.collections();
         let made = self.marker.as_ref().is_some_and(|marker| marker.scope);
-        let marked = if removal.whole { &removal.going } else { &removal.left };
-        if self.write_marker(made, marked, removal.whole).await? == Made::Changed {
-            return Ok(Made::Changed);
-        }
         if removal.whole {
+            if self.write_marker(made, &removal.going, true).await? == Made::Changed {
+                return Ok(Made::Changed);
+            }
+            // Others may have put theirs there since.
+            if self.look().await?.foreign.is_some() {
+                return self.write_marker(made, &removal.going, false).await.map(|_| Made::Changed);
+            }
             control(&format!("remove the scope `{scope}`"), manager.drop_scope(scope, None)).await?;
             self.removed = true;
             return Ok(Made::Done);
         }
-        let going = removal.going.iter().map(|going| going.name.as_str()).filter(|name| self.has(name));
-        // What others marked since keeps the marker.
-        let last = removal.left.is_empty() && self.read_marker().await?.is_some_and(|now| now.marked.is_empty());
-        for name in going.chain(last.then_some(MARKERS)) {
-            let what = format!("remove the collection `{scope}.{name}`");
-            control(&what, manager.drop_collection(scope, name, None)).await?;
+        let marks: Vec<Marked> =
+            removal.left.iter().cloned().chain(removal.going.iter().map(Marked::removing)).collect();
+        if self.write_marker(made, &marks, false).await? == Made::Changed {
+            return Ok(Made::Changed);
         }
+        let drop = async |name: &str| {
+            let what = format!("remove the collection `{scope}.{name}`");
+            control(&what, manager.drop_collection(scope, name, None)).await
+        };
+        for going in removal.going.iter().filter(|going| self.has(&going.name)) {
+            drop(&going.name).await?;
+        }
+        // What others marked since keeps the marker.
+        self.marker = self.read_marker().await?;
+        let now = self.marker.iter().flat_map(|marker| &marker.marked);
+        let left: Vec<Marked> = now.filter(|marked| !removal.takes(&marked.name)).cloned().collect();
+        if !left.is_empty() {
+            return self.write_marker(made, &left, false).await;
+        }
+        drop(MARKERS).await?;
         Ok(Made::Done)
     }
 }

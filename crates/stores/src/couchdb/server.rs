@@ -162,16 +162,10 @@ impl Server {
         }
     }
 
-    /// Marks a database, in place of the mark that was there before; or takes that mark away.
-    pub(super) async fn mark(
-        &self,
-        database: &str,
-        before: Option<&str>,
-        mark: Option<&str>,
-    ) -> Result<Made, StoreError> {
+    /// Marks a database, in place of the mark that was there before.
+    pub(super) async fn mark(&self, database: &str, before: Option<&str>, mark: &str) -> Result<Made, StoreError> {
         let path = Self::path(database, MARKER);
-        let made_by = if mark.is_some() { "storebench" } else { "nobody" };
-        let mut marker = json!({ "made_by": made_by, "made_for": mark });
+        let mut marker = json!({ "made_by": "storebench", "made_for": mark });
         let there = self.call(Method::GET, &path, None).await?;
         if !there.is_success() && there.status != 404 {
             return Err(self.unexpected(&format!("look for Storebench's marker in `{database}`"), &there));

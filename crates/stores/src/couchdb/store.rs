@@ -199,6 +199,10 @@ impl Site for Databases<'_> {
         Ok(found)
     }
 
+    async fn rest(&mut self) {
+        net::rest().await;
+    }
+
     async fn taken(&mut self, found: &Holdings, names: &[&str]) -> Result<Option<String>, StoreError> {
         let mut databases = names.iter().map(|name| self.store.database_of(name));
         Ok(databases.find(|name| found.theirs.contains(name)).map(|name| format!("the database `{name}`")))
@@ -211,7 +215,7 @@ impl Site for Databases<'_> {
                 return Ok(Made::Changed);
             }
             let before = planned.before.as_deref();
-            if planned.marks() && self.server.mark(&database, before, Some(&planned.mark)).await? == Made::Changed {
+            if planned.marks() && self.server.mark(&database, before, &planned.mark).await? == Made::Changed {
                 return Ok(Made::Changed);
             }
             for fields in &planned.layout.indexes {
@@ -221,11 +225,11 @@ impl Site for Databases<'_> {
         Ok(Made::Done)
     }
 
-    /// The mark goes first: whoever takes the database over meanwhile writes over the mark that was found, too.
+    /// The mark says so first: whoever takes the database over meanwhile writes over the mark that was found, too.
     async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
         for going in &removal.going {
             let database = self.store.database_of(&going.name);
-            if self.server.mark(&database, Some(&going.mark), None).await? == Made::Changed {
+            if self.server.mark(&database, Some(&going.mark), &going.removing().mark).await? == Made::Changed {
                 return Ok(Made::Changed);
             }
             self.server.remove(&database).await?;

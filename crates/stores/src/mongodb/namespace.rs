@@ -17,6 +17,8 @@ const MARKER: &str = "storebench_marker";
 /// The marker's record of the database itself. No collection has a space in its name.
 const DATABASE: &str = "the database";
 const NAMESPACE_EXISTS: i64 = 48;
+/// How often a look is repeated whose answers do not fit together. The marker may be another program's.
+const LOOKS: usize = 5;
 
 impl Site for Desk<'_> {
     const ANOTHER: &'static str = "another database";
@@ -38,35 +40,17 @@ impl Site for Desk<'_> {
         }
     }
 
+    /// The list and the marker are two answers: where others make or remove the marker in between, both are asked for again.
     async fn look(&mut self) -> Result<Holdings, StoreError> {
-        let database = self.target.database.clone();
-        let names = list(self, &database).await?;
         let mut found = Holdings::default();
-        if names.iter().any(|name| name == MARKER) {
-            let command = |out: &mut Vec<u8>| {
-                bson::text(out, "find", MARKER);
-                bson::nested(out, DOCUMENT, "filter", |_| {});
-            };
-            for record in self.all(&database, "read Storebench's marker", command).await? {
-                let record = Members::of(&record).ok();
-                let text = |name| record.and_then(|r| r.get(name)).and_then(|value| value.as_str());
-                match (text(KEY), text("made")) {
-                    (Some(DATABASE), made) => found.made = Some(made == Some("new")),
-                    (Some(name), Some(mark)) => found.marked.push(Marked::new(name, mark)),
-                    _ => {}
-                }
+        for _ in 0..LOOKS {
+            let names = list(self, &self.target.database.clone()).await?;
+            let listed = names.iter().any(|name| name == MARKER);
+            found = self.found(names, listed).await?;
+            if found.made.is_some() == listed {
+                break;
             }
         }
-        let ours = |name: &String| name == MARKER && found.made.is_some() || found.marked_as(name).is_some();
-        found.theirs = names.into_iter().filter(|name| !ours(name)).collect();
-        found.absent = found.made.is_none() && found.theirs.is_empty();
-        found.foreign = match several("collection", &found.theirs) {
-            Some(theirs) => Some(format!("the database `{database}` with {theirs}")),
-            None if found.made == Some(false) => {
-                Some(format!("a database `{database}` that others made, with Storebench's marker"))
-            }
-            None => None,
-        };
         Ok(found)
     }
 
@@ -116,6 +100,40 @@ impl Site for Desk<'_> {
             drop_collection(self, MARKER).await?;
         }
         Ok(Made::Done)
+    }
+}
+
+impl Desk<'_> {
+    /// What is there, by the names of the collections and what the marker says, if there is one.
+    async fn found(&mut self, names: Vec<String>, marker: bool) -> Result<Holdings, StoreError> {
+        let database = self.target.database.clone();
+        let mut found = Holdings::default();
+        if marker {
+            let command = |out: &mut Vec<u8>| {
+                bson::text(out, "find", MARKER);
+                bson::nested(out, DOCUMENT, "filter", |_| {});
+            };
+            for record in self.all(&database, "read Storebench's marker", command).await? {
+                let record = Members::of(&record).ok();
+                let text = |name| record.and_then(|r| r.get(name)).and_then(|value| value.as_str());
+                match (text(KEY), text("made")) {
+                    (Some(DATABASE), made) => found.made = Some(made == Some("new")),
+                    (Some(name), Some(mark)) => found.marked.push(Marked::new(name, mark)),
+                    _ => {}
+                }
+            }
+        }
+        let ours = |name: &String| name == MARKER && found.made.is_some() || found.marked_as(name).is_some();
+        found.theirs = names.into_iter().filter(|name| !ours(name)).collect();
+        found.absent = found.made.is_none() && found.theirs.is_empty();
+        found.foreign = match several("collection", &found.theirs) {
+            Some(theirs) => Some(format!("the database `{database}` with {theirs}")),
+            None if found.made == Some(false) => {
+                Some(format!("a database `{database}` that others made, with Storebench's marker"))
+            }
+            None => None,
+        };
+        Ok(found)
     }
 }
 

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use storebench_engine::store::{Made, StoreError};
+use storebench_engine::store::StoreError;
 use tokio::runtime::{Builder, Runtime};
 
 /// A private current-thread runtime, made at the first call. Calls take turns.
@@ -56,15 +56,7 @@ pub(crate) async fn settled(
     tokio::time::timeout(at_most.max(SHORTEST_LOOK), rest).await.unwrap_or(Ok(false))
 }
 
-/// Waits until a place has gone that somebody is about to remove, so that the steps of making it can begin again.
-///
-/// # Errors
-/// `Failed` where it stays.
-pub(crate) async fn until_removed(place: &str, removing: impl AsyncFn() -> bool) -> Result<Made, StoreError> {
-    if settled(Duration::from_secs(5), Duration::from_millis(50), async || Ok(!removing().await)).await? {
-        return Ok(Made::Changed);
-    }
-    Err(StoreError::Failed(format!(
-        "{place}: another run is removing it, or stopped before it was gone; try again later, or use --discard-existing"
-    )))
+/// Waits for a moment while others remove what is there, which takes seconds at most.
+pub(crate) async fn rest() {
+    tokio::time::sleep(Duration::from_millis(250)).await;
 }

@@ -36,7 +36,7 @@ pub(crate) use tls::tests::{held_reader, squeeze};
 pub(crate) use {
     address::{Address, Host},
     connect::{connect, encrypt},
-    control::{Control, settled, until_removed},
+    control::{Control, rest, settled},
     memo::{Memo, collection},
     sample::{KeySample, places, shuffle},
     secret::Secret,

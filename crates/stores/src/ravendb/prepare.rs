@@ -12,7 +12,7 @@ use super::names::{self, Naming};
 use super::server::{Contents, INDEX_PREFIX, MARKER_COLLECTION, MARKER_ID, Marker, Server};
 use super::target::{Collection, Expiry, Target, index_definition};
 use crate::http::Method;
-use crate::net::until_removed;
+use crate::net;
 
 /// How often RavenDB looks for expired documents in a database made here, in seconds, where its licence
 /// allows it. Its own default would let the shortest expiry worth measuring pass unnoticed.
@@ -127,6 +127,10 @@ impl Site for MarkedDatabase<'_> {
         Ok(self.contents.as_ref().map_or(absent, Contents::holdings))
     }
 
+    async fn rest(&mut self) {
+        net::rest().await;
+    }
+
     /// Collections whose name or ids somebody else uses.
     async fn taken(&mut self, found: &Holdings, names: &[&str]) -> Result<Option<String>, StoreError> {
         let Some(contents) = &self.contents else { return Ok(None) };
@@ -145,10 +149,6 @@ impl Site for MarkedDatabase<'_> {
     /// The marker comes before all that it names.
     async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
         let mut made = making.made;
-        if self.contents.as_ref().and_then(|contents| contents.marker.as_ref()).is_some_and(|marker| marker.removing) {
-            let removing = async || matches!(self.server.marker().await, Ok(Some((marker, _))) if marker.removing);
-            return until_removed(&self.shown(), removing).await;
-        }
         match &self.contents {
             // Of an empty database without a marker nobody can tell who made it.
             Some(_) => made &= !making.first,
@@ -183,11 +183,18 @@ impl Site for MarkedDatabase<'_> {
     async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
         let Some(Contents { marker: Some(found), vector, .. }) = &self.contents else { return Ok(Made::Changed) };
         if removal.whole {
+            let found = found.clone();
             let removing = Marker { removing: true, ..found.clone() };
-            return match self.server.put_marker(&removing, vector).await? {
-                Made::Done => self.server.remove_database().await.map(|()| Made::Done),
-                Made::Changed => Ok(Made::Changed),
-            };
+            if self.server.put_marker(&removing, vector).await? == Made::Changed {
+                return Ok(Made::Changed);
+            }
+            // Others may have put theirs there since.
+            if self.look().await?.foreign.is_some() {
+                let vector = self.contents.as_ref().map_or("", |contents| &contents.vector);
+                let back = Marker { removing: false, ..found };
+                return self.server.put_marker(&back, vector).await.map(|_| Made::Changed);
+            }
+            return self.server.remove_database().await.map(|()| Made::Done);
         }
         let mut marker = found.clone();
         let mut vector = vector.clone();

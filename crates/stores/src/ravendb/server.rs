@@ -103,6 +103,7 @@ impl Contents {
             made: self.marker.as_ref().map(|marker| marker.made_database),
             marked: self.marker.as_ref().map(|marker| marker.collections.clone()).unwrap_or_default(),
             theirs: self.theirs().map(|(name, _)| name.clone()).collect(),
+            removing: self.marker.as_ref().is_some_and(|marker| marker.removing),
         }
     }
 

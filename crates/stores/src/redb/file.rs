@@ -3,7 +3,7 @@
 //! The marker is the table `storebench_marker`, text to text: `file` to `made` or `found`,
 //! `collection NAME` to what its bodies are and its owner, `index TABLE` to nothing.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -13,7 +13,7 @@ use redb::{
     Builder, Database, DatabaseError, ReadOnlyDatabase, ReadTransaction, ReadableDatabase, ReadableTable,
     TableDefinition, TableError, TableHandle,
 };
-use storebench_engine::store::location::{check_parent, io_error, kind_of, sync_parent};
+use storebench_engine::store::location::{IN_USE, check_parent, io_error, kind_of, sync_parent};
 use storebench_engine::store::ordered_map::{Found, Marker};
 use storebench_engine::store::{StoreError, several};
 use storebench_study::units::ByteSize;
@@ -69,6 +69,18 @@ pub(super) fn open_untouched(path: &Path, cache: Option<ByteSize>) -> Result<Han
 /// Looks at what is there, changing nothing. `open` is the database where this store holds it open.
 pub(super) fn look(path: &Path, open: Option<&Handle>) -> Result<Found, StoreError> {
     check_parent(path)?;
+    match look_once(path, open) {
+        // Somebody has removed it meanwhile.
+        Err(_) if is_gone(path) => Ok(Found::default()),
+        found => found,
+    }
+}
+
+fn is_gone(path: &Path) -> bool {
+    std::fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+fn look_once(path: &Path, open: Option<&Handle>) -> Result<Found, StoreError> {
     let there = Found { exists: true, ..Found::default() };
     let other = |what: String| Ok(Found { other: true, foreign: Some(what), ..there.clone() });
     match std::fs::metadata(path) {
@@ -90,10 +102,14 @@ pub(super) fn look(path: &Path, open: Option<&Handle>) -> Result<Found, StoreErr
         return contents(path, handle);
     }
     let mut header = Vec::with_capacity(HEADER.len());
-    File::open(path)
-        .and_then(|file| file.take(HEADER.len() as u64).read_to_end(&mut header))
-        .map_err(|e| io_error(path, "read it", &e))?;
+    let file = File::open(path).map_err(|e| io_error(path, "read it", &e))?;
+    (&file).take(HEADER.len() as u64).read_to_end(&mut header).map_err(|e| io_error(path, "read it", &e))?;
     if header != HEADER {
+        // Whoever makes a database has it locked, and writes the header last.
+        let unwritten = header.iter().all(|byte| *byte == 0);
+        if unwritten && matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) {
+            return Err(StoreError::Unreachable(format!("{}: {IN_USE}", path.display())));
+        }
         return other(kind_of(path));
     }
     contents(path, &open_untouched(path, None)?)

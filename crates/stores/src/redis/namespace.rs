@@ -12,6 +12,7 @@ use super::reach::Reached;
 use super::resp::{self, Value};
 use super::settings::Settings;
 use crate::existing::refuse_indexes;
+use crate::net;
 
 /// Keys looked at or removed in one request.
 const PAGE: u32 = 1_000;
@@ -135,32 +136,37 @@ impl Site for Prefix<'_> {
     }
 
     async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
-        let key = self.marker_key();
-        let state: &[u8] = if making.first { b"new" } else { b"there" };
-        let made: &[u8] = if making.made { b"alone" } else { b"beside" };
-        let marks: Vec<_> = making.collections.iter().filter(|planned| planned.marks()).collect();
-        let fields: Vec<String> = marks.iter().map(|planned| field(planned.name())).collect();
-        let mut words: Vec<&[u8]> = vec![b"EVAL", MARK.as_bytes(), b"1", &key, state, made];
-        for (field, planned) in fields.iter().zip(&marks) {
-            let before = planned.before.as_deref().unwrap_or_default();
-            words.extend([field.as_bytes(), before.as_bytes(), planned.mark.as_bytes()]);
-        }
-        let node = self.reached.node_of(&key);
-        match node.call(&words).await? {
-            Value::Error(line) if line.contains("WRONGTYPE") => Err(self.marker_taken(&String::from_utf8_lossy(&key))),
-            // Asked again for the usual error.
-            Value::Error(_) => node.ask(&words).await.map(|_| Made::Changed),
-            value => Ok(if value.number() == Some(1) { Made::Done } else { Made::Changed }),
-        }
+        let planned = making.collections.iter().filter(|planned| planned.marks());
+        let marks = planned.map(|p| (field(p.name()), p.before.as_deref().unwrap_or_default(), p.mark.as_str()));
+        self.mark(making.first, making.made, &marks.collect::<Vec<_>>()).await
     }
 
-    /// The marks go last. A cluster looks at them before each page of keys, which are not where the marker is.
+    async fn rest(&mut self) {
+        net::rest().await;
+    }
+
+    /// The marks go last. In a cluster keys are not where the marker is: there the marks say first that they go, so that no
+    /// copy takes them over meanwhile.
     async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
         let settings = self.settings;
+        let cluster = self.reached.map.is_some();
+        let removing: Removal;
+        let removal = if cluster {
+            let going: Vec<Marked> = removal.going.iter().map(Marked::removing).collect();
+            let marks = removal.going.iter().zip(&going).map(|(was, is)| (field(&was.name), &*was.mark, &*is.mark));
+            let made = self.marker().await?.made == Some(true);
+            if self.mark(false, made, &marks.collect::<Vec<_>>()).await? == Made::Changed {
+                return Ok(Made::Changed);
+            }
+            removing = Removal { going, ..removal.clone() };
+            &removing
+        } else {
+            removal
+        };
         let mut same = true;
         self.each_page(async |prefix: &mut Self, node, mut keys| {
             keys.retain(|key| collection_of(settings, key).is_some_and(|name| removal.takes(name)));
-            let elsewhere = if prefix.reached.map.is_some() { std::mem::take(&mut keys) } else { Vec::new() };
+            let elsewhere = if cluster { std::mem::take(&mut keys) } else { Vec::new() };
             same = prefix.unmark(removal, b"on", &keys).await?;
             if same && !elsewhere.is_empty() {
                 let mut requests = Vec::new();
@@ -212,6 +218,24 @@ impl Prefix<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// Runs [`MARK`], with the field of each collection, its mark before and its mark.
+    async fn mark(&mut self, first: bool, made: bool, marks: &[(String, &str, &str)]) -> Result<Made, StoreError> {
+        let key = self.marker_key();
+        let state: &[u8] = if first { b"new" } else { b"there" };
+        let made: &[u8] = if made { b"alone" } else { b"beside" };
+        let mut words: Vec<&[u8]> = vec![b"EVAL", MARK.as_bytes(), b"1", &key, state, made];
+        for (field, before, mark) in marks {
+            words.extend([field.as_bytes(), before.as_bytes(), mark.as_bytes()]);
+        }
+        let node = self.reached.node_of(&key);
+        match node.call(&words).await? {
+            Value::Error(line) if line.contains("WRONGTYPE") => Err(self.marker_taken(&String::from_utf8_lossy(&key))),
+            // Asked again for the usual error.
+            Value::Error(_) => node.ask(&words).await.map(|_| Made::Changed),
+            value => Ok(if value.number() == Some(1) { Made::Done } else { Made::Changed }),
+        }
     }
 
     /// Runs [`UNMARK`]. False where marks are not what they were.

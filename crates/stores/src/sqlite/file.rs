@@ -3,7 +3,9 @@
 //! The marker is the table `storebench_marker`. It says whether Storebench made the file, and names
 //! the collections Storebench made in it, each with its format and its owner.
 
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 use storebench_engine::store::location::{check_parent, guarded, io_error, kind_of};
@@ -12,10 +14,16 @@ use storebench_study::workload::Body;
 
 use super::Settings;
 use super::errors::store_error;
-use super::open::{beside, has_bytes, open_untouched, open_writable};
+use super::open::{Still, beside, has_bytes, open_untouched, open_writable};
 use super::sql::{self, Format};
 
 const MARKER: &str = "storebench_marker";
+/// How often a file is looked at that changes meanwhile.
+const LOOKS: usize = 10;
+/// How long a lock is waited for that others hold who begin at the same moment.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// What the marker says of the file before it is removed.
+const REMOVING: &str = "removing";
 
 /// The file, and what the last look at it found.
 pub(super) struct DatabaseFile<'s> {
@@ -49,6 +57,8 @@ pub(super) struct Tables {
     theirs: Vec<String>,
     /// A log or journal beside the file could not be read along without changing something.
     unmerged: bool,
+    /// Somebody is removing the file, or was killed meanwhile.
+    removing: bool,
 }
 
 impl Tables {
@@ -89,6 +99,7 @@ impl FileContents {
                 made: tables.made,
                 marked: tables.marked.clone(),
                 theirs: tables.theirs.clone(),
+                removing: tables.removing,
             },
         }
     }
@@ -159,30 +170,33 @@ impl Site for DatabaseFile<'_> {
 
     async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
         let path = self.path;
-        let made = !path.exists();
-        if made {
-            // The exclusive creation makes sure that it is ours.
-            std::fs::File::create_new(path).map_err(|e| io_error(path, "make it", &e))?;
+        // The exclusive creation makes sure that it is ours.
+        let made = match std::fs::File::create_new(path) {
+            Ok(_) => true,
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(io_error(path, "make it", &error)),
+        };
+        let Some(file) = identity(path) else { return Ok(Made::Changed) };
+        let result = self.create(making, file);
+        if result.is_err() && identity(path) != Some(file) {
+            return Ok(Made::Changed);
         }
-        let result = self.create(making);
-        if made && result.is_err() && is_still_empty(path) {
-            let _ = remove_files(path);
+        if made && result.is_err() {
+            let _ = open_writable(path).and_then(|connection| unlink(path, connection, |_| !has_bytes(path)));
         }
         result
     }
 
     async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
         let path = self.path;
+        if removal.whole {
+            return self.remove_whole();
+        }
         let failed = |e: rusqlite::Error| store_error(path, "remove Storebench's tables from it", &e);
         let mut connection = open_writable(path)?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         if self.has_changed(&transaction).map_err(failed)? {
             return Ok(Made::Changed);
-        }
-        if removal.whole {
-            drop(transaction);
-            drop(connection);
-            return remove_files(path).map(|()| Made::Done);
         }
         for Marked { name, .. } in &removal.going {
             transaction.execute_batch(&format!("DROP TABLE IF EXISTS {}", sql::identifier(name))).map_err(failed)?;
@@ -207,15 +221,42 @@ impl DatabaseFile<'_> {
         })
     }
 
-    fn create(&self, making: &Making<'_>) -> Result<Made, StoreError> {
+    /// Removes the file. It says so first, so that a copy that comes meanwhile is refused, and what a kill leaves is removed
+    /// by the next study.
+    fn remove_whole(&self) -> Result<Made, StoreError> {
+        let path = self.path;
+        let mut connection = open_writable(path)?;
+        let failed = |e: rusqlite::Error| store_error(path, "remove it", &e);
+        let file_is = |what: &str| format!("UPDATE {MARKER} SET detail = '{what}' WHERE kind = 'file'");
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+        if self.has_changed(&transaction).map_err(failed)? {
+            return Ok(Made::Changed);
+        }
+        transaction.execute(&file_is(REMOVING), []).and_then(|_| transaction.commit()).map_err(failed)?;
+        let as_found = |now: &Tables| match &self.found {
+            FileContents::Database(found) => now.theirs == found.theirs && now.marked == found.marked,
+            _ => false,
+        };
+        // Merges the log and removes it, where nobody else has the file open.
+        let merged = connection.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(())).map_err(failed);
+        let gone = merged.and_then(|()| unlink(path, connection, as_found));
+        if !matches!(gone, Ok(true)) {
+            let connection = open_writable(path)?;
+            connection.execute(&file_is("made"), []).map_err(failed)?;
+        }
+        gone.map(|gone| if gone { Made::Done } else { Made::Changed })
+    }
+
+    fn create(&self, making: &Making<'_>, file: (u64, u64)) -> Result<Made, StoreError> {
         let path = self.path;
         let mut connection = open_writable(path)?;
         let failed = |e: rusqlite::Error| store_error(path, "make the collections in it", &e);
+        if self.has_changed(&connection).map_err(failed)? {
+            return Ok(Made::Changed);
+        }
         if self.found.holdings().foreign.is_none() {
             let wanted = self.settings.journal;
-            let mode: String = connection
-                .query_row(&format!("PRAGMA journal_mode = {wanted}"), [], |row| row.get(0))
-                .map_err(failed)?;
+            let mode = set_journal_mode(&connection, wanted).map_err(failed)?;
             if !mode.eq_ignore_ascii_case(wanted) {
                 return Err(StoreError::Failed(format!(
                     "{}: SQLite kept the journal mode `{mode}` where `{wanted}` was asked for; add ?journal={mode}",
@@ -224,7 +265,8 @@ impl DatabaseFile<'_> {
             }
         }
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-        if self.has_changed(&transaction).map_err(failed)? {
+        // Others may have removed the file that is open here.
+        if identity(path) != Some(file) || self.has_changed(&transaction).map_err(failed)? {
             return Ok(Made::Changed);
         }
         if making.first {
@@ -256,18 +298,28 @@ impl DatabaseFile<'_> {
     }
 }
 
-/// Whether a file that was made here holds nothing yet, also of another process that has opened it meanwhile.
-fn is_still_empty(path: &Path) -> bool {
-    match look(path) {
-        Ok(FileContents::Empty) => true,
-        Ok(FileContents::Database(tables)) => tables.blank(),
-        _ => false,
+/// Gives the mode that the file has then. SQLite does not wait for the lock that this takes, which others who begin in a new
+/// file need too.
+fn set_journal_mode(connection: &Connection, wanted: &str) -> rusqlite::Result<String> {
+    let began = Instant::now();
+    loop {
+        match connection.query_row(&format!("PRAGMA journal_mode = {wanted}"), [], |row| row.get(0)) {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && began.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            mode => return mode,
+        }
     }
 }
 
 /// Looks at what is there, changing nothing.
 fn look(path: &Path) -> Result<FileContents, StoreError> {
     check_parent(path)?;
+    look_again(path, LOOKS)
+}
+
+fn look_again(path: &Path, tries: usize) -> Result<FileContents, StoreError> {
+    let still = Still::of(path);
     match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(FileContents::Nothing),
         Err(error) => return Err(io_error(path, "look at it", &error)),
@@ -282,6 +334,15 @@ fn look(path: &Path) -> Result<FileContents, StoreError> {
         Ok(metadata) if metadata.len() == 0 && !has_bytes(&beside(path)[0]) => return Ok(FileContents::Empty),
         Ok(_) => {}
     }
+    match contents(path) {
+        // Read without locks while somebody wrote, or removed it.
+        Err(_) if tries > 1 && still.check().is_err() => look_again(path, tries - 1),
+        contents => contents,
+    }
+}
+
+/// What is in a file that is there.
+fn contents(path: &Path) -> Result<FileContents, StoreError> {
     // The header is SQLite's to read: a file that this process opens and closes past SQLite would
     // take SQLite's locks on it away (https://www.sqlite.org/howtocorrupt.html, 2.2).
     let (connection, unmerged) = open_untouched(path)?;
@@ -306,7 +367,10 @@ fn tables(connection: &Connection, unmerged: bool) -> rusqlite::Result<Tables> {
         while let Some(row) = rows.next()? {
             let (kind, name, detail): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
             match kind.as_str() {
-                "file" => found.made = Some(detail == "made"),
+                "file" => {
+                    found.removing = detail == REMOVING;
+                    found.made = Some(detail == "made" || found.removing);
+                }
                 "collection" => found.marked.push(Marked::new(name, detail)),
                 _ => {}
             }
@@ -317,20 +381,19 @@ fn tables(connection: &Connection, unmerged: bool) -> rusqlite::Result<Tables> {
     Ok(found)
 }
 
-fn remove_files(path: &Path) -> Result<(), StoreError> {
-    // A database is whole only with its log, so it is made empty before the log goes: what a kill leaves between is no
-    // database that somebody could write into.
-    match std::fs::OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(0)) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io_error(path, "empty it", &error)),
-        _ => {}
+/// Which file lies there.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
+/// Removes the file where its tables are what is expected, while nobody else can read or write it. Nothing lies beside it
+/// then: nothing is touched of a database that somebody makes under this name next.
+fn unlink(path: &Path, mut connection: Connection, expected: impl Fn(&Tables) -> bool) -> Result<bool, StoreError> {
+    let failed = |e: rusqlite::Error| store_error(path, "remove it", &e);
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive).map_err(failed)?;
+    let same = expected(&tables(&transaction, false).map_err(failed)?);
+    if same {
+        std::fs::remove_file(path).map_err(|e| io_error(path, "remove it", &e))?;
     }
-    for file in beside(path).iter().map(PathBuf::as_path).chain([path]) {
-        match std::fs::remove_file(file) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(io_error(file, "remove it", &error));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+    Ok(same)
 }

@@ -1,5 +1,6 @@
 //! Opening the file so that nothing changes on disk, or nothing but what is asked for.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -59,12 +60,13 @@ fn open_with_log(path: &Path) -> Option<Connection> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Still {
     path: PathBuf,
-    stamp: Option<(u64, SystemTime)>,
+    /// Which file it is, its length and when it was written.
+    stamp: Option<(u64, u64, SystemTime)>,
 }
 
 impl Still {
-    fn of(path: &Path) -> Self {
-        let stamp = std::fs::metadata(path).ok().and_then(|m| Some((m.len(), m.modified().ok()?)));
+    pub(super) fn of(path: &Path) -> Self {
+        let stamp = std::fs::metadata(path).ok().and_then(|m| Some((m.ino(), m.len(), m.modified().ok()?)));
         Self { path: path.to_owned(), stamp }
     }
 

@@ -160,6 +160,7 @@ fn url(server: &Server) -> String {
 together!("memcached", memcached, Server::start("memcached"), url, 50);
 together!("redis", redis, Server::start("redis"), url, 50);
 together!("redis", redis_cluster, Server::start("redis-cluster"), url, 10);
+together!("mongodb", mongodb, Server::start("nx-27017"), |s: &Server| format!("{}/together", s.url), 10);
 together!("postgres", postgres, Server::start("postgres"), url, 20);
 together!("ravendb", ravendb, Server::start("ravendb"), url, 5);
 together!("couchbase", couchbase, crate::couchbase::fake(Default::default()), |s: &Fake| s.url(), 10);
@@ -177,27 +178,5 @@ mod pouchdb_server {
     #[test]
     fn two_copies_take_over() {
         take_over_together(&Server::start("pouchdb-server").url, 5);
-    }
-}
-
-/// Not during a removal: the copy keeps its data there, but may lose the mark that says who made the database, which then
-/// counts as somebody else's and is not cleared.
-#[cfg(feature = "mongodb")]
-mod mongodb {
-    use super::*;
-
-    fn run(test: fn(&str, u32)) {
-        let server = Server::start("nx-27017");
-        test(&format!("{}/together", server.url), 10);
-    }
-
-    #[test]
-    fn two_copies_begin() {
-        run(begin_together);
-    }
-
-    #[test]
-    fn two_copies_take_over() {
-        run(take_over_together);
     }
 }

@@ -67,15 +67,16 @@ impl<E: InFolder> Place for E {
         }
         let Some((lock, now, record)) = hold::<E>(path, found)? else { return Ok(None) };
         // The engine would take what is left of an old database for parts of a new one.
-        if record.as_ref().is_some_and(|record| record.tables.made && !now.database) {
-            empty::<E>(path, record.as_ref())?;
-        }
+        let left_over = record.as_ref().filter(|record| record.tables.made && !now.database);
+        let held = left_over.map(|record| empty::<E>(path, Some(record))).transpose()?;
         let made = Marker { made: !now.database, ..Marker::default() };
         let record = record.unwrap_or(Record { made_folder: !found.exists, emptying: false, tables: made });
         if record.tables.made {
             // Before the engine's files, so that what a crash leaves is known to be ours.
             write(path, &Record { emptying: false, ..record })?;
         }
+        // The engine locks it itself.
+        drop(held);
         Ok(Some(Taken { database: self.open()?, lock: Some(lock) }))
     }
 
@@ -123,6 +124,9 @@ impl<E: InFolder> Place for E {
         // Held until the marker is gone: nobody makes a database in between.
         let _held = empty::<E>(path, record.as_ref())?;
         if again {
+            let made_folder = record.is_some_and(|record| record.made_folder);
+            let tables = Marker { made: true, ..Marker::default() };
+            write(path, &Record { made_folder, emptying: false, tables })?;
             return Ok(true);
         }
         if let Some(lock) = E::LOCK {

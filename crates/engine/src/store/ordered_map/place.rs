@@ -112,7 +112,7 @@ impl Found {
             foreign: self.foreign.clone(),
             made: self.marker.as_ref().map(|marker| marker.made),
             marked: self.marker.as_ref().map(|marker| marker.collections.clone()).unwrap_or_default(),
-            theirs: Vec::new(),
+            ..Holdings::default()
         }
     }
 

@@ -31,7 +31,11 @@ impl<'s, E: Place> EngineSite<'s, E> {
         let found = &self.found;
         let holdings = Holdings { theirs: found.theirs.clone(), ..found.holdings() };
         self.opened = guarded(engine.path(), || {
-            let taken = engine.read(found)?.ok_or_else(gone)?;
+            let taken = engine.read(found)?.ok_or_else(|| {
+                StoreError::Unreachable(format!(
+                    "{place}: others change it at the same time; try again when they have finished"
+                ))
+            })?;
             let tables = engine.tables(&taken.database)?;
             for collection in &layout.collections {
                 let name = &collection.name;
@@ -59,16 +63,19 @@ impl<'s, E: Place> EngineSite<'s, E> {
             (Found { damage: Some(damage), .. }, how) if how != Some(Prepare::Discard) => {
                 Err(StoreError::Failed(format!("{place}: {damage}")))
             }
-            (Found { other: true, foreign, .. }, Some(how)) if !how.makes_nothing() => {
-                Err(StoreError::NotOurs(format!(
-                    "{place} holds {} and is not a {} database, so nothing can be added to it; nothing was touched. Use \
-                     another path",
-                    foreign.as_deref().unwrap_or("something else"),
-                    E::Database::NAME
-                )))
-            }
+            (Found { other: true, .. }, Some(how)) if !how.makes_nothing() => Err(self.other()),
             _ => Ok(()),
         }
+    }
+
+    /// The error where no database of the engine is, to which something could be added.
+    fn other(&self) -> StoreError {
+        StoreError::NotOurs(format!(
+            "{} holds {} and is not a {} database, so nothing can be changed in it; nothing was touched. Use another path",
+            self.shown(),
+            self.found.foreign.as_deref().unwrap_or("something else"),
+            E::Database::NAME
+        ))
     }
 
     /// What is to be there, after a look at the tables; changes nothing.
@@ -181,6 +188,9 @@ impl<E: Place> Site for EngineSite<'_, E> {
         let whole = marker.made && removal.left.is_empty() && self.found.theirs.is_empty();
         if !whole && removal.going.is_empty() && !removal.left.is_empty() {
             return Ok(Made::Done);
+        }
+        if self.found.other && !whole {
+            return Err(self.other());
         }
         let done = guarded(engine.path(), || {
             if whole {
