@@ -15,7 +15,7 @@ use storebench_transfer::Progress as Copied;
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// Where progress goes.
-enum Place {
+enum ProgressTo {
     /// Nowhere.
     Quiet,
     /// A terminal.
@@ -26,7 +26,7 @@ enum Place {
 
 /// Shows the progress of one run.
 pub(crate) struct Progress {
-    place: Place,
+    place: ProgressTo,
     phase: Option<Phase>,
 }
 
@@ -48,9 +48,9 @@ impl Progress {
     /// Progress on stderr, unless it is not wanted.
     pub(crate) fn new(quiet: bool) -> Self {
         let place = match (quiet, std::io::stderr().is_terminal()) {
-            (true, _) => Place::Quiet,
-            (_, true) => Place::Bars,
-            _ => Place::Lines,
+            (true, _) => ProgressTo::Quiet,
+            (_, true) => ProgressTo::Bars,
+            _ => ProgressTo::Lines,
         };
         Self { place, phase: None }
     }
@@ -58,8 +58,8 @@ impl Progress {
     /// Tells something at once.
     pub(crate) fn note(&self, text: &str) {
         match (&self.place, &self.phase) {
-            (Place::Quiet, _) => {}
-            (Place::Bars, Some(phase)) => phase.bar.suspend(|| line(text)),
+            (ProgressTo::Quiet, _) => {}
+            (ProgressTo::Bars, Some(phase)) => phase.bar.suspend(|| line(text)),
             _ => line(text),
         }
     }
@@ -67,7 +67,7 @@ impl Progress {
     /// Says what must be heard, also by who asked for no progress.
     pub(crate) fn tell(&self, text: &str) {
         match &self.place {
-            Place::Quiet => line(text),
+            ProgressTo::Quiet => line(text),
             _ => self.note(text),
         }
     }
@@ -85,12 +85,12 @@ impl Progress {
         let text =
             format!("{} documents/s{}", human::rate(done as f64 * 1e9 / phase.to_ns.max(1) as f64), phase.left());
         match self.place {
-            Place::Quiet => {}
-            Place::Bars => {
+            ProgressTo::Quiet => {}
+            ProgressTo::Bars => {
                 phase.bar.set_message(text);
                 phase.bar.set_position(done);
             }
-            Place::Lines => phase.tell_sometimes(&text),
+            ProgressTo::Lines => phase.tell_sometimes(&text),
         }
     }
 
@@ -104,12 +104,12 @@ impl Progress {
         let Some(phase) = &mut self.phase else { return };
         phase.to_ns = u64::try_from(phase.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         match self.place {
-            Place::Quiet => {}
-            Place::Bars => {
+            ProgressTo::Quiet => {}
+            ProgressTo::Bars => {
                 phase.bar.set_message(what.to_owned());
                 phase.bar.set_position(done as u64);
             }
-            Place::Lines => phase.tell_sometimes(&format!("{done} done, now {what}")),
+            ProgressTo::Lines => phase.tell_sometimes(&format!("{done} done, now {what}")),
         }
     }
 
@@ -138,12 +138,12 @@ impl Progress {
             None => text += &phase.left(),
         }
         match self.place {
-            Place::Quiet => {}
-            Place::Bars => {
+            ProgressTo::Quiet => {}
+            ProgressTo::Bars => {
                 phase.bar.set_message(text);
                 phase.bar.set_position(now.read_bytes);
             }
-            Place::Lines => phase.tell_sometimes(&text),
+            ProgressTo::Lines => phase.tell_sometimes(&text),
         }
     }
 
@@ -158,7 +158,7 @@ impl Progress {
         // Time is the better measure where both are known: operations end late when a store is slow.
         let length = duration_ns.map(|ns| ns / 1_000_000).or(operations);
         let bar = match self.place {
-            Place::Bars => ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr()),
+            ProgressTo::Bars => ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr()),
             _ => ProgressBar::hidden(),
         };
         let template = match length {
@@ -170,7 +170,7 @@ impl Progress {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.set_prefix(name.to_owned());
-        if matches!(self.place, Place::Bars) {
+        if matches!(self.place, ProgressTo::Bars) {
             bar.enable_steady_tick(Duration::from_millis(250));
         }
         self.phase = Some(Phase {
@@ -198,15 +198,15 @@ impl Progress {
         phase.to_ns = to_ns;
         let text = phase.rates(done, documents, seconds);
         match self.place {
-            Place::Quiet => {}
-            Place::Bars => {
+            ProgressTo::Quiet => {}
+            ProgressTo::Bars => {
                 phase.bar.set_message(text + &phase.left());
                 phase.bar.set_position(match phase.duration_ns {
                     Some(_) => to_ns / 1_000_000,
                     None => phase.done,
                 });
             }
-            Place::Lines => phase.tell_sometimes(&(text + &phase.left())),
+            ProgressTo::Lines => phase.tell_sometimes(&(text + &phase.left())),
         }
     }
 }
@@ -253,7 +253,7 @@ impl Observer for Progress {
     fn event(&mut self, event: &Event<'_>) {
         match event {
             Event::PhaseBegan { phase, loads, operations, duration_ns } => {
-                if matches!(self.place, Place::Lines) {
+                if matches!(self.place, ProgressTo::Lines) {
                     let length = match (duration_ns, operations) {
                         (Some(ns), _) => format!(", {}", human::duration(*ns as f64)),
                         (None, Some(n)) => format!(", {} operations", human::count(*n)),

@@ -57,12 +57,12 @@ pub struct Live {
     thread: Option<JoinHandle<()>>,
     stop: watch::Sender<bool>,
     folder: Option<PathBuf>,
-    place: Place,
+    place: RunningTrial,
 }
 
 /// What runs now.
 #[derive(Debug, Default)]
-struct Place {
+struct RunningTrial {
     trial: u32,
     of: usize,
     arm: String,
@@ -87,7 +87,7 @@ impl Live {
         let thread = std::thread::Builder::new()
             .name("live".to_owned())
             .spawn(move || runtime.block_on(serve(listener, serving, stopped)))?;
-        Ok(Self { shared, address, thread: Some(thread), stop, folder: None, place: Place::default() })
+        Ok(Self { shared, address, thread: Some(thread), stop, folder: None, place: RunningTrial::default() })
     }
 
     /// Where it is: `http://127.0.0.1:8080/`.
@@ -135,7 +135,7 @@ impl Observer for Live {
     fn event(&mut self, event: &Event<'_>) {
         match event {
             Event::TrialBegan { trial, of, arm, folder } => {
-                self.place = Place { trial: *trial, of: *of, arm: (*arm).to_owned(), from_ns: 0 };
+                self.place = RunningTrial { trial: *trial, of: *of, arm: (*arm).to_owned(), from_ns: 0 };
                 self.folder = folder.map(Path::to_owned);
                 self.make();
                 self.tell("changed", "{}");
@@ -156,7 +156,7 @@ impl Observer for Live {
 }
 
 /// What was seen in an interval: answers each second, the p99 of the slowest operation, errors.
-fn now(place: &Place, phase: &str, to_ns: u64, record: &Recorder) -> String {
+fn now(place: &RunningTrial, phase: &str, to_ns: u64, record: &Recorder) -> String {
     let seconds = to_ns.saturating_sub(place.from_ns) as f64 / 1e9;
     let answered: u64 = record.ops.iter().map(|op| op.succeeded).sum();
     let errors: u64 = record.ops.iter().map(storebench_engine::measure::Tally::errors).sum();

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 /// The lock. It guards no value: what it orders lies in a file.
 #[derive(Debug, Default)]
 pub(crate) struct FairLock {
-    state: Mutex<State>,
+    state: Mutex<FairState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FairState {
     held: bool,
     waiting: VecDeque<Arc<Waiter>>,
 }
@@ -58,7 +58,7 @@ impl FairLock {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FairState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

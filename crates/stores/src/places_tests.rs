@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use storebench_engine::store::ordered_map::{Change, Marker, Place};
+use storebench_engine::store::ordered_map::{Change, DatabasePlace, Marker};
 use storebench_engine::store::{CopyId, Marked, Owner};
 
 use crate::registry::Options;
@@ -15,7 +15,7 @@ fn copies(numbers: &[u64]) -> (Marker, Change) {
     (marker.clone(), Change { documents, marker: Some(marker), ..Change::default() })
 }
 
-fn what_was_marked_since_the_look_stays<E: Place>(engine: impl Fn(&Path) -> E) {
+fn what_was_marked_since_the_look_stays<E: DatabasePlace>(engine: impl Fn(&Path) -> E) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("it");
     let (slow, quick) = (engine(&path), engine(&path));

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::fate::Found;
-use super::state::{Entry, Key, State};
+use super::fate::FoundAtKey;
+use super::state::{Entry, Key, KeyState};
 use super::writer::{Ground, Ledger};
 
 /// Keys that one ledger keeps at most where nobody says how many: beyond, a seeded sample of the key space is followed.
@@ -114,16 +114,16 @@ impl Book {
     }
 
     /// What was found at a key settles what was open, and what was lost is not told again by a later phase.
-    pub fn found(&mut self, key: Key, found: &Found) {
+    pub fn found(&mut self, key: Key, found: &FoundAtKey) {
         let entry = self.entry(key);
         let state = match found {
-            Found::Version(version) => State::version(*version),
-            Found::Nothing if entry.acknowledged.is_absent() && !entry.deleting() => entry.acknowledged,
-            Found::Nothing => {
-                let known = [Some(entry.acknowledged).filter(|state| *state != State::UNKNOWN), entry.open];
-                State::removed(known.into_iter().flatten().map(State::number).max().unwrap_or(0))
+            FoundAtKey::Version(version) => KeyState::version(*version),
+            FoundAtKey::Nothing if entry.acknowledged.is_absent() && !entry.deleting() => entry.acknowledged,
+            FoundAtKey::Nothing => {
+                let known = [Some(entry.acknowledged).filter(|state| *state != KeyState::UNKNOWN), entry.open];
+                KeyState::removed(known.into_iter().flatten().map(KeyState::number).max().unwrap_or(0))
             }
-            Found::Other(_) => return,
+            FoundAtKey::Other(_) => return,
         };
         if entry.open.is_some() || entry.acknowledged != state {
             self.entries.insert(key, Entry { acknowledged: state, open: None, ..entry });
@@ -159,14 +159,15 @@ mod tests {
         assert_eq!((book.documents(0), book.knows(KEY)), (None, false));
         // Whatever is there then is right, until it is written again.
         assert!(
-            !book.entry(KEY).fate(&Found::Version(9)).is_broken() && !book.entry(KEY).fate(&Found::Nothing).is_broken()
+            !book.entry(KEY).fate(&FoundAtKey::Version(9)).is_broken()
+                && !book.entry(KEY).fate(&FoundAtKey::Nothing).is_broken()
         );
         book.loaded(0, 10);
-        assert!(book.entry(KEY).fate(&Found::Nothing).is_broken(), "a load makes it known again");
+        assert!(book.entry(KEY).fate(&FoundAtKey::Nothing).is_broken(), "a load makes it known again");
     }
 
-    fn v(version: u64) -> State {
-        State::version(version)
+    fn v(version: u64) -> KeyState {
+        KeyState::version(version)
     }
 
     #[test]
@@ -199,9 +200,9 @@ mod tests {
         lent[0].acknowledged((0, 10), v(0));
         book.take_back(lent);
         assert_eq!(book.lend(1, &[10])[0].entries().count(), 0);
-        assert_eq!(book.entry((0, 10)).fate(&Found::Nothing), Fate::Lost);
-        assert_eq!(book.entry((0, 11)).fate(&Found::Nothing), Fate::Unknown);
-        assert_eq!(book.entry((0, 9)).fate(&Found::Nothing), Fate::Lost, "loaded and never written since");
+        assert_eq!(book.entry((0, 10)).fate(&FoundAtKey::Nothing), Fate::Lost);
+        assert_eq!(book.entry((0, 11)).fate(&FoundAtKey::Nothing), Fate::Unknown);
+        assert_eq!(book.entry((0, 9)).fate(&FoundAtKey::Nothing), Fate::Lost, "loaded and never written since");
     }
 
     #[test]
@@ -211,19 +212,19 @@ mod tests {
         ledger.sent(KEY, v(5));
         // It is under way: its answer tells.
         let floor = ledger.floor(KEY).unwrap();
-        ledger.read(KEY, floor, &Found::Version(5));
+        ledger.read(KEY, floor, &FoundAtKey::Version(5));
         assert!(ledger.is_open(KEY));
         ledger.unknown(KEY, v(5));
         // What timed out may be done later.
-        ledger.read(KEY, floor, &Found::Version(0));
+        ledger.read(KEY, floor, &FoundAtKey::Version(0));
         assert!(ledger.is_open(KEY));
-        ledger.read(KEY, floor, &Found::Version(5));
+        ledger.read(KEY, floor, &FoundAtKey::Version(5));
         assert!(!ledger.is_open(KEY));
         assert_eq!(ledger.entries().next().unwrap().1.acknowledged, v(5));
         // A refused one is closed at once.
         ledger.sent(KEY, v(6));
         ledger.refused(KEY, v(6));
-        assert_eq!(ledger.entries().next().unwrap().1.fate(&Found::Version(6)), Fate::NeverWritten);
+        assert_eq!(ledger.entries().next().unwrap().1.fate(&FoundAtKey::Version(6)), Fate::NeverWritten);
     }
 
     #[test]
@@ -231,22 +232,22 @@ mod tests {
         let mut book = book(10);
         let mut ledger = one(&mut book);
         let floor = ledger.floor(KEY).unwrap();
-        assert_eq!(ledger.read(KEY, floor, &Found::Version(0)), None);
-        assert_eq!(ledger.read(KEY, floor, &Found::Nothing), Some(Misread::Stale), "it was loaded");
+        assert_eq!(ledger.read(KEY, floor, &FoundAtKey::Version(0)), None);
+        assert_eq!(ledger.read(KEY, floor, &FoundAtKey::Nothing), Some(Misread::Stale), "it was loaded");
         ledger.sent(KEY, v(5));
         // Sent before the acknowledgement, so either may be found.
         let before = ledger.floor(KEY).unwrap();
         ledger.acknowledged(KEY, v(5));
-        assert_eq!(ledger.read(KEY, before, &Found::Version(0)), None);
-        assert_eq!(ledger.read(KEY, before, &Found::Version(5)), None);
+        assert_eq!(ledger.read(KEY, before, &FoundAtKey::Version(0)), None);
+        assert_eq!(ledger.read(KEY, before, &FoundAtKey::Version(5)), None);
         let after = ledger.floor(KEY).unwrap();
-        assert_eq!(ledger.read(KEY, after, &Found::Version(0)), Some(Misread::Stale));
+        assert_eq!(ledger.read(KEY, after, &FoundAtKey::Version(0)), Some(Misread::Stale));
         // A write of unknown outcome was seen once; then it is gone again.
         ledger.sent(KEY, v(6));
         let open = ledger.floor(KEY).unwrap();
-        assert_eq!(ledger.read(KEY, open, &Found::Version(6)), None);
+        assert_eq!(ledger.read(KEY, open, &FoundAtKey::Version(6)), None);
         let seen = ledger.floor(KEY).unwrap();
-        assert_eq!(ledger.read(KEY, seen, &Found::Version(5)), Some(Misread::Backwards));
+        assert_eq!(ledger.read(KEY, seen, &FoundAtKey::Version(5)), Some(Misread::Backwards));
     }
 
     #[test]
@@ -254,13 +255,13 @@ mod tests {
         let mut book = book(10);
         let mut ledger = one(&mut book);
         let before = ledger.floor(KEY).unwrap();
-        ledger.sent(KEY, State::removed(8));
-        assert_eq!(ledger.read(KEY, before, &Found::Nothing), None, "the delete is under way");
-        ledger.acknowledged(KEY, State::removed(8));
+        ledger.sent(KEY, KeyState::removed(8));
+        assert_eq!(ledger.read(KEY, before, &FoundAtKey::Nothing), None, "the delete is under way");
+        ledger.acknowledged(KEY, KeyState::removed(8));
         let floor = ledger.floor(KEY).unwrap();
-        assert_eq!(ledger.read(KEY, floor, &Found::Version(0)), Some(Misread::Stale));
+        assert_eq!(ledger.read(KEY, floor, &FoundAtKey::Version(0)), Some(Misread::Stale));
         ledger.sent(KEY, v(9));
-        assert_eq!(ledger.read(KEY, floor, &Found::Version(9)), None, "written again meanwhile");
+        assert_eq!(ledger.read(KEY, floor, &FoundAtKey::Version(9)), None, "written again meanwhile");
     }
 
     #[test]
@@ -277,7 +278,7 @@ mod tests {
         assert!((430..570).contains(&left(&ledger)), "{}", left(&ledger));
         for index in 0..1_000 {
             let floor = ledger.floor((0, index)).unwrap();
-            ledger.read((0, index), floor, &Found::Version(if index < 100 { 4 } else { 5 }));
+            ledger.read((0, index), floor, &FoundAtKey::Version(if index < 100 { 4 } else { 5 }));
         }
         let lost = left(&ledger);
         assert!((30..70).contains(&lost), "only what was found wrong is left alone: {lost}");

@@ -1,10 +1,10 @@
 //! What became of a key: the ledger's entry beside what was read back.
 
-use super::state::{Entry, State};
+use super::state::{Entry, KeyState};
 
 /// What a read has found at a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum FoundAtKey {
     /// No document.
     Nothing,
     /// Exactly this version of the document.
@@ -65,13 +65,13 @@ impl Fate {
 
 impl Entry {
     /// What became of this key.
-    pub fn fate(&self, found: &Found) -> Fate {
+    pub fn fate(&self, found: &FoundAtKey) -> Fate {
         let version = match found {
-            Found::Other(_) => return Fate::Torn,
-            Found::Nothing => None,
-            Found::Version(version) => Some(*version),
+            FoundAtKey::Other(_) => return Fate::Torn,
+            FoundAtKey::Nothing => None,
+            FoundAtKey::Version(version) => Some(*version),
         };
-        let is_there = |state: State| match version {
+        let is_there = |state: KeyState| match version {
             Some(_) => state.as_version() == version,
             None => state.is_absent(),
         };
@@ -80,7 +80,7 @@ impl Entry {
         }
         let unsettled = if self.open.is_some() { Fate::NotHappened } else { Fate::Kept };
         match (self.acknowledged, version) {
-            (State::UNKNOWN, _) => match self.open {
+            (KeyState::UNKNOWN, _) => match self.open {
                 Some(_) => Fate::NotHappened,
                 None => Fate::Unknown,
             },
@@ -97,45 +97,45 @@ impl Entry {
 mod tests {
     use super::*;
 
-    fn entry(acknowledged: State, open: Option<State>) -> Entry {
+    fn entry(acknowledged: KeyState, open: Option<KeyState>) -> Entry {
         Entry { open, ..Entry::of(acknowledged) }
     }
 
     #[test]
     fn every_state_and_every_finding_has_one_fate() {
-        let v = State::version;
-        let (gone, torn) = (Found::Nothing, Found::Other("half of it".into()));
+        let v = KeyState::version;
+        let (gone, torn) = (FoundAtKey::Nothing, FoundAtKey::Other("half of it".into()));
         for (acknowledged, open, found, fate) in [
-            (v(5), None, Found::Version(5), Fate::Kept),
-            (v(5), None, Found::Version(3), Fate::Stale),
-            (v(5), None, Found::Version(6), Fate::NeverWritten),
+            (v(5), None, FoundAtKey::Version(5), Fate::Kept),
+            (v(5), None, FoundAtKey::Version(3), Fate::Stale),
+            (v(5), None, FoundAtKey::Version(6), Fate::NeverWritten),
             (v(5), None, gone.clone(), Fate::Lost),
             (v(5), None, torn.clone(), Fate::Torn),
-            (v(5), Some(v(7)), Found::Version(7), Fate::Happened),
-            (v(5), Some(v(7)), Found::Version(5), Fate::NotHappened),
-            (v(5), Some(v(7)), Found::Version(4), Fate::Stale),
-            (v(5), Some(v(7)), Found::Version(6), Fate::NeverWritten),
+            (v(5), Some(v(7)), FoundAtKey::Version(7), Fate::Happened),
+            (v(5), Some(v(7)), FoundAtKey::Version(5), Fate::NotHappened),
+            (v(5), Some(v(7)), FoundAtKey::Version(4), Fate::Stale),
+            (v(5), Some(v(7)), FoundAtKey::Version(6), Fate::NeverWritten),
             (v(5), Some(v(7)), gone.clone(), Fate::Lost),
-            (v(5), Some(State::ABSENT), gone.clone(), Fate::Happened),
-            (v(5), Some(State::ABSENT), Found::Version(5), Fate::NotHappened),
-            (v(0), None, Found::Version(0), Fate::Kept),
+            (v(5), Some(KeyState::ABSENT), gone.clone(), Fate::Happened),
+            (v(5), Some(KeyState::ABSENT), FoundAtKey::Version(5), Fate::NotHappened),
+            (v(0), None, FoundAtKey::Version(0), Fate::Kept),
             (v(0), None, gone.clone(), Fate::Lost),
-            (State::ABSENT, None, gone.clone(), Fate::Kept),
-            (State::ABSENT, None, Found::Version(5), Fate::NeverWritten),
-            (State::removed(6), None, Found::Version(5), Fate::Resurrected),
-            (State::removed(6), None, Found::Version(7), Fate::NeverWritten),
-            (State::removed(6), Some(v(7)), Found::Version(5), Fate::Resurrected),
-            (State::removed(6), Some(State::removed(7)), gone.clone(), Fate::NotHappened),
-            (v(5), Some(State::removed(6)), gone.clone(), Fate::Happened),
-            (State::ABSENT, Some(v(1)), Found::Version(1), Fate::Happened),
-            (State::ABSENT, Some(v(1)), gone.clone(), Fate::NotHappened),
-            (State::ABSENT, Some(v(1)), Found::Version(2), Fate::NeverWritten),
+            (KeyState::ABSENT, None, gone.clone(), Fate::Kept),
+            (KeyState::ABSENT, None, FoundAtKey::Version(5), Fate::NeverWritten),
+            (KeyState::removed(6), None, FoundAtKey::Version(5), Fate::Resurrected),
+            (KeyState::removed(6), None, FoundAtKey::Version(7), Fate::NeverWritten),
+            (KeyState::removed(6), Some(v(7)), FoundAtKey::Version(5), Fate::Resurrected),
+            (KeyState::removed(6), Some(KeyState::removed(7)), gone.clone(), Fate::NotHappened),
+            (v(5), Some(KeyState::removed(6)), gone.clone(), Fate::Happened),
+            (KeyState::ABSENT, Some(v(1)), FoundAtKey::Version(1), Fate::Happened),
+            (KeyState::ABSENT, Some(v(1)), gone.clone(), Fate::NotHappened),
+            (KeyState::ABSENT, Some(v(1)), FoundAtKey::Version(2), Fate::NeverWritten),
             // What an earlier run left may be anything, but not what no run writes.
-            (State::UNKNOWN, None, Found::Version(3), Fate::Unknown),
-            (State::UNKNOWN, None, gone.clone(), Fate::Unknown),
-            (State::UNKNOWN, Some(v(9)), Found::Version(9), Fate::Happened),
-            (State::UNKNOWN, Some(v(9)), Found::Version(3), Fate::NotHappened),
-            (State::UNKNOWN, None, torn, Fate::Torn),
+            (KeyState::UNKNOWN, None, FoundAtKey::Version(3), Fate::Unknown),
+            (KeyState::UNKNOWN, None, gone.clone(), Fate::Unknown),
+            (KeyState::UNKNOWN, Some(v(9)), FoundAtKey::Version(9), Fate::Happened),
+            (KeyState::UNKNOWN, Some(v(9)), FoundAtKey::Version(3), Fate::NotHappened),
+            (KeyState::UNKNOWN, None, torn, Fate::Torn),
         ] {
             assert_eq!(entry(acknowledged, open).fate(&found), fate, "{acknowledged} {open:?} {found:?}");
         }

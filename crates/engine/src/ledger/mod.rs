@@ -25,9 +25,9 @@ mod state;
 mod writer;
 
 pub use book::{BYTES_PER_KEY, Book, MAX_KEYS};
-pub use fate::{Fate, Found};
+pub use fate::{Fate, FoundAtKey};
 pub use promise::{Struck, promise_table};
-pub use state::{Entry, Key, State};
+pub use state::{Entry, Key, KeyState};
 pub use writer::{Floor, Ledger, Misread};
 
 /// Versions that phase number `phase` writes are above this one. Documents as loaded have version 0.

@@ -24,19 +24,19 @@ enum Flight {
     /// `tells` how it was answered, where it was within its time.
     Write {
         key: u64,
-        state: State,
+        state: KeyState,
         does: bool,
         tells: Option<bool>,
     },
     /// A write's time has run out: it may be done already, later or never.
     GivenUp {
         key: u64,
-        state: State,
+        state: KeyState,
     },
     Read {
         key: u64,
         floor: Option<Floor>,
-        found: Option<State>,
+        found: Option<KeyState>,
     },
 }
 
@@ -58,8 +58,8 @@ struct Outcome {
     unknown: u64,
 }
 
-fn found(state: State) -> Found {
-    state.as_version().map_or(Found::Nothing, Found::Version)
+fn found(state: KeyState) -> FoundAtKey {
+    state.as_version().map_or(FoundAtKey::Nothing, FoundAtKey::Version)
 }
 
 /// One writer, this many keys and operations in flight, each of which takes up to `longest` units of time.
@@ -73,7 +73,7 @@ fn simulate(seed: u64, defect: Defect) -> Outcome {
     book.loaded(0, keys);
     let mut ledger = book.lend(1, &[keys]).remove(0);
     // What is there, and what was there before: of every key.
-    let mut history: Vec<Vec<State>> = vec![vec![State::version(0)]; keys as usize];
+    let mut history: Vec<Vec<KeyState>> = vec![vec![KeyState::version(0)]; keys as usize];
     let mut flying: Vec<Sent> = Vec::new();
     let mut outcome = Outcome::default();
     let mut number = 1 << 40;
@@ -141,7 +141,7 @@ fn simulate(seed: u64, defect: Defect) -> Outcome {
                 number += 1;
                 let deletes = rng.below(3) == 0;
                 outcome.deletes += u64::from(deletes);
-                let state = if deletes { State::removed(number) } else { State::version(number) };
+                let state = if deletes { KeyState::removed(number) } else { KeyState::version(number) };
                 ledger.sent((0, key), state);
                 let tells = match rng.below(100) {
                     n if n < unknown_share => None,
@@ -205,7 +205,7 @@ fn loaded() -> Ledger {
 const KEY: Key = (0, 7);
 
 /// A write from its send to its acknowledgement.
-fn writes(ledger: &mut Ledger, state: State) {
+fn writes(ledger: &mut Ledger, state: KeyState) {
     ledger.sent(KEY, state);
     ledger.acknowledged(KEY, state);
 }
@@ -213,69 +213,69 @@ fn writes(ledger: &mut Ledger, state: State) {
 #[test]
 fn a_read_that_outlasts_a_delete_and_the_next_upsert_may_find_nothing() {
     let mut ledger = loaded();
-    ledger.sent(KEY, State::removed(8));
+    ledger.sent(KEY, KeyState::removed(8));
     let before_the_acknowledgement = ledger.floor(KEY).unwrap();
-    ledger.acknowledged(KEY, State::removed(8));
+    ledger.acknowledged(KEY, KeyState::removed(8));
     let after_it = ledger.floor(KEY).unwrap();
-    writes(&mut ledger, State::version(9));
+    writes(&mut ledger, KeyState::version(9));
     let last = ledger.floor(KEY).unwrap();
     for floor in [before_the_acknowledgement, after_it] {
-        assert_eq!(ledger.read(KEY, floor, &Found::Nothing), None);
-        assert_eq!(ledger.read(KEY, floor, &Found::Version(9)), None);
+        assert_eq!(ledger.read(KEY, floor, &FoundAtKey::Nothing), None);
+        assert_eq!(ledger.read(KEY, floor, &FoundAtKey::Version(9)), None);
     }
-    assert_eq!(ledger.read(KEY, last, &Found::Nothing), Some(Misread::Stale));
-    assert_eq!(ledger.read(KEY, last, &Found::Version(0)), Some(Misread::Stale));
+    assert_eq!(ledger.read(KEY, last, &FoundAtKey::Nothing), Some(Misread::Stale));
+    assert_eq!(ledger.read(KEY, last, &FoundAtKey::Version(0)), Some(Misread::Stale));
 }
 
 #[test]
 fn a_read_that_outlasts_an_upsert_and_the_next_delete_may_find_the_document() {
     let mut ledger = loaded();
-    writes(&mut ledger, State::removed(8));
+    writes(&mut ledger, KeyState::removed(8));
     let floor = ledger.floor(KEY).unwrap();
-    writes(&mut ledger, State::version(9));
-    writes(&mut ledger, State::removed(10));
-    assert_eq!(ledger.read(KEY, floor, &Found::Version(9)), None);
-    assert_eq!(ledger.read(KEY, floor, &Found::Nothing), None);
+    writes(&mut ledger, KeyState::version(9));
+    writes(&mut ledger, KeyState::removed(10));
+    assert_eq!(ledger.read(KEY, floor, &FoundAtKey::Version(9)), None);
+    assert_eq!(ledger.read(KEY, floor, &FoundAtKey::Nothing), None);
     // What was deleted before it was sent may not.
-    assert_eq!(ledger.read(KEY, floor, &Found::Version(0)), Some(Misread::Stale));
+    assert_eq!(ledger.read(KEY, floor, &FoundAtKey::Version(0)), Some(Misread::Stale));
 }
 
 #[test]
 fn a_refused_delete_explains_nothing() {
     let mut ledger = loaded();
     let floor = ledger.floor(KEY).unwrap();
-    ledger.sent(KEY, State::removed(8));
+    ledger.sent(KEY, KeyState::removed(8));
     let during = ledger.floor(KEY).unwrap();
-    ledger.refused(KEY, State::removed(8));
+    ledger.refused(KEY, KeyState::removed(8));
     for floor in [floor, during] {
-        assert_eq!(ledger.read(KEY, floor, &Found::Nothing), Some(Misread::Stale));
-        assert_eq!(ledger.read(KEY, floor, &Found::Version(0)), None);
+        assert_eq!(ledger.read(KEY, floor, &FoundAtKey::Nothing), Some(Misread::Stale));
+        assert_eq!(ledger.read(KEY, floor, &FoundAtKey::Version(0)), None);
     }
 }
 
 #[test]
 fn what_a_read_has_seen_of_a_delete_under_way_stays_gone() {
     let mut ledger = loaded();
-    ledger.sent(KEY, State::removed(8));
+    ledger.sent(KEY, KeyState::removed(8));
     let first = ledger.floor(KEY).unwrap();
-    assert_eq!(ledger.read(KEY, first, &Found::Nothing), None);
+    assert_eq!(ledger.read(KEY, first, &FoundAtKey::Nothing), None);
     let second = ledger.floor(KEY).unwrap();
-    assert_eq!(ledger.read(KEY, second, &Found::Version(0)), Some(Misread::Backwards));
-    assert_eq!(ledger.read(KEY, first, &Found::Version(0)), None, "that one was sent before");
+    assert_eq!(ledger.read(KEY, second, &FoundAtKey::Version(0)), Some(Misread::Backwards));
+    assert_eq!(ledger.read(KEY, first, &FoundAtKey::Version(0)), None, "that one was sent before");
     // The server died with it: nobody had said that it was kept.
-    ledger.unknown(KEY, State::removed(8));
+    ledger.unknown(KEY, KeyState::removed(8));
     let third = ledger.floor(KEY).unwrap();
-    assert_eq!(ledger.read(KEY, third, &Found::Version(0)), None);
+    assert_eq!(ledger.read(KEY, third, &FoundAtKey::Version(0)), None);
     assert!(ledger.is_open(KEY));
 }
 
 #[test]
 fn nothing_where_nothing_was_does_not_settle_a_delete() {
     let mut ledger = loaded();
-    writes(&mut ledger, State::removed(8));
-    ledger.sent(KEY, State::removed(9));
-    ledger.unknown(KEY, State::removed(9));
+    writes(&mut ledger, KeyState::removed(8));
+    ledger.sent(KEY, KeyState::removed(9));
+    ledger.unknown(KEY, KeyState::removed(9));
     let floor = ledger.floor(KEY).unwrap();
-    assert_eq!(ledger.read(KEY, floor, &Found::Nothing), None);
+    assert_eq!(ledger.read(KEY, floor, &FoundAtKey::Nothing), None);
     assert!(ledger.is_open(KEY), "it may be done later, and then takes the next document with it");
 }

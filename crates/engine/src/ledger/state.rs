@@ -12,12 +12,12 @@ pub type Key = (usize, u64);
 /// Every write has a number, and a later write of a key has a greater one. A version is the number of the write that left it;
 /// a key without a document knows the number of the delete that left it so.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct State(NonZeroU64);
+pub struct KeyState(NonZeroU64);
 
 /// Numbers are at most 2^53.
 const MOST: u64 = 1 << 53;
 
-impl State {
+impl KeyState {
     /// Nobody here knows: it was there before the run.
     pub const UNKNOWN: Self = Self(NonZeroU64::MAX);
     /// No document, and none was ever there.
@@ -55,13 +55,13 @@ impl State {
     }
 }
 
-impl fmt::Debug for State {
+impl fmt::Debug for KeyState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for KeyState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (*self, self.as_version()) {
             (Self::UNKNOWN, _) => f.write_str("what was there before"),
@@ -75,10 +75,10 @@ impl fmt::Display for State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// What the latest acknowledged write left, or what was there before the first.
-    pub acknowledged: State,
+    pub acknowledged: KeyState,
     /// What a write leaves that is under way, or of which nobody knows whether it was done. There is one at most: the key
     /// takes no further write until it is settled.
-    pub open: Option<State>,
+    pub open: Option<KeyState>,
     /// The greatest version that a read has found; 0 where none was read.
     pub seen: u64,
     /// Deletes of it that were sent and not refused.
@@ -94,13 +94,13 @@ pub struct Entry {
 }
 
 impl Entry {
-    pub(super) fn of(acknowledged: State) -> Self {
+    pub(super) fn of(acknowledged: KeyState) -> Self {
         Self { acknowledged, open: None, seen: 0, deletes: 0, written: 0, verified: 0, pending: false, observed: false }
     }
 
     /// Whether a delete of it is open.
     pub(super) fn deleting(&self) -> bool {
-        self.open.is_some_and(State::is_absent)
+        self.open.is_some_and(KeyState::is_absent)
     }
 }
 
@@ -111,13 +111,13 @@ mod tests {
     #[test]
     fn versions_and_deletes_are_told_apart_and_numbered() {
         for number in [0, 1, 7, 1 << 40, 1 << 53] {
-            let (version, removed) = (State::version(number), State::removed(number));
+            let (version, removed) = (KeyState::version(number), KeyState::removed(number));
             assert_eq!((version.as_version(), version.is_absent(), version.number()), (Some(number), false, number));
             assert_eq!((removed.as_version(), removed.is_absent(), removed.number()), (None, true, number));
-            assert!(version != State::UNKNOWN && removed != State::UNKNOWN && version != removed);
+            assert!(version != KeyState::UNKNOWN && removed != KeyState::UNKNOWN && version != removed);
         }
-        assert_eq!(State::ABSENT, State::removed(0));
-        assert_eq!((State::UNKNOWN.as_version(), State::UNKNOWN.is_absent()), (None, false));
+        assert_eq!(KeyState::ABSENT, KeyState::removed(0));
+        assert_eq!((KeyState::UNKNOWN.as_version(), KeyState::UNKNOWN.is_absent()), (None, false));
         assert!(size_of::<Entry>() <= 40, "a million of them are kept");
     }
 }

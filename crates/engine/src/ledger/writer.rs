@@ -5,8 +5,8 @@ use std::collections::hash_map::Entry as Slot;
 use std::fmt;
 use std::sync::Arc;
 
-use super::fate::{Fate, Found};
-use super::state::{Entry, Key, State};
+use super::fate::{Fate, FoundAtKey};
+use super::state::{Entry, Key, KeyState};
 use storebench_study::keys::mix64;
 
 /// What must be known of a key before any write of it is followed.
@@ -29,10 +29,10 @@ impl Ground {
     }
 
     /// What is at a key that no followed write has touched.
-    pub(super) fn base(&self, (collection, index): Key) -> State {
+    pub(super) fn base(&self, (collection, index): Key) -> KeyState {
         match self.loaded.get(collection).copied().flatten() {
-            Some(count) if index < count => State::version(0),
-            _ => State::UNKNOWN,
+            Some(count) if index < count => KeyState::version(0),
+            _ => KeyState::UNKNOWN,
         }
     }
 }
@@ -41,9 +41,9 @@ impl Ground {
 /// then or was sent since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Floor {
-    acknowledged: State,
+    acknowledged: KeyState,
     /// What a write under way leaves, where a read had found it already.
-    observed: Option<State>,
+    observed: Option<KeyState>,
     /// The greatest version that a read had found.
     seen: u64,
     /// Deletes sent before, without one under way.
@@ -56,7 +56,7 @@ impl fmt::Display for Floor {
             return write!(f, "{} had been acknowledged, {observed} read before", self.acknowledged);
         }
         match self.acknowledged {
-            State::UNKNOWN => write!(f, "version {} had been read before", self.seen),
+            KeyState::UNKNOWN => write!(f, "version {} had been read before", self.seen),
             acknowledged if acknowledged.as_version().is_some_and(|a| a < self.seen) => {
                 write!(f, "{acknowledged} had been acknowledged, version {} read before", self.seen)
             }
@@ -117,7 +117,7 @@ impl Ledger {
     }
 
     /// A write of this key is sent, which leaves `state`.
-    pub fn sent(&mut self, key: Key, state: State) {
+    pub fn sent(&mut self, key: Key, state: KeyState) {
         if !self.keeps(key) {
             return;
         }
@@ -133,18 +133,18 @@ impl Ledger {
     }
 
     /// A document that was never there before is sent.
-    pub fn inserts(&mut self, key: Key, state: State) {
+    pub fn inserts(&mut self, key: Key, state: KeyState) {
         if self.keeps(key) {
-            self.entries.insert(key, Entry { open: Some(state), pending: true, ..Entry::of(State::ABSENT) });
+            self.entries.insert(key, Entry { open: Some(state), pending: true, ..Entry::of(KeyState::ABSENT) });
         }
     }
 
-    fn opened(&mut self, key: Key, state: State) -> Option<&mut Entry> {
+    fn opened(&mut self, key: Key, state: KeyState) -> Option<&mut Entry> {
         self.entries.get_mut(&key).filter(|entry| entry.open == Some(state))
     }
 
     /// The write that left `state` was acknowledged.
-    pub fn acknowledged(&mut self, key: Key, state: State) {
+    pub fn acknowledged(&mut self, key: Key, state: KeyState) {
         let faults = self.faults;
         if let Some(entry) = self.opened(key, state) {
             (entry.acknowledged, entry.open, entry.written) = (state, None, faults);
@@ -152,7 +152,7 @@ impl Ledger {
     }
 
     /// The write that would have left `state` was certainly not done.
-    pub fn refused(&mut self, key: Key, state: State) {
+    pub fn refused(&mut self, key: Key, state: KeyState) {
         if let Some(entry) = self.opened(key, state) {
             entry.deletes -= u32::from(state.is_absent());
             entry.open = None;
@@ -160,7 +160,7 @@ impl Ledger {
     }
 
     /// Whether the write that leaves `state` was done will not be told any more.
-    pub fn unknown(&mut self, key: Key, state: State) {
+    pub fn unknown(&mut self, key: Key, state: KeyState) {
         if let Some(entry) = self.opened(key, state) {
             entry.pending = false;
             // What a read has seen of it before may be gone with the server that showed it: it was never acknowledged.
@@ -180,7 +180,7 @@ impl Ledger {
         let Entry { acknowledged, seen, .. } = entry;
         let observed = entry.open.filter(|_| entry.observed);
         let deletes = entry.deletes - u32::from(entry.deleting());
-        let known = acknowledged != State::UNKNOWN || seen > 0 || observed.is_some();
+        let known = acknowledged != KeyState::UNKNOWN || seen > 0 || observed.is_some();
         known.then_some(Floor { acknowledged, observed, seen, deletes })
     }
 
@@ -191,16 +191,16 @@ impl Ledger {
     /// if it is not older than the floor, and no document if the floor has none or a delete was sent since.
     ///
     /// An open write that was found is settled. One that was not found stays open: what timed out may still be done later.
-    pub fn read(&mut self, key: Key, floor: Floor, found: &Found) -> Option<Misread> {
+    pub fn read(&mut self, key: Key, floor: Floor, found: &FoundAtKey) -> Option<Misread> {
         let version = match found {
-            Found::Version(version) => Some(*version),
-            Found::Nothing => None,
+            FoundAtKey::Version(version) => Some(*version),
+            FoundAtKey::Nothing => None,
             // That is counted as wrong content.
-            Found::Other(_) => return None,
+            FoundAtKey::Other(_) => return None,
         };
         let deleted = self.entries.get(&key).map_or(0, |entry| entry.deletes.saturating_sub(floor.deletes));
-        let is_behind = |state: State| match version {
-            _ if state == State::UNKNOWN => false,
+        let is_behind = |state: KeyState| match version {
+            _ if state == KeyState::UNKNOWN => false,
             Some(version) => version < state.number(),
             None => !state.is_absent() && deleted == 0,
         };

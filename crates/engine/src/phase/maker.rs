@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::plan::{Amount, Ask, PhasePlan, Recipe, Rows};
-use crate::ledger::{Floor, Ledger, State};
+use crate::ledger::{Floor, KeyState, Ledger};
 use crate::store::{BatchBuf, BulkWrite, CollectionId, Op, OpKind, Request};
 use storebench_study::documents::Catalog;
 use storebench_study::keys::{Distinct, KeyError, KeyStream, Ownership, Rng, Seen, mix64};
@@ -560,8 +560,12 @@ fn surely_there(drawn: u64, count: u64, worker: u64, workers: u64) -> u64 {
 }
 
 /// What a write of this kind and version leaves at its key.
-pub(super) fn leaves(kind: OpKind, version: u64) -> State {
-    if matches!(kind, OpKind::Delete | OpKind::BulkDelete) { State::removed(version) } else { State::version(version) }
+pub(super) fn leaves(kind: OpKind, version: u64) -> KeyState {
+    if matches!(kind, OpKind::Delete | OpKind::BulkDelete) {
+        KeyState::removed(version)
+    } else {
+        KeyState::version(version)
+    }
 }
 
 /// Bytes of keys and documents that a request sends.

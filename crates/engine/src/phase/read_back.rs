@@ -8,7 +8,7 @@ use super::caller::Caller;
 use super::clock::{Clock, RealClock};
 use super::plan::PhasePlan;
 use super::stop::Stop;
-use crate::ledger::{Book, Found, Key};
+use crate::ledger::{Book, FoundAtKey, Key};
 use crate::measure::LedgerReport;
 use crate::store::{AnyStore, CollectionId, ErrorKind, PhaseStart, ReadConsistency, SessionOptions};
 use storebench_study::documents::Catalog;
@@ -113,11 +113,11 @@ pub(super) fn read_back(
                             Ok(reply) => {
                                 let body = reply.body.unwrap_or_default();
                                 match catalog.get(key.0).check(key.1, body, &mut scratch) {
-                                    Ok(version) => Found::Version(version),
-                                    Err(mismatch) => Found::Other(mismatch.to_string()),
+                                    Ok(version) => FoundAtKey::Version(version),
+                                    Err(mismatch) => FoundAtKey::Other(mismatch.to_string()),
                                 }
                             }
-                            Err(error) if error.kind == ErrorKind::NotFound => Found::Nothing,
+                            Err(error) if error.kind == ErrorKind::NotFound => FoundAtKey::Nothing,
                             Err(error) => {
                                 why = error.to_string();
                                 again.push(key);
@@ -158,9 +158,9 @@ pub(super) fn read_back(
     };
     for (key, fate, acknowledged, found) in broken.into_iter().take(EXAMPLES) {
         let saw = match found {
-            Found::Nothing => "no document was found".to_owned(),
-            Found::Version(version) => format!("version {version} was found"),
-            Found::Other(what) => what,
+            FoundAtKey::Nothing => "no document was found".to_owned(),
+            FoundAtKey::Version(version) => format!("version {version} was found"),
+            FoundAtKey::Other(what) => what,
         };
         report.examples.push(format!("{}: {}: {acknowledged} was acknowledged; {saw}", named(key), fate.in_words()));
     }

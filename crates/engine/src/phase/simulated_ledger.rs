@@ -8,7 +8,7 @@ use super::clock::{Clock, FakeClock};
 use super::maker::Maker;
 use super::plan::PhasePlan;
 use super::simulated::{STUDY, near, simulate_on, study};
-use crate::ledger::{Book, State};
+use crate::ledger::{Book, KeyState};
 use crate::store::{Completions, ErrorKind, MemoryStore, Op, OpError, Reply, Request, Session, Store, Token};
 
 /// The study with a ledger and this mix.
@@ -217,7 +217,7 @@ fn the_newest_documents_have_one_writer_each() {
                     continue;
                 };
                 if task.version == 0 {
-                    maker.ledger.as_mut().unwrap().acknowledged((0, task.index), State::version(0));
+                    maker.ledger.as_mut().unwrap().acknowledged((0, task.index), KeyState::version(0));
                 } else {
                     own.insert(task.index);
                     open.push(task.index);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::clock::Clock;
 use super::maker::{Maker, Stage, Task, leaves};
 use super::plan::{Amount, PhasePlan};
-use crate::ledger::{Floor, Found, Misread};
+use crate::ledger::{Floor, FoundAtKey, Misread};
 use crate::measure::{LedgerReads, PartialCause, Recorder, Tally, record};
 use crate::store::{Completions, ErrorKind, OpError, OpKind, Reject, Reply, Token};
 use storebench_study::documents::Catalog;
@@ -76,7 +76,7 @@ pub(super) enum Ending {
     /// A write of one document, and whether it was done, if that is known.
     Write(Task, Option<bool>),
     /// A read of one document, what it had to find, and what it found.
-    Read(Task, Floor, Found),
+    Read(Task, Floor, FoundAtKey),
 }
 
 impl LedgerReads {
@@ -412,11 +412,11 @@ impl<C: Clock> Slots<C> {
         let documents = self.catalog.get(self.plan.recipes[task.recipe].label.collection);
         let Some(body) = reply.body else { return };
         let found = match documents.read_marker(body) {
-            Some((index, version)) if index == task.index => Found::Version(version),
+            Some((index, version)) if index == task.index => FoundAtKey::Version(version),
             // What carries no marker may be the user's own document as loaded, or anything.
             _ => match documents.check(task.index, body, &mut self.scratch) {
-                Ok(version) => Found::Version(version),
-                Err(mismatch) => Found::Other(mismatch.to_string()),
+                Ok(version) => FoundAtKey::Version(version),
+                Err(mismatch) => FoundAtKey::Other(mismatch.to_string()),
             },
         };
         self.endings.push(Ending::Read(task, floor, found));
@@ -436,7 +436,7 @@ impl<C: Clock> Slots<C> {
         self.rows.sort_unstable();
         for (index, floor) in &s.floors {
             let at = self.rows.binary_search_by_key(index, |row| row.0);
-            let found = at.map_or(Found::Nothing, |at| Found::Version(self.rows[at].1));
+            let found = at.map_or(FoundAtKey::Nothing, |at| FoundAtKey::Version(self.rows[at].1));
             self.endings.push(Ending::Read(Task { index: *index, documents: 1, ..s.task }, *floor, found));
         }
     }
@@ -580,9 +580,9 @@ impl<C: Clock> Slots<C> {
                             let mut key = Vec::new();
                             self.catalog.get(collection).write_key(task.index, &mut key);
                             let found = match &found {
-                                Found::Nothing => "no document".to_owned(),
-                                Found::Version(version) => format!("version {version}"),
-                                Found::Other(what) => what.clone(),
+                                FoundAtKey::Nothing => "no document".to_owned(),
+                                FoundAtKey::Version(version) => format!("version {version}"),
+                                FoundAtKey::Other(what) => what.clone(),
                             };
                             format!("{}: {found} was read, and {floor}", String::from_utf8_lossy(&key))
                         });
@@ -619,7 +619,7 @@ impl<C: Clock> Slots<C> {
         let kind = self.plan.recipes[s.task.recipe].label.kind;
         debug_assert!(kind != OpKind::Exists, "exists answers zero documents, not `not found`");
         if let Some(floor) = s.floor {
-            self.endings.push(Ending::Read(s.task, floor, Found::Nothing));
+            self.endings.push(Ending::Read(s.task, floor, FoundAtKey::Nothing));
         }
         self.end_write(slot, Some(false));
         self.answered(slot, now_ns).missed += 1;

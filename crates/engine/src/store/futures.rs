@@ -6,13 +6,12 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
-use futures_util::task::AtomicWaker;
 use tokio::task::coop::{Unconstrained, unconstrained};
 
+use super::bells::{Bell, Bells};
 use super::{Completions, OpError, OwnedReply, Request, Session, Token};
 
 /// A client that answers each request with a future.
@@ -43,15 +42,15 @@ where
 /// dropped; what became of the operation is then unknown.
 pub struct FutureSession<R: Respond> {
     client: R,
-    places: Vec<Place<R::Future>>,
+    places: Vec<FuturePlace<R::Future>>,
     free: Vec<usize>,
-    woken: Arc<Woken>,
+    bells: Arc<Bells>,
     /// Places to poll in this turn; kept for its memory.
     turn: Vec<usize>,
     in_flight: usize,
 }
 
-struct Place<F> {
+struct FuturePlace<F> {
     token: Token,
     /// Boxed once for all futures that will ever be here: the next is put in place of the last.
     /// Outside tokio's budget: what is deferred when a budget runs out is forgotten where `submit` is
@@ -61,37 +60,10 @@ struct Place<F> {
     waker: Waker,
 }
 
-/// The places that asked to be polled, and whom to tell.
-#[derive(Default)]
-struct Woken {
-    places: Mutex<Vec<usize>>,
-    session: AtomicWaker,
-}
-
-/// Wakes the session for one place.
-struct Bell {
-    place: usize,
-    rung: AtomicBool,
-    woken: Arc<Woken>,
-}
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if !self.rung.swap(true, Ordering::AcqRel) {
-            self.woken.places.lock().unwrap_or_else(PoisonError::into_inner).push(self.place);
-            self.woken.session.wake();
-        }
-    }
-}
-
 impl<R: Respond> FutureSession<R> {
     /// A session over this client.
     pub fn new(client: R) -> Self {
-        Self { client, places: Vec::new(), free: Vec::new(), woken: Arc::default(), turn: Vec::new(), in_flight: 0 }
+        Self { client, places: Vec::new(), free: Vec::new(), bells: Arc::default(), turn: Vec::new(), in_flight: 0 }
     }
 
     /// The client.
@@ -102,8 +74,8 @@ impl<R: Respond> FutureSession<R> {
     fn take_place(&mut self) -> usize {
         self.free.pop().unwrap_or_else(|| {
             let place = self.places.len();
-            let bell = Arc::new(Bell { place, rung: AtomicBool::new(false), woken: Arc::clone(&self.woken) });
-            self.places.push(Place {
+            let bell = self.bells.bell(place);
+            self.places.push(FuturePlace {
                 token: Token(0),
                 future: Box::pin(None),
                 waker: Waker::from(Arc::clone(&bell)),
@@ -116,8 +88,7 @@ impl<R: Respond> FutureSession<R> {
     /// Polls the future of a place, if it still has one.
     fn poll_place(&mut self, number: usize, out: &mut dyn Completions) {
         let place = &mut self.places[number];
-        // Before polling: what wakes during the poll must ring again.
-        place.bell.rung.store(false, Ordering::Release);
+        place.bell.quiet();
         let Some(future) = place.future.as_mut().as_pin_mut() else { return };
         if let Poll::Ready(result) = future.poll(&mut Context::from_waker(&place.waker)) {
             let token = place.token;
@@ -148,11 +119,9 @@ impl<R: Respond> Session for FutureSession<R> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
-        // Registered before looking, so that what wakes in between is not missed.
-        self.woken.session.register(cx.waker());
+        self.bells.listen(cx.waker());
         let mut turn = std::mem::take(&mut self.turn);
-        turn.clear();
-        std::mem::swap(&mut turn, &mut *self.woken.places.lock().unwrap_or_else(PoisonError::into_inner));
+        self.bells.take(&mut turn);
         for number in &turn {
             self.poll_place(*number, out);
         }

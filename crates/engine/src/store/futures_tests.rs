@@ -1,5 +1,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::task::Wake;
 
 use super::super::{CollectionId, Op, Reply};
 use super::*;

@@ -213,7 +213,7 @@ impl<S: Session, D: DueTimes> Session for HeldSession<S, D> {
 /// buffers, so memory is at most the largest replies times the most operations in flight at once.
 #[derive(Default)]
 struct Kept {
-    places: Vec<Place>,
+    places: Vec<HeldOperation>,
     free: Vec<u32>,
     /// Answered operations by due time, then by order of submission. Those that were abandoned stay
     /// inside until they come up, but never at the top.
@@ -222,18 +222,18 @@ struct Kept {
     held: usize,
 }
 
-struct Place {
+struct HeldOperation {
     /// Which operation has this place; numbers are never used again.
     number: u64,
     token: Token,
     due_ns: u64,
-    state: State,
+    state: HeldState,
     reply: OwnedReply,
     error: Option<OpError>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum HeldState {
     Free,
     Asked,
     Answered,
@@ -243,11 +243,11 @@ impl Kept {
     /// Takes a place for an operation; gives the token for the inner session.
     fn enter(&mut self, token: Token, due_ns: u64) -> Token {
         let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place {
+            self.places.push(HeldOperation {
                 number: 0,
                 token,
                 due_ns,
-                state: State::Free,
+                state: HeldState::Free,
                 reply: OwnedReply::default(),
                 error: None,
             });
@@ -259,7 +259,7 @@ impl Kept {
         taken.number = self.submitted;
         taken.token = token;
         taken.due_ns = due_ns;
-        taken.state = State::Asked;
+        taken.state = HeldState::Asked;
         inner_token(place, self.submitted)
     }
 
@@ -285,8 +285,8 @@ impl Kept {
 
     /// Forgets an operation; gives its inner token if the inner session has not answered yet.
     fn abandon(&mut self, token: Token) -> Option<Token> {
-        let place = self.places.iter().position(|place| place.state != State::Free && place.token == token)?;
-        let asked = self.places[place].state == State::Asked;
+        let place = self.places.iter().position(|place| place.state != HeldState::Free && place.token == token)?;
+        let asked = self.places[place].state == HeldState::Asked;
         let number = self.places[place].number;
         let place = u32::try_from(place).ok()?;
         self.leave(place);
@@ -295,14 +295,14 @@ impl Kept {
     }
 
     fn leave(&mut self, place: u32) {
-        self.places[place as usize].state = State::Free;
+        self.places[place as usize].state = HeldState::Free;
         self.free.push(place);
         self.held -= 1;
     }
 
     fn is_current(&self, number: u64, place: u32) -> bool {
         let place = &self.places[place as usize];
-        place.state == State::Answered && place.number == number
+        place.state == HeldState::Answered && place.number == number
     }
 
     /// Keeps the top of the heap true, so that [`Self::next_due_ns`] need not search.
@@ -334,10 +334,10 @@ impl Completions for Kept {
     fn complete(&mut self, token: Token, result: Result<Reply<'_>, OpError>) {
         let place_number = token.0 as u32;
         let Some(place) = self.places.get_mut(place_number as usize) else { return };
-        if place.state != State::Asked || inner_token(place_number, place.number) != token {
+        if place.state != HeldState::Asked || inner_token(place_number, place.number) != token {
             return;
         }
-        place.state = State::Answered;
+        place.state = HeldState::Answered;
         match result {
             Ok(reply) => place.reply.copy_from(&reply),
             Err(error) => place.error = Some(error),

@@ -4,6 +4,8 @@
 //! it does so truly. Callers hold an [`AnyStore`].
 
 mod batch;
+mod bells;
+mod collected;
 mod contract;
 mod cuts;
 pub mod document;
@@ -26,6 +28,8 @@ mod site;
 mod slow;
 
 pub use batch::{Batch, BatchBuf};
+pub use bells::{Bell, Bells};
+pub use collected::Collected;
 pub use contract::{
     Capabilities, CollectionLayout, Description, Existing, Explanation, Layout, LocalFuture, NAME_COLUMNS, Namespace,
     PhaseStart, Prepare, Runtime, Session, SessionCounters, SessionOptions, Stats, Store, StoreError, Support,

@@ -61,11 +61,11 @@ pub struct Servers {
     options: SlowOptions,
     latency_ns: u64,
     jitter_ns: u64,
-    state: Mutex<State>,
+    state: Mutex<SlowState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct SlowState {
     /// When each slot is free, earliest on top; empty for any number of slots.
     free_at_ns: BinaryHeap<Reverse<u64>>,
     random: u64,
@@ -74,7 +74,7 @@ struct State {
 impl Servers {
     fn new(options: SlowOptions) -> Self {
         let slots = options.slots.map_or(0, NonZeroU32::get);
-        let state = State { free_at_ns: (0..slots).map(|_| Reverse(0)).collect(), random: options.seed };
+        let state = SlowState { free_at_ns: (0..slots).map(|_| Reverse(0)).collect(), random: options.seed };
         Self {
             latency_ns: whole_ns(options.latency),
             jitter_ns: whole_ns(options.jitter),

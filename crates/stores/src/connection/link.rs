@@ -32,7 +32,7 @@ where
 pub(crate) struct Link<T> {
     /// Requests and answers.
     pub(crate) pipe: Pipe<T>,
-    state: State,
+    state: ConnectionState,
     connect: Connect,
     backoff: Backoff,
     disconnects: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Link<T> {
     listener: Option<Waker>,
 }
 
-enum State {
+enum ConnectionState {
     Up(Stream),
     /// Closed, since nothing came over it any more. The next turn tells.
     Silent,
@@ -76,15 +76,15 @@ pub(crate) enum Turn {
 impl<T> Link<T> {
     /// Over a connection that is there.
     pub(crate) fn connected(stream: Stream, connect: Connect, window: u32, timeout: Duration, seed: u64) -> Self {
-        Self::new(State::Up(stream), connect, window, timeout, seed)
+        Self::new(ConnectionState::Up(stream), connect, window, timeout, seed)
     }
 
     /// Over one that is to be made: what is asked meanwhile is sent when it is.
     pub(crate) fn connecting(connect: Connect, window: u32, timeout: Duration, seed: u64) -> Self {
-        Self::new(State::Connecting(connect()), connect, window, timeout, seed)
+        Self::new(ConnectionState::Connecting(connect()), connect, window, timeout, seed)
     }
 
-    fn new(state: State, connect: Connect, window: u32, timeout: Duration, seed: u64) -> Self {
+    fn new(state: ConnectionState, connect: Connect, window: u32, timeout: Duration, seed: u64) -> Self {
         let bell = Bell::new();
         Self {
             pipe: Pipe::new(window),
@@ -105,12 +105,12 @@ impl<T> Link<T> {
     /// Whether requests may be sent now.
     #[inline]
     pub(crate) fn is_up(&self) -> bool {
-        matches!(self.state, State::Up(_))
+        matches!(self.state, ConnectionState::Up(_))
     }
 
     /// Whether it waits before it tries to connect again.
     pub(crate) fn is_down(&self) -> bool {
-        matches!(self.state, State::Down(_))
+        matches!(self.state, ConnectionState::Down(_))
     }
 
     /// The error of what cannot be sent, since it is not up. A server that came back and promises less
@@ -134,7 +134,7 @@ impl<T> Link<T> {
             Some((reads, since)) if reads == self.reads => {
                 let silent = now.duration_since(since) >= self.timeout;
                 if silent {
-                    self.state = State::Silent;
+                    self.state = ConnectionState::Silent;
                     self.bell.wake_by_ref();
                 }
                 silent
@@ -149,13 +149,13 @@ impl<T> Link<T> {
     /// Closes the connection, which still works, and connects again at once. The caller has taken what was
     /// awaited with [`Pipe::lose`].
     pub(crate) fn replace(&mut self) {
-        self.state = State::Connecting((self.connect)());
+        self.state = ConnectionState::Connecting((self.connect)());
         self.bell.wake_by_ref();
     }
 
     /// Says so much before it is closed, if nothing is in flight and the socket takes it now.
     pub(crate) fn say_goodbye(&mut self, bytes: &[u8]) {
-        if let State::Up(stream) = &mut self.state
+        if let ConnectionState::Up(stream) = &mut self.state
             && self.pipe.is_idle()
         {
             let cx = &mut Context::from_waker(Waker::noop());
@@ -187,7 +187,7 @@ impl<T> Link<T> {
 
     /// Writes what may be written. What goes wrong shows at the next turn.
     pub(crate) fn flush(&mut self) {
-        if let State::Up(stream) = &mut self.state
+        if let ConnectionState::Up(stream) = &mut self.state
             && write(&mut self.pipe, stream, &mut Context::from_waker(&self.waker)).is_err()
         {
             self.bell.wake_by_ref();
@@ -198,7 +198,7 @@ impl<T> Link<T> {
     pub(crate) fn turn(&mut self) -> Turn {
         let cx = &mut Context::from_waker(&self.waker);
         match &mut self.state {
-            State::Up(stream) => match exchange(&mut self.pipe, stream, cx) {
+            ConnectionState::Up(stream) => match exchange(&mut self.pipe, stream, cx) {
                 Ok(0) => Turn::Nothing,
                 Ok(_) => {
                     self.reads += 1;
@@ -212,22 +212,22 @@ impl<T> Link<T> {
                     Turn::Lost(why)
                 }
             },
-            State::Silent => {
+            ConnectionState::Silent => {
                 self.disconnects += 1;
                 self.wait();
                 Turn::Lost("the server had said nothing for twice the timeout, so the connection was replaced".into())
             }
-            State::Down(sleep) => match sleep.as_mut().poll(cx) {
+            ConnectionState::Down(sleep) => match sleep.as_mut().poll(cx) {
                 Poll::Pending => Turn::Nothing,
                 Poll::Ready(()) => {
-                    self.state = State::Connecting((self.connect)());
+                    self.state = ConnectionState::Connecting((self.connect)());
                     self.turn()
                 }
             },
-            State::Connecting(connecting) => match connecting.as_mut().poll(cx) {
+            ConnectionState::Connecting(connecting) => match connecting.as_mut().poll(cx) {
                 Poll::Pending => Turn::Nothing,
                 Poll::Ready(Ok(stream)) => {
-                    self.state = State::Up(stream);
+                    self.state = ConnectionState::Up(stream);
                     (self.silence, self.refusal) = (None, None);
                     Turn::Connected
                 }
@@ -251,7 +251,7 @@ impl<T> Link<T> {
     }
 
     fn wait(&mut self) {
-        self.state = State::Down(Box::pin(tokio::time::sleep(self.backoff.next_wait())));
+        self.state = ConnectionState::Down(Box::pin(tokio::time::sleep(self.backoff.next_wait())));
         // The next turn registers for the end of the wait.
         self.bell.wake_by_ref();
     }

@@ -2,9 +2,9 @@
 
 use futures_util::stream;
 use futures_util::{Stream, StreamExt};
-use storebench_engine::store::{BatchBuf, ErrorKind, OpError, OpKind, OwnedReply, Reject};
+use storebench_engine::store::{BatchBuf, Collected, ErrorKind, OpError, OpKind, OwnedReply, Reject};
 
-use super::operations::{Context, Found, Target, item, item_kind};
+use super::operations::{Context, Target, item, item_kind};
 use crate::repeats::{Rounds, Within};
 
 /// Items of one bulk operation in flight at once. More do not shorten it: the connections of a session
@@ -28,7 +28,8 @@ pub(super) async fn perform(
 ) -> Result<OwnedReply, OpError> {
     let items = batch.as_batch();
     let single = item_kind(kind);
-    let (mut done, mut rejects, mut found) = (0, Vec::new(), Found::new(contents));
+    let (mut done, mut rejects, mut found) = (0, Vec::new(), Collected::default());
+    found.begin(contents);
     let mut rounds = Rounds::default();
     rounds.arrange(items, Within::Given);
     for round in rounds.ranges() {
@@ -43,7 +44,7 @@ pub(super) async fn perform(
                 Ok(reply) => {
                     done += 1;
                     if single == OpKind::Read {
-                        found.read(key, &reply);
+                        add(&mut found, key, &reply);
                     }
                 }
                 Err(error)
@@ -57,7 +58,7 @@ pub(super) async fn perform(
     if nothing && rejects.iter().all(|reject| reject.error.kind == ErrorKind::Temporary) {
         return Err(rejects.swap_remove(0).error);
     }
-    let reply = if single == OpKind::Read { found.reply() } else { OwnedReply::documents(done) };
+    let reply = if single == OpKind::Read { found.into_reply() } else { OwnedReply::documents(done) };
     Ok(reply.rejects(rejects))
 }
 
@@ -72,13 +73,20 @@ pub(super) async fn read_in_order(
     let reading =
         keys.iter().map(|key| async move { (*key, item(context, target, OpKind::Read, key, b"", contents).await) });
     let mut answers = stream::iter(reading).buffered(IN_FLIGHT);
-    let mut found = Found::new(contents);
+    let mut found = Collected::default();
+    found.begin(contents);
     while let Some((key, answer)) = next(&mut answers).await {
         match answer {
-            Ok(reply) => found.read(key, &reply),
+            Ok(reply) => add(&mut found, key, &reply),
             Err(error) if error.kind == ErrorKind::NotFound => {}
             Err(error) => return Err(OpError::new(error.kind, format!("{kind}: {}", error.message))),
         }
     }
-    Ok(found.reply())
+    Ok(found.into_reply())
+}
+
+/// One more, as it was read.
+fn add(found: &mut Collected, key: &str, reply: &OwnedReply) {
+    let reply = reply.as_reply();
+    found.add_measured(key.as_bytes(), reply.bytes, reply.body.unwrap_or_default());
 }

@@ -31,7 +31,7 @@ const REFRESHED_WITHIN: Duration = Duration::from_secs(1);
 
 /// What the gate's task and the session share.
 #[derive(Debug)]
-struct State {
+struct GateState {
     topology: Topology,
     lost: HashSet<String>,
     /// Nodes that left an operation without an answer.
@@ -43,7 +43,7 @@ struct State {
 pub(super) struct Gate {
     settings: Arc<Settings>,
     link: Arc<Link>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<GateState>>,
     /// Whether `lost` may hold any, without asking for the lock.
     closed: Arc<AtomicBool>,
     task: RefCell<Option<AbortHandle>>,
@@ -62,7 +62,7 @@ impl Gate {
         Rc::new(Self {
             settings,
             link,
-            state: Arc::new(Mutex::new(State {
+            state: Arc::new(Mutex::new(GateState {
                 topology,
                 lost: HashSet::new(),
                 doubted: HashSet::new(),
@@ -147,7 +147,7 @@ impl Gate {
                     if let Some(topology) = topology {
                         state.topology = topology;
                     }
-                    let State { topology, lost, doubted, disconnects } = &mut *state;
+                    let GateState { topology, lost, doubted, disconnects } = &mut *state;
                     for node in doubted.drain().filter(|node| !connected.contains(node)) {
                         *disconnects += u64::from(lost.insert(node));
                     }
@@ -192,7 +192,7 @@ impl Drop for Unanswered<'_> {
 }
 
 /// The map as some node has it now; none where none tells it soon.
-async fn refreshed(settings: &Settings, state: &Mutex<State>) -> Option<Topology> {
+async fn refreshed(settings: &Settings, state: &Mutex<GateState>) -> Option<Topology> {
     let known = state.lock().unwrap_or_else(PoisonError::into_inner).topology.clone();
     let management = Management::new(settings, &known).ok()?;
     tokio::time::timeout(REFRESHED_WITHIN, management.topology()).await.ok()?.ok()

@@ -12,7 +12,7 @@ use couchbase::options::kv_options::{InsertOptions, RemoveOptions, ReplaceOption
 use couchbase::results::kv_results::MutationResult;
 use couchbase::scope::Scope;
 use couchbase::transcoding::{DataType, encode_common_flags};
-use storebench_engine::store::{BatchBuf, ErrorKind, Op, OpError, OpKind, OwnedReply, Request};
+use storebench_engine::store::{BatchBuf, Collected, ErrorKind, Op, OpError, OpKind, OwnedReply, Request};
 use storebench_study::workload::Body;
 
 use super::errors::{closed_in_flight, op_error};
@@ -330,12 +330,12 @@ async fn page(
         let keys: Vec<&str> = rows.iter().map(|row| row.key.as_str()).collect();
         return bulk::read_in_order(context, target, kind, &keys, contents).await;
     }
-    let mut found = Found::new(contents);
+    let mut found = Collected::default();
+    found.begin(contents);
     for row in &rows {
-        let body = row.body.as_deref().map_or(&b"null"[..], |body| body.get().as_bytes());
-        found.add(&row.key, body.len() as u64, body);
+        found.add(&row.key, row.body.as_deref().map_or(&b"null"[..], |body| body.get().as_bytes()));
     }
-    Ok(found.reply())
+    Ok(found.into_reply())
 }
 
 async fn view(
@@ -355,40 +355,6 @@ async fn view(
         return Err(OpError::new(ErrorKind::Temporary, why));
     }
     Ok(reply)
-}
-
-/// The documents of a reply of several: kept where somebody wants their contents, else counted.
-pub(super) struct Found {
-    rows: Option<BatchBuf>,
-    documents: u32,
-    bytes: u64,
-}
-
-impl Found {
-    pub(super) fn new(contents: bool) -> Self {
-        Self { rows: contents.then(BatchBuf::new), documents: 0, bytes: 0 }
-    }
-
-    fn add(&mut self, key: &str, bytes: u64, body: &[u8]) {
-        self.documents += 1;
-        self.bytes += bytes;
-        if let Some(rows) = &mut self.rows {
-            rows.push(key, body);
-        }
-    }
-
-    /// One more, as it was read.
-    pub(super) fn read(&mut self, key: &str, reply: &OwnedReply) {
-        let reply = reply.as_reply();
-        self.add(key, reply.bytes, reply.body.unwrap_or_default());
-    }
-
-    pub(super) fn reply(self) -> OwnedReply {
-        match self.rows {
-            Some(rows) => OwnedReply::default().rows(rows),
-            None => OwnedReply::documents(self.documents).bytes(self.bytes),
-        }
-    }
 }
 
 /// What each item of a bulk operation is.

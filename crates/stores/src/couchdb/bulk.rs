@@ -12,7 +12,7 @@ use super::dialect::{
     row_revision, senseless,
 };
 use super::json;
-use super::memory::{Awaits, Memory};
+use super::memory::{Awaits, CouchMemory};
 use super::rows::Rows;
 use crate::document::{EXISTS, NOT_SENT};
 use crate::http::{Answer, Bulk, Method, RequestBuf, Step};
@@ -32,7 +32,7 @@ impl CouchDialect {
         &self,
         upsert: bool,
         items: Batch<'_>,
-        memory: &mut Memory,
+        memory: &mut CouchMemory,
         out: &mut RequestBuf,
     ) -> bool {
         let collection = &self.collections[memory.collection];
@@ -61,7 +61,7 @@ impl CouchDialect {
         &self,
         awaits: Awaits,
         keys: Batch<'_>,
-        memory: &mut Memory,
+        memory: &mut CouchMemory,
         out: &mut RequestBuf,
     ) -> bool {
         memory.bulk.clear();
@@ -79,7 +79,7 @@ impl CouchDialect {
         !memory.bulk.part.is_empty()
     }
 
-    fn ask_by_keys(&self, awaits: Awaits, memory: &mut Memory, out: &mut RequestBuf) {
+    fn ask_by_keys(&self, awaits: Awaits, memory: &mut CouchMemory, out: &mut RequestBuf) {
         memory.awaits = awaits;
         out.begin(Method::POST).raw(&self.collections[memory.collection].path).raw("_all_docs").only_reads();
         out.raw(if awaits == Awaits::BulkRead { "?include_docs=true" } else { "" });
@@ -93,7 +93,7 @@ impl CouchDialect {
     }
 
     /// Sends the part to `_bulk_docs`. What cannot be in it is rejected.
-    fn send_part(&self, memory: &mut Memory, out: &mut RequestBuf) {
+    fn send_part(&self, memory: &mut CouchMemory, out: &mut RequestBuf) {
         memory.awaits = Awaits::BulkWrite;
         out.begin(Method::POST).raw(&self.collections[memory.collection].path).raw("_bulk_docs");
         let body = out.body();
@@ -126,7 +126,7 @@ impl CouchDialect {
     /// An answer to a request of a bulk operation, or none.
     pub(super) fn bulk_answer<'a>(
         &'a mut self,
-        memory: &'a mut Memory,
+        memory: &'a mut CouchMemory,
         answer: Result<Answer<'a>, OpError>,
         out: &mut RequestBuf,
     ) -> Step<'a> {
@@ -188,7 +188,7 @@ impl CouchDialect {
     }
 
     /// The same request for the part as it is now.
-    fn ask_again<'a>(&'a self, memory: &'a mut Memory, out: &mut RequestBuf) -> Step<'a> {
+    fn ask_again<'a>(&'a self, memory: &'a mut CouchMemory, out: &mut RequestBuf) -> Step<'a> {
         match memory.awaits {
             // Revisions went with the request that was too large.
             Awaits::BulkWrite if memory.kind == OpKind::BulkDelete || memory.tries > 0 => {
@@ -201,13 +201,13 @@ impl CouchDialect {
     }
 
     /// Goes on with the next part, or ends.
-    fn next_part<'a>(&'a self, memory: &'a mut Memory, out: &mut RequestBuf) -> Step<'a> {
+    fn next_part<'a>(&'a self, memory: &'a mut CouchMemory, out: &mut RequestBuf) -> Step<'a> {
         if memory.bulk.next_part() {
             memory.tries = memory.tries.min(1);
             return self.ask_again(memory, out);
         }
         if memory.kind == OpKind::BulkRead {
-            return Step::Done(Ok(memory.found.reply(memory.contents)));
+            return Step::Done(Ok(memory.found.reply()));
         }
         Step::Done(Ok(Reply { rejects: &memory.bulk.rejects, ..Reply::written(memory.bulk.written) }))
     }
@@ -218,7 +218,7 @@ impl CouchDialect {
         rows.ok_or_else(|| senseless(answer, false))
     }
 
-    fn take_revisions(&self, memory: &mut Memory, answer: &Answer<'_>) -> Result<(), OpError> {
+    fn take_revisions(&self, memory: &mut CouchMemory, answer: &Answer<'_>) -> Result<(), OpError> {
         let delete = memory.kind == OpKind::BulkDelete;
         let mut rows = Self::rows_of(&memory.bulk, answer)?;
         let Bulk { part, revisions, .. } = &mut memory.bulk;
@@ -235,7 +235,7 @@ impl CouchDialect {
         Ok(())
     }
 
-    fn take_documents(&mut self, memory: &mut Memory, answer: &Answer<'_>) -> Result<(), OpError> {
+    fn take_documents(&mut self, memory: &mut CouchMemory, answer: &Answer<'_>) -> Result<(), OpError> {
         let kind = self.collections[memory.collection].body;
         for (number, row) in memory.bulk.part.iter().zip(Self::rows_of(&memory.bulk, answer)?) {
             let Some(document) = json::member(row, "doc").filter(|document| *document != b"null") else { continue };
@@ -246,14 +246,14 @@ impl CouchDialect {
                     &self.scratch
                 }
             };
-            memory.found.add(memory.bulk.item(*number).0, document, memory.contents);
+            memory.found.add(memory.bulk.item(*number).0, document);
         }
         memory.bulk.part.clear();
         Ok(())
     }
 
     /// What became of each document of the part; leaves in it what is to be written again.
-    fn take_outcomes(&mut self, memory: &mut Memory, answer: &Answer<'_>) -> Result<(), OpError> {
+    fn take_outcomes(&mut self, memory: &mut CouchMemory, answer: &Answer<'_>) -> Result<(), OpError> {
         let outcomes = Rows::of(answer.body, "id", memory.bulk.part_keys());
         let mut outcomes = outcomes.ok_or_else(|| senseless(answer, true))?;
         self.check_quorum(answer)?;

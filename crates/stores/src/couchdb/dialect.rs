@@ -8,7 +8,7 @@ use storebench_engine::store::{BulkWrite, ErrorKind, Op, OpError, OpKind, Reply,
 use storebench_study::workload::Body;
 
 use super::json;
-use super::memory::{Awaits, Memory};
+use super::memory::{Awaits, CouchMemory};
 use crate::document::{self, CHANGED, EXISTS, Effect};
 use crate::http::{Answer, Dialect, Method, RequestBuf, Step, status_error};
 
@@ -100,20 +100,20 @@ fn database_is_gone(answer: &Answer<'_>) -> bool {
 }
 
 impl Dialect for CouchDialect {
-    type State = Memory;
+    type State = CouchMemory;
 
-    fn begin<'a>(&'a mut self, request: &Request<'_>, memory: &'a mut Memory, out: &mut RequestBuf) -> Step<'a> {
+    fn begin<'a>(&'a mut self, request: &Request<'_>, memory: &'a mut CouchMemory, out: &mut RequestBuf) -> Step<'a> {
         match self.first(request, memory, out) {
             Ok(true) => Step::Send,
             Ok(false) if memory.kind.writes() => Step::Done(Ok(Reply::written(0))),
-            Ok(false) => Step::Done(Ok(memory.found.reply(memory.contents))),
+            Ok(false) => Step::Done(Ok(memory.found.reply())),
             Err(error) => Step::Done(Err(error)),
         }
     }
 
     fn answer<'a>(
         &'a mut self,
-        memory: &'a mut Memory,
+        memory: &'a mut CouchMemory,
         answer: Result<Answer<'a>, OpError>,
         out: &mut RequestBuf,
     ) -> Step<'a> {
@@ -154,7 +154,12 @@ impl Dialect for CouchDialect {
 
 impl CouchDialect {
     /// Writes the first request of an operation; false where there is nothing to ask for.
-    fn first(&mut self, request: &Request<'_>, memory: &mut Memory, out: &mut RequestBuf) -> Result<bool, OpError> {
+    fn first(
+        &mut self,
+        request: &Request<'_>,
+        memory: &mut CouchMemory,
+        out: &mut RequestBuf,
+    ) -> Result<bool, OpError> {
         let number = request.collection.position();
         let collection = document::collection_of(request, &self.collections, self.read_only)?;
         let (kind, path) = (request.op.kind(), collection.path.as_str());
@@ -231,7 +236,7 @@ impl CouchDialect {
             }
             Op::BulkRead { keys } => {
                 memory.begin(kind, number, request.contents, "", b"");
-                memory.found.clear();
+                memory.found.begin(request.contents);
                 return Ok(self.begin_by_keys(Awaits::BulkRead, keys, memory, out));
             }
             Op::Page { .. } | Op::Prefix { .. } | Op::Scan { .. } | Op::View { .. } => {
@@ -243,12 +248,12 @@ impl CouchDialect {
         Ok(true)
     }
 
-    fn path(&self, memory: &Memory) -> &str {
+    fn path(&self, memory: &CouchMemory) -> &str {
         &self.collections[memory.collection].path
     }
 
     /// Asks for the revision of a document without its body.
-    fn ask_revision(&self, memory: &mut Memory, out: &mut RequestBuf) {
+    fn ask_revision(&self, memory: &mut CouchMemory, out: &mut RequestBuf) {
         memory.awaits = Awaits::Revision;
         if self.pouch {
             // Its ETag is a hash of the answer.
@@ -277,7 +282,7 @@ impl CouchDialect {
     }
 
     /// The revision is known: writes.
-    fn write<'a>(&'a self, memory: &'a mut Memory, revision: Option<&[u8]>, out: &mut RequestBuf) -> Step<'a> {
+    fn write<'a>(&'a self, memory: &'a mut CouchMemory, revision: Option<&[u8]>, out: &mut RequestBuf) -> Step<'a> {
         memory.revision.clear();
         match (revision, memory.kind) {
             (Some(revision), _) => memory.revision.extend_from_slice(revision),
@@ -295,7 +300,7 @@ impl CouchDialect {
     }
 
     /// Stores the payload over the revision, or where there is none.
-    fn put(&self, memory: &mut Memory, out: &mut RequestBuf) {
+    fn put(&self, memory: &mut CouchMemory, out: &mut RequestBuf) {
         memory.awaits = Awaits::Write;
         let collection = &self.collections[memory.collection];
         out.begin(Method::PUT).raw(&collection.path).segment(&memory.key);
@@ -305,18 +310,18 @@ impl CouchDialect {
         encode(collection.body, &memory.payload, out.body());
     }
 
-    fn ask_existence(&self, memory: &mut Memory, out: &mut RequestBuf) {
+    fn ask_existence(&self, memory: &mut CouchMemory, out: &mut RequestBuf) {
         memory.awaits = Awaits::Existence;
         out.begin(Method::HEAD).raw(self.path(memory)).segment(&memory.key);
     }
 
-    fn ask_document(&self, memory: &mut Memory, out: &mut RequestBuf) {
+    fn ask_document(&self, memory: &mut CouchMemory, out: &mut RequestBuf) {
         memory.awaits = Awaits::Document;
         out.begin(Method::GET).raw(self.path(memory)).segment(&memory.key);
     }
 
     /// A write was answered.
-    fn written<'a>(&'a mut self, memory: &'a mut Memory, answer: Answer<'a>, out: &mut RequestBuf) -> Step<'a> {
+    fn written<'a>(&'a mut self, memory: &'a mut CouchMemory, answer: Answer<'a>, out: &mut RequestBuf) -> Step<'a> {
         match answer.status {
             // Deleted by somebody else meanwhile, as PouchDB says it.
             404 if memory.kind == OpKind::Delete && !database_is_gone(&answer) => {
@@ -367,7 +372,7 @@ impl CouchDialect {
     }
 
     /// The answer to an operation of one request.
-    fn last<'a>(&'a mut self, memory: &Memory, answer: Answer<'a>, changes: bool) -> Result<Reply<'a>, OpError> {
+    fn last<'a>(&'a mut self, memory: &CouchMemory, answer: Answer<'a>, changes: bool) -> Result<Reply<'a>, OpError> {
         match memory.kind {
             OpKind::Exists => match answer.status {
                 200..=299 => Ok(Reply::written(1)),
@@ -400,7 +405,7 @@ impl CouchDialect {
     }
 
     /// The document has come: changes it and writes it over its revision.
-    fn change(&mut self, memory: &mut Memory, answer: &Answer<'_>, out: &mut RequestBuf) -> Result<(), OpError> {
+    fn change(&mut self, memory: &mut CouchMemory, answer: &Answer<'_>, out: &mut RequestBuf) -> Result<(), OpError> {
         let kind = self.collections[memory.collection].body;
         let mut old = Vec::new();
         memory.revision.clear();

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use storebench_engine::store::{Op, OpKind};
+use storebench_engine::store::{Collected, Op, OpKind};
 
-use crate::http::{Bulk, Found};
+use crate::http::Bulk;
 
 /// What the request in flight is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,7 +32,7 @@ pub(super) enum Awaits {
 
 /// The state of one operation. Its buffers are used again by later ones.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct CouchMemory {
     pub(super) awaits: Awaits,
     pub(super) kind: OpKind,
     pub(super) collection: usize,
@@ -51,11 +51,11 @@ pub(crate) struct Memory {
     pub(super) left: u32,
     /// How many rows the request in flight asks for.
     pub(super) asked: u32,
-    pub(super) found: Found,
+    pub(super) found: Collected,
     pub(super) bulk: Bulk,
 }
 
-impl Default for Memory {
+impl Default for CouchMemory {
     fn default() -> Self {
         Self {
             awaits: Awaits::Last,
@@ -72,13 +72,13 @@ impl Default for Memory {
             end: None,
             left: 0,
             asked: 0,
-            found: Found::default(),
+            found: Collected::default(),
             bulk: Bulk::default(),
         }
     }
 }
 
-impl Memory {
+impl CouchMemory {
     /// Begins with an operation.
     pub(super) fn begin(&mut self, kind: OpKind, collection: usize, contents: bool, key: &str, payload: &[u8]) {
         (self.awaits, self.kind, self.collection, self.contents) = (Awaits::Last, kind, collection, contents);

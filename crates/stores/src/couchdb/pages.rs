@@ -7,7 +7,7 @@ use storebench_study::workload::Body;
 
 use super::dialect::{CouchDialect, decode, push_json, senseless};
 use super::json;
-use super::memory::{Awaits, Memory};
+use super::memory::{Awaits, CouchMemory};
 use crate::document::prefix_end_text;
 use crate::http::{Answer, Method, RequestBuf, Step, status_error};
 
@@ -45,8 +45,13 @@ pub(super) fn selector(field: &str, value: &str, limit: u32, stale: bool) -> Str
 
 impl CouchDialect {
     /// Writes the first request; false where nothing can be found.
-    pub(super) fn begin_rows(&self, op: &Op<'_>, memory: &mut Memory, out: &mut RequestBuf) -> Result<bool, OpError> {
-        memory.found.clear();
+    pub(super) fn begin_rows(
+        &self,
+        op: &Op<'_>,
+        memory: &mut CouchMemory,
+        out: &mut RequestBuf,
+    ) -> Result<bool, OpError> {
+        memory.found.begin(memory.contents);
         memory.awaits = Awaits::Rows;
         let collection = &self.collections[memory.collection];
         let (start, end, limit) = match *op {
@@ -100,7 +105,7 @@ impl CouchDialect {
 
     /// Asks for the rows that are still wanted. Where the range goes past the design documents,
     /// which lie among the others, for so many more.
-    fn ask_rows(&self, memory: &mut Memory, out: &mut RequestBuf, behind_start: bool) {
+    fn ask_rows(&self, memory: &mut CouchMemory, out: &mut RequestBuf, behind_start: bool) {
         let collection = &self.collections[memory.collection];
         let end = memory.end.as_deref();
         let past_designs = memory.key.as_str() < "_design0" && end.is_none_or(|end| end > "_design/");
@@ -113,7 +118,7 @@ impl CouchDialect {
     /// Rows have come.
     pub(super) fn rows<'a>(
         &'a mut self,
-        memory: &'a mut Memory,
+        memory: &'a mut CouchMemory,
         answer: &Answer<'_>,
         out: &mut RequestBuf,
     ) -> Step<'a> {
@@ -130,19 +135,19 @@ impl CouchDialect {
             }
             // Who reads page after page would take it for the end.
             Some(Ok(rows))
-                if memory.kind == OpKind::View && memory.found.documents == 0 && rows >= memory.left.max(1) =>
+                if memory.kind == OpKind::View && memory.found.documents() == 0 && rows >= memory.left.max(1) =>
             {
                 Step::Done(Err(OpError::new(
                     ErrorKind::Temporary,
                     format!("all {rows} documents of a page of the view were removed while it was read"),
                 )))
             }
-            Some(Ok(_)) => Step::Done(Ok(memory.found.reply(memory.contents))),
+            Some(Ok(_)) => Step::Done(Ok(memory.found.reply())),
         }
     }
 
     /// Adds the rows of an answer; gives how many there were, none where it is not such an answer.
-    fn take_rows(&mut self, memory: &mut Memory, body: &[u8]) -> Option<Result<u32, OpError>> {
+    fn take_rows(&mut self, memory: &mut CouchMemory, body: &[u8]) -> Option<Result<u32, OpError>> {
         let json::Member { name, value: rows, .. } =
             json::members(body).find(|member| matches!(member.name, b"rows" | b"docs"))?;
         if !json::is_array(rows) {
@@ -182,7 +187,7 @@ impl CouchDialect {
                     &self.scratch
                 }
             };
-            memory.found.add(own.as_deref().unwrap_or(&id), document, memory.contents);
+            memory.found.add(own.as_deref().unwrap_or(&id), document);
         }
         if let Some(last) = last {
             memory.key.clear();

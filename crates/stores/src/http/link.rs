@@ -1,54 +1,17 @@
 //! One connection of a session: at most one request at a time.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
-use futures_util::task::AtomicWaker;
 use hyper::http::response;
-use storebench_engine::store::{LocalFuture, StoreError};
+use storebench_engine::store::{Bell, Bells, LocalFuture, StoreError};
 
 use super::Answer;
 use super::wire::{Exchanged, Failure, Outgoing, Sender, Wire, exchange};
 use crate::net::Backoff;
 
-/// The links that asked to be polled, and whom to tell.
-#[derive(Default)]
-pub(super) struct Woken {
-    links: Mutex<Vec<usize>>,
-    pub(super) session: AtomicWaker,
-}
-
-impl Woken {
-    /// Puts the links that were woken in place of `turn`.
-    pub(super) fn swap(&self, turn: &mut Vec<usize>) {
-        turn.clear();
-        std::mem::swap(turn, &mut *self.links.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-/// Wakes the session for one link, so that a poll looks only at those where something happened.
-struct Bell {
-    link: usize,
-    rung: AtomicBool,
-    woken: Arc<Woken>,
-}
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if !self.rung.swap(true, Ordering::AcqRel) {
-            self.woken.links.lock().unwrap_or_else(PoisonError::into_inner).push(self.link);
-            self.woken.session.wake();
-        }
-    }
-}
-
 /// What a link is doing about its connection.
-pub(super) enum State {
+pub(super) enum LinkState {
     /// There is one, or was until a moment ago.
     Open(Wire),
     /// Being made. `fresh`: no try has failed since the last connection that served ended, so that
@@ -71,7 +34,7 @@ pub(super) enum Turn {
 
 /// One connection and what is exchanged on it.
 pub(super) struct Link {
-    pub(super) state: State,
+    pub(super) state: LinkState,
     pub(super) backoff: Backoff,
     /// The place whose request is on it.
     pub(super) place: Option<usize>,
@@ -89,10 +52,10 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(number: usize, seed: u64, (sender, wire): (Sender, Wire), woken: &Arc<Woken>) -> Self {
-        let bell = Arc::new(Bell { link: number, rung: AtomicBool::new(false), woken: Arc::clone(woken) });
+    pub(super) fn new(number: usize, seed: u64, (sender, wire): (Sender, Wire), bells: &Arc<Bells>) -> Self {
+        let bell = bells.bell(number);
         Self {
-            state: State::Open(wire),
+            state: LinkState::Open(wire),
             backoff: Backoff::new(seed),
             place: None,
             served: false,
@@ -108,25 +71,25 @@ impl Link {
 
     /// Whether there is a connection that has not ended.
     pub(super) fn is_open(&self) -> bool {
-        matches!(&self.state, State::Open(wire) if !wire.has_ended())
+        matches!(&self.state, LinkState::Open(wire) if !wire.has_ended())
     }
 
     /// Whether a request can go out on it, now or as soon as it is free or made.
     pub(super) fn is_hopeful(&self) -> bool {
         match self.state {
-            State::Open(_) => true,
-            State::Connecting { fresh, .. } => fresh,
+            LinkState::Open(_) => true,
+            LinkState::Connecting { fresh, .. } => fresh,
         }
     }
 
     /// Whether something happened that no poll has looked at yet.
     pub(super) fn is_rung(&self) -> bool {
-        self.bell.rung.load(Ordering::Acquire)
+        self.bell.is_rung()
     }
 
     /// A poll looks at it now: what wakes from here on rings again.
     pub(super) fn quiet(&self) {
-        self.bell.rung.store(false, Ordering::Release);
+        self.bell.quiet();
     }
 
     /// Makes the session poll this link.
@@ -153,12 +116,12 @@ impl Link {
 
     /// Goes on with connecting; false where that failed.
     pub(super) fn poll_connect(&mut self) -> Poll<bool> {
-        let State::Connecting { coming, .. } = &mut self.state else { return Poll::Pending };
+        let LinkState::Connecting { coming, .. } = &mut self.state else { return Poll::Pending };
         let made = std::task::ready!(coming.as_mut().poll(&mut Context::from_waker(&self.waker)));
         Poll::Ready(match made {
             Ok((sender, wire)) => {
                 self.sender = Some(sender);
-                self.state = State::Open(wire);
+                self.state = LinkState::Open(wire);
                 true
             }
             Err(_) => false,
@@ -196,7 +159,7 @@ impl Link {
             self.exchange = None;
             (self.sender, self.body, self.head) = (Some(done.sender), done.body, Some(done.head));
         }
-        if let State::Open(wire) = &mut self.state {
+        if let LinkState::Open(wire) = &mut self.state {
             wire.poll(cx);
         }
     }

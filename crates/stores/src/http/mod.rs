@@ -22,7 +22,7 @@ mod wire;
 pub(crate) use answer::{Answer, status_error};
 pub(crate) use client::{Client, Download, Response};
 pub(crate) use hyper::Method;
-pub(crate) use parts::{Bulk, Found};
+pub(crate) use parts::Bulk;
 pub(crate) use request::RequestBuf;
 pub(crate) use session::{Dialect, HttpSession, Step, Target};
 

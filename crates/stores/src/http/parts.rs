@@ -3,17 +3,9 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use storebench_engine::store::{BatchBuf, OpError, Reject, Reply};
+use storebench_engine::store::{BatchBuf, OpError, Reject};
 
 use crate::repeats::{Rounds, Within};
-
-/// Rows of a read of several documents.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub(crate) rows: BatchBuf,
-    pub(crate) documents: u32,
-    pub(crate) bytes: u64,
-}
 
 /// A bulk operation in parts.
 #[derive(Debug, Default)]
@@ -54,34 +46,6 @@ impl Revisions {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
-    }
-}
-
-impl Found {
-    /// Nothing yet.
-    pub(crate) fn clear(&mut self) {
-        self.rows.clear();
-        (self.documents, self.bytes) = (0, 0);
-    }
-
-    /// One more document of so many bytes, without what it is.
-    pub(crate) fn count(&mut self, bytes: usize) {
-        self.documents += 1;
-        self.bytes += bytes as u64;
-    }
-
-    /// One more document.
-    pub(crate) fn add(&mut self, key: &str, body: &[u8], contents: bool) {
-        self.count(body.len());
-        if contents {
-            self.rows.push(key, body);
-        }
-    }
-
-    /// The reply.
-    pub(crate) fn reply(&self, contents: bool) -> Reply<'_> {
-        let rows = contents.then(|| self.rows.as_batch());
-        Reply { documents: self.documents, bytes: self.bytes, rows, ..Reply::default() }
     }
 }
 

@@ -11,10 +11,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use futures_util::future::try_join_all;
 use hyper::header::{ACCEPT, AUTHORIZATION, HOST, HeaderMap, HeaderValue};
 use storebench_engine::store::{
-    Completions, ErrorKind, OpError, Reply, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
+    Bells, Completions, ErrorKind, OpError, Reply, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
 };
 
-use super::link::{Link, State, Turn, Woken};
+use super::link::{Link, LinkState, Turn};
 use super::wire::{self, Failure, Sender, Wire};
 use super::{Answer, RequestBuf};
 use crate::net::{Address, Host, Secret, Tls, connect, not_connected};
@@ -95,7 +95,7 @@ impl Target {
 }
 
 /// One operation.
-struct Place<S> {
+struct Operation<S> {
     token: Token,
     state: S,
     request: RequestBuf,
@@ -108,7 +108,7 @@ pub(crate) struct HttpSession<D: Dialect> {
     dialect: D,
     target: Target,
     timeout: Duration,
-    places: Vec<Place<D::State>>,
+    places: Vec<Operation<D::State>>,
     free: Vec<usize>,
     links: Vec<Link>,
     /// Links without a request; the one that was used last is taken first.
@@ -117,7 +117,7 @@ pub(crate) struct HttpSession<D: Dialect> {
     dirty: Vec<usize>,
     /// Places whose request waits for a link.
     queue: VecDeque<usize>,
-    woken: Arc<Woken>,
+    bells: Arc<Bells>,
     turn: Vec<usize>,
     in_flight: usize,
     disconnects: u64,
@@ -131,14 +131,14 @@ impl<D: Dialect> HttpSession<D> {
     pub(crate) async fn open(dialect: D, target: Target, options: &SessionOptions) -> Result<Self, StoreError> {
         let connections = options.in_flight.max(1) as usize;
         let timeout = options.timeout;
-        let woken = Arc::new(Woken::default());
+        let bells = Arc::new(Bells::default());
         let mut links = Vec::with_capacity(connections);
         // Some at a time: a server's queue of connections not yet accepted is short.
         while links.len() < connections {
             let together = (connections - links.len()).min(32);
             for made in try_join_all((0..together).map(|_| target.connect(timeout))).await? {
                 let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), links.len());
-                links.push(Link::new(links.len(), seed, made, &woken));
+                links.push(Link::new(links.len(), seed, made, &bells));
             }
         }
         // The first poll asks each of them to ring when it is closed.
@@ -153,7 +153,7 @@ impl<D: Dialect> HttpSession<D> {
             links,
             dirty: Vec::new(),
             queue: VecDeque::new(),
-            woken,
+            bells,
             turn: Vec::new(),
             in_flight: 0,
             disconnects: 0,
@@ -162,7 +162,7 @@ impl<D: Dialect> HttpSession<D> {
 
     fn take_place(&mut self, token: Token) -> usize {
         let number = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place {
+            self.places.push(Operation {
                 token,
                 state: D::State::default(),
                 request: RequestBuf::new(Arc::clone(&self.target.headers)),
@@ -226,7 +226,7 @@ impl<D: Dialect> HttpSession<D> {
     /// Something happened on a link.
     fn drive(&mut self, number: usize, out: &mut dyn Completions) {
         self.links[number].quiet();
-        if let State::Connecting { .. } = self.links[number].state {
+        if let LinkState::Connecting { .. } = self.links[number].state {
             return self.connecting(number, out);
         }
         loop {
@@ -333,7 +333,7 @@ impl<D: Dialect> HttpSession<D> {
             }
             target.connect(timeout).await
         });
-        link.state = State::Connecting { coming, fresh };
+        link.state = LinkState::Connecting { coming, fresh };
         link.ring();
     }
 
@@ -388,9 +388,9 @@ impl<D: Dialect> Session for HttpSession<D> {
 
     fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
         // Registered before looking, so that what wakes in between is not missed.
-        self.woken.session.register(cx.waker());
+        self.bells.listen(cx.waker());
         let mut turn = std::mem::take(&mut self.turn);
-        self.woken.swap(&mut turn);
+        self.bells.take(&mut turn);
         for number in &turn {
             self.drive(*number, out);
         }

@@ -18,7 +18,7 @@ const DEEPEST: u32 = 220;
 
 /// A document of a reply, taken apart.
 #[derive(Debug, Default)]
-pub(super) struct Found<'b> {
+pub(super) struct DecodedDocument<'b> {
     /// The key.
     pub(super) key: Option<Value<'b>>,
     /// The revision, if this driver wrote the document.
@@ -34,8 +34,8 @@ pub(super) fn document<'b>(
     kind: Body,
     field: Option<&str>,
     out: &mut Vec<u8>,
-) -> Result<Found<'b>, Garbage> {
-    let mut found = Found::default();
+) -> Result<DecodedDocument<'b>, Garbage> {
+    let mut found = DecodedDocument::default();
     let mut first = true;
     let mut whole = kind == Body::Json;
     if whole {

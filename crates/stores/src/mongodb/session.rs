@@ -24,7 +24,7 @@ pub(super) struct Shared {
 }
 
 /// One operation. Its place is used again and again, and keeps its memory.
-struct Place {
+struct Operation {
     token: Token,
     /// None while the place is free.
     job: Option<Job>,
@@ -45,7 +45,7 @@ pub(crate) struct MongoSession {
     lanes: Vec<Lane>,
     /// Connections of each lane.
     width: usize,
-    places: Vec<Place>,
+    places: Vec<Operation>,
     free: Vec<usize>,
     in_flight: usize,
     /// The number of the last message.
@@ -208,7 +208,7 @@ impl Answers for MongoSession {
                 return Err(what.into());
             }
         };
-        let Place { job: Some(job), collection, message, .. } = &mut places[number] else {
+        let Operation { job: Some(job), collection, message, .. } = &mut places[number] else {
             return Err("an answer to what has ended".into());
         };
         let collection = &shared.collections[*collection];
@@ -247,7 +247,7 @@ impl Session for MongoSession {
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
         let number = self.free.pop().unwrap_or_else(|| {
             let message = Vec::new();
-            self.places.push(Place { token, job: None, collection: 0, lane: 0, line: None, message });
+            self.places.push(Operation { token, job: None, collection: 0, lane: 0, line: None, message });
             self.places.len() - 1
         });
         self.places[number].token = token;

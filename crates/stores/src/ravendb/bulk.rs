@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use storebench_engine::store::{Batch, ErrorKind, OpError, Reject, Reply};
 
-use super::dialect::{Next, Raven, State, Task, append_body, push_body, push_delete, push_put, was_deleted};
+use super::dialect::{Next, Raven, RavenMemory, Task, append_body, push_body, push_delete, push_put, was_deleted};
 use super::errors::{GARBLED, GARBLED_WRITE, op_error};
 use super::json::{self, Document, Walk};
 use super::target::Collection;
@@ -33,10 +33,10 @@ impl Raven {
         kind: BulkKind,
         items: Batch<'_>,
         collection: &Collection,
-        state: &'a mut State,
+        state: &'a mut RavenMemory,
         out: &mut RequestBuf,
     ) -> Next<'a> {
-        let State { bulk, id, body, repeats, .. } = &mut *state;
+        let RavenMemory { bulk, id, body, repeats, .. } = &mut *state;
         bulk.clear();
         for (number, (key, document)) in (0..).zip(items.iter()) {
             let written = collection.naming.id(key, id).and_then(|()| {
@@ -72,7 +72,7 @@ impl Raven {
     }
 
     /// Sends the next part, or ends the operation.
-    fn next_part<'a>(&self, kind: BulkKind, state: &'a mut State, out: &mut RequestBuf) -> Next<'a> {
+    fn next_part<'a>(&self, kind: BulkKind, state: &'a mut RavenMemory, out: &mut RequestBuf) -> Next<'a> {
         while state.bulk.part.is_empty() {
             if state.bulk.next_part() {
                 continue;
@@ -89,7 +89,7 @@ impl Raven {
         Ok(Step::Send)
     }
 
-    fn send_part(&self, kind: BulkKind, state: &mut State, out: &mut RequestBuf) {
+    fn send_part(&self, kind: BulkKind, state: &mut RavenMemory, out: &mut RequestBuf) {
         let collection = &self.target.collections[state.collection];
         state.task = Task::Bulk(kind);
         let bulk = &state.bulk;
@@ -126,7 +126,7 @@ impl Raven {
     pub(super) fn answer_bulk<'a>(
         &mut self,
         kind: BulkKind,
-        state: &'a mut State,
+        state: &'a mut RavenMemory,
         answer: Result<Answer<'a>, OpError>,
         out: &mut RequestBuf,
     ) -> Next<'a> {
@@ -153,7 +153,7 @@ impl Raven {
         &mut self,
         kind: BulkKind,
         done: Result<(), OpError>,
-        state: &'a mut State,
+        state: &'a mut RavenMemory,
         out: &mut RequestBuf,
     ) -> Next<'a> {
         if let Err(error) = done {
@@ -178,7 +178,7 @@ impl Raven {
     /// Rejects the documents that exist already, and of those of one key all but the first.
     pub(super) fn answer_existing<'a>(
         &mut self,
-        state: &'a mut State,
+        state: &'a mut RavenMemory,
         answer: Result<Answer<'a>, OpError>,
         out: &mut RequestBuf,
     ) -> Next<'a> {
@@ -208,7 +208,7 @@ impl Raven {
         Ok(Step::Send)
     }
 
-    fn take_rows(&self, state: &mut State, answer: &Answer<'_>) -> Result<(), OpError> {
+    fn take_rows(&self, state: &mut RavenMemory, answer: &Answer<'_>) -> Result<(), OpError> {
         match answer.status {
             200 => {}
             // None of them exists.
@@ -238,7 +238,7 @@ impl Raven {
 }
 
 /// Counts what a `bulk_docs` has done.
-fn take_results(kind: BulkKind, state: &mut State, answer: &Answer<'_>) -> Result<(), OpError> {
+fn take_results(kind: BulkKind, state: &mut RavenMemory, answer: &Answer<'_>) -> Result<(), OpError> {
     if answer.status != 201 {
         return Err(op_error(answer, true));
     }
@@ -284,7 +284,7 @@ fn existing(answer: &Answer<'_>) -> Result<HashSet<String>, OpError> {
     Ok(found)
 }
 
-impl State {
+impl RavenMemory {
     /// One more document of a reply of several; false for one that is not of this collection.
     pub(super) fn take_row(&mut self, collection: &Collection, document: &Document<'_>) -> Result<bool, OpError> {
         let id = document.meta("@id").ok_or(GARBLED)?;
@@ -292,11 +292,7 @@ impl State {
             return Ok(false);
         }
         let bytes = self.take_body(collection, document)?;
-        self.found.count(bytes);
-        if self.contents {
-            let (key, body) = (&self.key, &self.body);
-            self.found.rows.push_with(|into| into.extend_from_slice(key), |into| into.extend_from_slice(body));
-        }
+        self.found.add_measured(&self.key, bytes as u64, &self.body);
         Ok(true)
     }
 

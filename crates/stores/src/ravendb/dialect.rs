@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_engine::store::{BulkWrite, ErrorKind, Op, OpError, Reply, Request};
+use storebench_engine::store::{BulkWrite, Collected, ErrorKind, Op, OpError, Reply, Request};
 use storebench_study::workload::Body;
 
 use super::bulk::BulkKind;
@@ -15,7 +15,7 @@ use super::page::Page;
 use super::range::Range;
 use super::target::{Collection, Target};
 use crate::document::{self, CHANGED, EXISTS};
-use crate::http::{Answer, Bulk, Dialect, Found, Method, RequestBuf, Step};
+use crate::http::{Answer, Bulk, Dialect, Method, RequestBuf, Step};
 use crate::repeats::Repeats;
 
 /// How often an operation begins anew because others wrote the same document in between.
@@ -46,7 +46,7 @@ pub(crate) struct Raven {
 
 /// What an operation remembers between its requests, and the memory of its reply.
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct RavenMemory {
     pub(super) task: Task,
     pub(super) collection: usize,
     pub(super) contents: bool,
@@ -64,7 +64,7 @@ pub(crate) struct State {
     pub(super) rounds: u32,
     /// Ids that are read more than once. They are sent once.
     pub(super) repeats: Repeats,
-    pub(super) found: Found,
+    pub(super) found: Collected,
     pub(super) body: Vec<u8>,
     pub(super) key: Vec<u8>,
     revision: Vec<u8>,
@@ -109,15 +109,15 @@ pub(super) enum Change {
 pub(super) type Next<'a> = Result<Step<'a>, OpError>;
 
 impl Dialect for Raven {
-    type State = State;
+    type State = RavenMemory;
 
-    fn begin<'a>(&'a mut self, request: &Request<'_>, state: &'a mut State, out: &mut RequestBuf) -> Step<'a> {
+    fn begin<'a>(&'a mut self, request: &Request<'_>, state: &'a mut RavenMemory, out: &mut RequestBuf) -> Step<'a> {
         self.start(request, state, out).unwrap_or_else(|error| Step::Done(Err(error)))
     }
 
     fn answer<'a>(
         &'a mut self,
-        state: &'a mut State,
+        state: &'a mut RavenMemory,
         answer: Result<Answer<'a>, OpError>,
         out: &mut RequestBuf,
     ) -> Step<'a> {
@@ -130,12 +130,12 @@ impl Dialect for Raven {
 }
 
 impl Raven {
-    fn start<'a>(&mut self, request: &Request<'_>, state: &'a mut State, out: &mut RequestBuf) -> Next<'a> {
+    fn start<'a>(&mut self, request: &Request<'_>, state: &'a mut RavenMemory, out: &mut RequestBuf) -> Next<'a> {
         let number = request.collection.position();
         let target = Arc::clone(&self.target);
         let collection = document::collection_of(request, &target.collections, target.read_only)?;
         (state.collection, state.contents, state.tries) = (number, request.contents, 0);
-        state.found.clear();
+        state.found.begin(request.contents);
         match request.op {
             Op::Read { key } => {
                 collection.naming.id(key, &mut state.id)?;
@@ -221,7 +221,7 @@ impl Raven {
 
     fn go_on<'a>(
         &mut self,
-        state: &'a mut State,
+        state: &'a mut RavenMemory,
         answer: Result<Answer<'a>, OpError>,
         out: &mut RequestBuf,
     ) -> Next<'a> {
@@ -302,11 +302,11 @@ impl Raven {
         out.body().extend_from_slice(settings.as_bytes());
     }
 
-    fn get(&self, state: &State, out: &mut RequestBuf) {
+    fn get(&self, state: &RavenMemory, out: &mut RequestBuf) {
         out.begin(Method::GET).raw(&self.target.path).raw("/docs?id=").segment(&state.id);
     }
 
-    fn head(&self, state: &State, out: &mut RequestBuf) {
+    fn head(&self, state: &RavenMemory, out: &mut RequestBuf) {
         out.begin(Method::HEAD).raw(&self.target.path).raw("/docs?id=").segment(&state.id);
     }
 
@@ -319,7 +319,7 @@ impl Raven {
 
     fn put<'a>(
         &self,
-        state: &mut State,
+        state: &mut RavenMemory,
         collection: &Collection,
         task: Task,
         key: &str,
@@ -337,7 +337,7 @@ impl Raven {
         Ok(Step::Send)
     }
 
-    fn send_put(&self, state: &State, out: &mut RequestBuf) {
+    fn send_put(&self, state: &RavenMemory, out: &mut RequestBuf) {
         let body = self.begin_commands(out);
         let expected = match state.task {
             Task::Insert => Some(""),
@@ -352,7 +352,7 @@ impl Raven {
     /// One request: a script adds on the server, or makes the counter where it is missing.
     fn count(
         &self,
-        state: &State,
+        state: &RavenMemory,
         collection: &Collection,
         delta: i64,
         initial: i64,
@@ -375,7 +375,7 @@ impl Raven {
         written.map_err(|_| GARBLED)
     }
 
-    fn answer_read<'a>(&self, state: &'a mut State, answer: &Answer<'a>) -> Next<'a> {
+    fn answer_read<'a>(&self, state: &'a mut RavenMemory, answer: &Answer<'a>) -> Next<'a> {
         let document = self.single(state, answer)?;
         let collection = &self.target.collections[state.collection];
         let bytes = state.take_body(collection, &document)?;
@@ -391,7 +391,7 @@ impl Raven {
     }
 
     /// The document of an answer to [`Raven::get`].
-    fn single<'a>(&self, state: &State, answer: &Answer<'a>) -> Result<Document<'a>, OpError> {
+    fn single<'a>(&self, state: &RavenMemory, answer: &Answer<'a>) -> Result<Document<'a>, OpError> {
         match answer.status {
             200 => {}
             404 if answer.body.is_empty() => return Err(OpError::not_found()),
@@ -407,7 +407,7 @@ impl Raven {
         Ok(document)
     }
 
-    fn answer_exists<'a>(&self, state: &State, answer: &Answer<'a>) -> Next<'a> {
+    fn answer_exists<'a>(&self, state: &RavenMemory, answer: &Answer<'a>) -> Next<'a> {
         let found = if self.target.collections[state.collection].naming.ours {
             match answer.status {
                 200 => true,
@@ -425,7 +425,13 @@ impl Raven {
     }
 
     /// Changes the document that was read, and writes it on condition that it is still the same.
-    fn change<'a>(&self, change: Change, state: &mut State, answer: &Answer<'a>, out: &mut RequestBuf) -> Next<'a> {
+    fn change<'a>(
+        &self,
+        change: Change,
+        state: &mut RavenMemory,
+        answer: &Answer<'a>,
+        out: &mut RequestBuf,
+    ) -> Next<'a> {
         let read = self.single(state, answer)?;
         let collection = &self.target.collections[state.collection];
         state.revision.clear();
@@ -461,7 +467,7 @@ impl Raven {
 }
 
 /// Others wrote in between: begins anew, but not for ever.
-fn again(state: &mut State) -> Result<(), OpError> {
+fn again(state: &mut RavenMemory) -> Result<(), OpError> {
     state.tries += 1;
     if state.tries < MOST_TRIES {
         return Ok(());
@@ -534,7 +540,7 @@ pub(super) fn was_deleted(result: &[u8]) -> Option<bool> {
 }
 
 /// The answer to a `bulk_docs` of one PUT.
-fn answer_put<'a>(state: &'a mut State, answer: &Answer<'_>) -> Next<'a> {
+fn answer_put<'a>(state: &'a mut RavenMemory, answer: &Answer<'_>) -> Next<'a> {
     match (answer.status, state.task) {
         (201, _) => {}
         (409, Task::Insert) => return Err(EXISTS),
@@ -561,7 +567,7 @@ fn answer_delete<'a>(answer: &Answer<'_>) -> Next<'a> {
     }
 }
 
-fn answer_count<'a>(state: &State, answer: &Answer<'_>) -> Next<'a> {
+fn answer_count<'a>(state: &RavenMemory, answer: &Answer<'_>) -> Next<'a> {
     debug_assert!(state.task == Task::Counter, "only a counter's answer comes here");
     if !matches!(answer.status, 200 | 201) {
         return Err(op_error(answer, true));

@@ -151,19 +151,19 @@ impl Listing {
     async fn fill(&self, stream: &mut Stream, page: &mut RowPage) -> Result<bool, StoreError> {
         while page.rows.as_batch().total_bytes() < PAGE_BYTES && page.rows.len() + page.bad.len() < MOST {
             match stream.document() {
-                Found::Document(place) => {
+                NextInStream::Document(place) => {
                     put(&stream.text[place], self.expires, page).ok_or_else(|| self.garbled())?;
                 }
-                Found::End => return self.end(stream).await.map(|()| false),
-                Found::Nothing if stream.text.len() > DOCUMENT_BYTES => {
+                NextInStream::End => return self.end(stream).await.map(|()| false),
+                NextInStream::Nothing if stream.text.len() > DOCUMENT_BYTES => {
                     return Err(StoreError::Failed(format!("{}: a document is larger than 1 GiB", self.place)));
                 }
-                Found::Nothing => {
+                NextInStream::Nothing => {
                     if !stream.more().await? {
                         return Err(stream.body.broken("it ended within its documents"));
                     }
                 }
-                Found::Garbage => return Err(self.garbled()),
+                NextInStream::Garbage => return Err(self.garbled()),
             }
         }
         Ok(true)
@@ -211,7 +211,7 @@ impl RowStream for Listing {
 }
 
 /// What is next in a stream.
-enum Found {
+enum NextInStream {
     /// A document, and where in the text.
     Document(Range<usize>),
     /// There are no more documents.
@@ -223,29 +223,29 @@ enum Found {
 
 impl Stream {
     /// Takes the next document.
-    fn document(&mut self) -> Found {
+    fn document(&mut self) -> NextInStream {
         if self.ends.is_none() {
             let here = &self.text[self.at..];
             let between = here.iter().position(|byte| !matches!(byte, b',' | b' ' | b'\t' | b'\r' | b'\n'));
-            let Some(between) = between else { return Found::Nothing };
+            let Some(between) = between else { return NextInStream::Nothing };
             self.at += between;
             match self.text[self.at] {
                 b']' => {
                     self.at += 1;
-                    return Found::End;
+                    return NextInStream::End;
                 }
                 b'{' => (self.looked, self.ends) = (self.at, Some(Ends::default())),
-                _ => return Found::Garbage,
+                _ => return NextInStream::Garbage,
             }
         }
         let found = self.ends.as_mut().and_then(|ends| ends.find(&self.text[self.looked..]));
         let Some(length) = found else {
             self.looked = self.text.len();
-            return Found::Nothing;
+            return NextInStream::Nothing;
         };
         let start = self.at;
         (self.at, self.ends) = (self.looked + length, None);
-        Found::Document(start..self.at)
+        NextInStream::Document(start..self.at)
     }
 
     /// Waits for more text; false where there is none.

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use serde_json::Value;
 use storebench_engine::store::{ErrorKind, OpError};
 
-use super::dialect::{Next, Raven, State, Task};
+use super::dialect::{Next, Raven, RavenMemory, Task};
 use super::errors::{GARBLED, op_error, refused};
 use super::json::{self, Walk};
 use super::target::Collection;
@@ -54,7 +54,7 @@ impl Raven {
         value: &str,
         limit: u32,
         collection: &Collection,
-        state: &mut State,
+        state: &mut RavenMemory,
         out: &mut RequestBuf,
     ) -> Next<'a> {
         let page = &mut state.page;
@@ -75,9 +75,9 @@ impl Raven {
         Ok(Step::Send)
     }
 
-    fn ask_page(&self, state: &mut State, out: &mut RequestBuf) -> Result<(), OpError> {
+    fn ask_page(&self, state: &mut RavenMemory, out: &mut RequestBuf) -> Result<(), OpError> {
         let page = &mut state.page;
-        page.asked = u64::from(page.limit - state.found.documents.min(page.limit));
+        page.asked = u64::from(page.limit - state.found.documents().min(page.limit));
         if page.seen > 0 {
             // Some were left out: the next may be, too.
             page.asked = page.asked.max(64);
@@ -96,7 +96,12 @@ impl Raven {
         written.map_err(|_| GARBLED)
     }
 
-    pub(super) fn answer_page<'a>(&self, state: &'a mut State, answer: &Answer<'a>, out: &mut RequestBuf) -> Next<'a> {
+    pub(super) fn answer_page<'a>(
+        &self,
+        state: &'a mut RavenMemory,
+        answer: &Answer<'a>,
+        out: &mut RequestBuf,
+    ) -> Next<'a> {
         match answer.status {
             200 => {}
             404 => {
@@ -112,7 +117,7 @@ impl Raven {
         while walk.element().ok_or(GARBLED)? {
             let document = json::document(&mut walk).ok_or(GARBLED)?;
             rows += 1;
-            if state.found.documents < state.page.limit
+            if state.found.documents() < state.page.limit
                 && document.member(&state.page.field).is_some_and(|member| state.page.matches(member))
             {
                 state.take_row(collection, &document)?;
@@ -128,7 +133,7 @@ impl Raven {
             }
         }
         state.page.seen += rows;
-        if state.found.documents < state.page.limit && rows > 0 && rows >= state.page.asked {
+        if state.found.documents() < state.page.limit && rows > 0 && rows >= state.page.asked {
             self.ask_page(state, out)?;
             return Ok(Step::Send);
         }
@@ -136,10 +141,10 @@ impl Raven {
     }
 }
 
-impl State {
+impl RavenMemory {
     /// The reply of what was taken.
     pub(super) fn reply_rows(&self) -> Step<'_> {
-        Step::Done(Ok(self.found.reply(self.contents)))
+        Step::Done(Ok(self.found.reply()))
     }
 }
 

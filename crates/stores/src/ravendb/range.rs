@@ -11,7 +11,7 @@ use std::io::Write as _;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use storebench_engine::store::OpError;
 
-use super::dialect::{Next, Raven, State, Task};
+use super::dialect::{Next, Raven, RavenMemory, Task};
 use super::errors::{GARBLED, op_error, refused};
 use super::json::{self, Walk};
 use super::names::id_characters;
@@ -53,7 +53,7 @@ impl Raven {
         prefix: &str,
         limit: u32,
         collection: &Collection,
-        state: &'a mut State,
+        state: &'a mut RavenMemory,
         out: &mut RequestBuf,
     ) -> Next<'a> {
         let range = &mut state.range;
@@ -70,7 +70,7 @@ impl Raven {
         end: Option<&str>,
         limit: u32,
         collection: &Collection,
-        state: &'a mut State,
+        state: &'a mut RavenMemory,
         out: &mut RequestBuf,
     ) -> Next<'a> {
         if !collection.naming.ours {
@@ -90,7 +90,7 @@ impl Raven {
         self.start_range(limit, state, out)
     }
 
-    fn start_range<'a>(&self, limit: u32, state: &'a mut State, out: &mut RequestBuf) -> Next<'a> {
+    fn start_range<'a>(&self, limit: u32, state: &'a mut RavenMemory, out: &mut RequestBuf) -> Next<'a> {
         state.task = Task::Range;
         state.range.limit = limit.min(i32::MAX as u32);
         state.range.step = Part::From;
@@ -101,9 +101,9 @@ impl Raven {
         Ok(Step::Send)
     }
 
-    fn ask_range(&self, state: &mut State, out: &mut RequestBuf) -> Result<(), OpError> {
+    fn ask_range(&self, state: &mut RavenMemory, out: &mut RequestBuf) -> Result<(), OpError> {
         let range = &mut state.range;
-        range.asked = range.limit.saturating_sub(state.found.documents);
+        range.asked = range.limit.saturating_sub(state.found.documents());
         match range.step {
             Part::From | Part::Behind => {
                 let begin = if range.step == Part::From { &range.from } else { &range.within };
@@ -134,7 +134,12 @@ impl Raven {
         Ok(())
     }
 
-    pub(super) fn answer_range<'a>(&self, state: &'a mut State, answer: &Answer<'a>, out: &mut RequestBuf) -> Next<'a> {
+    pub(super) fn answer_range<'a>(
+        &self,
+        state: &'a mut RavenMemory,
+        answer: &Answer<'a>,
+        out: &mut RequestBuf,
+    ) -> Next<'a> {
         if answer.status != 200 {
             return Err(op_error(answer, false));
         }
@@ -171,12 +176,12 @@ impl Raven {
             if state.range.end.as_ref().is_some_and(|end| state.key.as_slice() >= end.as_bytes()) {
                 return Ok(state.reply_rows());
             }
-            if state.found.documents < state.range.limit {
+            if state.found.documents() < state.range.limit {
                 state.take_row(collection, &document)?;
             }
         }
         let complete = state.range.from == state.range.within || state.range.step == Part::Behind;
-        if state.found.documents >= state.range.limit || (complete && rows < state.range.asked) {
+        if state.found.documents() >= state.range.limit || (complete && rows < state.range.asked) {
             return Ok(state.reply_rows());
         }
         if rows > 0 {

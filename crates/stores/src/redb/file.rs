@@ -14,7 +14,7 @@ use redb::{
     TableDefinition, TableError, TableHandle,
 };
 use storebench_engine::store::location::{IN_USE, check_parent, io_error, kind_of, sync_parent};
-use storebench_engine::store::ordered_map::{Found, Marker};
+use storebench_engine::store::ordered_map::{FoundDatabase, Marker};
 use storebench_engine::store::{StoreError, several};
 use storebench_study::units::ByteSize;
 
@@ -67,11 +67,11 @@ pub(super) fn open_untouched(path: &Path, cache: Option<ByteSize>) -> Result<Han
 }
 
 /// Looks at what is there, changing nothing. `open` is the database where this store holds it open.
-pub(super) fn look(path: &Path, open: Option<&Handle>) -> Result<Found, StoreError> {
+pub(super) fn look(path: &Path, open: Option<&Handle>) -> Result<FoundDatabase, StoreError> {
     check_parent(path)?;
     match look_once(path, open) {
         // Somebody has removed it meanwhile.
-        Err(_) if is_gone(path) => Ok(Found::default()),
+        Err(_) if is_gone(path) => Ok(FoundDatabase::default()),
         found => found,
     }
 }
@@ -80,11 +80,11 @@ fn is_gone(path: &Path) -> bool {
     std::fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-fn look_once(path: &Path, open: Option<&Handle>) -> Result<Found, StoreError> {
-    let there = Found { exists: true, ..Found::default() };
-    let other = |what: String| Ok(Found { other: true, foreign: Some(what), ..there.clone() });
+fn look_once(path: &Path, open: Option<&Handle>) -> Result<FoundDatabase, StoreError> {
+    let there = FoundDatabase { exists: true, ..FoundDatabase::default() };
+    let other = |what: String| Ok(FoundDatabase { other: true, foreign: Some(what), ..there.clone() });
     match std::fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FoundDatabase::default()),
         Err(error) => return Err(io_error(path, "look at it", &error)),
         Ok(metadata) if metadata.is_dir() => {
             return Err(StoreError::Unreachable(format!(
@@ -116,7 +116,7 @@ fn look_once(path: &Path, open: Option<&Handle>) -> Result<Found, StoreError> {
 }
 
 /// What is in a database. One with nothing in it, as after a kill between making the file and marking it, is nobody's.
-fn contents(path: &Path, handle: &Handle) -> Result<Found, StoreError> {
+fn contents(path: &Path, handle: &Handle) -> Result<FoundDatabase, StoreError> {
     let failed = |e: redb::Error| store_error(path, "read its tables", e);
     let transaction = handle.begin_read().map_err(|e| failed(e.into()))?;
     let mut theirs = tables(&transaction).map_err(failed)?;
@@ -146,7 +146,7 @@ fn contents(path: &Path, handle: &Handle) -> Result<Found, StoreError> {
         let ours = marker.as_ref().map(|marker| format!(" beside {} of Storebench's", marker.collections.len()));
         format!("a redb database with {what}{}", ours.unwrap_or_default())
     });
-    Ok(Found { exists: true, database: true, foreign, theirs, marker, ..Found::default() })
+    Ok(FoundDatabase { exists: true, database: true, foreign, theirs, marker, ..FoundDatabase::default() })
 }
 
 /// The names of the tables in a database.
@@ -155,7 +155,7 @@ pub(super) fn tables(transaction: &ReadTransaction) -> Result<Vec<String>, redb:
 }
 
 /// Opens what was found for writing, or makes it. None where it is not what was found any more.
-pub(super) fn take(path: &Path, cache: Option<ByteSize>, found: &Found) -> Result<Option<Handle>, StoreError> {
+pub(super) fn take(path: &Path, cache: Option<ByteSize>, found: &FoundDatabase) -> Result<Option<Handle>, StoreError> {
     let file = OpenOptions::new().read(true).write(true).create_new(!found.exists).open(path);
     let file = match file {
         Ok(file) => file,

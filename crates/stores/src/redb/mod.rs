@@ -18,7 +18,7 @@ use std::sync::Arc;
 use redb::{ReadableTableMetadata, WriteTransaction};
 use storebench_engine::store::location::{io_error, path_of};
 use storebench_engine::store::ordered_map::{
-    self, Change, Engine, Found, Place, Taken, durabilities, operations_over, strong_reads,
+    self, Change, DatabasePlace, Engine, FoundDatabase, Taken, durabilities, operations_over, strong_reads,
 };
 use storebench_engine::store::{Capabilities, OpKind, Stats, StoreError};
 use storebench_study::units::ByteSize;
@@ -198,19 +198,19 @@ impl Engine for Redb {
     }
 }
 
-impl Place for Redb {
+impl DatabasePlace for Redb {
     const RESERVED: &'static str = file::MARKER_NAME;
 
-    fn look(&self, open: Option<&RedbDatabase>) -> Result<Found, StoreError> {
+    fn look(&self, open: Option<&RedbDatabase>) -> Result<FoundDatabase, StoreError> {
         file::look(&self.path, open.map(|database| &database.0))
     }
 
-    fn take(&self, found: &Found) -> Result<Option<Taken<RedbDatabase>>, StoreError> {
+    fn take(&self, found: &FoundDatabase) -> Result<Option<Taken<RedbDatabase>>, StoreError> {
         let handle = file::take(&self.path, self.cache, found)?;
         Ok(handle.map(|handle| Taken { database: RedbDatabase(handle), lock: None }))
     }
 
-    fn read(&self, _: &Found) -> Result<Option<Taken<RedbDatabase>>, StoreError> {
+    fn read(&self, _: &FoundDatabase) -> Result<Option<Taken<RedbDatabase>>, StoreError> {
         let handle = file::open_untouched(&self.path, self.cache)?;
         Ok(Some(Taken { database: RedbDatabase(handle), lock: None }))
     }
@@ -223,7 +223,7 @@ impl Place for Redb {
         let _ = std::fs::remove_file(&self.path);
     }
 
-    fn destroy(&self, found: &Found, _again: bool) -> Result<bool, StoreError> {
+    fn destroy(&self, found: &FoundDatabase, _again: bool) -> Result<bool, StoreError> {
         // Nobody else has it open while it goes.
         let Some(_handle) = file::take(&self.path, None, found)? else { return Ok(false) };
         std::fs::remove_file(&self.path).map_err(|e| io_error(&self.path, "remove it", &e))?;

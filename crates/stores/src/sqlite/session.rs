@@ -7,7 +7,8 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Statement};
 use serde_json::Value;
 use storebench_engine::store::{
-    Batch, BatchBuf, BulkWrite, Completions, Durability, ErrorKind, Op, OpError, Reject, Reply, Request, Session, Token,
+    Batch, BulkWrite, Collected, Completions, Durability, ErrorKind, Op, OpError, Reject, Reply, Request, Session,
+    Token,
 };
 use storebench_study::workload::Body;
 
@@ -36,7 +37,7 @@ pub(crate) struct SqliteSession {
     begin_read: usize,
     writer: Arc<FairLock>,
     timeout: Duration,
-    rows: BatchBuf,
+    found: Collected,
     rejects: Vec<Reject>,
     scratch: Vec<u8>,
     /// The file, where it is read without locks.
@@ -80,7 +81,7 @@ impl SqliteSession {
             begin_read,
             writer,
             timeout,
-            rows: BatchBuf::new(),
+            found: Collected::default(),
             rejects: Vec::new(),
             scratch: Vec::new(),
             still,
@@ -349,29 +350,22 @@ impl SqliteSession {
         token: Token,
         out: &mut dyn Completions,
     ) -> Result<(), OpError> {
-        let mut rows = std::mem::take(&mut self.rows);
+        let mut found = std::mem::take(&mut self.found);
         let mut scratch = std::mem::take(&mut self.scratch);
-        rows.clear();
-        let found = self.transaction(false, |session| {
+        found.begin(contents);
+        let done = self.transaction(false, |session| {
             let statement = session.statement(collection, Kind::Read)?;
-            let (mut documents, mut bytes) = (0, 0);
             for (key, _) in keys.iter() {
                 bind(statement, &[text(key)])?;
-                let mut found = statement.raw_query();
-                let Some(row) = found.next().map_err(|e| op_error(&e))? else { continue };
-                let body = bytes_of(row.get_ref(0).map_err(|e| op_error(&e))?, &mut scratch)?;
-                documents += 1;
-                bytes += body.len() as u64;
-                if contents {
-                    rows.push(key, body);
-                }
+                let mut rows = statement.raw_query();
+                let Some(row) = rows.next().map_err(|e| op_error(&e))? else { continue };
+                found.add(key, bytes_of(row.get_ref(0).map_err(|e| op_error(&e))?, &mut scratch)?);
             }
-            Ok((documents, bytes))
+            Ok(())
         });
-        (self.rows, self.scratch) = (rows, scratch);
-        let (documents, bytes) = found?;
-        let rows = contents.then(|| self.rows.as_batch());
-        out.complete(token, Ok(Reply { documents, bytes, rows, ..Reply::default() }));
+        (self.found, self.scratch) = (found, scratch);
+        done?;
+        out.complete(token, Ok(self.found.reply()));
         Ok(())
     }
 
@@ -396,7 +390,7 @@ impl SqliteSession {
         if let Some(end) = end {
             statement.raw_bind_parameter(3, Bound::Text(end)).map_err(|e| op_error(&e))?;
         }
-        let reply = collect(statement, contents, &mut self.rows);
+        let reply = collect(statement, self.found.begin(contents));
         // First: what was written meanwhile looks like damage.
         if let Some(still) = &self.still {
             still.check().map_err(|why| OpError::new(ErrorKind::Failed, why))?;
@@ -448,7 +442,7 @@ impl SqliteSession {
         if let Some(json_type) = json_type {
             statement.raw_bind_parameter(3, json_type).map_err(|e| op_error(&e))?;
         }
-        let reply = collect(statement, contents, &mut self.rows)?;
+        let reply = collect(statement, self.found.begin(contents))?;
         out.complete(token, Ok(reply));
         Ok(())
     }
@@ -539,28 +533,16 @@ fn bytes_of<'a>(value: ValueRef<'a>, scratch: &'a mut Vec<u8>) -> Result<&'a [u8
 }
 
 /// Steps through the rows of `key, body`.
-fn collect<'r>(
-    statement: &mut Statement<'static>,
-    contents: bool,
-    into: &'r mut BatchBuf,
-) -> Result<Reply<'r>, OpError> {
-    into.clear();
-    let (mut documents, mut bytes) = (0, 0);
+fn collect<'r>(statement: &mut Statement<'static>, found: &'r mut Collected) -> Result<Reply<'r>, OpError> {
     let mut number = Vec::new();
-    let mut found = statement.raw_query();
-    while let Some(row) = found.next().map_err(|e| op_error(&e))? {
+    let mut rows = statement.raw_query();
+    while let Some(row) = rows.next().map_err(|e| op_error(&e))? {
         let body = bytes_of(row.get_ref(1).map_err(|e| op_error(&e))?, &mut number)?;
-        documents += 1;
-        bytes += body.len() as u64;
-        if contents {
-            let key = row.get_ref(0).map_err(|e| op_error(&e))?;
-            let key =
-                key.as_str().map_err(|e| OpError::new(ErrorKind::Failed, format!("a stored key is no text: {e}")))?;
-            into.push(key, body);
-        }
+        let key = row.get_ref(0).map_err(|e| op_error(&e))?;
+        let key = key.as_str().map_err(|e| OpError::new(ErrorKind::Failed, format!("a stored key is no text: {e}")))?;
+        found.add(key, body);
     }
-    let rows = contents.then(|| into.as_batch());
-    Ok(Reply { documents, bytes, rows, ..Reply::default() })
+    Ok(found.reply())
 }
 
 /// A JSON scalar to look for, and its JSON type where SQLite would take another value for it.

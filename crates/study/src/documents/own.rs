@@ -324,7 +324,7 @@ fn take_key(line: &[u8], source: &Source<'_>, index: u64, key: &mut Vec<u8>) -> 
 }
 
 /// What is kept of a line: the values the key names, in their order.
-struct Found {
+struct KeyValues {
     values: Vec<Option<Value>>,
     marked: bool,
 }
@@ -335,22 +335,22 @@ struct Wanted<'a> {
 }
 
 impl<'de> DeserializeSeed<'de> for Wanted<'_> {
-    type Value = Found;
+    type Value = KeyValues;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Found, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<KeyValues, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
 impl<'de> Visitor<'de> for Wanted<'_> {
-    type Value = Found;
+    type Value = KeyValues;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("a JSON object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found, A::Error> {
-        let mut found = Found { values: vec![None; self.fields.len()], marked: false };
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<KeyValues, A::Error> {
+        let mut found = KeyValues { values: vec![None; self.fields.len()], marked: false };
         while let Some(name) = map.next_key::<Name<'_>>()? {
             let name = name.0;
             found.marked |= name == MARKER;

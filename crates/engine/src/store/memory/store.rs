@@ -14,11 +14,11 @@ use crate::store::{
 /// `memory:`: ordered maps in this process, gone with it. Clones share their documents.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
-    state: Arc<RwLock<Option<State>>>,
+    state: Arc<RwLock<Option<MemoryState>>>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct State {
+struct MemoryState {
     /// Every collection that exists.
     known: Vec<Arc<Collection>>,
     /// Their marks.
@@ -33,7 +33,7 @@ impl MemoryStore {
         Self::default()
     }
 
-    fn state(&self) -> Option<State> {
+    fn state(&self) -> Option<MemoryState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -42,7 +42,7 @@ impl MemoryStore {
     }
 }
 
-impl State {
+impl MemoryState {
     fn holdings(this: Option<&Self>) -> Holdings {
         let marked = this.map(|state| state.marked.clone()).unwrap_or_default();
         Holdings { absent: this.is_none(), made: this.map(|_| true), marked, ..Holdings::default() }
@@ -54,12 +54,12 @@ impl State {
 }
 
 /// The collections, while nobody else can look at them.
-struct MemorySite<'m>(RwLockWriteGuard<'m, Option<State>>);
+struct MemorySite<'m>(RwLockWriteGuard<'m, Option<MemoryState>>);
 
 impl MemorySite<'_> {
     /// Lays out what is there.
     fn read(&mut self, layout: &Layout) -> Result<(), StoreError> {
-        let holdings = State::holdings(self.0.as_ref());
+        let holdings = MemoryState::holdings(self.0.as_ref());
         let mut current = Vec::with_capacity(layout.collections.len());
         for wanted in &layout.collections {
             // Whoever keeps this store in their own program may have named their documents otherwise.
@@ -84,7 +84,7 @@ impl Site for MemorySite<'_> {
     }
 
     async fn look(&mut self) -> Result<Holdings, StoreError> {
-        Ok(State::holdings(self.0.as_ref()))
+        Ok(MemoryState::holdings(self.0.as_ref()))
     }
 
     async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
@@ -103,7 +103,7 @@ impl Site for MemorySite<'_> {
             state.known.push(Arc::clone(&collection));
             current.push(collection);
         }
-        *self.0 = Some(State { marked: making.marked.clone(), layout: current.into(), ..state });
+        *self.0 = Some(MemoryState { marked: making.marked.clone(), layout: current.into(), ..state });
         Ok(Made::Done)
     }
 
@@ -142,7 +142,7 @@ impl Store for MemoryStore {
     }
 
     fn holdings(&self) -> Result<Holdings, StoreError> {
-        Ok(State::holdings(self.state().as_ref()))
+        Ok(MemoryState::holdings(self.state().as_ref()))
     }
 
     /// Sessions opened before a [`Prepare::Fresh`] keep working on the documents that were dropped.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::site::EngineSite;
-use super::{Database, Found, Opened, OrderedSession, Place};
+use super::{Database, DatabasePlace, FoundDatabase, Opened, OrderedSession};
 use crate::store::location::guarded;
 use crate::store::{
     Capabilities, Description, Durability, Explanation, Holdings, Layout, Op, OpKind, Prepare, ReadConsistency,
@@ -13,13 +13,13 @@ use crate::store::{
 };
 
 /// The store of an engine.
-pub struct EmbeddedStore<E: Place> {
+pub struct EmbeddedStore<E: DatabasePlace> {
     url: String,
     pub(super) engine: E,
     opened: Mutex<Option<Arc<Opened<E::Database>>>>,
 }
 
-impl<E: Place> EmbeddedStore<E> {
+impl<E: DatabasePlace> EmbeddedStore<E> {
     /// A store with this URL. Touches nothing.
     pub fn new(url: &str, engine: E) -> Self {
         Self { url: url.to_owned(), engine, opened: Mutex::new(None) }
@@ -40,7 +40,7 @@ impl<E: Place> EmbeddedStore<E> {
     }
 
     /// Looks at the place, changing nothing.
-    pub(super) fn look(&self) -> Result<Found, StoreError> {
+    pub(super) fn look(&self) -> Result<FoundDatabase, StoreError> {
         let opened = self.opened();
         guarded(self.engine.path(), || self.engine.look(opened.as_deref().map(|opened| &opened.database)))
     }
@@ -83,7 +83,7 @@ pub fn operations_over(changed: &'static str, special: &[(&[OpKind], &'static st
     operations(&[special, &common].concat())
 }
 
-impl<E: Place> Store for EmbeddedStore<E> {
+impl<E: DatabasePlace> Store for EmbeddedStore<E> {
     type Session = OrderedSession<E::Database>;
 
     fn describe(&self) -> Description {

@@ -17,7 +17,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use super::{Change, Database, Engine, Found, Marker, Place, Taken};
+use super::{Change, Database, DatabasePlace, Engine, FoundDatabase, Marker, Taken};
 use crate::store::StoreError;
 use crate::store::location::{IN_USE, check_parent, io_error, sync_parent};
 
@@ -51,12 +51,12 @@ struct Record {
     tables: Marker,
 }
 
-impl<E: InFolder> Place for E {
-    fn look(&self, _: Option<&Self::Database>) -> Result<Found, StoreError> {
+impl<E: InFolder> DatabasePlace for E {
+    fn look(&self, _: Option<&Self::Database>) -> Result<FoundDatabase, StoreError> {
         look::<E>(self.path()).map(|(found, _)| found)
     }
 
-    fn take(&self, found: &Found) -> Result<Option<Taken<Self::Database>>, StoreError> {
+    fn take(&self, found: &FoundDatabase) -> Result<Option<Taken<Self::Database>>, StoreError> {
         let path = self.path();
         if !found.exists {
             match std::fs::create_dir(path) {
@@ -80,7 +80,7 @@ impl<E: InFolder> Place for E {
         Ok(Some(Taken { database: self.open()?, lock: Some(lock) }))
     }
 
-    fn read(&self, found: &Found) -> Result<Option<Taken<Self::Database>>, StoreError> {
+    fn read(&self, found: &FoundDatabase) -> Result<Option<Taken<Self::Database>>, StoreError> {
         let (path, name) = (self.path(), Self::Database::NAME);
         match &found.foreign {
             Some(foreign) if !found.marker.as_ref().is_some_and(|marker| marker.made) => {
@@ -118,7 +118,7 @@ impl<E: InFolder> Place for E {
         }
     }
 
-    fn destroy(&self, found: &Found, again: bool) -> Result<bool, StoreError> {
+    fn destroy(&self, found: &FoundDatabase, again: bool) -> Result<bool, StoreError> {
         let path = self.path();
         let Some((_lock, _, record)) = hold::<E>(path, found)? else { return Ok(false) };
         // Held until the marker is gone: nobody makes a database in between.
@@ -146,12 +146,12 @@ impl<E: InFolder> Place for E {
 }
 
 /// Looks at the folder, changing nothing.
-fn look<E: InFolder>(path: &Path) -> Result<(Found, Option<Record>), StoreError> {
+fn look<E: InFolder>(path: &Path) -> Result<(FoundDatabase, Option<Record>), StoreError> {
     let name = E::Database::NAME;
     check_parent(path)?;
     let entries = match std::fs::read_dir(path) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((Found::default(), None)),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((FoundDatabase::default(), None)),
         Err(error) if error.kind() == ErrorKind::NotADirectory => {
             return Err(StoreError::Unreachable(format!(
                 "{}: this is a file, and a {name} database is a folder; use another path",
@@ -197,7 +197,7 @@ fn look<E: InFolder>(path: &Path) -> Result<(Found, Option<Record>), StoreError>
             E::SIGN
         )
     });
-    let found = Found {
+    let found = FoundDatabase {
         exists: true,
         database,
         other: !sign && foreign.is_some(),
@@ -210,7 +210,10 @@ fn look<E: InFolder>(path: &Path) -> Result<(Found, Option<Record>), StoreError>
 }
 
 /// Locks the folder and looks again. None where it is not what was found any more.
-fn hold<E: InFolder>(path: &Path, found: &Found) -> Result<Option<(File, Found, Option<Record>)>, StoreError> {
+fn hold<E: InFolder>(
+    path: &Path,
+    found: &FoundDatabase,
+) -> Result<Option<(File, FoundDatabase, Option<Record>)>, StoreError> {
     let lock = match File::open(path) {
         Ok(folder) => folder,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

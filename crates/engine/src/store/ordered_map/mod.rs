@@ -6,7 +6,7 @@
 //! store itself ([`EmbeddedStore`]).
 //!
 //! A database lies in a folder of its own ([`InFolder`]), where all about finding, locking, marking and removing it is
-//! done here; or the driver says how it lies elsewhere ([`Place`]).
+//! done here; or the driver says how it lies elsewhere ([`DatabasePlace`]).
 //!
 //! A collection is a table of documents by key, and one table for each index with an entry for each document. An
 //! entry is written in the same transaction as its document. A revision is the document itself where the engine
@@ -15,7 +15,6 @@
 mod database;
 mod embedded;
 mod folder;
-mod found;
 mod index;
 mod marker;
 mod place;
@@ -27,5 +26,5 @@ pub use embedded::{EmbeddedStore, durabilities, operations, operations_over, str
 pub use folder::InFolder;
 pub use index::{Entries, Indexes};
 pub use marker::Marker;
-pub use place::{Change, Engine, Found, Place, Taken};
+pub use place::{Change, DatabasePlace, Engine, FoundDatabase, Taken};
 pub use session::OrderedSession;

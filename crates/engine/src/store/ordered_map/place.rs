@@ -61,19 +61,19 @@ pub trait Engine: Send + Sync + 'static {
 
 /// How databases lie in the file system: found, taken, marked and removed.
 #[allow(clippy::missing_errors_doc)]
-pub trait Place: Engine {
+pub trait DatabasePlace: Engine {
     /// The name of a table that no collection may have.
     const RESERVED: &'static str = "";
 
     /// Looks, changing nothing. `open` is the database where this store has it open.
-    fn look(&self, open: Option<&Self::Database>) -> Result<Found, StoreError>;
+    fn look(&self, open: Option<&Self::Database>) -> Result<FoundDatabase, StoreError>;
 
     /// Opens what was found for writing, such that nobody else has it open, and makes it where nothing is there. None
     /// where it is not what was found any more: others were quicker.
-    fn take(&self, found: &Found) -> Result<Option<Taken<Self::Database>>, StoreError>;
+    fn take(&self, found: &FoundDatabase) -> Result<Option<Taken<Self::Database>>, StoreError>;
 
     /// Opens a database for reading only.
-    fn read(&self, found: &Found) -> Result<Option<Taken<Self::Database>>, StoreError>;
+    fn read(&self, found: &FoundDatabase) -> Result<Option<Taken<Self::Database>>, StoreError>;
 
     /// Makes and removes tables, and notes it in the marker.
     fn commit(&self, database: &Self::Database, change: &Change) -> Result<(), StoreError>;
@@ -83,12 +83,12 @@ pub trait Place: Engine {
 
     /// Removes a database that Storebench made, with all that is in it. `again` says that it is made again next. False
     /// where it is not what was found any more: nothing was removed.
-    fn destroy(&self, found: &Found, again: bool) -> Result<bool, StoreError>;
+    fn destroy(&self, found: &FoundDatabase, again: bool) -> Result<bool, StoreError>;
 }
 
 /// What a look found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundDatabase {
     /// Whether there is a file or folder of the name.
     pub exists: bool,
     /// Whether it is a database of the engine.
@@ -105,7 +105,7 @@ pub struct Found {
     pub damage: Option<String>,
 }
 
-impl Found {
+impl FoundDatabase {
     pub(super) fn holdings(&self) -> Holdings {
         Holdings {
             absent: self.marker.is_none() && self.foreign.is_none(),

@@ -3,12 +3,11 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::found::Found;
 use super::index::{self, Entries, Indexes};
 use super::{Collection, Database, Documents, KeyRange, Opened, Reader, Scope, Stored, Writer};
 use crate::store::document::{self, EXISTS, Effect, collection_of, wrong_collection};
 use crate::store::{
-    Batch, BatchBuf, BulkWrite, Completions, ErrorKind, Op, OpError, Persisted, Reject, Reply, Request, Session, Token,
+    Batch, BulkWrite, Collected, Completions, ErrorKind, Op, OpError, Persisted, Reject, Reply, Request, Session, Token,
 };
 use storebench_study::workload::Body;
 
@@ -25,7 +24,7 @@ pub struct OrderedSession<D: Database> {
 
 #[derive(Default)]
 struct Buffers {
-    rows: BatchBuf,
+    found: Collected,
     rejects: Vec<Reject>,
     /// The document that an operation makes, or a copy of one that was read.
     made: Vec<u8>,
@@ -79,8 +78,8 @@ impl<D: Database> Access<'_, D> {
         out: &mut dyn Completions,
     ) -> Result<(), OpError> {
         let (tables, contents) = (&self.collection.tables, request.contents);
-        let Buffers { rows, made, revision, wanted, before, .. } = buffers;
-        let mut found = Found::new(rows, contents);
+        let Buffers { found, made, revision, wanted, before, .. } = buffers;
+        found.begin(contents);
         match request.op {
             Op::Read { key } => {
                 let there = self.database.get(tables, key, |stored| {
@@ -110,11 +109,11 @@ impl<D: Database> Access<'_, D> {
                     reader.get(key, |stored| found.add(key, stored.body))?;
                 }
             }
-            Op::Prefix { prefix, limit } => self.range(KeyRange::Prefix(prefix), limit, &mut found)?,
+            Op::Prefix { prefix, limit } => self.range(KeyRange::Prefix(prefix), limit, found)?,
             Op::Scan { start, end, limit } => {
                 // A range must not run backwards.
                 if end.is_none_or(|end| start < end) {
-                    self.range(KeyRange::From { start, end }, limit, &mut found)?;
+                    self.range(KeyRange::From { start, end }, limit, found)?;
                 }
             }
             Op::Page { field, value, limit } => {
@@ -122,7 +121,7 @@ impl<D: Database> Access<'_, D> {
                     return Err(wrong_collection("page works on collections of JSON only"));
                 }
                 index::encode_wanted(value, wanted)?;
-                self.page(field, wanted, limit, &mut found, before)?;
+                self.page(field, wanted, limit, found, before)?;
             }
             _ => return Err(OpError::unsupported()),
         }
@@ -130,13 +129,13 @@ impl<D: Database> Access<'_, D> {
         Ok(())
     }
 
-    fn range(&self, range: KeyRange<'_>, limit: u32, found: &mut Found<'_>) -> Result<(), OpError> {
+    fn range(&self, range: KeyRange<'_>, limit: u32, found: &mut Collected) -> Result<(), OpError> {
         if limit == 0 {
             return Ok(());
         }
         self.database.read(&self.collection.tables)?.range(range, |key, body| {
             found.add(key, body);
-            Ok(found.documents == limit)
+            Ok(found.documents() == limit)
         })
     }
 
@@ -145,7 +144,7 @@ impl<D: Database> Access<'_, D> {
         field: &str,
         wanted: &[u8],
         limit: u32,
-        found: &mut Found<'_>,
+        found: &mut Collected,
         scratch: &mut Entries,
     ) -> Result<(), OpError> {
         let indexes = &self.collection.indexes;
@@ -164,7 +163,7 @@ impl<D: Database> Access<'_, D> {
                 if index::field_equals(&fields, body, wanted, scratch) {
                     found.add(key, body);
                 }
-                Ok(found.documents == limit)
+                Ok(found.documents() == limit)
             });
         };
         reader.entries(index, wanted, |entry| {
@@ -173,7 +172,7 @@ impl<D: Database> Access<'_, D> {
             if there.is_none() && !D::EXPIRES {
                 return Err(damaged(format!("the index names `{key}`, which is not in the collection")));
             }
-            Ok(found.documents == limit)
+            Ok(found.documents() == limit)
         })
     }
 

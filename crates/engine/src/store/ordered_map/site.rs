@@ -1,22 +1,22 @@
 //! The place of an embedded store as the steps of [`prepare`](crate::store::prepare) see it.
 
 use super::marker::{index_tables, is_index_of};
-use super::{Change, Database, EmbeddedStore, Found, KeyRange, Opened, Place, Reader};
+use super::{Change, Database, DatabasePlace, EmbeddedStore, FoundDatabase, KeyRange, Opened, Reader};
 use crate::store::location::guarded;
 use crate::store::{CollectionLayout, Holdings, Layout, Made, Making, OpError, Prepare, Removal, Site, StoreError};
 
-pub(super) struct EngineSite<'s, E: Place> {
+pub(super) struct EngineSite<'s, E: DatabasePlace> {
     store: &'s EmbeddedStore<E>,
     /// What it is looked at for; none for removing.
     how: Option<Prepare>,
-    found: Found,
+    found: FoundDatabase,
     /// What was opened.
     pub(super) opened: Option<Opened<E::Database>>,
 }
 
-impl<'s, E: Place> EngineSite<'s, E> {
+impl<'s, E: DatabasePlace> EngineSite<'s, E> {
     pub(super) fn new(store: &'s EmbeddedStore<E>, how: Option<Prepare>) -> Self {
-        Self { store, how, found: Found::default(), opened: None }
+        Self { store, how, found: FoundDatabase::default(), opened: None }
     }
 
     /// Opens the collections of a layout for reading only.
@@ -60,10 +60,10 @@ impl<'s, E: Place> EngineSite<'s, E> {
             return Err(self.marker_taken(E::RESERVED));
         }
         match (&self.found, self.how) {
-            (Found { damage: Some(damage), .. }, how) if how != Some(Prepare::Discard) => {
+            (FoundDatabase { damage: Some(damage), .. }, how) if how != Some(Prepare::Discard) => {
                 Err(StoreError::Failed(format!("{place}: {damage}")))
             }
-            (Found { other: true, .. }, Some(how)) if !how.makes_nothing() => Err(self.other()),
+            (FoundDatabase { other: true, .. }, Some(how)) if !how.makes_nothing() => Err(self.other()),
             _ => Ok(()),
         }
     }
@@ -132,7 +132,7 @@ impl<'s, E: Place> EngineSite<'s, E> {
     }
 }
 
-impl<E: Place> Site for EngineSite<'_, E> {
+impl<E: DatabasePlace> Site for EngineSite<'_, E> {
     const ANOTHER: &'static str = "another path";
     const RESERVED: &'static str = E::RESERVED;
 
