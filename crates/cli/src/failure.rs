@@ -4,9 +4,9 @@ use std::fmt;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use storebench_documents::DocumentError;
 use storebench_engine::store::StoreError;
 use storebench_results::{Secrets, redact, redact_url};
-use storebench_study::documents::DocumentError;
 use storebench_study::workload::StudyErrors;
 
 /// Data lost, wrong or not verifiable; or a failure that left something undone.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::mpsc::sync_channel;
 
-use storebench_study::documents::Documents;
+use storebench_documents::Documents;
 use storebench_study::workload::Body;
 
 /// About how many bytes of documents one piece of work makes.

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
+use storebench_documents::Documents;
 use storebench_engine::Stop;
 use storebench_engine::store::{SAMPLES_A_RANGE, StoreError};
 use storebench_lab::run::{TransferProgress, TransferRequest, Transferred, Transfers};
 use storebench_results::TasksResult;
-use storebench_study::documents::Documents;
 use storebench_study::workload::CopyDirection;
 use storebench_transfer::{
     Access, Begin, Columns, CopyOutcome, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format,

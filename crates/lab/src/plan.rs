@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use storebench_documents::schedule::Rate;
+use storebench_documents::{Catalog, Documents};
 use storebench_engine::DEFAULT_LOAD_BATCH;
 use storebench_engine::store::Description;
 use storebench_results::human::{count, percent, rate};
 use storebench_results::plan::{Estimate, Plan, PlannedArm, PlannedCollection, PlannedPhase, PlannedTrial};
 use storebench_results::redact;
-use storebench_study::documents::{Catalog, Documents};
-use storebench_study::keys::mix64;
+use storebench_study::mix64;
 use storebench_study::workload::{CopyDirection, DEFAULT_SAMPLE, Database, Phase, RateSpec, Study, collection_of};
 
 use crate::run::ArmRequest;
@@ -215,7 +216,7 @@ fn operations(phase: &Phase, documents: Option<u64>) -> Option<u64> {
     if phase.loads() {
         return documents.map(|n| n.div_ceil(phase.batch.unwrap_or(DEFAULT_LOAD_BATCH).max(1).into()));
     }
-    match (phase.operations, phase.duration, phase.scheduled()) {
+    match (phase.operations, phase.duration, Rate::of(phase)) {
         (Some(n), ..) => Some(n.0),
         (None, Some(duration), Some(rate)) => Some(rate.expected(duration.ns()).round() as u64),
         _ => None,
@@ -316,7 +317,7 @@ fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedP
     let (mut least_load_s, mut most_load_s) = (0.0, 0.0);
     for (phase, of) in phases.iter().zip(&study.phases) {
         let known = phase.duration_ns.map(|ns| ns as f64 / 1e9);
-        let (fast, slow) = match (known, phase.documents, phase.operations, of.scheduled()) {
+        let (fast, slow) = match (known, phase.documents, phase.operations, Rate::of(of)) {
             (Some(s), ..) => (s, s + of.drain.0.as_secs_f64()),
             (None, Some(documents), _, _) => (documents as f64 / LOAD_PER_S.1, documents as f64 / LOAD_PER_S.0),
             (None, None, Some(n), Some(rate)) => {

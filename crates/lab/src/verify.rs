@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use storebench_documents::{Catalog, Documents};
 use storebench_engine::store::{
     AnyStore, BatchBuf, CollectionId, Durability, ErrorKind, Namespace, Op, OpError, OpKind, PhaseStart, Prepare,
     Request, SessionOptions, StoreError,
 };
 use storebench_engine::{Caller, RealClock, Stop};
-use storebench_study::documents::{Catalog, Documents};
 use storebench_study::workload::{Body, Study, does};
 
 /// The name of the format of a [`VerifyReport`].

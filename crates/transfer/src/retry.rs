@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use storebench_documents::keys::Rng;
 use storebench_engine::store::ErrorKind;
-use storebench_study::keys::Rng;
 
 /// Capped exponential back-off with jitter.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use storebench_documents::keys::Rng;
 use storebench_engine::store::{
     AnyStore, Durability, ErrorKind, NAME_COLUMNS, OpError, OpKind, OwnedReply, PhaseStart, Reply, Request, Session,
     SessionOptions, StoreError, Token,
 };
 use storebench_engine::{Clock, RealClock};
-use storebench_study::keys::Rng;
 
 use crate::error::TransferError;
 use crate::retry::{Access, RetryPolicy, Tries, is_for_now};

@@ -3,9 +3,9 @@
 
 use std::hint::black_box;
 
-use storebench_study::documents::Documents;
+use storebench_documents::Documents;
 use storebench_engine::Clock;
-use storebench_study::keys::{KeyStream, Ownership, Rng};
+use storebench_documents::keys::{KeyStream, Ownership, Rng};
 use storebench_engine::measure::{histogram, record, thread_cpu_ns};
 use storebench_study::workload::Popularity;
 

@@ -7,7 +7,7 @@ use fake::faker::lorem::en::{Paragraph, Sentence};
 use fake::rand::SeedableRng;
 use fake::rand::rngs::StdRng;
 use serde_json::json;
-use storebench_study::keys::Rng;
+use storebench_documents::keys::Rng;
 use storebench_engine::measure::thread_cpu_ns;
 
 use crate::Failure;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_study::documents::{Catalog, CatalogOptions, Documents};
+use storebench_documents::{Catalog, CatalogOptions, Documents};
 use storebench_engine::{Event, PhaseContext, PhasePlan, RealClock, Stop, Written, run_phase};
 use storebench_engine::measure::PhaseRecord;
 use storebench_engine::store::{

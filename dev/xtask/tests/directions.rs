@@ -1,4 +1,4 @@
-//! Which crate may use which: `cli → {report → results, lab → results, transfer, stores} → engine → study`, and nothing the other way.
+//! Which crate may use which: `cli → {report → results, lab → results, transfer, stores} → engine → documents → study`, and nothing the other way.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,10 +8,20 @@ use std::path::{Path, PathBuf};
 /// has thought about its place.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("storebench-study", &["storebench-schema"]),
-    ("storebench-engine", &["storebench-study"]),
+    ("storebench-documents", &["storebench-study"]),
+    ("storebench-engine", &["storebench-documents", "storebench-study"]),
     ("storebench-conformance", &["storebench-engine", "storebench-study"]),
     // Its tests run against the fakes.
-    ("storebench-stores", &["storebench-conformance", "storebench-engine", "storebench-fakes", "storebench-study"]),
+    (
+        "storebench-stores",
+        &[
+            "storebench-conformance",
+            "storebench-engine",
+            "storebench-documents",
+            "storebench-fakes",
+            "storebench-study",
+        ],
+    ),
     // Servers for tests, which know nothing of us.
     ("storebench-fakes", &[]),
     // What checks documents in tests.
@@ -19,19 +29,30 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Processes and resources of a machine, which know nothing of stores.
     ("storebench-machine", &[]),
     // What a result says: neither a store nor a machine is needed to read one.
-    ("storebench-results", &["storebench-engine", "storebench-study", "storebench-schema"]),
+    ("storebench-results", &["storebench-documents", "storebench-engine", "storebench-study", "storebench-schema"]),
     (
         "storebench-lab",
-        &["storebench-engine", "storebench-study", "storebench-machine", "storebench-results", "storebench-schema"],
+        &[
+            "storebench-documents",
+            "storebench-engine",
+            "storebench-study",
+            "storebench-machine",
+            "storebench-results",
+            "storebench-schema",
+        ],
     ),
     ("storebench-report", &["storebench-engine", "storebench-study", "storebench-results"]),
     // Its tests copy between real stores and fakes.
-    ("storebench-transfer", &["storebench-engine", "storebench-study", "storebench-fakes", "storebench-stores"]),
+    (
+        "storebench-transfer",
+        &["storebench-documents", "storebench-engine", "storebench-study", "storebench-fakes", "storebench-stores"],
+    ),
     // Its tests run against the fakes too.
     (
         "storebench",
         &[
             "storebench-conformance",
+            "storebench-documents",
             "storebench-engine",
             "storebench-study",
             "storebench-fakes",
@@ -54,6 +75,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "storebench",
             "storebench-conformance",
+            "storebench-documents",
             "storebench-engine",
             "storebench-study",
             "storebench-fakes",
@@ -71,7 +93,10 @@ const KEPT_WITHIN: &[(&str, &[&str])] = &[
     ("clap", &["storebench", "xtask"]),
     ("clap_complete", &["xtask"]),
     ("clap_mangen", &["xtask"]),
-    ("schemars", &["storebench-engine", "storebench-study", "storebench-results", "storebench-transfer"]),
+    (
+        "schemars",
+        &["storebench-documents", "storebench-engine", "storebench-study", "storebench-results", "storebench-transfer"],
+    ),
     ("indicatif", &["storebench"]),
     // Tables are a matter of files that are moved.
     ("arrow-array", &["storebench-transfer"]),

@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use storebench_study::documents::Documents;
+use storebench_documents::Documents;
 use storebench_study::workload::did_you_mean;
 
 use crate::args::GenerateArgs;

@@ -4,7 +4,7 @@
 //! accused. A store with a defect is.
 
 use super::*;
-use storebench_study::keys::Rng;
+use storebench_documents::keys::Rng;
 
 /// What a simulated store does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

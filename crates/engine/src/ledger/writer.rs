@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::fate::{Fate, FoundAtKey};
 use super::state::{Entry, Key, KeyState};
-use storebench_study::keys::mix64;
+use storebench_study::mix64;
 
 /// What must be known of a key before any write of it is followed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

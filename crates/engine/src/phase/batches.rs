@@ -6,9 +6,10 @@ use std::sync::Arc;
 use super::maker::{Maker, Stage};
 use super::plan::PhasePlan;
 use crate::store::{MemoryStore, Op, Store};
-use storebench_study::documents::{Catalog, CatalogOptions};
-use storebench_study::keys::fit::chi_square_z;
-use storebench_study::keys::{KeyStream, Ownership, mix64};
+use storebench_documents::keys::fit::chi_square_z;
+use storebench_documents::keys::{KeyStream, Ownership};
+use storebench_documents::{Catalog, CatalogOptions};
+use storebench_study::mix64;
 use storebench_study::workload::{Popularity, Study};
 
 const STUDY: &str = r#"

@@ -11,7 +11,7 @@ use super::plan::{Amount, PhasePlan, Promises};
 use super::run::{PhaseContext, Written, run_phase};
 use super::stop::Stop;
 use crate::store::{AnyStore, Durability, NullStore, StoreError};
-use storebench_study::documents::Catalog;
+use storebench_documents::Catalog;
 use storebench_study::workload::Phase;
 
 /// How long each label is measured.

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use super::plan::{DEFAULT_LOAD_BATCH, Promises};
 use crate::measure::Label;
 use crate::store::{Capabilities, OpKind, RowsKind, StoreError};
-use storebench_study::documents::Catalog;
+use storebench_documents::Catalog;
 use storebench_study::workload::{CopyDirection, Phase, Study};
 
 /// A copy as it will run on one store: what its phase says, and what that leaves open. The engine runs none of them.

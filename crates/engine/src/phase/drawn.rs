@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::maker::{Maker, Stage};
 use super::plan::PhasePlan;
 use crate::store::{MemoryStore, Op, Store};
-use storebench_study::documents::{Catalog, CatalogOptions};
+use storebench_documents::{Catalog, CatalogOptions};
 use storebench_study::workload::Study;
 
 /// One user with half of all highlights, and many with one.

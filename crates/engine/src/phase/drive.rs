@@ -11,8 +11,8 @@ use super::worker::{Worker, WorkerCore};
 use crate::ledger::Ledger;
 use crate::measure::{LedgerReads, Partial, WorkerUse};
 use crate::store::{PhaseStart, SessionOptions, Store, StoreError};
-use storebench_study::keys::Distinct;
-use storebench_study::schedule::{Arrivals, ScheduleError};
+use storebench_documents::keys::Distinct;
+use storebench_documents::schedule::{Arrivals, ScheduleError};
 
 /// What a worker hands over when its part of a phase has ended.
 pub struct WorkerReport {
@@ -124,13 +124,7 @@ fn options(job: &WorkerJob) -> SessionOptions {
 /// When a worker's operations are due, in an open loop.
 pub(super) fn arrivals(plan: &PhasePlan, seed: u64, worker: u64) -> Option<Result<Arrivals, ScheduleError>> {
     let (rate, arrival) = plan.rate.as_ref()?;
-    Some(Arrivals::new(
-        rate,
-        *arrival,
-        worker,
-        u64::from(plan.workers),
-        storebench_study::keys::mix64(seed, plan.number),
-    ))
+    Some(Arrivals::new(rate, *arrival, worker, u64::from(plan.workers), storebench_study::mix64(seed, plan.number)))
 }
 
 /// Meets the other workers, also when this one cannot take part: they would wait for it forever.

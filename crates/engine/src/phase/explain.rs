@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::maker::{Maker, Stage};
 use super::plan::{Amount, PhasePlan};
 use crate::store::{AnyStore, Explanation, OpKind, StoreError};
-use storebench_study::documents::Catalog;
+use storebench_documents::Catalog;
 
 /// What a store says about one operation of a phase; nothing where it tells no plan.
 pub type Explained = Result<Option<Explanation>, StoreError>;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use super::plan::{Amount, Ask, PhasePlan, Recipe, Rows};
 use crate::ledger::{Floor, KeyState, Ledger};
 use crate::store::{BatchBuf, BulkWrite, CollectionId, Op, OpKind, Request};
-use storebench_study::documents::Catalog;
-use storebench_study::keys::{Distinct, KeyError, KeyStream, Ownership, Rng, Seen, mix64};
+use storebench_documents::Catalog;
+use storebench_documents::keys::{Distinct, KeyError, KeyStream, Ownership, Rng, Seen};
+use storebench_study::mix64;
 use storebench_study::workload::{Draw, Popularity, Streams};
 
 /// So many draws in a row may give keys that a batch has already. It comes to that where the keys that are left get less than

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::ledger::first_version;
 use crate::measure::Label;
 use crate::store::{Capabilities, Durability, OpKind, ReadConsistency, StoreError, ViewRows};
-use storebench_study::documents::Catalog;
-use storebench_study::schedule::{Arrival, Rate};
+use storebench_documents::Catalog;
+use storebench_documents::schedule::{Arrival, Rate};
 use storebench_study::workload::{
     ArrivalSpec, Body, Draw, MixEntry, Phase, PhaseKind, Streams, Study, collection_of, does,
 };
@@ -287,7 +287,7 @@ impl PhasePlan {
             ArrivalSpec::Constant => Arrival::Constant,
             ArrivalSpec::Poisson => Arrival::Poisson,
         };
-        let rate = phase.scheduled();
+        let rate = Rate::of(phase);
         if let Some(Err(error)) = rate.as_ref().map(Rate::check) {
             return refuse(error.to_string());
         }

@@ -11,7 +11,7 @@ use super::stop::Stop;
 use crate::ledger::{Book, FoundAtKey, Key};
 use crate::measure::LedgerReport;
 use crate::store::{AnyStore, CollectionId, ErrorKind, PhaseStart, ReadConsistency, SessionOptions};
-use storebench_study::documents::Catalog;
+use storebench_documents::Catalog;
 
 /// Keys that are described.
 const EXAMPLES: usize = 20;

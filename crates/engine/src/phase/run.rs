@@ -19,9 +19,9 @@ use crate::measure::{
     StatsSampler, StoreStats, Tally, WorkerUse,
 };
 use crate::store::{AnyStore, PhaseStart, StoreError};
-use storebench_study::documents::Catalog;
-use storebench_study::keys::Distinct;
-use storebench_study::schedule::Arrival;
+use storebench_documents::Catalog;
+use storebench_documents::keys::Distinct;
+use storebench_documents::schedule::Arrival;
 
 /// What a phase needs besides its plan and its store.
 pub struct PhaseContext<'a> {

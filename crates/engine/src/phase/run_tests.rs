@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::store::{MemoryStore, Store};
-use storebench_study::documents::CatalogOptions;
+use storebench_documents::CatalogOptions;
 use storebench_study::workload::Study;
 
 const STUDY: &str = r#"

@@ -19,8 +19,8 @@ use crate::store::{
     CollectionId, CollectionLayout, Completions, ErrorKind, Layout, MemoryStore, Op, OpError, PhaseStart, Prepare,
     Reply, Request, Session, SessionOptions, Slow, SlowOptions, Store, Token,
 };
-use storebench_study::documents::{Catalog, CatalogOptions};
-use storebench_study::schedule::Arrivals;
+use storebench_documents::schedule::Arrivals;
+use storebench_documents::{Catalog, CatalogOptions};
 use storebench_study::workload::{Body, Study};
 
 pub(super) const STUDY: &str = r#"

@@ -9,8 +9,8 @@ use super::plan::{Amount, PhasePlan};
 use crate::ledger::{Floor, FoundAtKey, Misread};
 use crate::measure::{LedgerReads, PartialCause, Recorder, Tally, record};
 use crate::store::{Completions, ErrorKind, OpError, OpKind, Reject, Reply, Token};
-use storebench_study::documents::Catalog;
-use storebench_study::keys::Rng;
+use storebench_documents::Catalog;
+use storebench_documents::keys::Rng;
 
 /// Closed loop: how long a slot rests after an operation that was turned away at once, as where there is no connection. A
 /// client that asked again and again meanwhile would measure how fast it can be turned away, and use up its processor for it.

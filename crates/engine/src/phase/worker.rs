@@ -14,7 +14,7 @@ use super::stop::Stop;
 use super::team::{Outbox, Snapshot};
 use crate::measure::{Partial, PartialCause, Recorder, WorkerUse, record, thread_cpu_ns, thread_run_queue_ns};
 use crate::store::{Session, SessionCounters, Token};
-use storebench_study::schedule::Arrivals;
+use storebench_documents::schedule::Arrivals;
 use storebench_study::workload::OnDisconnect;
 
 /// Sends in one turn at most, so that completions are not left waiting behind a backlog.

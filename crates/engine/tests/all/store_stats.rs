@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use storebench_documents::{Catalog, CatalogOptions};
 use storebench_engine::measure::PhaseRecord;
 use storebench_engine::store::{
     AnyStore, Capabilities, CollectionLayout, Description, Layout, MemorySession, MemoryStore, Namespace, Prepare,
     SessionOptions, Stats, Store, StoreError,
 };
 use storebench_engine::{PhaseContext, PhasePlan, RealClock, Stop, Written, run_phase};
-use storebench_study::documents::{Catalog, CatalogOptions};
 use storebench_study::workload::{Body, Study};
 
 const STUDY: &str = r#"

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use storebench_documents::{Catalog, CatalogOptions};
 use storebench_engine::ResolvedPhase;
 use storebench_engine::store::{AnyStore, MemoryStore};
-use storebench_study::documents::{Catalog, CatalogOptions};
 use storebench_study::workload::{Size, Study};
 
 /// Multiplies the documents; small enough that the largest study compiles in a moment.

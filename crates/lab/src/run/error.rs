@@ -1,8 +1,8 @@
 //! Why a run did not begin.
 
+use storebench_documents::DocumentError;
 use storebench_engine::store::StoreError;
 use storebench_results::FolderError;
-use storebench_study::documents::DocumentError;
 
 /// A run that was refused or could not begin. What was measured before a later failure is no error
 /// but part of the result.

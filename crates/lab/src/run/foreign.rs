@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde_json::Value;
+use storebench_documents::{Catalog, Documents, Sampled};
 use storebench_engine::store::{
     BatchBuf, CollectionId, ErrorKind, Op, OpKind, PhaseStart, Request, SessionOptions, StoreError,
 };
 use storebench_engine::{Ask, Caller, RealClock, Stop};
 use storebench_results::SampledResult;
-use storebench_study::documents::{Catalog, Documents, Sampled};
 use storebench_study::workload::{DEFAULT_SAMPLE, Study};
 
 use super::runner::Arm;

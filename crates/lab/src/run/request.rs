@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use storebench_documents::{Catalog, CatalogOptions, Frozen};
 use storebench_engine::store::AnyStore;
 use storebench_results::cost::PriceSheet;
-use storebench_study::documents::{Catalog, CatalogOptions, Frozen};
 use storebench_study::workload::{Levels, Study, short_names, shown_level};
 
 use super::error::LabError;

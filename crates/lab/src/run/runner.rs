@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use storebench_documents::{Compression, Documents};
 use storebench_engine::ledger::version_at;
 use storebench_engine::store::{
     AnyStore, Capabilities, Description, Namespace, OpKind, Prepare, StoreError, copied, place_of,
@@ -17,7 +18,6 @@ use storebench_results::cost::CostResult;
 use storebench_results::plan::{Plan, PlannedTrial};
 use storebench_results::verdicts::exit_code;
 use storebench_results::{CollectionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, Secrets, redact};
-use storebench_study::documents::{Compression, Documents};
 use storebench_study::workload::{Body, Claim, Collection, Study};
 
 use super::error::LabError;

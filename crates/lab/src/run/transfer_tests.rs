@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use storebench_documents::Documents;
 use storebench_engine::measure::{Label, Recorder};
 use storebench_engine::store::{AnyStore, MemoryStore, Op, OpKind, PhaseStart, Request, SessionOptions, StoreError};
 use storebench_engine::{Caller, Event, RealClock, Stop};
 use storebench_results::{FailureKind, TasksResult};
-use storebench_study::documents::Documents;
 use storebench_study::workload::{CopyDirection, Study};
 
 use super::*;

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use storebench_documents::{Catalog, Documents};
 use storebench_engine::measure::{
     Asking, Interval, Label, Partial, PartialCause, PhaseRecord, Recorder, StatsSampler, Tally,
 };
@@ -16,7 +17,6 @@ use storebench_engine::{Clock, CopyPlan, Event, Observer, Stop};
 use storebench_results::human::count;
 use storebench_results::plan::PlannedTrial;
 use storebench_results::{Pass, PhaseResult, TasksResult, gather_phase, judge_limits};
-use storebench_study::documents::{Catalog, Documents};
 use storebench_study::workload::{CopyDirection, does};
 
 use super::error::LabError;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
+use storebench_documents::schedule::Rate;
+use storebench_documents::{Catalog, Documents};
 use storebench_engine::ledger::Book;
 use storebench_engine::measure::{Partial, PartialCause, PhaseRecord};
 use storebench_engine::store::{OpKind, Prepare, StoreError, Support};
@@ -20,9 +22,7 @@ use storebench_results::{
     CollectionResult, Failure, FailureKind, FaultResult, Pass, PhaseResult, ProbeResult, QueryPlanResult, RunResult,
     SampledResult, SearchResult, TrialResult, gather_phase, judge_limits,
 };
-use storebench_study::documents::{Catalog, Documents};
-use storebench_study::keys::mix64;
-use storebench_study::schedule::Rate;
+use storebench_study::mix64;
 use storebench_study::workload::{Database, Limit, LimitPath, Phase, RateSearch, RateSpec};
 
 use super::faults::{Breaker, untold};

@@ -1,8 +1,8 @@
 //! Stores with a known limit: what is found is that, in how many probes, and through how much noise.
 
 use proptest::prelude::*;
-use storebench_study::keys::Rng;
-use storebench_study::schedule::{Arrival, Arrivals, Rate};
+use storebench_documents::keys::Rng;
+use storebench_documents::schedule::{Arrival, Arrivals, Rate};
 use storebench_study::units::Span;
 
 use super::*;

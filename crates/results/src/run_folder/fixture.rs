@@ -1,10 +1,10 @@
 //! Measurements made by hand, for tests of this crate.
 
+use storebench_documents::Compression;
 use storebench_engine::measure::{
     Interval, Label, PhaseRecord, Recorder, ResourceSample, StatsSample, StoreStats, WorkerUse,
 };
 use storebench_engine::store::{Capabilities, Durability, ErrorKind, OpKind, ReadConsistency, Support};
-use storebench_study::documents::Compression;
 
 use super::gather::gather_phase;
 use super::model::{CollectionResult, FORMAT, Percentiles, RunInfo, RunResult, TrialResult};

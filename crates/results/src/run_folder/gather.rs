@@ -2,9 +2,9 @@
 
 use hdrhistogram::Histogram;
 use indexmap::IndexMap;
+use storebench_documents::Compression;
 use storebench_engine::measure::{Interval, Label, PhaseRecord, Recorder, ResourceSample, Tally, WorkerUse};
 use storebench_engine::store::{Capabilities, ErrorKind};
-use storebench_study::documents::Compression;
 
 use crate::stats::{Steadiness, steadiness};
 

@@ -8,9 +8,9 @@ use indexmap::IndexMap;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use storebench_documents::Compression;
 use storebench_engine::measure::{LedgerReport, WorkerUse};
 use storebench_engine::store::{SessionCounters, StoreError};
-use storebench_study::documents::Compression;
 
 use crate::bottleneck::Bottleneck;
 use crate::claims::ClaimResult;

@@ -1,6 +1,6 @@
 //! What the seconds of one run are worth: how many independent ones they stand for, and a band around their mean.
 
-use storebench_study::keys::Rng;
+use storebench_documents::keys::Rng;
 
 /// Resamples of a bootstrap.
 const RESAMPLES: usize = 1_000;

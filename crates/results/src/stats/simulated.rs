@@ -1,6 +1,6 @@
 //! Simulated studies: whether intervals cover what they should.
 
-use storebench_study::keys::Rng;
+use storebench_documents::keys::Rng;
 
 use super::{paired_ratio, unpaired_ratio};
 

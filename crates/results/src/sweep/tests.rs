@@ -1,6 +1,6 @@
 //! Curves of known shapes, with noise that drifts over blocks.
 
-use storebench_study::keys::Rng;
+use storebench_documents::keys::Rng;
 
 use super::*;
 

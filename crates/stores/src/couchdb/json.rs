@@ -1,6 +1,6 @@
 //! What CouchDB's documents carry besides their own members.
 
-pub(super) use storebench_study::json::{
+pub(super) use storebench_documents::json::{
     Elements, Member, Walk, elements, is_array, member, members, name, push_text, text,
 };
 

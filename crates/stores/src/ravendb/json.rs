@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use storebench_study::json::{ESCAPE_BYTES, Member, is_bare_control, members, name, push_escaped};
-pub(super) use storebench_study::json::{Walk, member, push_text, text};
+use storebench_documents::json::{ESCAPE_BYTES, Member, is_bare_control, members, name, push_escaped};
+pub(super) use storebench_documents::json::{Walk, member, push_text, text};
 
 /// Goes to the first element of an answer's `Results`.
 pub(super) fn results(walk: &mut Walk<'_>) -> Option<()> {

@@ -8,10 +8,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use storebench_documents::{Catalog, CatalogOptions};
 use storebench_engine::measure::{PhaseRecord, Tally};
 use storebench_engine::store::{AnyStore, CollectionLayout, Layout, Prepare};
 use storebench_engine::{Companion, Event, PhaseContext, PhasePlan, RealClock, Stop, Watch, Written, run_phase};
-use storebench_study::documents::{Catalog, CatalogOptions};
 use storebench_study::workload::Study;
 
 use crate::server::Server;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::check::{Problem, no_such};
 use super::phases::Phase;
 use super::study::Study;
-use crate::keys::mix64;
+use crate::mix64;
 use crate::units::{ByteSize, Count, Span};
 use crate::written::{is_default, names};
 

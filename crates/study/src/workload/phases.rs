@@ -13,7 +13,6 @@ use super::popularity::Popularity;
 use super::servers::RestartSpec;
 use crate::durability::{Durability, ReadConsistency};
 use crate::op_kind::OpKind;
-use crate::schedule::Rate;
 use crate::units::{ByteSize, Count, Span};
 use crate::written::{is_default, written_as};
 
@@ -188,17 +187,6 @@ impl Phase {
             compact: false,
             settle: None,
         }
-    }
-
-    /// The schedule of its rate; none in closed loop.
-    pub fn scheduled(&self) -> Option<Rate> {
-        self.rate.as_ref().map(|rate| match rate {
-            RateSpec::Constant(per_s) => Rate::Constant(*per_s),
-            RateSpec::Ramp(from, to) => {
-                Rate::Ramp { from: *from, to: *to, over_ns: self.duration.unwrap_or_default().ns() }
-            }
-            RateSpec::Steps { steps, each } => Rate::Steps(steps.iter().map(|r| (each.ns(), *r)).collect()),
-        })
     }
 
     /// Whether it sends nothing: the store is started again, comes to rest or compacts, and that is what is looked at.

@@ -7,11 +7,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use storebench_documents::keys::Rng;
 use storebench_engine::Clock;
 use storebench_engine::store::{
     AnyStore, BatchBuf, ErrorKind, Op, OpError, OpKind, OwnedReply, Reply, Request, Session, StoreError, Token,
 };
-use storebench_study::keys::Rng;
 use storebench_study::workload::Body;
 
 use super::merge::Merge;

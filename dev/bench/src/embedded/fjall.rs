@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fjall::{Database, KeyspaceCreateOptions, PersistMode};
-use storebench_study::documents::Documents;
+use storebench_documents::Documents;
 
 use super::{BATCH, Level, Watch};
 use crate::Failure;

@@ -8,7 +8,7 @@ mod sqlite;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use storebench_study::documents::Documents;
+use storebench_documents::Documents;
 use storebench_engine::measure::process_cpu_ns;
 use storebench_engine::store::Prepare;
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use redb::backends::FileBackend;
 use redb::{BackendError, Builder, StorageBackend, TableDefinition};
-use storebench_study::documents::Documents;
+use storebench_documents::Documents;
 
 use super::{BATCH, Level, Watch};
 use crate::Failure;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, TransactionBehavior, params};
-use storebench_study::documents::Documents;
+use storebench_documents::Documents;
 
 use super::{BATCH, Level, Watch};
 use crate::Failure;

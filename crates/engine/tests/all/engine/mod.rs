@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use storebench_documents::{Catalog, CatalogOptions};
 use storebench_engine::measure::{PartialCause, PhaseRecord};
 use storebench_engine::store::{
     AnyStore, BulkWrite, Capabilities, CollectionId, CollectionLayout, Completions, Description, Durability, ErrorKind,
@@ -17,7 +18,6 @@ use storebench_engine::store::{
     StoreError, Support, Token,
 };
 use storebench_engine::{Caller, Event, PhaseContext, PhasePlan, RealClock, Stop, Written, run_phase};
-use storebench_study::documents::{Catalog, CatalogOptions};
 use storebench_study::workload::Study;
 
 const STUDY: &str = r#"

@@ -1,0 +1,189 @@
+//! How long keys and documents can become, so that a size that cannot be kept is refused.
+
+use super::error::DocumentError;
+use super::numbers::digits_of;
+use super::plan::{Maker, Part, Plan, Segment};
+use super::size::Sizes;
+use storebench_study::units::ByteSize;
+use storebench_study::workload::IdKind;
+
+/// Digits of a version that sizes make room for.
+const VERSION_DIGITS: u64 = 7;
+
+/// No document is larger: each one in flight is held in memory.
+const LARGEST: u64 = 1 << 30;
+
+/// Sets the bounds of every plan, and refuses keys made from themselves and sizes too small.
+pub(crate) fn bound_all(plans: &mut [Plan]) -> Result<(), DocumentError> {
+    let mut keys = vec![None; plans.len()];
+    for position in 0..plans.len() {
+        key_bound(plans, position, &mut keys, &mut Vec::new())?;
+    }
+    for (plan, bound) in plans.iter_mut().zip(&keys) {
+        plan.key_bound = bound.unwrap_or(0);
+    }
+    for position in 0..plans.len() {
+        let bound: u64 = plans[position]
+            .segments
+            .iter()
+            .map(|segment| match segment {
+                Segment::Literal(text) => text.len() as u64,
+                Segment::Index => index_digits(&plans[position]),
+                Segment::Version => VERSION_DIGITS,
+                Segment::Value(slot) => maker_bound(plans, position, &plans[position].slots[*slot].maker),
+                Segment::Fill(_) => 0,
+            })
+            .fold(0, u64::saturating_add);
+        let plan = &plans[position];
+        let most = plan.sizes.as_ref().map_or(0, Sizes::most).max(bound);
+        if most > LARGEST {
+            return Err(DocumentError::new(
+                format!("collections.{}", plan.name),
+                format!(
+                    "these documents could grow to {}; the most is {}: lower the size, or the length of texts and lists",
+                    ByteSize(most),
+                    ByteSize(LARGEST)
+                ),
+            ));
+        }
+        if let Some(Sizes::Uniform(least, _)) = &plan.sizes
+            && *least < bound
+        {
+            return Err(DocumentError::new(
+                format!("collections.{}.size", plan.name),
+                format!(
+                    "{} is too small: without the text that fills, these documents take up to {bound} bytes; use at least {bound}, or fewer and shorter fields",
+                    ByteSize(*least)
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Room for ten times as many documents as are loaded.
+fn index_digits(plan: &Plan) -> u64 {
+    digits_of(plan.count.saturating_sub(1)) + u64::from(plan.relation.is_none())
+}
+
+fn key_bound(
+    plans: &[Plan],
+    position: usize,
+    keys: &mut [Option<u64>],
+    chain: &mut Vec<usize>,
+) -> Result<u64, DocumentError> {
+    if let Some(known) = keys[position] {
+        return Ok(known);
+    }
+    let plan = &plans[position];
+    if chain.contains(&position) {
+        return Err(DocumentError::new(
+            format!("collections.{}.key", plan.name),
+            "this key is made from itself by way of references to other collections; leave the reference out of the key",
+        ));
+    }
+    chain.push(position);
+    let mut needed = Vec::new();
+    parts_refer(plan, &plan.key, &mut needed);
+    for target in needed {
+        key_bound(plans, target, keys, chain)?;
+    }
+    chain.pop();
+    let bound = match &plan.own {
+        Some(own) if own.holds_keys() => own.longest_key,
+        _ => parts_bound_with(plans, position, &plan.key, keys),
+    };
+    keys[position] = Some(bound);
+    Ok(bound)
+}
+
+/// Collections whose keys the parts are made of.
+fn parts_refer(plan: &Plan, parts: &[Part], needed: &mut Vec<usize>) {
+    for part in parts {
+        match part {
+            Part::ParentKey => needed.extend(plan.relation.as_ref().map(|r| r.parent_collection)),
+            Part::Slot { slot, .. } => maker_refers(plan, &plan.slots[*slot].maker, needed),
+            _ => {}
+        }
+    }
+}
+
+fn maker_refers(plan: &Plan, maker: &Maker, needed: &mut Vec<usize>) {
+    match maker {
+        Maker::Template(parts) => parts_refer(plan, parts, needed),
+        Maker::Ref { target, .. } => needed.push(*target),
+        _ => {}
+    }
+}
+
+fn maker_bound(plans: &[Plan], position: usize, maker: &Maker) -> u64 {
+    let keys: Vec<Option<u64>> = plans.iter().map(|p| Some(p.key_bound)).collect();
+    maker_bound_with(plans, position, maker, &keys)
+}
+
+fn parts_bound_with(plans: &[Plan], position: usize, parts: &[Part], keys: &[Option<u64>]) -> u64 {
+    let plan = &plans[position];
+    let key = |target: usize| {
+        let bound = keys[target].unwrap_or(0);
+        // Keys of the user's own documents may need escapes; others are counted escaped.
+        if plans[target].own.is_some() { bound.saturating_mul(6) } else { bound }
+    };
+    parts
+        .iter()
+        .map(|part| match part {
+            Part::Literal(text) => text.len() as u64,
+            Part::Index(width) => index_digits(plan).max(*width as u64),
+            Part::Seq(width) => {
+                let most = plan.relation.as_ref().map_or(0, |r| r.most.saturating_sub(1));
+                digits_of(most).max(*width as u64)
+            }
+            Part::Parent(width) => {
+                let parents = plan.relation.as_ref().map_or(0, |r| plans[r.parent_collection].count.saturating_sub(1));
+                digits_of(parents).max(*width as u64)
+            }
+            Part::ParentKey => plan.relation.as_ref().map_or(0, |r| key(r.parent_collection)),
+            Part::Uuid => 36,
+            Part::Slot { slot, width } => {
+                maker_bound_with(plans, position, &plan.slots[*slot].maker, keys).max(*width as u64 + 1)
+            }
+            Part::Own(_) => plan.own.as_ref().map_or(0, |own| own.longest_key),
+        })
+        .fold(0, u64::saturating_add)
+}
+
+fn maker_bound_with(plans: &[Plan], position: usize, maker: &Maker, keys: &[Option<u64>]) -> u64 {
+    let plan = &plans[position];
+    let text = |bound: &dyn Fn(&super::corpus::Corpus) -> u64| plan.corpus.as_ref().map_or(0, |c| bound(c));
+    let signed = |n: i64| digits_of(n.unsigned_abs()) + u64::from(n < 0);
+    match maker {
+        Maker::Template(parts) => parts_bound_with(plans, position, parts, keys),
+        Maker::Words(_, most) => text(&|c| c.words_bound(*most)),
+        Maker::Sentences(_, most) | Maker::Lines(_, most) => text(&|c| c.units_bound(*most)),
+        Maker::Text(_, most) => *most,
+        Maker::Fill => 0,
+        Maker::Integer(min, max) => signed(*min).max(signed(*max)),
+        Maker::Decimal { min, max, digits } => {
+            let least = u64::from(*digits) + 1;
+            let one = |n: i64| digits_of(n.unsigned_abs()).max(least) + u64::from(n < 0) + u64::from(*digits > 0);
+            one(*min).max(one(*max))
+        }
+        Maker::Moment(..) => 20,
+        Maker::Choice(all) => all.iter().map(|(text, _)| text.len() as u64).max().unwrap_or(0),
+        Maker::Bool(_) => 5,
+        Maker::List { open, close, of, max, .. } => {
+            let one = maker_bound_with(plans, position, of, keys) + (open.len() + close.len()) as u64 + 1;
+            one.saturating_mul(*max).saturating_add(2)
+        }
+        Maker::Object(fields, close) => fields
+            .iter()
+            .map(|(before, m)| before.len() as u64 + maker_bound_with(plans, position, m, keys))
+            .fold(close.len() as u64, u64::saturating_add),
+        Maker::Ref { target, .. } => {
+            let bound = keys[*target].unwrap_or(0);
+            if plans[*target].own.is_some() { bound.saturating_mul(6) } else { bound }
+        }
+        Maker::Bytes(_, most) => most.div_ceil(3).saturating_mul(4),
+        Maker::Id(IdKind::Uuid, _) => 36,
+        Maker::Id(IdKind::Hex, _) => 24,
+    }
+}

@@ -1,0 +1,173 @@
+//! Whether a document read back is the one that was written.
+
+use serde_json::Value;
+
+use super::catalog::Documents;
+use super::error::{Mismatch, cut};
+use super::plan::MARKER;
+use storebench_study::workload::Body;
+
+/// Reads `digits` and gives what follows.
+fn number(text: &[u8]) -> Option<(u64, &[u8])> {
+    let len = text.iter().take_while(|b| b.is_ascii_digit()).count();
+    if len == 0 || len > 20 {
+        return None;
+    }
+    let n = text[..len].iter().try_fold(0u64, |n, d| n.checked_mul(10)?.checked_add(u64::from(d - b'0')))?;
+    Some((n, &text[len..]))
+}
+
+/// The marker of a JSON document: at once where it stands first as written, else by reading all of it.
+pub(crate) fn json_marker(body: &[u8]) -> Option<(u64, u64)> {
+    fn first(body: &[u8]) -> Option<(u64, u64)> {
+        let rest = body.strip_prefix(b"{\"")?.strip_prefix(MARKER.as_bytes())?.strip_prefix(b"\":[")?;
+        let (index, rest) = number(rest)?;
+        let (version, rest) = number(rest.strip_prefix(b",")?)?;
+        rest.starts_with(b"]").then_some((index, version))
+    }
+    first(body).or_else(|| value_marker(&serde_json::from_slice(body).ok()?))
+}
+
+fn value_marker(document: &Value) -> Option<(u64, u64)> {
+    let Value::Array(pair) = document.get(MARKER)? else { return None };
+    // A store may give integers back as 3.0; beyond 2^53 that would not be exact.
+    let exact = |f: &f64| f.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(f);
+    let whole = |n: &Value| n.as_u64().or_else(|| n.as_f64().filter(exact).map(|f| f as u64));
+    match &pair[..] {
+        [index, version] => Some((whole(index)?, whole(version)?)),
+        _ => None,
+    }
+}
+
+/// The marker of a document of bytes, and what follows it.
+pub(crate) fn bytes_marker(body: &[u8]) -> Option<((u64, u64), &[u8])> {
+    let rest = body.strip_prefix(MARKER.as_bytes())?.strip_prefix(b":")?;
+    let (index, rest) = number(rest)?;
+    let (version, rest) = number(rest.strip_prefix(b":")?)?;
+    Some(((index, version), rest.strip_prefix(b";")?))
+}
+
+fn shown(body: &[u8]) -> String {
+    cut(&String::from_utf8_lossy(&body[..body.len().min(400)]))
+}
+
+pub(crate) fn check(documents: &Documents, index: u64, body: &[u8], scratch: &mut Vec<u8>) -> Result<u64, Mismatch> {
+    let make = |version: u64, scratch: &mut Vec<u8>| {
+        scratch.clear();
+        documents.write_document(index, version, scratch);
+    };
+    match documents.body() {
+        Body::Counter => match std::str::from_utf8(body).map(str::trim).map(str::parse::<i64>) {
+            Ok(Ok(_)) => Ok(0),
+            _ => Err(Mismatch::Malformed { reason: format!("`{}` is no integer", shown(body)) }),
+        },
+        Body::Bytes => {
+            let ((saw, version), _) = bytes_marker(body).ok_or_else(|| Mismatch::NotMadeHere { saw: shown(body) })?;
+            if saw != index {
+                return Err(Mismatch::WrongDocument { expected: index, saw });
+            }
+            make(version, scratch);
+            if scratch == body { Ok(version) } else { Err(bytes_differ(scratch, body)) }
+        }
+        Body::Json => {
+            let marker = json_marker(body);
+            let version = match marker {
+                Some((saw, _)) if saw != index => return Err(Mismatch::WrongDocument { expected: index, saw }),
+                Some((_, version)) => version,
+                // Version 0 of the user's own documents is as they wrote it.
+                None if documents.is_own() => 0,
+                None => {
+                    return Err(match serde_json::from_slice::<Value>(body) {
+                        Err(e) => Mismatch::Malformed { reason: format!("{e}: {}", shown(body)) },
+                        Ok(_) => Mismatch::NotMadeHere { saw: shown(body) },
+                    });
+                }
+            };
+            make(version, scratch);
+            if scratch == body {
+                return Ok(version);
+            }
+            let read = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes);
+            let saw = read(body).map_err(|e| Mismatch::Malformed { reason: format!("{e}: {}", shown(body)) })?;
+            let expected = read(scratch)
+                .map_err(|e| Mismatch::Malformed { reason: format!("the document to compare with: {e}") })?;
+            match difference(&expected, &saw, "", true) {
+                None => Ok(version),
+                Some(mismatch) => Err(mismatch),
+            }
+        }
+    }
+}
+
+fn bytes_differ(expected: &[u8], saw: &[u8]) -> Mismatch {
+    let at = expected.iter().zip(saw).take_while(|(a, b)| a == b).count();
+    let part = |bytes: &[u8]| {
+        let end = (at + 40).min(bytes.len());
+        format!("{} bytes, from byte {at}: {}", bytes.len(), shown(&bytes[at.min(end)..end]))
+    };
+    Mismatch::Field { field: "document".into(), expected: part(expected), saw: part(saw) }
+}
+
+/// A store may write 12.50 as 12.5, or 3 as 3.0; but two integers are compared to the last digit.
+fn same_number(a: &serde_json::Number, b: &serde_json::Number) -> bool {
+    let whole = |n: &serde_json::Number| n.is_i64() || n.is_u64();
+    a == b || (!(whole(a) && whole(b)) && a.as_f64().is_some() && a.as_f64() == b.as_f64())
+}
+
+/// The first difference between two values. Objects are compared whatever their order; at the top,
+/// fields that a store adds are passed over.
+fn difference(expected: &Value, saw: &Value, path: &str, top: bool) -> Option<Mismatch> {
+    let differ = |expected: String, saw: String| {
+        let field = if path.is_empty() { "document".to_owned() } else { path.to_owned() };
+        Some(Mismatch::Field { field, expected: cut(&expected), saw: cut(&saw) })
+    };
+    match (expected, saw) {
+        (Value::Object(a), Value::Object(b)) => {
+            let place = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+            for (name, value) in a {
+                match b.get(name) {
+                    Some(other) => {
+                        if let Some(found) = difference(value, other, &place(name), false) {
+                            return Some(found);
+                        }
+                    }
+                    None => {
+                        return Some(Mismatch::Field {
+                            field: place(name),
+                            expected: cut(&value.to_string()),
+                            saw: "missing".into(),
+                        });
+                    }
+                }
+            }
+            b.iter().find(|(name, _)| !(a.contains_key(*name) || top && name.starts_with(['_', '@', '$']))).map(
+                |(name, value)| Mismatch::Field {
+                    field: place(name),
+                    expected: "missing".into(),
+                    saw: cut(&value.to_string()),
+                },
+            )
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            if a.len() != b.len() {
+                return differ(format!("{} values", a.len()), format!("{} values", b.len()));
+            }
+            a.iter().zip(b).enumerate().find_map(|(i, (a, b))| difference(a, b, &format!("{path}[{i}]"), false))
+        }
+        (Value::Number(a), Value::Number(b)) if same_number(a, b) => None,
+        _ if expected == saw => None,
+        (Value::String(a), Value::String(b)) => {
+            let at = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+            if at < 60 {
+                return differ(expected.to_string(), saw.to_string());
+            }
+            // Long texts alike at the beginning: show where they part.
+            let tail = |text: &str| {
+                let from = (0..=at - 10).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
+                format!("{} bytes, from byte {from}: {}", text.len(), &text[from..])
+            };
+            differ(tail(a), tail(b))
+        }
+        _ => differ(expected.to_string(), saw.to_string()),
+    }
+}

@@ -1,0 +1,461 @@
+//! From the collections of a study to plans: counts and relations first, then fields, then
+//! calibration, since each needs the one before.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use super::bounds;
+use super::calibrate;
+use super::catalog::{CatalogOptions, FileFacts, Frozen, FrozenCollection};
+use super::corpus::Corpus;
+use super::error::{DocumentError, suggest};
+use super::escape::escaped;
+use super::fields;
+use super::own::{OwnFile, Source};
+use super::plan::{Part, Plan, Segment};
+use super::random::seed_of;
+use super::relation::{Parents, Relation};
+use super::size::Sizes;
+use super::template::{self, Piece};
+use storebench_study::units::Count;
+use storebench_study::workload::{Body, Collection, Field};
+
+/// What is known of all collections while one of them is compiled.
+pub(crate) struct Context<'a> {
+    pub(crate) collections: &'a IndexMap<String, Collection>,
+    pub(crate) plans: &'a [Plan],
+}
+
+pub(crate) fn compile(
+    collections: &IndexMap<String, Collection>,
+    options: &CatalogOptions<'_>,
+) -> Result<(Vec<Plan>, Frozen), DocumentError> {
+    if !(options.scale.is_finite() && options.scale > 0.0) {
+        return Err(DocumentError::new("scale", format!("the scale is {}; use a number above 0", options.scale)));
+    }
+    for (name, collection) in collections {
+        refuse_contradictions(collection, &format!("collections.{name}"))?;
+    }
+    let mut plans: Vec<Plan> =
+        collections.iter().map(|(name, c)| empty_plan(name, c, seed_of(name, options.seed))).collect();
+    let mut written = vec![0; plans.len()];
+    for position in by_parent(collections)? {
+        count_documents(collections, position, &mut plans, &mut written, options)?;
+    }
+    let mut corpora = Corpora { seed: options.seed, base: options.base_dir, made: HashMap::new() };
+    for position in 0..plans.len() {
+        let (name, collection) = collections.get_index(position).expect("one plan for each collection");
+        let path = format!("collections.{name}");
+        let known = options.frozen.and_then(|f| f.collections.get(name));
+        if collection.from.is_some() || collection.existing.is_some() {
+            continue;
+        }
+        let context = Context { collections, plans: &plans };
+        let made = fields::compile(&context, position, &path)?;
+        let sizes = collection
+            .size
+            .as_ref()
+            .map(|s| Sizes::new(s, options.base_dir, &format!("{path}.size"), known.map(|k| &k.sizes[..])))
+            .transpose()?;
+        let corpus = made.needs_text.then(|| corpora.get(collection, &path)).transpose()?;
+        let plan = &mut plans[position];
+        plan.fills = made.segments.iter().filter(|s| matches!(s, Segment::Fill(_))).count() as u64;
+        plan.fixed_tail = fixed_tail(&made.segments);
+        (plan.segments, plan.slots, plan.key) = (made.segments, made.slots, made.key);
+        plan.key_plain = plan.key.iter().all(never_escaped);
+        (plan.related, plan.key_related) = (made.related, made.key_related);
+        (plan.sizes, plan.corpus) = (sizes, corpus);
+    }
+    bounds::bound_all(&mut plans)?;
+
+    let mut frozen = Frozen::default();
+    for position in 0..plans.len() {
+        let (name, collection) = collections.get_index(position).expect("one plan for each collection");
+        let known = options.frozen.and_then(|f| f.collections.get(name));
+        let found = freeze(collection, &mut plans, position, known, &format!("collections.{name}"))?;
+        frozen.collections.insert(name.clone(), found);
+    }
+    Ok((plans, frozen))
+}
+
+/// Calibrates, and compares what files hold with what they held in the run that was frozen.
+fn freeze(
+    collection: &Collection,
+    plans: &mut [Plan],
+    position: usize,
+    known: Option<&FrozenCollection>,
+    path: &str,
+) -> Result<FrozenCollection, DocumentError> {
+    let calibration = match collection.compress_to {
+        Some(target) => {
+            let known = known.and_then(|k| k.calibration.as_ref());
+            Some(calibrate::calibrate(plans, position, target, known, &format!("{path}.compress_to"))?)
+        }
+        None => None,
+    };
+    let plan = &plans[position];
+    let found = FrozenCollection {
+        count: plan.count,
+        calibration,
+        sizes: match &plan.sizes {
+            Some(Sizes::Quantiles(all)) => all.clone(),
+            _ => Vec::new(),
+        },
+        text: plan.corpus.as_ref().filter(|_| collection.text_file.is_some()).map(|corpus| FileFacts {
+            bytes: corpus.bytes(),
+            skipped: 0,
+            xxh3: format!("{:016x}", corpus.hash()),
+        }),
+        from: plan.own.as_ref().map(|own| FileFacts {
+            bytes: own.bytes,
+            skipped: own.skipped,
+            xxh3: format!("{:016x}", own.hash),
+        }),
+    };
+    if let Some(known) = known {
+        for (key, then, now) in [("text_file", &known.text, &found.text), ("from", &known.from, &found.from)] {
+            if !same_file(then.as_ref(), now.as_ref()) {
+                return Err(DocumentError::new(
+                    format!("{path}.{key}"),
+                    "the file is not the one that the earlier run was made from; bring that file back, or start a new run",
+                ));
+            }
+        }
+        if known.count != found.count {
+            return Err(DocumentError::new(
+                path,
+                format!(
+                    "there are {} documents but the earlier run had {}; use the same study, scale and files",
+                    Count(found.count),
+                    Count(known.count)
+                ),
+            ));
+        }
+    }
+    Ok(found)
+}
+
+/// Runs of earlier versions hold no hash of `from`.
+fn same_file(then: Option<&FileFacts>, now: Option<&FileFacts>) -> bool {
+    match (then, now) {
+        (Some(then), Some(now)) if then.xxh3.is_empty() => (then.bytes, then.skipped) == (now.bytes, now.skipped),
+        _ => then == now,
+    }
+}
+
+fn empty_plan(name: &str, collection: &Collection, seed: u64) -> Plan {
+    Plan {
+        name: name.to_owned(),
+        seed,
+        count: 0,
+        body: collection.body,
+        key: Vec::new(),
+        key_related: false,
+        key_plain: false,
+        related: false,
+        segments: Vec::new(),
+        slots: Vec::new(),
+        fills: 0,
+        fixed_tail: None,
+        sizes: None,
+        corpus: None,
+        mixture: None,
+        relation: None,
+        own: None,
+        key_bound: 0,
+        existing: collection.existing.is_some(),
+    }
+}
+
+/// Refuses options that exclude each other.
+fn refuse_contradictions(collection: &Collection, path: &str) -> Result<(), DocumentError> {
+    let given = |key: &str| match key {
+        "count" => collection.count.is_some(),
+        "fields" => !collection.fields.is_empty(),
+        "size" => collection.size.is_some(),
+        "compress_to" => collection.compress_to.is_some(),
+        "text_file" => collection.text_file.is_some(),
+        "per" => collection.per.is_some(),
+        "index" => !collection.index.is_empty(),
+        _ => false,
+    };
+    let refuse = |keys: &[&str], reason: &str| match keys.iter().find(|key| given(key)) {
+        Some(key) => Err(DocumentError::new(format!("{path}.{key}"), format!("`{key}` {reason}"))),
+        None => Ok(()),
+    };
+    if collection.existing.is_some() {
+        return refuse(
+            &["count", "fields", "size", "compress_to", "text_file", "per", "index"],
+            "does not go with `existing`: the documents are there, and nothing is written; leave it out",
+        );
+    }
+    if collection.from.is_some() {
+        refuse(
+            &["fields", "size", "compress_to", "text_file", "per"],
+            "does not go with `from`: the documents of the file stay as they are; leave one of the two out",
+        )?;
+        if collection.body != Body::Json {
+            return Err(DocumentError::new(format!("{path}.body"), "documents of `from` are JSON; leave `body` out"));
+        }
+        return Ok(());
+    }
+    if collection.per.is_some() {
+        refuse(&["count"], "does not go with `per`: the relation decides how many there are; leave it out")?;
+    } else if collection.count.is_none() {
+        return Err(DocumentError::new(
+            path,
+            "says not how many documents there are; write `count = 100_000`, `per = { parent = 3 }` or `from = \"file.jsonl\"`",
+        ));
+    }
+    if collection.count.is_some_and(|c| c.0 == 0 || c.0 >= 1 << 53) {
+        return Err(DocumentError::new(format!("{path}.count"), "use a count from 1 to 2^53"));
+    }
+    match collection.body {
+        Body::Json => {}
+        Body::Bytes => {
+            refuse(&["fields", "index"], "does not go with `body = \"bytes\"`, which has no fields")?;
+            if collection.size.is_none() {
+                return Err(DocumentError::new(path, "`body = \"bytes\"` needs a size, such as `size = \"1KiB\"`"));
+            }
+        }
+        Body::Counter => refuse(
+            &["fields", "size", "compress_to", "text_file", "index"],
+            "does not go with `body = \"counter\"`, which is one integer",
+        )?,
+    }
+    if let Some(target) = collection.compress_to
+        && !(target.is_finite() && target > 0.0 && target <= 1.0)
+    {
+        return Err(DocumentError::new(
+            format!("{path}.compress_to"),
+            format!("is {target}; write the share of the bytes that should be left, such as 0.4"),
+        ));
+    }
+    Ok(())
+}
+
+/// Positions of the collections, parents before their children.
+fn by_parent(collections: &IndexMap<String, Collection>) -> Result<Vec<usize>, DocumentError> {
+    let mut order = Vec::new();
+    for (name, collection) in collections {
+        let mut chain = Vec::new();
+        let (mut name, mut collection) = (name, collection);
+        loop {
+            let position = collections.get_index_of(name).expect("the name comes from the map");
+            if order.contains(&position) {
+                break;
+            }
+            if chain.contains(&position) {
+                return Err(DocumentError::new(
+                    format!("collections.{name}.per"),
+                    format!("`{name}` belongs to itself by way of its parents; one of them needs a `count` of its own"),
+                ));
+            }
+            chain.push(position);
+            let Some(per) = &collection.per else { break };
+            (name, collection) = collections.get_key_value(&per.parent).ok_or_else(|| {
+                let others = collections.keys().map(String::as_str).filter(|n| n != name);
+                DocumentError::new(
+                    format!("collections.{name}.per"),
+                    format!("there is no collection `{}`{}", per.parent, suggest(&per.parent, others)),
+                )
+            })?;
+        }
+        order.extend(chain.into_iter().rev());
+    }
+    Ok(order)
+}
+
+/// How many documents a collection has, and as `written` for scale 1, which relations to it go by.
+fn count_documents(
+    collections: &IndexMap<String, Collection>,
+    position: usize,
+    plans: &mut [Plan],
+    written: &mut [u64],
+    options: &CatalogOptions<'_>,
+) -> Result<(), DocumentError> {
+    let (name, collection) = collections.get_index(position).expect("one plan for each collection");
+    let path = format!("collections.{name}");
+    let scaled = |count: u64| ((count as f64 * options.scale).round() as u64).max(1);
+    if collection.existing.is_some() {
+        return Ok(());
+    }
+    if let Some(file) = &collection.from {
+        written[position] = read_own(file, collection, name, &mut plans[position], options)?;
+        return Ok(());
+    }
+    if let Some(per) = &collection.per {
+        let parent = collections.get_index_of(&per.parent).expect("parents were found before");
+        let path = format!("{path}.per");
+        let parents = Parents {
+            collection: parent,
+            count: plans[parent].count,
+            written: written[parent],
+            seed: plans[parent].seed,
+        };
+        let relation = Relation::new(&per.fan_out, parents, &path)?;
+        let is_parent = collections.values().filter_map(|c| c.per.as_ref()).any(|per| per.parent == *name);
+        written[position] = if parents.count == parents.written || !is_parent {
+            relation.children
+        } else {
+            Relation::new(&per.fan_out, Parents { count: parents.written, ..parents }, &path)?.children
+        };
+        if relation.children == 0 {
+            return Err(DocumentError::new(
+                path,
+                "no parent has a child, so there is no document; raise the fan-out or the scale",
+            ));
+        }
+        plans[position].count = relation.children;
+        plans[position].relation = Some(relation);
+    } else if let Some(count) = collection.count {
+        plans[position].count = scaled(count.0);
+        written[position] = count.0;
+        if plans[position].count > 1 << 53 {
+            return Err(DocumentError::new(
+                format!("{path}.count"),
+                "times the scale is more than 2^53; lower one of them",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Gives how many documents there are at scale 1.
+fn read_own(
+    file: &Path,
+    collection: &Collection,
+    name: &str,
+    plan: &mut Plan,
+    options: &CatalogOptions<'_>,
+) -> Result<u64, DocumentError> {
+    let path = format!("collections.{name}");
+    let key_path = format!("{path}.key");
+    for piece in template::parse(&key_template(collection), &key_path)? {
+        plan.key.push(match piece {
+            Piece::Literal(text) => Part::Literal(escaped(&text)),
+            Piece::Name { name: built_in, width } => match built_in.as_str() {
+                "index" => Part::Index(width),
+                "collection" => Part::Literal(escaped(name)),
+                "uuid" => Part::Uuid,
+                "seq" | "parent" | "parent.key" => {
+                    return Err(DocumentError::new(
+                        key_path,
+                        format!(
+                            "`{{{built_in}}}` needs `per`, which does not go with `from`; name a field of the file"
+                        ),
+                    ));
+                }
+                _ if width > 0 => {
+                    return Err(DocumentError::new(
+                        key_path,
+                        format!("`{{{built_in}}}` is a field of the file, which cannot be padded; leave the width out"),
+                    ));
+                }
+                _ => Part::Own(built_in),
+            },
+        });
+    }
+    let wanted = collection.count.map(|c| c.0);
+    let source = Source {
+        name,
+        seed: plan.seed,
+        file: options.base_dir.join(file),
+        path: &format!("{path}.from"),
+        key: &plan.key,
+        // A smaller scale takes the first part of the file; a greater one cannot add to it.
+        count: wanted.map(|count| ((count as f64 * options.scale.min(1.0)).round() as u64).max(1)),
+        bad_lines: collection.bad_lines,
+        scratch: options.scratch_dir,
+    };
+    let mut own = OwnFile::scan(&source)?;
+    if let Some(wanted) = source.count.filter(|wanted| *wanted > own.count) {
+        return Err(DocumentError::new(
+            format!("{path}.count"),
+            format!(
+                "is {} but {} holds {} documents; lower it, or leave it out to take them all",
+                Count(wanted),
+                source.file.display(),
+                Count(own.count)
+            ),
+        ));
+    }
+    let written = wanted.unwrap_or(own.count);
+    if wanted.is_none() && options.scale < 1.0 {
+        own.count = ((own.count as f64 * options.scale).round() as u64).max(1);
+    }
+    plan.count = own.count;
+    plan.own = Some(own);
+    Ok(written)
+}
+
+/// The template of the key as written or by default.
+pub(crate) fn key_template(collection: &Collection) -> String {
+    collection.key.clone().unwrap_or_else(|| "{collection}/{index}".to_owned())
+}
+
+/// The name a part has in the template; none for literal text.
+pub(crate) fn part_name<'a>(plan: &'a Plan, part: &'a Part) -> Option<&'a str> {
+    match part {
+        Part::Literal(_) => None,
+        Part::Index(_) => Some("index"),
+        Part::Seq(_) => Some("seq"),
+        Part::Parent(_) => Some("parent"),
+        Part::ParentKey => Some("parent.key"),
+        Part::Uuid => Some("uuid"),
+        Part::Slot { slot, .. } => Some(&plan.slots[*slot].path),
+        Part::Own(path) => Some(path),
+    }
+}
+
+/// Whether a part of a key is the same escaped and not.
+fn never_escaped(part: &Part) -> bool {
+    match part {
+        Part::Literal(text) => !text.contains(&b'\\'),
+        Part::Index(_) | Part::Seq(_) | Part::Parent(_) | Part::Uuid => true,
+        Part::ParentKey | Part::Slot { .. } | Part::Own(_) => false,
+    }
+}
+
+/// Bytes after the first fill, when they do not depend on the document.
+fn fixed_tail(segments: &[Segment]) -> Option<usize> {
+    let first = segments.iter().position(|s| matches!(s, Segment::Fill(_)))?;
+    segments[first..].iter().try_fold(0, |sum, segment| match segment {
+        Segment::Literal(text) => Some(sum + text.len()),
+        Segment::Fill(_) => Some(sum),
+        _ => None,
+    })
+}
+
+/// Text, each read or made once.
+struct Corpora<'a> {
+    seed: u64,
+    base: &'a Path,
+    made: HashMap<Option<PathBuf>, Arc<Corpus>>,
+}
+
+impl Corpora<'_> {
+    fn get(&mut self, collection: &Collection, path: &str) -> Result<Arc<Corpus>, DocumentError> {
+        let file = collection.text_file.as_ref().map(|file| self.base.join(file));
+        if let Some(corpus) = self.made.get(&file) {
+            return Ok(Arc::clone(corpus));
+        }
+        let corpus = Arc::new(match &file {
+            Some(file) => Corpus::file(file, &format!("{path}.text_file"), self.seed)?,
+            None => Corpus::sentences(self.seed),
+        });
+        self.made.insert(file, Arc::clone(&corpus));
+        Ok(corpus)
+    }
+}
+
+/// Whether a field is made of text that changes with the version.
+pub(crate) fn is_text(field: &Field) -> bool {
+    matches!(
+        field,
+        Field::Words(_) | Field::Sentences(_) | Field::Lines(_) | Field::Fill | Field::Text(_) | Field::Bytes(_)
+    )
+}

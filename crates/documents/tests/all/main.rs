@@ -1,0 +1,55 @@
+//! What the documents of a study are, seen from outside: through the study file's own text.
+#![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
+
+mod any;
+mod compress;
+mod made;
+mod own;
+mod refused;
+mod related;
+
+use std::path::Path;
+
+use indexmap::IndexMap;
+use serde::Deserialize;
+use storebench_documents::{Catalog, CatalogOptions, DocumentError, Documents, Frozen};
+use storebench_study::workload::Collection;
+
+#[derive(Deserialize)]
+struct Study {
+    collections: IndexMap<String, Collection>,
+}
+
+/// Compiles the collections of a study text.
+fn try_catalog(study: &str, scale: f64, dir: &Path, frozen: Option<&Frozen>) -> Result<Catalog, DocumentError> {
+    let study: Study = toml::from_str(study).unwrap();
+    let options = CatalogOptions { seed: 435, scale, base_dir: dir, scratch_dir: dir, frozen };
+    Catalog::compile(&study.collections, &options)
+}
+
+fn catalog(study: &str) -> Catalog {
+    let dir = tempfile::tempdir().unwrap();
+    try_catalog(study, 1.0, dir.path(), None).unwrap()
+}
+
+fn refusal(study: &str) -> DocumentError {
+    let dir = tempfile::tempdir().unwrap();
+    try_catalog(study, 1.0, dir.path(), None).unwrap_err()
+}
+
+fn document(documents: &Documents, index: u64, version: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    documents.write_document(index, version, &mut out);
+    out
+}
+
+fn value(documents: &Documents, index: u64, version: u64) -> serde_json::Value {
+    let text = document(documents, index, version);
+    serde_json::from_slice(&text).unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&text)))
+}
+
+fn key(documents: &Documents, index: u64) -> String {
+    let mut out = Vec::new();
+    documents.write_key(index, &mut out);
+    String::from_utf8(out).unwrap()
+}

@@ -1,0 +1,25 @@
+//! The hash that seeds are mixed with.
+
+/// 2^64 divided by the golden ratio, the odd step of SplitMix64.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The finaliser of SplitMix64 (Stafford's variant 13): a bijection of `u64` in which every input
+/// bit reaches every output bit.
+#[inline]
+const fn finalise(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Mixes two numbers into one that looks random: a seed with a purpose, a collection with an index.
+///
+/// For a fixed `a` it is a bijection in `b` and the other way round, so two keys of one collection
+/// never collide. Not symmetric: `mix64(a, b)` and `mix64(b, a)` are unrelated. Not cryptographic.
+///
+/// Source of the finaliser: Steele, Lea and Flood, *Fast splittable pseudorandom number
+/// generators*, OOPSLA 2014.
+#[inline]
+pub const fn mix64(a: u64, b: u64) -> u64 {
+    finalise(finalise(a.wrapping_add(GOLDEN)).wrapping_add(b.wrapping_mul(GOLDEN)))
+}
