@@ -18,16 +18,23 @@ demo: ## Build, then measure sqlite: and fjall: with a study and with real docum
 	scripts/demo.sh
 
 .PHONY: check
-check: ## Format, clippy, documentation, licences
+check: tidy ## Format, clippy, documentation, licences
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	# With `--examples`, though there are none, dependencies have the features that clippy has checked them with.
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet --lib --bins --examples
+	$(MAKE) embedded
+
+.PHONY: tidy
+tidy: ## Format, licences, lock files, the script of the report: what needs no compiler
 	$(CARGO) fmt --all --check
 	python3 scripts/licences.py
 	# Workspaces of their own have lock files of their own; what changes here must not leave them behind.
 	for of in crates/hdfs dev/bench; do $(CARGO) update --quiet --workspace --locked --manifest-path $$of/Cargo.toml; done
 	REPORT_TOOLS="$$(servers/where report-tools)" node report/build.mjs --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	# With `--examples`, though there are none, dependencies have the features that clippy has checked them with.
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet --lib --bins --examples
-	# What `make demo` builds. By clippy too, and not with other flags: the packages of others are then checked once.
+
+# What `make demo` builds. By clippy too, and not with other flags: the packages of others are then checked once.
+.PHONY: embedded
+embedded:
 	$(CARGO) clippy -p storebench --no-default-features --features embedded --locked -- -D warnings
 
 .PHONY: test

@@ -53,8 +53,8 @@ static ALLOCATOR: Counting = Counting;
 /// No input here is larger than some tens of KiB; a window of zstd may have 128 MiB, and 1,000,000 keys have their place.
 const MOST_BYTES: usize = 512 << 20;
 /// Inputs of the tests that always run: of what is cheap, and of what goes through a file.
-const MANY: u64 = 4_000;
-const SOME: u64 = 2_000;
+const MANY: u64 = 1_500;
+const SOME: u64 = 700;
 
 /// One after the other: what one holds is not to be taken for what another does.
 fn alone() -> std::sync::MutexGuard<'static, ()> {
