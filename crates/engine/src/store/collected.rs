@@ -20,6 +20,11 @@ impl Collected {
         self
     }
 
+    /// Whether contents are wanted, and so keys.
+    pub fn contents(&self) -> bool {
+        self.contents
+    }
+
     /// How many there are.
     pub fn documents(&self) -> u32 {
         self.documents

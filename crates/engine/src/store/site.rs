@@ -23,6 +23,8 @@ use storebench_study::workload::Body;
 
 /// How often [`prepare`] and [`remove`] look again because others changed the marks, or are removing what is there.
 const TRIES: usize = 20;
+/// How often more it looks at what has no mark before that counts as somebody else's.
+const TAKEN: usize = 2;
 
 /// A place that holds collections, by what ownership needs of it. A driver implements it over one connection or file,
 /// and keeps what [`look`](Self::look) found for the calls that follow.
@@ -209,7 +211,7 @@ impl<'l> Making<'l> {
 pub async fn prepare<S: Site>(site: &mut S, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
     check_layout(site, layout)?;
     site.check(layout)?;
-    let (mut how, mut removing) = (how, false);
+    let (mut how, mut removing, mut taken) = (how, false, 0);
     for _ in 0..TRIES {
         let found = site.look().await?;
         found.allow(&site.shown(), S::ANOTHER, layout, how)?;
@@ -222,6 +224,12 @@ pub async fn prepare<S: Site>(site: &mut S, layout: &Layout, how: Prepare) -> Re
         let names = layout.collections.iter().map(|collection| collection.name.as_str());
         let new: Vec<&str> = names.filter(|name| found.marked_as(name).is_none()).collect();
         if let Some(what) = site.taken(&found, &new).await? {
+            // Others may be about to mark what they have just made, or to remove what they have unmarked.
+            if taken < TAKEN {
+                taken += 1;
+                site.rest().await;
+                continue;
+            }
             return Err(StoreError::NotOurs(format!(
                 "{} has {what}, which Storebench did not make; nothing was touched. Rename the collection, or use {}",
                 site.shown(),

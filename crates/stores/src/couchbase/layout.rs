@@ -234,8 +234,12 @@ impl Site for Scope<'_> {
             if self.write_marker(made, &removal.going, true).await? == Made::Changed {
                 return Ok(Made::Changed);
             }
-            // Others may have put theirs there since.
-            if self.look().await?.foreign.is_some() {
+            // Others may have put theirs there since, or ended this removal and begun anew.
+            let now = self.look().await?;
+            if !now.removing {
+                return Ok(Made::Changed);
+            }
+            if now.foreign.is_some() || now.marked != removal.going {
                 return self.write_marker(made, &removal.going, false).await.map(|_| Made::Changed);
             }
             control(&format!("remove the scope `{scope}`"), manager.drop_scope(scope, None)).await?;
@@ -260,6 +264,10 @@ impl Site for Scope<'_> {
         let left: Vec<Marked> = now.filter(|marked| !removal.takes(&marked.name)).cloned().collect();
         if !left.is_empty() {
             return self.write_marker(made, &left, false).await;
+        }
+        // Nobody marks anything from here on.
+        if self.write_marker(made, &[], true).await? == Made::Changed {
+            return Ok(Made::Changed);
         }
         drop(MARKERS).await?;
         Ok(Made::Done)

@@ -180,7 +180,8 @@ impl Server {
         let response = self.call(Method::PUT, &path, Some(&marker)).await?;
         match response.status {
             200..=299 => Ok(Made::Done),
-            409 => Ok(Made::Changed),
+            // Changed, or removed with its database.
+            404 | 409 => Ok(Made::Changed),
             _ => Err(self.unexpected(&format!("put Storebench's marker into `{database}`"), &response)),
         }
     }

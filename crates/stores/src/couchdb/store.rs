@@ -167,6 +167,17 @@ struct Databases<'s> {
     server: &'s Server,
 }
 
+impl Databases<'_> {
+    async fn names(&self) -> Result<Vec<String>, StoreError> {
+        self.server.databases(&self.store.prefix).await?.ok_or_else(|| {
+            StoreError::Unreachable(format!(
+                "{} lets this user in, but not list the databases; give an administrator's user and password",
+                self.store.address.host()
+            ))
+        })
+    }
+}
+
 impl Site for Databases<'_> {
     const ANOTHER: &'static str = "another ?prefix=";
 
@@ -179,19 +190,17 @@ impl Site for Databases<'_> {
     }
 
     async fn look(&mut self) -> Result<Holdings, StoreError> {
-        let names = self.server.databases(&self.store.prefix).await?;
-        let names = names.ok_or_else(|| {
-            StoreError::Unreachable(format!(
-                "{} lets this user in, but not list the databases; give an administrator's user and password",
-                self.store.address.host()
-            ))
-        })?;
         let mut found = Holdings::default();
-        for name in names {
+        for name in self.names().await? {
             match self.server.mark_of(&name).await? {
                 Some(mark) => found.marked.push(Marked::new(self.store.collection_of(&name), mark)),
                 None => found.theirs.push(name),
             }
+        }
+        if !found.theirs.is_empty() {
+            // One that somebody removed meanwhile had no mark any more, and is nobody's.
+            let now = self.names().await?;
+            found.theirs.retain(|name| now.contains(name));
         }
         found.made = (!found.marked.is_empty()).then_some(true);
         found.absent = found.marked.is_empty() && found.theirs.is_empty();

@@ -203,8 +203,9 @@ fn without_sessions(open: &AtomicUsize, mut call: impl FnMut() -> io::Result<(Ve
     let began = Instant::now();
     loop {
         // Counted first: the session that was in the way may have ended by the time the call has failed.
-        let in_the_way = open.load(Ordering::SeqCst) > 0;
+        let before = open.load(Ordering::SeqCst) > 0;
         let (answer, failed) = call()?;
+        let in_the_way = before || open.load(Ordering::SeqCst) > 0;
         if !(failed && in_the_way) || began.elapsed() >= PATIENCE {
             return Ok(answer);
         }

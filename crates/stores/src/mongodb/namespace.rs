@@ -93,7 +93,11 @@ impl Site for Desk<'_> {
             if change_mark(self, going, None).await? == Made::Changed {
                 return Ok(Made::Changed);
             }
-            drop_collection(self, &going.name).await?;
+            if let Err(error) = drop_collection(self, &going.name).await {
+                // It is a study's as before.
+                mark(self, &going.name, &going.mark).await?;
+                return Err(error);
+            }
         }
         // What others marked since keeps the marker.
         if removal.left.is_empty() && self.look().await?.marked.is_empty() {

@@ -188,8 +188,12 @@ impl Site for MarkedDatabase<'_> {
             if self.server.put_marker(&removing, vector).await? == Made::Changed {
                 return Ok(Made::Changed);
             }
-            // Others may have put theirs there since.
-            if self.look().await?.foreign.is_some() {
+            // Others may have put theirs there since, or ended this removal and begun anew.
+            let now = self.look().await?;
+            if !now.removing {
+                return Ok(Made::Changed);
+            }
+            if now.foreign.is_some() || now.marked != removal.going {
                 let vector = self.contents.as_ref().map_or("", |contents| &contents.vector);
                 let back = Marker { removing: false, ..found };
                 return self.server.put_marker(&back, vector).await.map(|_| Made::Changed);

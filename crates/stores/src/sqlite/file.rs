@@ -22,7 +22,8 @@ const MARKER: &str = "storebench_marker";
 const LOOKS: usize = 10;
 /// How long a lock is waited for that others hold who begin at the same moment.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What the marker says of the file before it is removed.
+/// What the marker says of a file that Storebench made, and of one before it is removed.
+const MADE: &str = "made";
 const REMOVING: &str = "removing";
 
 /// The file, and what the last look at it found.
@@ -70,8 +71,9 @@ impl Tables {
 
     /// What is somebody else's, in words; none in a file that Storebench made whole, for studies or for the user's data.
     fn foreign(&self) -> Option<String> {
-        // A log that cannot be read may hold whose the collections are.
-        if self.blank() || self.theirs.is_empty() && !self.unmerged && self.made == Some(true) {
+        // A log that cannot be read may hold whose the collections are; not one of a removal, before which it was looked.
+        let unread = self.unmerged && !self.removing;
+        if self.blank() || self.theirs.is_empty() && !unread && self.made == Some(true) {
             return None;
         }
         let what = several("table", &self.theirs).unwrap_or_else(|| "no tables of others".to_owned());
@@ -168,6 +170,10 @@ impl Site for DatabaseFile<'_> {
         Ok(self.found.holdings())
     }
 
+    async fn rest(&mut self) {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+
     async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
         let path = self.path;
         // The exclusive creation makes sure that it is ours.
@@ -182,7 +188,7 @@ impl Site for DatabaseFile<'_> {
             return Ok(Made::Changed);
         }
         if made && result.is_err() {
-            let _ = open_writable(path).and_then(|connection| unlink(path, connection, |_| !has_bytes(path)));
+            let _ = open_writable(path).and_then(|connection| unlink(path, file, connection, |_| !has_bytes(path)));
         }
         result
     }
@@ -225,24 +231,26 @@ impl DatabaseFile<'_> {
     /// by the next study.
     fn remove_whole(&self) -> Result<Made, StoreError> {
         let path = self.path;
+        let Some(file) = identity(path) else { return Ok(Made::Changed) };
         let mut connection = open_writable(path)?;
         let failed = |e: rusqlite::Error| store_error(path, "remove it", &e);
-        let file_is = |what: &str| format!("UPDATE {MARKER} SET detail = '{what}' WHERE kind = 'file'");
+        let file_is = |before: &str, now: &str| {
+            format!("UPDATE {MARKER} SET detail = '{now}' WHERE kind = 'file' AND detail = '{before}'")
+        };
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-        if self.has_changed(&transaction).map_err(failed)? {
+        if identity(path) != Some(file) || self.has_changed(&transaction).map_err(failed)? {
             return Ok(Made::Changed);
         }
-        transaction.execute(&file_is(REMOVING), []).and_then(|_| transaction.commit()).map_err(failed)?;
+        transaction.execute(&file_is(MADE, REMOVING), []).and_then(|_| transaction.commit()).map_err(failed)?;
         let as_found = |now: &Tables| match &self.found {
             FileContents::Database(found) => now.theirs == found.theirs && now.marked == found.marked,
             _ => false,
         };
         // Merges the log and removes it, where nobody else has the file open.
-        let merged = connection.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(())).map_err(failed);
-        let gone = merged.and_then(|()| unlink(path, connection, as_found));
-        if !matches!(gone, Ok(true)) {
-            let connection = open_writable(path)?;
-            connection.execute(&file_is("made"), []).map_err(failed)?;
+        let merged = set_journal_mode(&connection, "DELETE").map_err(failed);
+        let gone = merged.and_then(|_| unlink(path, file, connection, as_found));
+        if !matches!(gone, Ok(true)) && identity(path) == Some(file) {
+            open_writable(path)?.execute(&file_is(REMOVING, MADE), []).map_err(failed)?;
         }
         gone.map(|gone| if gone { Made::Done } else { Made::Changed })
     }
@@ -276,7 +284,7 @@ impl DatabaseFile<'_> {
                      PRIMARY KEY (kind, name)) STRICT, WITHOUT ROWID"
                 ))
                 .map_err(failed)?;
-            let made = if making.made { "made" } else { "found" };
+            let made = if making.made { MADE } else { "found" };
             transaction.execute(&format!("INSERT INTO {MARKER} VALUES ('file', '', ?1)"), [made]).map_err(failed)?;
         }
         for planned in &making.collections {
@@ -337,6 +345,11 @@ fn look_again(path: &Path, tries: usize) -> Result<FileContents, StoreError> {
     match contents(path) {
         // Read without locks while somebody wrote, or removed it.
         Err(_) if tries > 1 && still.check().is_err() => look_again(path, tries - 1),
+        // A journal lies beside it while somebody commits, and after a kill.
+        Ok(FileContents::Database(found)) if tries > 1 && found.unmerged => {
+            std::thread::sleep(Duration::from_millis(2));
+            look_again(path, tries - 1)
+        }
         contents => contents,
     }
 }
@@ -369,7 +382,7 @@ fn tables(connection: &Connection, unmerged: bool) -> rusqlite::Result<Tables> {
             match kind.as_str() {
                 "file" => {
                     found.removing = detail == REMOVING;
-                    found.made = Some(detail == "made" || found.removing);
+                    found.made = Some(detail == MADE || found.removing);
                 }
                 "collection" => found.marked.push(Marked::new(name, detail)),
                 _ => {}
@@ -388,12 +401,36 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 
 /// Removes the file where its tables are what is expected, while nobody else can read or write it. Nothing lies beside it
 /// then: nothing is touched of a database that somebody makes under this name next.
-fn unlink(path: &Path, mut connection: Connection, expected: impl Fn(&Tables) -> bool) -> Result<bool, StoreError> {
+fn unlink(
+    path: &Path,
+    file: (u64, u64),
+    mut connection: Connection,
+    expected: impl Fn(&Tables) -> bool,
+) -> Result<bool, StoreError> {
     let failed = |e: rusqlite::Error| store_error(path, "remove it", &e);
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive).map_err(failed)?;
-    let same = expected(&tables(&transaction, false).map_err(failed)?);
+    // SQLite locks a file also where another has come in its place.
+    let same = identity(path) == Some(file) && expected(&tables(&transaction, false).map_err(failed)?);
     if same {
         std::fs::remove_file(path).map_err(|e| io_error(path, "remove it", &e))?;
     }
     Ok(same)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_came_in_its_place_is_not_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, new] = ["it", "new"].map(|name| folder.path().join(name));
+        std::fs::write(&path, "").unwrap();
+        let (file, connection) = (identity(&path).unwrap(), open_writable(&path).unwrap());
+        connection.execute("CREATE TABLE a (b)", []).unwrap();
+        std::fs::write(&new, "somebody's").unwrap();
+        std::fs::rename(&new, &path).unwrap();
+        assert!(!unlink(&path, file, connection, |_| true).unwrap());
+        assert_eq!(std::fs::read(&path).unwrap(), b"somebody's");
+    }
 }

@@ -538,6 +538,10 @@ fn collect<'r>(statement: &mut Statement<'static>, found: &'r mut Collected) -> 
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next().map_err(|e| op_error(&e))? {
         let body = bytes_of(row.get_ref(1).map_err(|e| op_error(&e))?, &mut number)?;
+        if !found.contents() {
+            found.add("", body);
+            continue;
+        }
         let key = row.get_ref(0).map_err(|e| op_error(&e))?;
         let key = key.as_str().map_err(|e| OpError::new(ErrorKind::Failed, format!("a stored key is no text: {e}")))?;
         found.add(key, body);

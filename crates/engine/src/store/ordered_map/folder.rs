@@ -24,6 +24,8 @@ use crate::store::location::{IN_USE, check_parent, io_error, sync_parent};
 const MARKER: &str = "storebench.marker";
 /// The marker while it is written.
 const NEW_MARKER: &str = "storebench.marker.new";
+/// How often a folder is looked at whose marker changes meanwhile.
+const LOOKS: usize = 10;
 const FIRST_LINE: &str = "storebench 1";
 
 /// An engine whose database is all that is in a folder.
@@ -145,17 +147,33 @@ impl<E: InFolder> DatabasePlace for E {
     }
 }
 
-/// Looks at the folder, changing nothing.
+/// Looks at the folder, changing nothing: again where others change the marker while its files are listed.
 fn look<E: InFolder>(path: &Path) -> Result<(FoundDatabase, Option<Record>), StoreError> {
-    let name = E::Database::NAME;
     check_parent(path)?;
+    for _ in 0..LOOKS {
+        if list::<E>(path)?.is_none() {
+            return Ok((FoundDatabase::default(), None));
+        }
+        let before = read(path)?;
+        let Some(names) = list::<E>(path)? else { continue };
+        let record = read(path)?;
+        if record == before {
+            return Ok(judge::<E>(names, record));
+        }
+    }
+    Err(StoreError::Unreachable(format!("{}: {IN_USE}", path.display())))
+}
+
+/// The names in the folder: those that the engine gives, and others. None without a folder.
+fn list<E: InFolder>(path: &Path) -> Result<Option<(Vec<String>, Vec<String>)>, StoreError> {
     let entries = match std::fs::read_dir(path) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((FoundDatabase::default(), None)),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) if error.kind() == ErrorKind::NotADirectory => {
             return Err(StoreError::Unreachable(format!(
-                "{}: this is a file, and a {name} database is a folder; use another path",
-                path.display()
+                "{}: this is a file, and a {} database is a folder; use another path",
+                path.display(),
+                E::Database::NAME
             )));
         }
         Err(error) => return Err(io_error(path, "look into it", &error)),
@@ -169,7 +187,15 @@ fn look<E: InFolder>(path: &Path) -> Result<(FoundDatabase, Option<Record>), Sto
             name => theirs.push(name),
         }
     }
-    let mut record = read(path)?;
+    Ok(Some((own, theirs)))
+}
+
+/// What names and marker say together.
+fn judge<E: InFolder>(
+    (mut own, mut theirs): (Vec<String>, Vec<String>),
+    mut record: Option<Record>,
+) -> (FoundDatabase, Option<Record>) {
+    let name = E::Database::NAME;
     let sign = own.iter().any(|name| name == E::SIGN);
     if record.is_none() && !sign {
         // Without the engine's sign these names are just names.
@@ -206,7 +232,7 @@ fn look<E: InFolder>(path: &Path) -> Result<(FoundDatabase, Option<Record>), Sto
         marker: record.as_ref().map(|record| record.tables.clone()),
         damage,
     };
-    Ok((found, record))
+    (found, record)
 }
 
 /// Locks the folder and looks again. None where it is not what was found any more.
