@@ -8,7 +8,7 @@ const VALUE_BITS: usize = 64 - INDEX_BITS as usize;
 
 /// Counts distinct hashes in 16 KiB: HyperLogLog with 2^14 registers, standard error 0.8 %.
 ///
-/// Hashes must look random ([`mix64`](super::mix64) of collection and index does). Two counters of
+/// Hashes must look random ([`mix64`](storebench_study::mix64) of collection and index does). Two counters of
 /// two workers [merge](Distinct::merge) into what one counter would have seen.
 ///
 /// Sources: Flajolet, Fusy, Gandouet and Meunier, *HyperLogLog*, AofA 2007; the estimate is that of
