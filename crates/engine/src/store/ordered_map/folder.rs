@@ -164,8 +164,15 @@ fn look<E: InFolder>(path: &Path) -> Result<(FoundDatabase, Option<Record>), Sto
     Err(StoreError::Unreachable(format!("{}: {IN_USE}", path.display())))
 }
 
-/// The names in the folder: those that the engine gives, and others. None without a folder.
-fn list<E: InFolder>(path: &Path) -> Result<Option<(Vec<String>, Vec<String>)>, StoreError> {
+/// The names in a folder: those that the engine gives, and others.
+#[derive(Default)]
+struct Names {
+    own: Vec<String>,
+    theirs: Vec<String>,
+}
+
+/// None without a folder.
+fn list<E: InFolder>(path: &Path) -> Result<Option<Names>, StoreError> {
     let entries = match std::fs::read_dir(path) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -178,24 +185,22 @@ fn list<E: InFolder>(path: &Path) -> Result<Option<(Vec<String>, Vec<String>)>, 
         }
         Err(error) => return Err(io_error(path, "look into it", &error)),
     };
-    let (mut own, mut theirs) = (Vec::new(), Vec::new());
+    let mut names = Names::default();
     for entry in entries {
         let entry = entry.map_err(|e| io_error(path, "look into it", &e))?;
         match entry.file_name().to_string_lossy().into_owned() {
             name if name == MARKER || name == NEW_MARKER => {}
-            name if E::makes(&name) => own.push(name),
-            name => theirs.push(name),
+            name if E::makes(&name) => names.own.push(name),
+            name => names.theirs.push(name),
         }
     }
-    Ok(Some((own, theirs)))
+    Ok(Some(names))
 }
 
 /// What names and marker say together.
-fn judge<E: InFolder>(
-    (mut own, mut theirs): (Vec<String>, Vec<String>),
-    mut record: Option<Record>,
-) -> (FoundDatabase, Option<Record>) {
+fn judge<E: InFolder>(names: Names, mut record: Option<Record>) -> (FoundDatabase, Option<Record>) {
     let name = E::Database::NAME;
+    let Names { mut own, mut theirs } = names;
     let sign = own.iter().any(|name| name == E::SIGN);
     if record.is_none() && !sign {
         // Without the engine's sign these names are just names.
