@@ -151,10 +151,11 @@ fn redis_keeps_what_its_log_has_synced_and_nothing_else() {
     }
 }
 
-/// Less of the machine for a while, and all of it again.
+/// Less of the machine for a while, and all of it again. The store writes nothing to the disk: beside tests that keep
+/// the disk busy, a store that syncs waits for it, and needs less of the processor than the limit leaves.
 #[test]
 fn a_server_that_gets_less_for_a_while_is_slower_then_and_loses_nothing() {
-    let limits = storebench_machine::Limits { cpus: Some(0.05), ..Default::default() };
+    let limits = storebench_machine::Limits { cpus: Some(0.02), ..Default::default() };
     if let Err(why) = storebench_machine::available(&limits, None) {
         println!("skipped: {why}");
         return;
@@ -162,16 +163,16 @@ fn a_server_that_gets_less_for_a_while_is_slower_then_and_loses_nothing() {
     let cli = Cli::new();
     let (place, port) = (redis(), free_port());
     let table = format!(
-        "[servers.redis]\nrun = \"{place} redis-server --port {{port}} --dir {{data}} --appendonly yes --appendfsync always \
-         --save ''\"\nport = {port}\ndata = \"data\"\n"
+        "[servers.redis]\nrun = \"{place} redis-server --port {{port}} --dir {{data}} --save ''\"\nport = {port}\n\
+         data = \"data\"\n"
     );
-    let faults = r#"[{ at = "1s", do = "limit", cpus = 0.05, memory = "512MiB", for = "1s" }]"#;
-    cli.write("it.toml", &format!("{}{table}", study(&format!("redis://127.0.0.1:{port}"), "fsync", faults)));
+    let faults = r#"[{ at = "1s", do = "limit", cpus = 0.02, memory = "512MiB", for = "1s" }]"#;
+    cli.write("it.toml", &format!("{}{table}", study(&format!("redis://127.0.0.1:{port}"), "none", faults)));
     let done = cli.run("run it.toml --json -q --manage-servers");
     done.assert_measured();
     let result = done.json();
     let phase = &result["trials"][0]["phases"][1];
-    assert_eq!(phase["faults"][0]["detail"], "0.05 processors, 512MiB of memory", "{}", phase["faults"]);
+    assert_eq!(phase["faults"][0]["detail"], "0.02 processors, 512MiB of memory", "{}", phase["faults"]);
     assert!(phase["faults"][0]["problem"].is_null(), "{}", phase["faults"]);
     // How long depends on what else the machine does; without the limit it is nothing.
     assert!(phase["resources"]["limited"]["throttled_s"].as_f64().unwrap() > 0.0, "{}", phase["resources"]);
