@@ -392,6 +392,8 @@ mod tests {
         seen: BTreeMap<String, String>,
         /// Marks that somebody else makes after the next looks.
         meanwhile: Vec<(&'static str, Owner)>,
+        /// For so many looks what is there has no mark yet.
+        unmarked: usize,
         /// For so many looks somebody else is removing the place.
         removing: usize,
         calls: Vec<String>,
@@ -412,6 +414,10 @@ mod tests {
         async fn look(&mut self) -> Result<Holdings, StoreError> {
             self.calls.push("look".to_owned());
             self.seen = self.marks.clone();
+            if self.unmarked == 0 {
+                self.theirs.clear();
+            }
+            self.unmarked = self.unmarked.saturating_sub(1);
             let found = Holdings {
                 absent: self.made.is_none() && self.theirs.is_empty(),
                 foreign: (!self.theirs.is_empty()).then(|| "theirs".to_owned()),
@@ -498,6 +504,16 @@ mod tests {
         assert_eq!(site.marks["a"], "json; study");
     }
 
+    #[test]
+    fn what_has_no_mark_yet_is_looked_at_again_before_it_counts_as_somebody_elses() {
+        for (unmarked, calls) in [(TAKEN, "look look look make"), (TAKEN + 1, "look look look")] {
+            let mut site = Fake { theirs: vec!["a".to_owned()], unmarked, ..Fake::default() };
+            let told = at_once(prepare(&mut site, &layout(&["a"]), Prepare::IntoExisting));
+            assert_eq!(site.calls.join(" "), calls);
+            assert_eq!(matches!(told, Err(StoreError::NotOurs(_))), unmarked > TAKEN, "{told:?}");
+        }
+    }
+
     /// A study's collections, and what a copy marks after the first look.
     fn studied(names: &[&str], meanwhile: &'static str) -> Fake {
         let marks = names.iter().map(|name| ((*name).to_owned(), Owner::Study.mark("json"))).collect();
@@ -541,7 +557,7 @@ mod tests {
             made: Some(true),
             ..Fake::default()
         };
-        let theirs = || Fake { theirs: vec!["Books".to_owned()], ..Fake::default() };
+        let theirs = || Fake { theirs: vec!["Books".to_owned()], unmarked: usize::MAX, ..Fake::default() };
         for (mut site, names, how, expected) in [
             (kept(), &["a"][..], Prepare::Keep, "kept as bytes there, not as json"),
             (kept(), &["b", "B"], Prepare::Fresh, "does not tell the collections `b` and `B` apart"),

@@ -103,6 +103,37 @@ pub(crate) fn proxy(to: u16, fault: impl Fn(u32) -> Fault + Send + Sync + 'stati
     })
 }
 
+/// A way to a port that calls `meanwhile` once: after a request with these bytes, before the one that follows it.
+pub(crate) fn interrupting(to: u16, bytes: &'static [u8], meanwhile: impl Fn() + Send + Sync + 'static) -> u16 {
+    const WAITING: u32 = 0;
+    const SEEN: u32 = 1;
+    const DONE: u32 = 2;
+    let state = Arc::new(AtomicU32::new(WAITING));
+    let meanwhile = Arc::new(meanwhile);
+    serve(move |client| {
+        let Ok(server) = TcpStream::connect(("127.0.0.1", to)) else { return };
+        let (mut requests, mut there) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+        let (state, meanwhile) = (Arc::clone(&state), Arc::clone(&meanwhile));
+        thread::spawn(move || {
+            let mut buffer = [0; 64 << 10];
+            while let Ok(count @ 1..) = requests.read(&mut buffer) {
+                let request = &buffer[..count];
+                let change = |from, to| state.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+                if change(SEEN, DONE) {
+                    meanwhile();
+                } else if request.windows(bytes.len()).any(|there| there == bytes) {
+                    change(WAITING, SEEN);
+                }
+                if there.write_all(request).is_err() {
+                    break;
+                }
+            }
+            let _ = there.shutdown(Shutdown::Both);
+        });
+        pass(server, client, Fault::None);
+    })
+}
+
 fn pass(mut server: TcpStream, mut client: TcpStream, fault: Fault) {
     let mut passed = 0;
     let mut buffer = [0; 4096];

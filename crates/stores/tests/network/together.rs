@@ -1,6 +1,7 @@
 //! What begins at the same moment in one place: copies keep their marks, and what they write stays.
 
-use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
 use storebench_engine::store::{
@@ -12,6 +13,7 @@ use storebench_study::workload::Body;
 use storebench_fakes::couchbase::Fake;
 
 use crate::driven::Driven;
+use crate::proxy::interrupting;
 use crate::server::Server;
 
 fn layout(name: &str) -> Layout {
@@ -20,7 +22,7 @@ fn layout(name: &str) -> Layout {
 }
 
 /// Two stores: the control calls of one take turns.
-fn stores(url: &str) -> [std::sync::Arc<dyn AnyStore>; 2] {
+fn stores(url: &str) -> [Arc<dyn AnyStore>; 2] {
     [(); 2].map(|()| storebench_stores::open(url).unwrap())
 }
 
@@ -116,6 +118,49 @@ fn copy_while_removed(url: &str, rounds: u32) {
         }
     }
     assert!(kept > 0, "no copy came through");
+}
+
+/// What others put there between the first and the second step of a removal stays.
+#[cfg(any(feature = "ravendb", feature = "mongodb"))]
+fn others_come_during_a_removal(server: &Server, first_step: &'static [u8], studied_anew: bool) {
+    let url = server.url.clone();
+    let called = Arc::new(AtomicBool::new(false));
+    let by = {
+        let (url, called) = (url.clone(), Arc::clone(&called));
+        interrupting(server.port, first_step, move || {
+            let [study, copy] = stores(&url);
+            if studied_anew {
+                study.prepare(&layout("first"), Prepare::Fresh).unwrap();
+            }
+            copy.prepare(&layout("second"), Prepare::Copy(CopyId(1))).unwrap();
+            let mut session = Driven::open(&*copy, level(&*copy)).unwrap();
+            session.call(Op::Upsert { key: "a", body: b"{}" }).unwrap();
+            called.store(true, Ordering::SeqCst);
+        })
+    };
+    let [direct, after] = stores(&url);
+    direct.prepare(&layout("first"), Prepare::Fresh).unwrap();
+    let slow = storebench_stores::open(&url.replace(&format!(":{}", server.port), &format!(":{by}"))).unwrap();
+    slow.remove().unwrap();
+    assert!(called.load(Ordering::SeqCst), "the removal has no such step");
+    assert_eq!(direct.owner_of("second").unwrap(), copied(1));
+    after.prepare(&layout("second"), Prepare::ReadOnly).unwrap();
+    let mut session = Driven::open(&*after, level(&*after)).unwrap();
+    session.call(Op::Read { key: "a" }).unwrap();
+    // It ends what is the study's.
+    assert_eq!(direct.owner_of("first").unwrap(), None);
+}
+
+#[cfg(feature = "ravendb")]
+#[test]
+fn a_ravendb_database_that_others_made_anew_during_a_removal_stays() {
+    others_come_during_a_removal(&Server::start("ravendb"), b"\"removing\":true", true);
+}
+
+#[cfg(feature = "mongodb")]
+#[test]
+fn a_mongodb_marker_that_others_wrote_into_during_a_removal_stays() {
+    others_come_during_a_removal(&Server::start("nx-27017"), b"\x02delete\0", false);
 }
 
 /// The first level that the store promises.
