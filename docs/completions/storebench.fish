@@ -43,7 +43,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand run" -l preset -d 
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l set -d 'Change one value of the study, such as phases.mixed.rate=500; may be given several times' -r
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l scale -d 'Multiply how many documents there are; their shape stays [default: the preset\'s, else 1]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l store -d 'Measure this store instead of those of the study; may be given several times' -r
-complete -c storebench -n "__fish_storebench_using_subcommand run" -l resume -d 'Go on with the run in this folder: trials that ended whole are kept, the others run' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l resume -d 'Go on with the run in this folder: trials that completed are kept, the others run' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l prices -d 'Price what is measured with this sheet (TOML), which the result keeps; see docs/cost.md' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l out -d 'Folder that gets a folder for each run' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l live -d 'Serve the report while the run goes on, at this address of the machine, such as 127.0.0.1:8080; a port alone is on the loopback interface' -r

@@ -144,7 +144,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) manage_servers: bool,
 
-    /// Go on with the run in this folder: trials that ended whole are kept, the others run
+    /// Go on with the run in this folder: trials that completed are kept, the others run
     #[arg(long, value_name = "FOLDER")]
     pub(crate) resume: Option<PathBuf>,
 
@@ -550,5 +550,7 @@ fn live_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = text.parse::<u16>() {
         return Ok((Ipv4Addr::LOCALHOST, port).into());
     }
-    text.parse().map_err(|_| format!("`{text}` is no address of this machine with a port, such as 127.0.0.1:8080"))
+    text.parse().map_err(|_| {
+        format!("invalid address `{text}`; expected an address of this machine with a port, such as 127.0.0.1:8080")
+    })
 }

@@ -44,17 +44,19 @@ impl FromStr for MixText {
             if OpKind::find(name).is_none() {
                 let names = OpKind::IN_MIX.iter().copied();
                 return Err(match did_you_mean(name, names.clone()) {
-                    Some(near) => format!("`{name}` is no operation; did you mean `{near}`?"),
-                    None => format!("`{name}` is no operation; there are: {}", names.collect::<Vec<_>>().join(", ")),
+                    Some(near) => format!("unknown operation `{name}`; did you mean `{near}`?"),
+                    None => {
+                        format!("unknown operation `{name}`; expected one of: {}", names.collect::<Vec<_>>().join(", "))
+                    }
                 });
             }
             let weight = weight
                 .parse::<f64>()
                 .ok()
                 .filter(|w| w.is_finite() && *w > 0.0)
-                .ok_or_else(|| format!("`{weight}` is no weight of `{name}`; use a number above 0"))?;
+                .ok_or_else(|| format!("invalid weight `{weight}` for `{name}`; use a number above 0"))?;
             if mix.insert(name.to_owned(), MixEntry::weighing(weight)).is_some() {
-                return Err(format!("`{name}` is there twice; give it one weight"));
+                return Err(format!("`{name}` is listed twice; give it one weight"));
             }
         }
         if mix.is_empty() {

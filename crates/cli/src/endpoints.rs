@@ -40,7 +40,7 @@ impl Endpoint {
         }
         if rest.starts_with("//") {
             return Err(Failure::bad_input(format!(
-                "`{names}://` is no place that this version reads or writes; use a path, `-`, a file at s3://, gs://, \
+                "unsupported URL scheme `{names}://`; use a path, `-`, a file at s3://, gs://, \
                  az://, hdfs:// or https://, or a store (`storebench stores` lists them)"
             )));
         }
@@ -81,7 +81,7 @@ pub(crate) fn find_files(pattern: &str) -> Result<Vec<PathBuf>, Failure> {
         let path = entry.map_err(|e| Failure::bad_input(format!("{e}; is the path readable?")))?;
         let is = path.metadata().map_err(|e| {
             Failure::bad_input(format!(
-                "{} fits `{pattern}` and cannot be read: {e}; is it a link to what is gone? Take it away, or give a \
+                "{} matches `{pattern}` and cannot be read: {e}; is it a broken link? Remove it, or give a \
                  pattern that leaves it out",
                 path.display()
             ))
@@ -93,9 +93,7 @@ pub(crate) fn find_files(pattern: &str) -> Result<Vec<PathBuf>, Failure> {
     }
     files.sort();
     if files.is_empty() {
-        return Err(Failure::bad_input(format!(
-            "no file fits `{pattern}`; is the pattern in quotes, and the path right?"
-        )));
+        return Err(Failure::bad_input(format!("no file matches `{pattern}`; check the path, and quote the pattern")));
     }
     Ok(files)
 }
@@ -116,7 +114,7 @@ fn under(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
     files.sort();
     if files.is_empty() {
-        return Err(Failure::bad_input(format!("no file is in `{}`; is the path right?", folder.display())));
+        return Err(Failure::bad_input(format!("no files in `{}`; check the path", folder.display())));
     }
     Ok(files)
 }
@@ -151,7 +149,7 @@ mod tests {
         assert_eq!(find_files(&pattern).unwrap(), [path("a.jsonl"), path("c.jsonl")]);
         std::os::unix::fs::symlink(path("gone"), path("d.jsonl")).unwrap();
         let told = find_files(&pattern).unwrap_err().message;
-        assert!(told.contains("d.jsonl fits") && told.contains("a link to what is gone"), "{told}");
+        assert!(told.contains("d.jsonl matches") && told.contains("a broken link"), "{told}");
     }
 
     #[test]

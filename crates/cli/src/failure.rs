@@ -45,7 +45,10 @@ impl Failure {
         let url = redact_url(url);
         // Most drivers name the place already.
         let path = url.split(['?']).next().and_then(|u| u.split_once(':')).map_or("", |(_, path)| path);
-        let named = text.contains(&url) || (!path.is_empty() && text.contains(path));
+        let letter = |c: char| c.is_alphanumeric();
+        // As a word of its own: a file called `x` is not named by "expected".
+        let whole = |at: usize| !text[..at].ends_with(letter) && !text[at + path.len()..].starts_with(letter);
+        let named = text.contains(&url) || (!path.is_empty() && text.match_indices(path).any(|(at, _)| whole(at)));
         Self { code, message: if named { text } else { format!("{url}: {text}") } }
     }
 
@@ -61,7 +64,7 @@ impl From<StudyErrors> for Failure {
     fn from(errors: StudyErrors) -> Self {
         let mut message = String::new();
         if errors.0.len() > 1 {
-            message = format!("{} things are wrong with the study\n", errors.0.len());
+            message = format!("the study has {} errors\n", errors.0.len());
         }
         Self::bad_input(message + &errors.to_string())
     }

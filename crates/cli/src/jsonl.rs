@@ -92,7 +92,7 @@ pub(crate) fn write_lines(
             let made = take.recv().map_err(|_| io::Error::other("a thread that makes documents has ended"))?;
             let lines = made.map_err(|index| {
                 LinesError::Lost(format!(
-                    "document {index} of `{}` can no longer be read from its file; leave the file as it is meanwhile",
+                    "document {index} of `{}` can no longer be read from its file; do not change the file while it is read",
                     documents.name()
                 ))
             })?;

@@ -36,7 +36,7 @@ pub(crate) fn write_text(file: &Path, text: &str, force: bool) -> Result<(), Fai
 /// A file that is being written, and appears when it is whole.
 pub(crate) struct Output {
     pub(crate) file: File,
-    /// Where it is until then; none for what is no plain file, which is written to as it is.
+    /// Where it is until then; none for what is not a regular file, which is written to as it is.
     part: Option<PathBuf>,
     place: PathBuf,
 }

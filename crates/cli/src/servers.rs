@@ -62,7 +62,10 @@ impl Servers {
     /// Ends what an earlier process of this program was killed before it could end.
     pub(crate) fn clear_up(&self) -> Result<Vec<Leftover>, Failure> {
         Lease::clear_up(&self.leases).map_err(|error| {
-            Failure::spoiled(format!("{}: what earlier runs left cannot be looked for: {error}", self.leases.display()))
+            Failure::spoiled(format!(
+                "{}: cannot look for what earlier runs left behind: {error}",
+                self.leases.display()
+            ))
         })
     }
 
@@ -178,7 +181,7 @@ impl Servers {
     fn hosted(&mut self, study: &Study, name: &str, url: &str) -> Result<Served, Failure> {
         let refused = |error| Failure::of_store(url, &error);
         let program = std::env::current_exe()
-            .map_err(|e| Failure::spoiled(format!("this program does not know where it is: {e}")))?;
+            .map_err(|e| Failure::spoiled(format!("cannot find the path of this program: {e}")))?;
         if let Some(faults) = study.limits_of_faults(name) {
             available(&strictest(faults), None).map_err(|why| Failure::bad_input(format!("{url}: {why}")))?;
         }

@@ -14,7 +14,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 /// Asks `stop` for an end at the first SIGINT or SIGTERM; ends the process at the second.
 pub(crate) fn ask_on_interrupt(stop: &Arc<Stop>) -> Result<(), Failure> {
     let before = Arc::new(AtomicBool::new(false));
-    let refused = |e: std::io::Error| Failure::spoiled(format!("the system lets no signal be caught: {e}"));
+    let refused = |e: std::io::Error| Failure::spoiled(format!("cannot catch signals: {e}"));
     for signal in [SIGINT, SIGTERM] {
         // Actions run in the order they were registered: this one looks before the next one sets.
         signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&before))

@@ -15,12 +15,12 @@ const SHORT_NAMES: [&str; 7] = ["none", "os", "fsync", "majority", "stale-ok", "
 pub(crate) fn page() -> Result<String, Failure> {
     let listed = schemes().iter().map(list).collect::<Result<Vec<_>, _>>()?;
     let mut out = INTRODUCTION.to_owned();
-    out += "\n## What each can do\n\n`yes`: the store does it itself; `made`: of something else, told below; `-`: refused.\n";
+    out += "\n## What each can do\n\n`yes`: the store does it itself; `made`: from other operations, listed below; `-`: refused.\n";
     for group in columns(&listed) {
         out += "\n";
         out += &operations(&group);
     }
-    out += "\n## What an acknowledged write survives\n\nWhat each level is set to is told below. What is missing is refused.\n";
+    out += "\n## What an acknowledged write survives\n\nThe settings of each level are listed below. Missing levels are refused.\n";
     for group in columns(&listed) {
         out += "\n";
         out += &promises("durability", &group, |can| can.durability.keys().collect());

@@ -59,7 +59,7 @@ pub(crate) fn check(documents: &Documents, index: u64, body: &[u8], scratch: &mu
     match documents.body() {
         Body::Counter => match std::str::from_utf8(body).map(str::trim).map(str::parse::<i64>) {
             Ok(Ok(_)) => Ok(0),
-            _ => Err(Mismatch::Malformed { reason: format!("`{}` is no integer", shown(body)) }),
+            _ => Err(Mismatch::Malformed { reason: format!("`{}` is not an integer", shown(body)) }),
         },
         Body::Bytes => {
             let ((saw, version), _) = bytes_marker(body).ok_or_else(|| Mismatch::NotMadeHere { saw: shown(body) })?;

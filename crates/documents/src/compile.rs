@@ -251,7 +251,7 @@ fn by_parent(collections: &IndexMap<String, Collection>) -> Result<Vec<usize>, D
             if chain.contains(&position) {
                 return Err(DocumentError::new(
                     format!("collections.{name}.per"),
-                    format!("`{name}` belongs to itself by way of its parents; one of them needs a `count` of its own"),
+                    format!("`{name}` is its own ancestor; give one of its parents a `count`"),
                 ));
             }
             chain.push(position);
@@ -306,7 +306,7 @@ fn count_documents(
         if relation.children == 0 {
             return Err(DocumentError::new(
                 path,
-                "no parent has a child, so there is no document; raise the fan-out or the scale",
+                "no parent has a child, so there are no documents; raise the fan-out or the scale",
             ));
         }
         plans[position].count = relation.children;

@@ -97,7 +97,7 @@ impl Builder<'_> {
                 return self.wrong(path, format!("there is no field `{field}`{known}"));
             };
             if matches!(self.leaves[at], Field::Fill | Field::List { .. }) {
-                return self.wrong(path, format!("`{field}` is no single short value; index another field"));
+                return self.wrong(path, format!("`{field}` is not a single short value; index another field"));
             }
             self.pin_leaf(at);
         }
@@ -131,7 +131,7 @@ impl Builder<'_> {
             };
             if width > 0 && matches!(name, "collection" | "uuid" | "parent.key") {
                 return self
-                    .wrong(path, format!("`{{{name}}}` is no number and cannot be padded; leave the width out"));
+                    .wrong(path, format!("`{{{name}}}` is not a number and cannot be padded; leave the width out"));
             }
             parts.push(match name {
                 "index" => Part::Index(width),
@@ -162,12 +162,13 @@ impl Builder<'_> {
                     };
                     let field = self.leaves[slot];
                     if matches!(field, Field::List { .. } | Field::Fill) {
-                        return self.wrong(path, format!("`{{{name}}}` is no single short value; name another field"));
+                        return self
+                            .wrong(path, format!("`{{{name}}}` is not a single short value; name another field"));
                     }
                     if width > 0 && !matches!(field, Field::Integer(_)) {
                         return self.wrong(
                             path,
-                            format!("`{{{name}}}` is no integer and cannot be padded; leave the width out"),
+                            format!("`{{{name}}}` is not an integer and cannot be padded; leave the width out"),
                         );
                     }
                     Part::Slot { slot, width }

@@ -294,7 +294,7 @@ fn take_key(line: &[u8], source: &Source<'_>, index: u64, key: &mut Vec<u8>) -> 
             if text.trim_start().starts_with('{') {
                 format!("is not JSON ({e}): {}", cut(text))
             } else {
-                format!("is no JSON object: {}", cut(text))
+                format!("not a JSON object: {}", cut(text))
             }
         })?;
     if found.marked {

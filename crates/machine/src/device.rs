@@ -65,7 +65,7 @@ impl Device {
         let source = fs::metadata(&mount.source).ok().filter(|source| source.file_type().is_block_device());
         source.map(|source| Self::of_number(source.rdev())).ok_or_else(|| {
             format!(
-                "{} is on `{}` ({}), which is no disk; use a folder of a disk, in a container one of a mounted volume",
+                "{} is on `{}` ({}), which is not a disk; use a folder on a disk, or in a container one on a mounted volume",
                 folder.display(),
                 mount.kind,
                 mount.point.display()
@@ -92,7 +92,7 @@ impl Device {
         let numbers = text.trim().split_once(':');
         numbers
             .and_then(|(major, minor)| Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? }))
-            .ok_or_else(|| format!("{} says {text:?}, which are no numbers of a device", parent.display()))
+            .ok_or_else(|| format!("{} says {text:?}, which is not a device number", parent.display()))
     }
 
     /// Its name, such as `sda` or `loop0`.
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn what_is_on_no_disk_is_said() {
         let refused = Device::disk_of(Path::new("/proc")).unwrap_err();
-        assert!(refused.contains("`proc`") && refused.contains("no disk"), "{refused}");
+        assert!(refused.contains("`proc`") && refused.contains("not a disk"), "{refused}");
         assert!(Device::of(Path::new("/no/such/folder")).unwrap_err().contains("/no/such/folder"));
     }
 

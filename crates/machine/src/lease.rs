@@ -452,7 +452,7 @@ mod tests {
         refuses(&folder, "1-0.lease is a link");
         fs::remove_file(&planted).unwrap();
         assert!(Command::new("mkfifo").args(["-m", "600"]).arg(&planted).status().unwrap().success());
-        refuses(&folder, "1-0.lease is no plain file");
+        refuses(&folder, "1-0.lease is not a regular file");
         fs::remove_file(&planted).unwrap();
         assert!(victim.exists() && lease.exists());
         assert_eq!(Lease::clear_up(&folder).unwrap().len(), 1);

@@ -49,10 +49,10 @@ fn found(result: &RunResult) -> String {
         let why = result.trials.iter().find_map(|t| Some((t, t.failure.as_ref()?)));
         return match why {
             Some((trial, failure)) => {
-                format!("No trial ended whole: {} failed in {}: {}.", trial.store, failure.during, failure.message)
+                format!("No trial completed: {} failed in {}: {}.", trial.store, failure.during, failure.message)
             }
             None if result.trials.is_empty() => "Nothing was measured.".to_owned(),
-            None => "No trial ended whole.".to_owned(),
+            None => "No trial completed.".to_owned(),
         };
     }
     let broken = faults::broken(result);
@@ -66,11 +66,9 @@ fn found(result: &RunResult) -> String {
     }
     match planned.saturating_sub(whole) {
         0 => text,
-        n => format!(
-            "{text} {} of {} trials did not end whole.",
-            count(n as u64),
-            count(result.plan.trials.len() as u64)
-        ),
+        n => {
+            format!("{text} {} of {} trials did not complete.", count(n as u64), count(result.plan.trials.len() as u64))
+        }
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct Arm<'a> {
 }
 
 impl<'a> Arm<'a> {
-    /// Its trials that ended whole.
+    /// Its trials that completed.
     pub(crate) fn whole(&self) -> impl Iterator<Item = &'a TrialResult> {
         self.trials.iter().copied().filter(|trial| is_whole(trial))
     }

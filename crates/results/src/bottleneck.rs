@@ -49,7 +49,7 @@ impl Limit {
     /// In a word or two.
     pub fn in_words(self) -> &'static str {
         match self {
-            Self::Nothing => "nothing: the rate was held",
+            Self::Nothing => "none: the rate was held",
             Self::Client => "the client",
             Self::Processors => "processors",
             Self::Memory => "memory",
@@ -99,7 +99,7 @@ impl Bottleneck {
         let client = &phase.client;
         if !embedded && client.busiest_worker_share >= FULL {
             let busy = percent(client.busiest_worker_share);
-            return limit(Limit::Client, format!("its busiest worker computed {busy} of the time"));
+            return limit(Limit::Client, format!("its busiest worker was busy {busy} of the time"));
         }
         let used = phase.resources.as_ref()?;
         let of_store = in_use(used);

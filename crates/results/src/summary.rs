@@ -108,7 +108,7 @@ pub fn summary(result: &RunResult, layout: Layout) -> String {
     }
     if of > DETAILED_TRIALS {
         let trials = count(of as u64);
-        let _ = writeln!(out, "\neach of the {trials} trials by itself: run.json of the run folder, or --json");
+        let _ = writeln!(out, "\nfor each of the {trials} trials, see run.json in the run folder, or --json");
     }
     if let Some(folder) = &result.run.folder {
         let _ = writeln!(out, "\nkept in {folder}");
@@ -146,12 +146,12 @@ fn header(out: &mut String, result: &RunResult, layout: Layout) {
     }));
     facts.push(format!("storebench {}", run.storebench_version));
     if run.interrupted {
-        facts.push("interrupted: what was measured until then follows".to_owned());
+        facts.push("interrupted: the figures are those up to then".to_owned());
     }
     let _ = writeln!(out, "{}", facts.join(" · "));
     for c in &result.documents {
         if let Some(existing) = &c.existing {
-            let text = format!("{}: documents that the store holds as `{existing}`, only read", c.named());
+            let text = format!("{}: existing documents in `{existing}`, only read", c.named());
             out.push_str(&paragraph("", "  ", &text, layout.width));
             continue;
         }
@@ -161,7 +161,7 @@ fn header(out: &mut String, result: &RunResult, layout: Layout) {
             let _ = write!(text, ", compressed to {page} (zstd, pages) or {doc} (snappy, documents)");
         }
         if c.skipped_lines > 0 {
-            let _ = write!(text, ", {} lines of the file left out", count(c.skipped_lines));
+            let _ = write!(text, ", {} lines of the file skipped", count(c.skipped_lines));
         }
         out.push_str(&paragraph("", "  ", &text, layout.width));
     }
@@ -238,7 +238,7 @@ fn phase_text(out: &mut String, phase: &PhaseResult, layout: Layout) {
     }
     out.push_str(&in_lines("  ", &used(phase), layout.width));
     if let Some(found) = &phase.bottleneck {
-        let text = format!("the limit: {}, as {}", found.limit.in_words(), found.evidence);
+        let text = format!("bottleneck: {}, as {}", found.limit.in_words(), found.evidence);
         out.push_str(&paragraph("  ", "    ", &text, layout.width));
     }
     if let Some(facts) = troubles(phase) {
@@ -336,7 +336,7 @@ fn searched(search: &SearchResult) -> String {
         (None, Some(fails)) => format!("none ({}/s fails; {probes})", rate(fails)),
         (None, None) => format!("not known ({probes})"),
     };
-    let ended = if search.complete { "" } else { "; the search did not come to its end" };
+    let ended = if search.complete { "" } else { "; the search did not finish" };
     format!("rate within limits: {found}{ended}")
 }
 

@@ -176,9 +176,9 @@ fn find(name: &str, decorator: bool) -> Result<&'static Scheme, StoreError> {
             list(fitting())
         ))),
         None => {
-            let (what, instead) = if decorator { ("decorator", "decorators") } else { ("store", "stores") };
+            let what = if decorator { "decorator" } else { "store" };
             Err(StoreError::BadUrl(format!(
-                "`{name}` is no {what}{}; {instead} are: {}",
+                "unknown {what} `{name}`{}; expected one of: {}",
                 did_you_mean(name, fitting()),
                 list(fitting())
             )))
@@ -347,7 +347,7 @@ impl<'u> Options<'u> {
             format!("options are: {}", list(self.known.iter().copied()))
         };
         Err(StoreError::BadUrl(format!(
-            "`{name}` is no option here{}; {known}",
+            "unknown option `{name}`{}; {known}",
             did_you_mean(name, self.known.iter().copied())
         )))
     }
@@ -357,11 +357,11 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// `, did you mean …?` where one of the names is near.
+/// ` (did you mean …?)` where one of the names is near.
 fn did_you_mean<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
     names
         .map(|known| (strsim::damerau_levenshtein(name, known), known))
         .filter(|(distance, known)| *distance <= 1 + known.len() / 4)
         .min()
-        .map_or_else(String::new, |(_, known)| format!(", did you mean `{known}`?"))
+        .map_or_else(String::new, |(_, known)| format!(" (did you mean `{known}`?)"))
 }

@@ -90,7 +90,7 @@ impl FromStr for Durability {
         let named = Self::NAMES.iter().find(|(name, _)| *name == text).map(|(_, d)| *d);
         named.or_else(|| Self::printed(text)).ok_or_else(|| {
             format!(
-                "`{text}` is no durability; use none, os, fsync, majority, or \
+                "invalid durability `{text}`; use none, os, fsync, majority, or \
                  {{ acknowledged_by = 1, persisted = \"disk\", on = 1 }}"
             )
         })
@@ -172,7 +172,7 @@ written_as!(
     "a number of nodes or \"majority\"",
     whole = |n| match u32::try_from(n) {
         Ok(n) if n > 0 => Ok(Acknowledged::Nodes(n)),
-        _ => Err(format!("{n} is no number of nodes; use 1 or more")),
+        _ => Err(format!("invalid number of nodes {n}; use 1 or more")),
     },
     text = |text| match text {
         "majority" => Ok(Acknowledged::Majority),

@@ -86,7 +86,7 @@ impl FromStr for ByteSize {
             .find(|(name, _)| name.eq_ignore_ascii_case(unit))
             .map(|(_, scale)| *scale)
             .ok_or_else(|| {
-                UnitError(format!("`{unit}` is no unit of size; use B, KiB, MiB, GiB (1,024) or kB, MB, GB (1,000)"))
+                UnitError(format!("unknown unit of size `{unit}`; use B, KiB, MiB, GiB (1,024) or kB, MB, GB (1,000)"))
             })?;
         whole(n * scale as f64, text).map(Self)
     }
@@ -126,7 +126,7 @@ impl FromStr for Span {
         let mut rest = text.trim();
         let mut total = 0.0;
         if rest.is_empty() {
-            return Err(UnitError("an empty text is no duration; write it like \"30s\"".into()));
+            return Err(UnitError("empty duration; write it like \"30s\"".into()));
         }
         while !rest.is_empty() {
             let (digits, after) = split_number(rest);
@@ -145,7 +145,7 @@ impl FromStr for Span {
                     return Err(UnitError(format!("`{text}` has no unit; write it like \"{text}s\" or \"{text}ms\"")));
                 }
                 other => {
-                    return Err(UnitError(format!("`{other}` is no unit of time; use ns, us, ms, s, m, h or d")));
+                    return Err(UnitError(format!("unknown unit of time `{other}`; use ns, us, ms, s, m, h or d")));
                 }
             };
             total += n * seconds;
@@ -202,7 +202,7 @@ impl FromStr for Count {
             "M" | "m" => 1e6,
             "B" | "G" | "b" => 1e9,
             other => {
-                return Err(UnitError(format!("`{other}` is no unit of count; use k, M or B")));
+                return Err(UnitError(format!("unknown unit of count `{other}`; use k, M or B")));
             }
         };
         whole(n * scale, text).map(Self)

@@ -206,7 +206,7 @@ impl Kind {
     /// # Errors
     /// It is no value of this kind.
     pub(crate) fn write_json(&self, text: &str, out: &mut Vec<u8>) -> Result<(), String> {
-        let wrong = |what: &str| Err(format!("`{text}` is no {what}"));
+        let wrong = |what: &str| Err(format!("`{text}` is not a valid {what}"));
         let trimmed = text.trim();
         match self {
             Self::Text | Self::Unknown => crate::shape::members::write_string(text, out),

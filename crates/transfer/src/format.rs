@@ -105,7 +105,7 @@ impl fmt::Display for Format {
 
 /// A format that is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no format; there are jsonl, json, csv, tsv, parquet and arrow")]
+#[error("unknown format `{0}`; expected jsonl, json, csv, tsv, parquet or arrow")]
 pub struct FormatError(String);
 
 impl FromStr for Format {

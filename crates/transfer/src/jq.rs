@@ -269,7 +269,7 @@ fn text(value: &Val) -> Result<Vec<u8>, String> {
     match std::str::from_utf8(&out).map(serde_json::from_str::<IgnoredAny>) {
         Ok(Ok(_)) => Ok(out),
         _ => Err(format!(
-            "it makes nothing that JSON has (a number that is infinite or none, bytes, a name that is no text): {}",
+            "its output is not JSON (an infinite number or NaN, bytes, or a name that is not text): {}",
             shorten(&String::from_utf8_lossy(&out))
         )),
     }
@@ -347,7 +347,7 @@ mod tests {
         assert!(one("., .", "{}").unwrap_err().contains("several outputs"));
         assert!(one("error(\"no \" + $key)", "{}").unwrap_err().contains("no k"));
         for nothing in ["{a: nan}", "{a: infinite}", "{a: (\"x\" | tobytes)}", "{(1 | tostring | tobytes): 1}"] {
-            assert!(one(nothing, "{}").unwrap_err().contains("nothing that JSON has"), "{nothing}");
+            assert!(one(nothing, "{}").unwrap_err().contains("its output is not JSON"), "{nothing}");
         }
         let long = one(".a.b", &format!("{{\"a\":\"{}\"}}", "x".repeat(5_000))).unwrap_err();
         assert!(long.len() < 400, "{long}");

@@ -222,9 +222,8 @@ impl Manifest {
         let path = folder.join(LOG);
         let failed = |e: io::Error| TransferError::BadInput(format!("{}: cannot be read: {e}", path.display()));
         let file = OpenOptions::new().read(true).append(true).open(&path).map_err(failed)?;
-        let broken = |what: String| {
-            TransferError::BadInput(format!("{}: {what}; begin the copy anew with --restart", path.display()))
-        };
+        let broken =
+            |what: String| TransferError::BadInput(format!("{}: {what}; use --restart to start over", path.display()));
         let mut lines = BufReader::new(&file);
         let mut line = Vec::new();
         lines.read_until(b'\n', &mut line).map_err(failed)?;

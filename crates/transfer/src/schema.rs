@@ -79,7 +79,7 @@ fn kind(value: &Value, at: &str, levels: usize) -> Result<Kind, SchemaError> {
             [item] => Ok(Kind::List(Box::new(kind(item, &format!("{at}[0]"), levels - 1)?))),
             _ => wrong("a list holds the one type of its items".into()),
         },
-        Value::Object(members) if members.is_empty() => wrong("an object without members is no column".into()),
+        Value::Object(members) if members.is_empty() => wrong("an object without members cannot be a column".into()),
         Value::Object(members) => Ok(Kind::Object(kinds(members, at, levels - 1)?)),
         _ => wrong("neither the name of a type, nor a list, nor an object".into()),
     }

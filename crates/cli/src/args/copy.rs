@@ -24,7 +24,7 @@ Exit codes:
 /// packed as `.gz` or `.zst`; several by a pattern in quotes; a folder ends with `/`), or `-` for standard input
 /// or output. Files may also be at `s3://`, `gs://`, `az://` or `hdfs://`, and be read from `https://`.
 ///
-/// In files a record's key is its field `_id`, which is no part of the document; --key and --key-field say
+/// In files a record's key is its field `_id`, which is not part of the document; --key and --key-field say
 /// otherwise. A record that does not arrive is in the file of rejects, with the reason. A copy that was
 /// killed goes on with --resume.
 #[derive(Debug, Clone, ClapArgs)]

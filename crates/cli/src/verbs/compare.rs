@@ -40,6 +40,6 @@ fn save(args: &CompareArgs, name: &str) -> Result<u8, Failure> {
     let run = Source::open(run).map_err(Failure::bad_input)?;
     let saved = save_baseline(&run, &args.baselines, name, args.force).map_err(Failure::bad_input)?;
     let before = if saved.replaced { ", in place of the one before" } else { "" };
-    print(&format!("kept as baseline {name} in {}{before}\n", saved.path.display()))?;
+    print(&format!("saved as baseline {name} in {}{before}\n", saved.path.display()))?;
     Ok(0)
 }

@@ -42,9 +42,9 @@ pub(crate) fn conform(args: &ConformArgs) -> Result<u8, Failure> {
     let described = store.describe();
     let url = &described.url;
     match found {
-        Namespace::Absent => progress.note(&format!("{url} is made for the checks, and removed at the end")),
+        Namespace::Absent => progress.note(&format!("{url} is created for the checks and removed afterwards")),
         Namespace::Ours => progress
-            .note(&format!("what studies made at {url} before is emptied for the checks, and removed at the end")),
+            .note(&format!("what earlier studies left at {url} is emptied for the checks and removed afterwards")),
         Namespace::Copied(_) if args.discard_existing => {
             progress.note(&format!("what `storebench copy` wrote at {url} is deleted for the checks"));
         }

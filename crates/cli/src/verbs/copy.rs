@@ -115,7 +115,7 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
     let measured = keep_measurement(args, &request, &report, &record)?;
     let starved = measured.verdicts.iter().find(|v| v.check == "client-saturated" && v.level > Level::Note);
     if let Some(starved) = starved.filter(|_| report.seconds >= TELLING_S) {
-        progress.note(&format!("the client was at its limit: {}", starved.saw));
+        progress.note(&format!("the client was the bottleneck: {}", starved.saw));
     }
     if args.json && !matches!(to, Endpoint::Standard) {
         print_json(&report)?;
@@ -189,7 +189,7 @@ impl Plan {
                     .or_else(|| from.name())
                     .ok_or_else(|| {
                         Failure::bad_input(format!(
-                            "say into which collection of {}: --to-collection NAME",
+                            "name the target collection of {} with --to-collection NAME",
                             redact_url(&args.to)
                         ))
                     })?,
@@ -306,9 +306,9 @@ fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Result<Read, Ended> 
     if let Some(flag) = plan.settings.first_of(idle).or(of_stores) {
         let from = &args.from;
         return Err(Failure::bad_input(match flag {
-            _ if is_store => format!("{flag} is of files that are read, and {from} is none"),
-            _ if of_stores == Some(flag) => format!("{flag} is of stores that are read, and {from} is none"),
-            _ => format!("{flag} goes only with a store, and {from} is none"),
+            _ if is_store => format!("{flag} needs a file as its source, and {from} is not one"),
+            _ if of_stores == Some(flag) => format!("{flag} needs a store as its source, and {from} is not one"),
+            _ => format!("{flag} needs a store, and {from} is not one"),
         })
         .into());
     }
@@ -419,7 +419,7 @@ fn file_target(args: &CopyArgs, plan: &Plan, to: &Endpoint, begun: &Begun) -> Re
                 return Ok(None);
             };
             return Err(Failure::bad_input(format!(
-                "{flag} is of files that are written, and {} is a store; --key says what its keys are made of",
+                "{flag} needs a file as its target, and {} is a store; use --key to make its keys",
                 redact_url(url)
             ))
             .into());
@@ -432,7 +432,7 @@ fn file_target(args: &CopyArgs, plan: &Plan, to: &Endpoint, begun: &Begun) -> Re
     let by_verb = format!("--op {}", args.op.name());
     let flag = plan.settings.first_of(&["--into-existing"]).or((args.op != Verb::Upsert).then_some(&*by_verb));
     if let Some(flag) = flag.or_else(|| plan.settings.first_of(&of_stores)) {
-        return Err(Failure::bad_input(format!("{flag} goes only with a store: a file is written anew")).into());
+        return Err(Failure::bad_input(format!("{flag} needs a store: files are always written from scratch")).into());
     }
     let name = place.as_ref().map(FileLocation::to_string).unwrap_or_default();
     let path = place.as_ref().and_then(FileLocation::path);
@@ -475,7 +475,7 @@ fn local_target(path: &Path) -> Result<PathBuf, Failure> {
         if path.is_symlink() { path.canonicalize().unwrap_or_else(|_| path.to_owned()) } else { path.to_owned() };
     if path.exists() && !path.is_file() && !path.is_dir() {
         return Err(Failure::bad_input(format!(
-            "{} is a pipe or a device, which a file cannot take the place of; write to `-`",
+            "{} is a pipe or a device and cannot be replaced by a file; write to `-`",
             path.display()
         )));
     }

@@ -66,13 +66,15 @@ pub(super) fn columns(
             Some(Kind::Text) => {}
             Some(_) => {
                 return Err(wrong(format!(
-                    "columns.{key}: this column gets the key, which is a text; make it `text`, or name another with --key-field"
+                    "columns.{key}: this column receives the key, which is text; make it `text`, or use another column with --key-field"
                 )));
             }
         }
     }
     if let Some(name) = columns.overflow.as_ref().filter(|name| columns.get(name).is_some()) {
-        return Err(wrong(format!("`{name}` is a column and the overflow; name another with --overflow")));
+        return Err(wrong(format!(
+            "`{name}` cannot be both a column and the overflow; use another name with --overflow"
+        )));
     }
     Ok(columns)
 }

@@ -27,7 +27,7 @@ pub(super) fn with_collection<'a>(args: &'a CopyArgs, from: &Endpoint) -> Result
         return Ok(Cow::Borrowed(args));
     }
     let ask = |there: &str| {
-        let say = "say which collection to read: --from-collection NAME (or --query)";
+        let say = "name the collection to read with --from-collection NAME (or use --query)";
         Failure::bad_input(format!("{}: {say}{there}", redact_url(url)))
     };
     let mut there = match stores::open(url)?.collections() {
@@ -92,7 +92,7 @@ pub(super) fn check_places(
         let is = |end: &Local| end.files.iter().any(|file| same_file(file, rejects)) || end.matches(rejects);
         if read.as_ref().is_some_and(is) || written.as_ref().is_some_and(is) {
             return Err(Failure::bad_input(format!(
-                "--rejects {} is among what is copied; name a file somewhere else",
+                "--rejects {} is among the files that are copied; use a file elsewhere",
                 rejects.display()
             )));
         }
@@ -123,7 +123,7 @@ fn itself(place: &str, remedy: &str) -> Failure {
 
 fn within(inner: &str, outer: &str) -> Failure {
     Failure::bad_input(format!(
-        "{inner} lies within {outer}: the copy would read what it writes, or the next one would; write somewhere else"
+        "{inner} is inside {outer}: this copy or the next one would read its own output; write elsewhere"
     ))
 }
 

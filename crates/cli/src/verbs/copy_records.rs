@@ -30,7 +30,7 @@ pub(super) fn shape(args: &RecordArgs, copy: &str) -> Result<Shape, Failure> {
     }
     if args.key.is_none() && args.rename.as_ref().is_some_and(|renames| renames.names(KEY_FIELD)) {
         return Err(Failure::bad_input(format!(
-            "the key's field `{KEY_FIELD}` is no part of the document, so --rename does not reach it; `--key \
+            "the key's field `{KEY_FIELD}` is not part of the document, so --rename does not reach it; `--key \
              {KEY_FIELD}` leaves it in the document, and --key-field names it otherwise in a file that is written"
         )));
     }

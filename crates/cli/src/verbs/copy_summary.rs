@@ -28,10 +28,10 @@ pub(super) fn text(report: &CopyReport, args: &CopyArgs, to: &Endpoint) -> Strin
     let mut lines =
         vec![format!("{} → {}", report.from, report.to), parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")];
     if counts.read == 0 {
-        lines.push("nothing was read: its source is empty".to_owned());
+        lines.push("nothing was read: the source is empty".to_owned());
     }
     if before.read > 0 {
-        lines.push(format!("{} of them were written before this copy went on", count(before.written)));
+        lines.push(format!("{} of them were written before this copy was resumed", count(before.written)));
     }
     lines.extend(verification(report, args));
     for damage in report.damaged.iter().take(NAMED) {
@@ -46,24 +46,23 @@ pub(super) fn text(report: &CopyReport, args: &CopyArgs, to: &Endpoint) -> Strin
     lines.extend(repeated(report, args, matches!(to, Endpoint::Store(_))));
     lines.extend(
         some(counts.dropped_attachments)
-            .map(|documents| format!("attachments of {documents} documents were left behind")),
+            .map(|documents| format!("attachments of {documents} documents were not copied")),
     );
     lines.extend(some(counts.without_own_members).map(|documents| {
         format!(
             "{documents} documents were written without members that the target keeps for itself (--own-members drop)"
         )
     }));
-    lines.extend(
-        some(counts.dropped_expiry).map(|documents| format!("expiry of {documents} documents was left behind")),
-    );
+    lines
+        .extend(some(counts.dropped_expiry).map(|documents| format!("expiry of {documents} documents was not copied")));
     if !report.snapshot {
         lines.push(format!("no snapshot: {}", report.snapshot_why));
     }
-    lines.extend(report.first_reject.as_ref().map(|first| format!("the first that was rejected: {first}")));
-    lines.extend(report.rejects.as_ref().map(|rejects| format!("all that were rejected, with reasons: {rejects}")));
+    lines.extend(report.first_reject.as_ref().map(|first| format!("first rejected record: {first}")));
+    lines.extend(report.rejects.as_ref().map(|rejects| format!("all rejected records, with reasons: {rejects}")));
     if report.interrupted {
         let (done, all) = (count(report.splits_done), count(report.splits));
-        lines.push(format!("interrupted: {done} of {all} parts are done; go on with --resume"));
+        lines.push(format!("interrupted: {done} of {all} parts are done; use --resume to continue"));
     }
     lines.join("\n") + "\n"
 }

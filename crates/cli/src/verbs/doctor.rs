@@ -9,7 +9,7 @@ use crate::output::{colours, print, print_json};
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     if !args.path.exists() {
         return Err(Failure::bad_input(format!(
-            "{}: there is no such file or folder; give the place where stores will keep their data",
+            "{}: no such file or folder; name the folder in which stores will keep their data",
             args.path.display()
         )));
     }
@@ -31,9 +31,9 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     }
     let cautions = report.checks.iter().filter(|c| c.state == CheckState::Caution).count();
     out += &match cautions {
-        0 => "\nnothing here would spoil a measurement\n".to_owned(),
-        1 => "\n1 thing to have in mind\n".to_owned(),
-        n => format!("\n{n} things to have in mind\n"),
+        0 => "\nfound nothing that would spoil a measurement\n".to_owned(),
+        1 => "\n1 thing to keep in mind\n".to_owned(),
+        n => format!("\n{n} things to keep in mind\n"),
     };
     print(&out)?;
     Ok(0)

@@ -55,11 +55,8 @@ fn find<'a>(all: &[&'a Documents], name: &str) -> Result<&'a Documents, Failure>
     let names = || all.iter().map(|d| d.name());
     all.iter().find(|d| d.name() == name).copied().ok_or_else(|| {
         Failure::bad_input(match did_you_mean(name, names()) {
-            Some(near) => format!("`{name}` is no collection of this study; did you mean `{near}`?"),
-            None => format!(
-                "`{name}` is no collection of this study; there are: {}",
-                names().collect::<Vec<_>>().join(", ")
-            ),
+            Some(near) => format!("unknown collection `{name}`; did you mean `{near}`?"),
+            None => format!("unknown collection `{name}`; expected one of: {}", names().collect::<Vec<_>>().join(", ")),
         })
     })
 }

@@ -42,7 +42,7 @@ pub(crate) fn host(args: &HostArgs) -> Result<u8, Failure> {
         if serving.is_finished() {
             return match serving.join() {
                 Ok(Err(error)) => Err(Failure::of_store(&args.url, &error)),
-                _ => Err(Failure::spoiled(format!("{}: nobody can connect there any more", socket.display()))),
+                _ => Err(Failure::spoiled(format!("{}: clients can no longer connect to it", socket.display()))),
             };
         }
         std::thread::sleep(LOOK_EVERY);

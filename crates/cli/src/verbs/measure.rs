@@ -46,7 +46,7 @@ pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Pr
             Ok(file) => print(&format!("report {}\n", file.display()))?,
             // What was measured is kept all the same.
             Err(why) => {
-                progress.note(&format!("no report: {why}; `storebench report {}` makes it again", folder.display()))
+                progress.note(&format!("no report: {why}; to make it, run `storebench report {}`", folder.display()))
             }
         }
     }
@@ -56,7 +56,7 @@ pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Pr
     if let (true, true, Some(folder), true) =
         (result.run.interrupted, missing, &outcome.folder, request.study_file.is_some())
     {
-        progress.note(&format!("to go on with it, give the same command with --resume {}", folder.display()));
+        progress.note(&format!("to continue, repeat the command with --resume {}", folder.display()));
     }
     match (&outcome.folder_error, trouble(&outcome.result.trials, &outcome.result.verdicts, code)) {
         (Some(error), None) => Err(Failure { code, message: error.to_string() }),
@@ -68,11 +68,11 @@ pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Pr
 /// Serves the report of the run that follows.
 fn serve(at: SocketAddr, progress: &Progress) -> Result<Live, Failure> {
     let live = Live::start(at).map_err(|e| {
-        Failure::bad_input(format!("--live {at}: cannot be served there: {e}; give a free port of this machine"))
+        Failure::bad_input(format!("--live {at}: cannot listen there: {e}; use a free port of this machine"))
     })?;
-    progress.note(&format!("the report follows the run at {}", live.url()));
+    progress.note(&format!("live report at {}", live.url()));
     if !at.ip().is_loopback() {
-        progress.note("--live: whoever reaches this address can read the report");
+        progress.note("--live: anyone who can reach this address can read the report");
     }
     Ok(live)
 }
@@ -105,11 +105,11 @@ fn trouble(trials: &[TrialResult], verdicts: &[Verdict], code: u8) -> Option<Str
         checks.join(", ")
     };
     match code {
-        INVALID if failed.is_none() => Some(format!("the measurement is invalid by its own verdicts: {}", invalid())),
+        INVALID if failed.is_none() => Some(format!("the measurement is invalid: {}", invalid())),
         0 | INTERRUPTED => None,
         _ => failed.or_else(|| {
             let checks = invalid();
-            (!checks.is_empty()).then(|| format!("data are wrong or lost by the verdicts: {checks}"))
+            (!checks.is_empty()).then(|| format!("data are wrong or lost: {checks}"))
         }),
     }
 }

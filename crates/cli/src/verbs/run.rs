@@ -24,8 +24,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let mut servers = Servers::new(args.manage_servers);
     for left in servers.clear_up()? {
         let Leftover { what, processes } = left;
-        progress
-            .note(&format!("an earlier run was killed and left {what} behind; {processes} processes of it were ended"));
+        progress.note(&format!(
+            "an earlier run was killed and left {what} behind; {processes} of its processes were stopped"
+        ));
     }
     let mut arms = opened.arms(&mut servers)?;
     if opened.study.phases.iter().any(|phase| phase.copy.is_some()) {

@@ -35,8 +35,8 @@ fn find(name: &str) -> Result<&'static Scheme, Failure> {
     let names = || schemes().iter().map(|s| s.name);
     schemes().iter().find(|s| s.name == name || s.aliases.contains(&name)).ok_or_else(|| {
         Failure::bad_input(match did_you_mean(name, names()) {
-            Some(near) => format!("`{name}` is no store; did you mean `{near}`?"),
-            None => format!("`{name}` is no store; there are: {}", names().collect::<Vec<_>>().join(", ")),
+            Some(near) => format!("unknown store `{name}`; did you mean `{near}`?"),
+            None => format!("unknown store `{name}`; expected one of: {}", names().collect::<Vec<_>>().join(", ")),
         })
     })
 }

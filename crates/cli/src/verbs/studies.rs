@@ -37,10 +37,10 @@ pub(crate) fn studies(args: &StudiesArgs) -> Result<u8, Failure> {
         None => ALL.iter().collect(),
         Some(name) => vec![find(name).ok_or_else(|| {
             Failure::bad_input(match meant(name) {
-                Some(near) => format!("`{name}` is no built-in study; did you mean `{near}`?"),
+                Some(near) => format!("unknown built-in study `{name}`; did you mean `{near}`?"),
                 None => {
                     let names: Vec<&str> = ALL.iter().map(|study| study.name).collect();
-                    format!("`{name}` is no built-in study; there are: {}", names.join(", "))
+                    format!("unknown built-in study `{name}`; expected one of: {}", names.join(", "))
                 }
             })
         })?],
@@ -93,7 +93,7 @@ fn text(listed: &[Listed], in_full: bool) -> String {
                 let levels: Vec<String> = levels.iter().map(ToString::to_string).collect();
                 out += &paragraph("  ", "    ", &format!("{path}: {}", levels.join(", ")), WIDTH);
             }
-            out += "\nwhat readers found wrong with the original, and what is done here\n";
+            out += "\nflaws that readers found in the original, and what this study does about them\n";
             for flaw in &study.flaws {
                 out += &paragraph("  - ", "    ", &flaw.original, WIDTH);
                 out += &paragraph("    → ", "      ", &flaw.here, WIDTH);
@@ -104,7 +104,7 @@ fn text(listed: &[Listed], in_full: bool) -> String {
     if in_full {
         out += "the study file: storebench studies NAME --file\n";
     } else {
-        out += "run one: storebench run NAME --preset laptop [--store URL]; more of one: storebench studies NAME\n";
+        out += "to run one: storebench run NAME --preset laptop [--store URL]; to read more: storebench studies NAME\n";
     }
     out
 }

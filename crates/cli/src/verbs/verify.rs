@@ -79,8 +79,8 @@ fn text(report: &VerifyReport) -> String {
         .iter()
         .fold((0u64, 0u64), |(all, bad), c| (all + c.expected, bad + c.missing + c.wrong + c.unreadable));
     out += &match (bad, report.interrupted) {
-        (0, true) => "interrupted: what was read is right, the rest is unknown\n".to_owned(),
-        (0, false) => "every document is what it should be\n".to_owned(),
+        (0, true) => "interrupted: the documents read so far are right, the rest are unknown\n".to_owned(),
+        (0, false) => "every document is right\n".to_owned(),
         (bad, _) => format!(
             "{} of {} documents ({}) are not what they should be\n",
             count(bad),

@@ -129,7 +129,7 @@ fn what_cannot_be_compared_is_refused() {
     let anyway = cli.run("compare a b --anyway").code(0);
     assert!(anyway.out.contains("trial 2 is in no figure"), "{}", anyway.out);
     assert!(cli.run("compare a b --save-baseline x").code(2).err.contains("give one"));
-    assert!(cli.run("compare b --save-baseline x").code(2).err.contains("no baseline"));
+    assert!(cli.run("compare b --save-baseline x").code(2).err.contains("cannot be a baseline"));
     assert!(!cli.path(".storebench").exists());
 
     change(&cli, "a", |result| result["verdicts"][0]["level"] = "invalid".into());
@@ -177,7 +177,7 @@ fn a_baseline_is_kept_and_used() {
     let missing = cli.run("compare b --baseline main").code(2);
     assert!(missing.err.contains("compare RUN --save-baseline main"), "{}", missing.err);
     let kept = cli.run("compare a --save-baseline main").code(0);
-    assert_eq!(kept.out, "kept as baseline main in .storebench/baselines/main.json\n");
+    assert_eq!(kept.out, "saved as baseline main in .storebench/baselines/main.json\n");
     let file = |name: &str| std::fs::read(cli.path(name)).unwrap();
     assert_eq!(file(".storebench/baselines/main.json"), file("a/run.json"));
     let done = cli.run_args(&["compare", "b", "--baseline", "main", "--fail-on", "throughput < -10%"]).code(0);

@@ -8,7 +8,7 @@ use crate::common::Cli;
 fn a_store_that_conforms() {
     let cli = Cli::new();
     let done = cli.run("conform sqlite:check.db").code(0);
-    assert!(done.err.starts_with("sqlite:check.db is made for the checks, and removed at the end\n"), "{}", done.err);
+    assert!(done.err.starts_with("sqlite:check.db is created for the checks and removed afterwards\n"), "{}", done.err);
     let mut lines = done.out.lines();
     assert!(lines.next().unwrap().starts_with("conformance of sqlite:check.db · SQLite 3."), "{}", done.out);
     let (passed, failed) = (done.out.matches("  pass\n").count(), done.out.matches("  FAIL ").count());
@@ -24,7 +24,7 @@ fn what_storebench_made_is_emptied_and_that_is_said_before() {
     cli.run("run books.toml -q").measured();
     let done = cli.run("conform sqlite:books.db").code(0);
     assert!(
-        done.err.starts_with("what studies made at sqlite:books.db before is emptied for the checks"),
+        done.err.starts_with("what earlier studies left at sqlite:books.db is emptied for the checks"),
         "{}",
         done.err
     );

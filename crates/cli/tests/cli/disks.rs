@@ -268,7 +268,7 @@ fn disks_that_cannot_be_broken_are_refused_before_anything_is_touched() {
         cli.write("it.db.disk/mine", "is somebody's");
         let done = cli.run("run it.toml -q");
         assert_eq!(done.code, 2, "{}", done.err);
-        assert!(done.err.contains("holds what is not of a power cut"), "{}", done.err);
+        assert!(done.err.contains("holds files that do not belong to a power cut"), "{}", done.err);
         assert_eq!(std::fs::read_to_string(cli.path("it.db.disk/mine")).unwrap(), "is somebody's");
     }
 }

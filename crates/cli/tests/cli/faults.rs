@@ -106,7 +106,7 @@ fn redis_without_persistence_loses_what_it_acknowledged_and_says_so() {
     let ledger = &steady(&result)["ledger"];
     assert!(ledger["gone"].as_u64().unwrap() > 500, "{ledger}");
     assert_eq!(ledger["examples"].as_array().unwrap().len(), 20);
-    assert!(ledger["examples"][0].as_str().unwrap().contains("lost though acknowledged"), "{ledger}");
+    assert!(ledger["examples"][0].as_str().unwrap().contains("acknowledged, then lost"), "{ledger}");
     assert_eq!(verdict(&result, "lost-writes")["level"], "caution");
     let told = verdict(&result, "lost-writes")["saw"].as_str().unwrap();
     assert!(told.contains("as durability `none` allows after `kill`"), "{told}");
@@ -416,7 +416,7 @@ fn a_pause_is_seen_as_long_as_it_lasts() {
     assert_eq!(steady(&result)["ledger"]["lost"], 0);
     nothing_left(&cli);
     let text = cli.run("run pause.toml -q").out;
-    assert!(text.contains("pause at ") && text.contains("nobody was answered for"), "{text}");
+    assert!(text.contains("pause at ") && text.contains("no operation was answered for"), "{text}");
 }
 
 #[test]
@@ -487,19 +487,19 @@ fn what_cannot_be_broken_is_refused_before_anything_is_touched() {
         (
             study("sqlite:it.db", r#"[{ at = "1ms", do = "kill", server = "other" }]"#, "1s", "os"),
             "",
-            "`other` is no server",
+            "unknown server `other`",
         ),
         (
             study("sqlite:it.db", r#"[{ at = "1ms", do = "reset", link = "other" }]"#, "1s", "os"),
             "",
-            "`other` is no link",
+            "unknown link `other`",
         ),
         (
             study("sqlite:it.db", r#"[{ at = "9ms", do = "kill" }, { at = "1ms", do = "kill" }]"#, "1s", "os"),
             "",
             "one after the other",
         ),
-        (study("sqlite:it.db", r#"[{ when = "wal > x", do = "kill" }]"#, "1s", "os"), "", "is no condition"),
+        (study("sqlite:it.db", r#"[{ when = "wal > x", do = "kill" }]"#, "1s", "os"), "", "invalid condition"),
         (
             study("sqlite:it.db", "[]\nrandom_faults = { every = \"9s\", of = [{ do = \"kill\" }] }", "1s", "os"),
             "",

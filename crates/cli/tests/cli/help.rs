@@ -35,6 +35,6 @@ fn stores_as_json() {
     assert!(find("slow")["can"].is_null() && find("slow")["options"]["latency"].is_string());
     assert_eq!(cli.run("stores redb --json").code(0).json()["stores"].as_array().unwrap().len(), 1);
     let wrong = cli.run("stores sqlit").code(2);
-    assert_eq!(wrong.err, "error: `sqlit` is no store; did you mean `sqlite`?\n");
+    assert_eq!(wrong.err, "error: unknown store `sqlit`; did you mean `sqlite`?\n");
     assert_eq!(std::fs::read_dir(cli.folder.path()).unwrap().count(), 0, "listing touches nothing");
 }

@@ -190,7 +190,7 @@ fn wrong_contents_and_failed_stores_are_told_on_stderr() {
     connection.close().unwrap();
     let words = "run books.toml --keep --set phases.mixed.check=1.0 --json";
     let done = cli.run(words).code(1);
-    assert!(done.err.contains("error: data are wrong or lost by the verdicts: wrong-content"), "{}", done.err);
+    assert!(done.err.contains("error: data are wrong or lost: wrong-content"), "{}", done.err);
     assert_eq!(verdict(&done.json(), "wrong-content"), "invalid");
 }
 

@@ -315,7 +315,7 @@ fn the_page_follows_a_run_to_its_end() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(run.stderr.take().unwrap()).lines();
-    let told = lines.find_map(|line| Some(line.unwrap().split_once("follows the run at ")?.1.to_owned())).unwrap();
+    let told = lines.find_map(|line| Some(line.unwrap().split_once("live report at ")?.1.to_owned())).unwrap();
     // Whatever else is said must not fill the pipe.
     let rest = std::thread::spawn(move || lines.count());
     let get = |host: &str, method: &str, path: &str| {
@@ -337,7 +337,7 @@ fn the_page_follows_a_run_to_its_end() {
 fn a_page_cannot_be_served_just_anywhere() {
     let cli = Cli::new();
     cli.write("books.toml", STUDY);
-    for (at, says) in [("203.0.113.7:8080", "cannot be served there"), ("nowhere", "no address of this machine")] {
+    for (at, says) in [("203.0.113.7:8080", "cannot listen there"), ("nowhere", "invalid address")] {
         let done = cli.run(&format!("run books.toml -q --live {at}")).code(2);
         assert!(done.err.contains(says), "{}", done.err);
     }

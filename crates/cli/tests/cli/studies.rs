@@ -242,7 +242,7 @@ fn studies_are_listed_with_their_sizes() {
     for name in ["bulk-insert", "parallel-transfer", "million-writes", "one-setting", "reading-list"] {
         assert!(all.out.contains(name), "{}", all.out);
         let one = cli.run(&format!("studies {name}"));
-        assert!(one.out.contains("--preset laptop") && one.out.contains("what readers found wrong"), "{}", one.out);
+        assert!(one.out.contains("--preset laptop") && one.out.contains("flaws that readers found"), "{}", one.out);
         let file = cli.run(&format!("studies {name} --file"));
         assert!(file.out.contains("\ntitle ") && file.out.contains("[presets.laptop]"), "{}", file.out);
     }
@@ -348,7 +348,7 @@ fn stores_take_turns_on_hosts() {
 
     for (repeats, hosts, stores, says) in [
         (3, "[\"1us\", \"2us\"]", stores, "use repeats = 4"),
-        (4, "[\"1us\"]", stores, "one host is no turn to take"),
+        (4, "[\"1us\"]", stores, "one host cannot take turns"),
         (4, "[\"1us\", \"1us\"]", stores, "`1us` is here twice"),
         (4, "[\"1us\", \"2us\"]", "a = \"memory:\"", "no store is on these hosts"),
         (4, "[]", stores, "names no `hosts`"),

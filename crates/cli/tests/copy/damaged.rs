@@ -97,7 +97,7 @@ fn files_that_are_cut_off_give_what_they_hold() {
         // Of a Parquet file the end is looked at first.
         assert_eq!(done.code, if name == "b.parquet" { 2 } else { 1 }, "{name}: {done:?}");
         if name == "b.parquet" {
-            assert!(done.err.contains("no whole Parquet file") && done.out.is_empty(), "{done:?}");
+            assert!(done.err.contains("is not a complete Parquet file") && done.out.is_empty(), "{done:?}");
             assert!(!cli.path("out.jsonl").exists());
             continue;
         }

@@ -217,7 +217,7 @@ fn rejects_are_written_down_and_decide_the_exit_code() {
     let done = cli.run("copy books.jsonl sqlite:b.db --quiet");
     assert_eq!(done.code, 1, "{done:?}");
     assert!(done.out.contains("read 23 · written 22 · rejected 1"), "{done:?}");
-    let path = done.out.lines().find_map(|line| line.strip_prefix("all that were rejected, with reasons: ")).unwrap();
+    let path = done.out.lines().find_map(|line| line.strip_prefix("all rejected records, with reasons: ")).unwrap();
     let reject: Value = serde_json::from_str(std::fs::read_to_string(cli.path(path)).unwrap().trim()).unwrap();
     assert_eq!(reject["from"], "books.jsonl, line 11");
     assert_eq!(cli.run("copy books.jsonl sqlite:b.db --quiet --max-errors 1").code, 0);
@@ -302,14 +302,14 @@ fn what_cannot_be_copied_is_told_before_anything_is_written() {
     cli.write("books.jsonl", &documents(3));
     for (words, part) in [
         ("copy nothing.jsonl sqlite:b.db", "nothing.jsonl"),
-        ("copy none-*.jsonl sqlite:b.db", "no file fits"),
+        ("copy none-*.jsonl sqlite:b.db", "no file matches"),
         ("copy ftp://h/x sqlite:b.db", "ftp://"),
         ("copy - sqlite:b.db", "--to-collection"),
         ("copy books.jsonl sqlite:b.db --key {a", "`{` without `}`"),
-        ("copy books.jsonl out.jsonl --op insert", "goes only with a store"),
+        ("copy books.jsonl out.jsonl --op insert", "needs a store"),
         ("copy books.jsonl sqlite:b.db --durability majority", "cannot promise durability"),
         ("copy books.jsonl sqlite:b.db --op append --verify", "cannot be told"),
-        ("copy books.jsonl sqlite:b.db --from-key id", "--from-key goes only with a store"),
+        ("copy books.jsonl sqlite:b.db --from-key id", "--from-key needs a store"),
     ] {
         let done = cli.run(words);
         assert_eq!(done.code, 2, "{words}: {done:?}");

@@ -132,7 +132,7 @@ const COUCHBASE: Expected =
 const FJALL: Expected = Expected { rejected: &[("key of 70000", "1 to 65535 bytes")], differs: &[], changed: &[] };
 const EXACT: Expected = Expected { rejected: &[], differs: &[], changed: &[] };
 
-/// What no store is asked about: the source has no key for it, or it is no JSON of Unicode.
+/// What no store is asked about: the source has no key for it, or it is not JSON of Unicode.
 const UNREADABLE: [&str; 3] = ["the key is empty", "UTF-8", "surrogate"];
 
 fn copy_all(url: &str, expected: &Expected) {

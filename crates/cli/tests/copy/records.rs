@@ -94,7 +94,7 @@ fn what_cannot_be_is_refused_before_anything_is_touched() {
         let mut all = vec!["copy", "books.jsonl", "out.jsonl"];
         all.extend(flag);
         let done = cli.run_args(&all);
-        assert!(done.code == 2 && done.err.contains("goes only with a store"), "{flag:?}: {done:?}");
+        assert!(done.code == 2 && done.err.contains("needs a store"), "{flag:?}: {done:?}");
     }
     assert!(!cli.path("books.db").exists() && !cli.path("out.jsonl").exists());
 }

@@ -163,5 +163,5 @@ fn a_folder_of_files_is_read_as_one() {
     cli.run("copy out/ back.jsonl").code(0);
     assert_eq!(sorted(&cli.path("back.jsonl")), sorted(&cli.path("books.jsonl")));
     std::fs::create_dir(cli.path("empty")).unwrap();
-    assert!(cli.run("copy empty/ back.jsonl").code(2).err.contains("no file is in"));
+    assert!(cli.run("copy empty/ back.jsonl").code(2).err.contains("no files in"));
 }

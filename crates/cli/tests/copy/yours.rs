@@ -470,7 +470,7 @@ fn what_goes_only_with_collections_of_yours_is_told() {
     for (words, part) in [
         ("copy new.jsonl sqlite:b.db --into-existing", "--to-collection"),
         ("copy new.jsonl sqlite:b.db --to-collection a --to-key id", "--into-existing"),
-        ("copy new.jsonl out.jsonl --to-collection a --into-existing", "goes only with a store"),
+        ("copy new.jsonl out.jsonl --to-collection a --into-existing", "needs a store"),
         ("copy new.jsonl sqlite:b.db --to-collection a --into-existing", "no SQLite database"),
         ("copy new.jsonl fjall:f --to-collection a --into-existing", "fjall knows keys and bytes only"),
     ] {

@@ -125,7 +125,7 @@ fn bad_lines_stop_or_are_counted() {
     let good = "{\"id\":1,\"at\":{\"city\":\"a\"}}\n";
     for (bad, says) in [
         (&b"{\"id\":1,"[..], "is not JSON"),
-        (b"[1,2]", "is no JSON object"),
+        (b"[1,2]", "not a JSON object"),
         (b"{\"id\":1,\"at\":{\"city\":\"a\"}} x", "is not JSON"),
         (b"{\"id\":\"\xff\"}", "is not UTF-8"),
         (b"{\"id\":1,\"at\":{}}", "has no field `at.city`"),

@@ -22,7 +22,7 @@ fn counts_and_relations() {
     check(
         "[collections.a]\nper = { b = 3 }\n[collections.b]\nper = { a = 3 }",
         "collections.a.per",
-        &["belongs to itself"],
+        &["is its own ancestor"],
     );
     check("[collections.u]\ncount = 5\n[collections.a]\nper = { u = 3 }\ncount = 2", "collections.a.count", &["`per`"]);
     check(

@@ -51,12 +51,12 @@ impl Fate {
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Kept => "kept",
-            Self::Happened => "of unknown outcome, and done",
-            Self::NotHappened => "of unknown outcome, and not done",
-            Self::Lost => "lost though acknowledged",
+            Self::Happened => "of unknown outcome, done",
+            Self::NotHappened => "of unknown outcome, not done",
+            Self::Lost => "acknowledged, then lost",
             Self::Stale => "an older version than the acknowledged one",
             Self::Torn => "torn or foreign content",
-            Self::Resurrected => "deleted, yet there",
+            Self::Resurrected => "deleted, but still there",
             Self::NeverWritten => "never written, or refused, yet there",
             Self::Unknown => "not known before",
         }

@@ -405,7 +405,8 @@ fn mix_recipes(study: &Study, phase: &Phase, catalog: &Catalog) -> Result<Vec<Re
         .mix
         .iter()
         .map(|(name, entry)| {
-            let kind = entry.kind(name).ok_or_else(|| format!("`{name}` is no operation, or has no bulk form"))?;
+            let kind =
+                entry.kind(name).ok_or_else(|| format!("unknown operation `{name}`, or one without a bulk form"))?;
             let collection_name =
                 collection_of(study, phase, name).ok_or_else(|| format!("`{name}` does not say its collection"))?;
             let collection =

@@ -150,7 +150,7 @@ pub fn check(kind: Body, body: &[u8]) -> Result<(), OpError> {
 pub fn counter(text: &[u8]) -> Result<i64, OpError> {
     std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()).ok_or_else(|| {
         let shown: String = String::from_utf8_lossy(text).chars().take(40).collect();
-        OpError::new(ErrorKind::Refused, format!("`{shown}` is no decimal integer, which a counter holds"))
+        OpError::new(ErrorKind::Refused, format!("`{shown}` is not a decimal integer, which a counter holds"))
     })
 }
 

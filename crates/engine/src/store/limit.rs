@@ -29,7 +29,7 @@ impl<S: Store> Limit<S> {
         let rate = options.rate_per_s;
         if !rate.is_finite() || rate <= 0.0 {
             return Err(StoreError::BadUrl(format!(
-                "limit+: rate={rate} is no rate; give operations per second above zero, as in limit+memory:?rate=1000"
+                "limit+: invalid rate={rate}; expected operations per second above zero, as in limit+memory:?rate=1000"
             )));
         }
         Ok(Self::over(inner, Schedule { rate_per_s: rate, busy: Mutex::new(Busy::default()) }))

@@ -272,7 +272,7 @@ fn changed_by_others<S: Site>(site: &S) -> StoreError {
 fn removed_by_others<S: Site>(site: &S) -> StoreError {
     StoreError::Failed(format!(
         "{}: another run is removing its collections there, or was killed while it did; nothing was touched. Try again when \
-         that run has ended; if none is running, start its study again, which ends the removal",
+         that run has ended. If none is running, run its study again without --keep: that finishes the removal",
         site.shown()
     ))
 }
@@ -313,7 +313,7 @@ impl Holdings {
     /// The error where a collection is to be written as one that others made, and Storebench made it.
     pub fn not_theirs(&self, place: &str, name: &str) -> StoreError {
         StoreError::NotSupported(format!(
-            "{place}: Storebench made the collection `{name}`, in a form of its own; leave --into-existing out"
+            "{place}: Storebench made the collection `{name}` in its own format; leave out --into-existing"
         ))
     }
 

@@ -70,7 +70,9 @@ impl<'a> Journal<'a> {
             return;
         }
         if let Some(Err(error)) = self.folder.as_mut().map(write) {
-            self.observer.event(&Event::Note { text: format!("{error}; the measurement goes on, unkept") });
+            self.observer.event(&Event::Note {
+                text: format!("{error}; results are not being saved; the measurement continues"),
+            });
             self.failed = Some(error);
         }
     }

@@ -11,7 +11,7 @@ use super::error::LabError;
 
 /// What an earlier process left of a run.
 pub(super) struct Before {
-    /// Its trials that ended whole.
+    /// Its trials that completed.
     pub(super) trials: Vec<TrialResult>,
     /// When it began.
     pub(super) began: String,
@@ -69,7 +69,7 @@ pub(super) fn open(
     };
     if let Some(other) = trials.iter().find_map(version) {
         return Err(refuse(format!(
-            "{other}: trials of two versions are no repeats of one another; bring back the version, or begin a new run"
+            "{other}: trials of two versions are not repeats of each other; use the same version, or start a new run"
         )));
     }
     Ok(Before { trials, began: found.run.began, resumed: found.run.resumed })

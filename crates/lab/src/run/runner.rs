@@ -153,7 +153,7 @@ fn run_with(
 ) -> Result<RunOutcome, LabError> {
     let Some(first) = request.arms.first() else {
         return Err(LabError::BadInput(
-            "there is no store to run on; add `stores` to the study or give --store sqlite:bench.db".into(),
+            "no store to run on; add `stores` to the study, or use --store sqlite:bench.db".into(),
         ));
     };
     if request.remove_after && request.study.reads_only() {

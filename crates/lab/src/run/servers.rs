@@ -213,7 +213,7 @@ impl Managed {
             if let (None, Some(address)) = (listening, self.listens) {
                 match TcpStream::connect_timeout(&address, LISTENS_WITHIN) {
                     Ok(_) => listening = Some(began.elapsed()),
-                    Err(error) if store.is_none() => return Err(format!("nobody listens on {address}: {error}")),
+                    Err(error) if store.is_none() => return Err(format!("nothing listens on {address}: {error}")),
                     // The store itself says whether it answers.
                     Err(_) => {}
                 }

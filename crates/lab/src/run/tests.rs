@@ -473,7 +473,7 @@ fn a_folder_that_fails_on_the_way_costs_the_folder_not_the_measurement() {
     assert_eq!(outcome.result.trials[0].phases.len(), 4);
     assert_eq!(outcome.exit_code(), 1);
     assert!(outcome.folder_error.is_some());
-    assert!(notes.iter().any(|n| n.contains("unkept")), "{notes:?}");
+    assert!(notes.iter().any(|n| n.contains("are not being saved")), "{notes:?}");
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl OwnFolder {
 fn check(path: &Path, opened: impl AsFd, kind: FileType) -> io::Result<()> {
     let stat = fstat(opened)?;
     if FileType::from_raw_mode(stat.st_mode) != kind {
-        return Err(refused(path, "is no plain file"));
+        return Err(refused(path, "is not a regular file"));
     }
     if stat.st_uid != rustix::process::getuid().as_raw() {
         return Err(refused(path, &format!("belongs to another user ({})", stat.st_uid)));

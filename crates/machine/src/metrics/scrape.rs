@@ -69,9 +69,7 @@ fn explained(url: &str, timeout: Duration, error: &ureq::Error) -> String {
     match error {
         Error::Timeout(Timeout::Connect | Timeout::Resolve) => {
             let within = timeout.min(CONNECT_WITHIN);
-            format!(
-                "nobody answers at {url} within {within:?}; look whether it runs, and whether a firewall is between"
-            )
+            format!("no answer from {url} within {within:?}; check that it runs, and that no firewall blocks it")
         }
         Error::Timeout(_) => {
             format!("{url} has not told its metrics within {timeout:?}; give it longer, or have it tell fewer")

@@ -66,10 +66,10 @@ fn sample(line: &str) -> Result<Sample, &'static str> {
     }
     // An exemplar follows a `#`.
     let mut words = rest.0.split_ascii_whitespace().take_while(|word| *word != "#");
-    let value = words.next().and_then(|word| word.parse().ok()).ok_or("its value is no number")?;
+    let value = words.next().and_then(|word| word.parse().ok()).ok_or("its value is not a number")?;
     // OpenMetrics has fractions of seconds.
     if words.next().is_some_and(|word| word.parse::<f64>().is_err()) {
-        return Err("its timestamp is no number");
+        return Err("its timestamp is not a number");
     }
     if words.next().is_some() {
         return Err("more follows than a value and a timestamp");
@@ -178,10 +178,10 @@ mod tests {
         for (line, why) in [
             ("up", "followed by labels or a value"),
             ("up ", "followed by labels or a value"),
-            ("up one", "value is no number"),
-            ("up 1,5", "value is no number"),
-            ("up # {} 1", "value is no number"),
-            ("up 1 now", "timestamp is no number"),
+            ("up one", "value is not a number"),
+            ("up 1,5", "value is not a number"),
+            ("up # {} 1", "value is not a number"),
+            ("up 1 now", "timestamp is not a number"),
             ("up 1 2 3", "more follows"),
             ("a.b 1", "followed by labels or a value"),
             ("9lives 9", "followed by labels or a value"),
@@ -196,7 +196,7 @@ mod tests {
             ("x{\"a\"} 1", "no `=`"),
             ("x{=\"1\"} 1", "no name"),
             ("x{,} 1", "no name"),
-            ("x{a=\"1\"}", "value is no number"),
+            ("x{a=\"1\"}", "value is not a number"),
             ("<html>", "followed by labels or a value"),
         ] {
             let error = parse(&format!("good 1\n{line}\n")).unwrap_err();

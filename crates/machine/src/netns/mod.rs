@@ -51,7 +51,7 @@ pub enum NetworkProblem {
         why: &'static str,
     },
     /// There is no such node.
-    #[error("there is no node `{name}`; there are {known}")]
+    #[error("unknown node `{name}`; expected one of: {known}")]
     Unknown {
         /// The name.
         name: String,
@@ -269,7 +269,7 @@ impl Network {
     fn must_reach(&self, from: &str, to: &str) -> Result<(), NetworkProblem> {
         let why = match self.reaches(from, to, REACHED_WITHIN) {
             Ok(true) => return Ok(()),
-            Ok(false) => format!("`{from}` to `{to}`: there is no answer"),
+            Ok(false) => format!("no answer from `{to}` to `{from}`"),
             Err(NetworkProblem::Refused(why)) => why,
             Err(other) => return Err(other),
         };

@@ -42,7 +42,7 @@ impl Partition {
             }
         };
         if cuts.is_empty() {
-            return refused("it separates nobody; name two groups, or nodes on both sides");
+            return refused("it separates no nodes; name two groups, or nodes on both sides");
         }
         Ok(cuts)
     }
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused_by_name() {
-        assert!(why(&Partition::groups(&[&["a", "d"]])).contains("`d`; there are a, b, c"));
+        assert!(why(&Partition::groups(&[&["a", "d"]])).contains("unknown node `d`; expected one of: a, b, c"));
         assert!(why(&Partition::groups(&[&["a"], &["b", "a"]])).contains("`a` is named twice"));
         assert!(why(&Partition::groups(&[&["a"], &[]])).contains("names no node"));
         assert!(
@@ -175,7 +175,7 @@ mod tests {
         for nobody in
             [Partition::groups(&[]), Partition::groups(&[&["c", "b", "a"]]), Partition::one_way(&["a"], &["a"])]
         {
-            assert!(why(&nobody).contains("separates nobody"), "{nobody:?}");
+            assert!(why(&nobody).contains("separates no nodes"), "{nobody:?}");
         }
         assert!(why(&Partition::groups(&[&["client"]])).contains("`client`"), "clients are in no group");
     }

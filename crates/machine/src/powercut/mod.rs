@@ -134,7 +134,7 @@ impl Folder {
             let path = path.display();
             return Err(io::Error::new(
                 io::ErrorKind::DirectoryNotEmpty,
-                format!("{path} holds what is not of a power cut; name a folder of its own"),
+                format!("{path} holds files that do not belong to a power cut; use a separate folder"),
             ));
         }
         let marker = File::create(&mark).map_err(|error| told("cannot write", &mark, &error))?;

@@ -21,7 +21,7 @@ pub(super) fn section(subject: &Subject) -> Markup {
 fn of_run(verdicts: &[storebench_results::verdicts::Verdict]) -> Markup {
     let (groups, passed) = grouped(verdicts);
     html! {
-        @if verdicts.is_empty() { p.dim { "Nothing was judged yet." } }
+        @if verdicts.is_empty() { p.dim { "No check has run yet." } }
         @for group in &groups {
             // A line each, until somebody asks or prints, so that the figures are near; what spoils them is open.
             details.verdict open[group.level == Level::Invalid] {

@@ -25,8 +25,8 @@ pub(super) fn broken(result: &RunResult) -> Vec<String> {
         let what: IndexSet<&str> = done().map(|fault| in_words(fault.what)).collect();
         let longest = done().map(|fault| fault.unavailable_ns).max().unwrap_or(0);
         let silent = match longest {
-            0 => "its clients were answered all the time".to_owned(),
-            ns => format!("nobody was answered for up to {}", duration(ns as f64)),
+            0 => "its clients were answered throughout".to_owned(),
+            ns => format!("no operation was answered for up to {}", duration(ns as f64)),
         };
         let kept = phases().filter_map(|(trial, phase)| of_ledger(trial, phase)).max_by_key(|(lost, _)| *lost);
         let kept = kept.map_or_else(String::new, |(_, text)| format!("; {text}"));
@@ -57,7 +57,7 @@ fn in_words(what: FaultKind) -> &'static str {
 fn of_ledger(trial: &TrialResult, phase: &PhaseResult) -> Option<(u64, String)> {
     let ledger = phase.ledger.as_ref()?;
     Some(match ledger.lost.saturating_add(ledger.unverifiable) {
-        0 => (0, format!("of {} keys nothing that was acknowledged is lost", count(ledger.keys))),
+        0 => (0, format!("of {} keys no acknowledged write was lost", count(ledger.keys))),
         lost if lost == lost_writes(ledger) && allowed(trial, phase).is_some() => {
             let why = allowed(trial, phase).map_or_else(String::new, |allowed| allowed.in_words());
             (lost, format!("of {} keys {} lost their latest write, {why}", count(ledger.keys), count(lost)))
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(
             text,
             [
-                "sqlite after a kill and a pause: nobody was answered for up to 700 ms; of 1,200 keys nothing that was acknowledged is lost."
+                "sqlite after a kill and a pause: no operation was answered for up to 700 ms; of 1,200 keys no acknowledged write was lost."
             ]
         );
         let ledger = run.trials[0].phases[1].ledger.as_mut().unwrap();

@@ -114,7 +114,7 @@ fn of_store(store: &str, arms: &IndexMap<&str, Held<'_>>) -> String {
     let holds = rates.iter().take_while(|(_, all, _)| *all).last();
     let breaks = rates.iter().find(|(_, all, _)| !all);
     let why = |held: &Held<'_>| match held.broken.as_slice() {
-        [] => "a trial did not end whole".to_owned(),
+        [] => "a trial did not complete".to_owned(),
         some => format!("{} broke", listed(some)),
     };
     match (holds, breaks) {

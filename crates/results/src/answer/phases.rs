@@ -15,7 +15,7 @@ use crate::{PhaseResult, RunResult, TrialResult};
 const RESPONSE_P99: &str = "response.p99";
 
 /// What is said of a lead without an interval.
-const TOO_FEW: &str = "measured too few times to tell it from chance";
+const TOO_FEW: &str = "measured too few times to rule out chance";
 /// A figure of fewer requests in a trial says how many they were.
 const FEW_REQUESTS: u64 = 20;
 
@@ -251,17 +251,14 @@ fn unheld(result: &RunResult, phases: &[String]) -> Vec<String> {
                 let unanswered: f64 = phase.ops.values().map(|op| op.censored as f64).sum();
                 let due: f64 = phase.ops.values().map(|op| op.count as f64 + op.censored as f64).sum();
                 let left = if unanswered > 0.0 {
-                    format!(", and {} of what was due had no answer at its end", percent(unanswered / due))
+                    format!(", and {} of the operations due were unanswered at the end", percent(unanswered / due))
                 } else {
                     String::new()
                 };
                 let carried = carried_at_most(phase).zip(phase.all.service_ns.mean);
                 let slots = carried.map_or_else(String::new, |(most, service_ns)| {
                     let (slots, most) = (plural(phase.slots, "slot"), rate(most));
-                    format!(
-                        "; at a mean service time of {} its {slots} carry no more than {most}/s",
-                        duration(service_ns)
-                    )
+                    format!("; at a mean service time of {} its {slots} allow at most {most}/s", duration(service_ns))
                 });
                 format!(
                     "{} did not hold {}/s in {}: {}/s were answered{left}{slots}.",
@@ -276,7 +273,7 @@ fn unheld(result: &RunResult, phases: &[String]) -> Vec<String> {
     let more = told.len().saturating_sub(MOST_UNHELD);
     let mut all: Vec<String> = told.into_values().take(MOST_UNHELD).collect();
     if more > 0 {
-        all.push(format!("So it was with {more} more."));
+        all.push(format!("The same holds for {more} more."));
     }
     all
 }

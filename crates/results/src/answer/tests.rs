@@ -34,7 +34,7 @@ fn the_store_that_is_ahead_and_by_how_much() {
     assert!(found(&alike).starts_with("b and a cannot be told apart in mixed: "), "{}", found(&alike));
     let once = stores(&[("a", &[1.0]), ("b", &[1.5])]);
     assert!(
-        found(&once).starts_with("b came out ahead in mixed, measured too few times to tell it from chance: "),
+        found(&once).starts_with("b came out ahead in mixed, measured too few times to rule out chance: "),
         "{}",
         found(&once)
     );
@@ -56,7 +56,7 @@ fn several_phases_are_one_sentence() {
     assert!(!text.contains("too few times"), "{text}");
     run.trials.retain(|trial| trial.block == 1);
     let text = found(&run);
-    assert!(text.starts_with("b came out ahead, measured too few times to tell it from chance, in mixed (×"), "{text}");
+    assert!(text.starts_with("b came out ahead, measured too few times to rule out chance, in mixed (×"), "{text}");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn up_to_which_given_rate_limits_held() {
     );
     let mut failed = at_rates(&[(250.0, true), (1_000.0, true)]);
     failed.trials[1].failure = Some(Failure::default());
-    assert!(found(&failed).contains("at 1,000/s a trial did not end whole."), "{}", found(&failed));
+    assert!(found(&failed).contains("at 1,000/s a trial did not complete."), "{}", found(&failed));
 }
 
 fn searched(found: &[(&str, f64)]) -> RunResult {
@@ -151,7 +151,7 @@ fn a_rate_that_was_not_held_is_the_answer() {
     let text = found(&run);
     assert!(
         text.ends_with(
-            "a did not hold 1,000/s in mixed: 745/s were answered, and 25 % of what was due had no answer at its end."
+            "a did not hold 1,000/s in mixed: 745/s were answered, and 25 % of the operations due were unanswered at the end."
         ),
         "{text}"
     );
@@ -167,7 +167,7 @@ fn slots_that_were_all_taken_stand_beside_a_rate_that_was_not_held() {
     assert!(found(&run).ends_with("a did not hold 1,000/s in mixed: 745/s were answered."), "{}", found(&run));
     run.trials[0].phases[1].slots_busy_share = 0.90;
     let text = found(&run);
-    assert!(text.ends_with("; at a mean service time of 2.50 ms its 2 slots carry no more than 800/s."), "{text}");
+    assert!(text.ends_with("; at a mean service time of 2.50 ms its 2 slots allow at most 800/s."), "{text}");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn a_search_is_told_first() {
 fn what_did_not_end_is_said() {
     let mut run = stores(&[("a", &[1.0, 1.02])]);
     run.plan.trials = vec![crate::plan::PlannedTrial::default(); 3];
-    assert!(found(&run).ends_with(" 1 of 3 trials did not end whole."), "{}", found(&run));
+    assert!(found(&run).ends_with(" 1 of 3 trials did not complete."), "{}", found(&run));
     let mut runs = run.clone();
     runs.run.ended = None;
     assert!(found(&runs).ends_with(" The run has not ended: this is of its first 2 of 3 trials."), "{}", found(&runs));
@@ -218,7 +218,7 @@ fn what_did_not_end_is_said() {
             message: "the disk is full".into(),
         });
     }
-    assert_eq!(found(&run), "No trial ended whole: a failed in load: the disk is full.");
+    assert_eq!(found(&run), "No trial completed: a failed in load: the disk is full.");
     run.trials.clear();
     assert_eq!(found(&run), "Nothing was measured.");
 }
@@ -244,26 +244,23 @@ fn the_worst_verdicts_make_the_second_sentence() {
     };
     let (pass, note) = (verdict("errors", Level::Pass), verdict("single-run", Level::Note));
     let (caution, invalid) = (verdict("too-short", Level::Caution), verdict("schedule-slip", Level::Invalid));
-    assert_eq!(said(vec![]), ("Nothing was judged yet.".into(), Level::Pass));
-    assert_eq!(said(vec![pass.clone()]), ("Nothing speaks against it: 1 checks passed.".into(), Level::Pass));
-    assert_eq!(
-        said(vec![pass.clone(), note.clone()]),
-        ("Nothing speaks against it: 1 checks passed, and 1 note.".into(), Level::Note)
-    );
+    assert_eq!(said(vec![]), ("No check has run yet.".into(), Level::Pass));
+    assert_eq!(said(vec![pass.clone()]), ("Valid: 1 checks passed.".into(), Level::Pass));
+    assert_eq!(said(vec![pass.clone(), note.clone()]), ("Valid: 1 checks passed, and 1 note.".into(), Level::Note));
     assert_eq!(
         said(vec![pass, note.clone(), caution.clone()]),
-        ("With reservations: phases were short (too-short), and 1 note.".into(), Level::Caution)
+        ("With cautions: phases were short (too-short), and 1 note.".into(), Level::Caution)
     );
     let other = Verdict { saw: "6 GB of 24".into(), ..verdict("regime-differs", Level::Caution) };
     let doubted =
         Verdict { arm: Some("a".into()), saw: "5 GB of 24".into(), ..verdict("regime-differs", Level::Caution) };
     assert_eq!(
         said(vec![caution.clone(), doubted.clone(), other, doubted.clone(), note.clone()]).0,
-        "Doubtful: data and memory are in another ratio than the study means (regime-differs; a: 5 GB of 24; and 1 \
-         more). With reservations: phases were short (too-short), and 1 note."
+        "Doubtful: the data-to-memory ratio differs from the study's (regime-differs; a: 5 GB of 24; and 1 \
+         more). With cautions: phases were short (too-short), and 1 note."
     );
     assert!(said(vec![doubted.clone()]).0.ends_with("; a: 5 GB of 24)."));
-    assert!(said(vec![doubted, note.clone()]).0.ends_with("). Besides, there is 1 note."));
+    assert!(said(vec![doubted, note.clone()]).0.ends_with("). There is 1 note."));
     assert_eq!(
         said(vec![note, caution, invalid]),
         ("The measurement is invalid: the client sent late (schedule-slip), and 1 caution.".into(), Level::Invalid)

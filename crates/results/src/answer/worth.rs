@@ -26,7 +26,7 @@ pub(super) fn worth(result: &RunResult) -> (String, Level) {
     };
     let cut = if result.run.interrupted { " The run was interrupted." } else { "" };
     let (text, level) = if checks.is_empty() {
-        ("Nothing was judged yet.".to_owned(), Level::Pass)
+        ("No check has run yet.".to_owned(), Level::Pass)
     } else if !invalid.is_empty() {
         let lost = exit_code(result) == 1;
         let what = if lost { "Data were lost, wrong or could not be verified" } else { "The measurement is invalid" };
@@ -36,23 +36,19 @@ pub(super) fn worth(result: &RunResult) -> (String, Level) {
         let doubts = grave.iter().map(|check| doubt(result, check) + " ").collect::<String>();
         let text = match other.is_empty() {
             true if notes.is_empty() => doubts.trim_end().to_owned(),
-            true => format!("{doubts}Besides, there {}.", are_notes(notes.len())),
-            false => format!("{doubts}With reservations: {}{}.", named(&other), also(&notes, "note", "notes")),
+            true => format!("{doubts}There {}.", are_notes(notes.len())),
+            false => format!("{doubts}With cautions: {}{}.", named(&other), also(&notes, "note", "notes")),
         };
         (text, Level::Caution)
     } else {
         let passed = checks.len() - notes.len();
-        let text = format!(
-            "Nothing speaks against it: {} checks passed{}.",
-            count(passed as u64),
-            also(&notes, "note", "notes")
-        );
+        let text = format!("Valid: {} checks passed{}.", count(passed as u64), also(&notes, "note", "notes"));
         (text, if notes.is_empty() { Level::Pass } else { Level::Note })
     };
     (text + cut, level)
 }
 
-/// What a check saw on which the answer hangs: `Doubtful: arms did unlike work (work-differs; one and other, load: …).`
+/// What a check saw on which the answer hangs: `Doubtful: arms did different work (work-differs; one and other, load: …).`
 fn doubt(result: &RunResult, check: &str) -> String {
     let mut found = result.verdicts.iter().filter(|v| v.check == check && v.level == Level::Caution);
     let Some(first) = found.next() else { return String::new() };

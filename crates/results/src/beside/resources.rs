@@ -26,8 +26,8 @@ fn table(result: &RunResult, phase: &str) -> Option<ArmsTable> {
     let all: [Shown; 4] = [
         (STORE_CPU, "CPU/op", duration as fn(f64) -> String),
         (STORE_MEMORY, "memory", bytes),
-        (WRITE_AMPLIFICATION, "written to disk", times),
-        (SPACE_AMPLIFICATION, "kept on disk", times),
+        (WRITE_AMPLIFICATION, "write amplification", times),
+        (SPACE_AMPLIFICATION, "space amplification", times),
     ]
     .map(|(measure, title, show)| (measure.name.to_owned(), title.to_owned(), ColumnKind::Less, show));
     let shown: Vec<&Shown> =
@@ -38,7 +38,7 @@ fn table(result: &RunResult, phase: &str) -> Option<ArmsTable> {
     }
     let mut columns = vec![("arm", ColumnKind::Arm)];
     columns.extend(shown.iter().map(|(_, title, kind, _)| (title.as_str(), *kind)));
-    columns.push(("what was the limit", ColumnKind::Text));
+    columns.push(("bottleneck", ColumnKind::Text));
     let mut table = Table::new(columns);
     for (arm, limit) in arms.iter().zip(limits) {
         let mut row: Vec<Cell> = vec![arm.arm.as_str().into()];
@@ -85,24 +85,24 @@ fn notes(result: &RunResult, phase: &str, shown: &[&Shown]) -> Vec<String> {
     }
     if has(WRITE_AMPLIFICATION.name) {
         notes.push(
-            "written to disk: by the disk's own counters, less what it wrote each second before the phase, for each byte of \
-             documents written"
+            "write amplification: bytes written to the disk by its own counters, less what it wrote each second before the phase, \
+             for each byte of documents written"
                 .to_owned(),
         );
     }
     let unknown = |trial: &TrialResult| {
         let mut phases = trial.phases.iter().filter(|p| p.name == phase);
         let why = phases.find_map(|p| p.resources.as_ref()?.disk.as_ref()?.amplification_unknown.clone())?;
-        Some(format!("written to disk of {}, trial {}: {why}", arm_of(trial), trial.trial))
+        Some(format!("write amplification of {}, trial {}: {why}", arm_of(trial), trial.trial))
     };
     let mut unknown = result.trials.iter().filter_map(unknown);
     notes.extend(unknown.next());
     match unknown.count() {
         0 => {}
-        more => notes.push(format!("written to disk: not known of {more} more trials")),
+        more => notes.push(format!("write amplification: not known for {more} more trials")),
     }
     if has(SPACE_AMPLIFICATION.name) {
-        notes.push("kept on disk: bytes on disk for each byte of documents that the store holds".to_owned());
+        notes.push("space amplification: bytes on disk for each byte of documents that the store holds".to_owned());
     }
     notes
 }

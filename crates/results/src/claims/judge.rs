@@ -252,7 +252,7 @@ impl Ladder {
         let mut levels = Vec::new();
         for whole in arms.whole.iter().filter(|whole| picks(&at, whole.trial)) {
             let level = key.level(whole.trial).ok_or_else(|| format!("not every arm has a level of `{over}`"))?;
-            levels.push(level.as_f64().ok_or_else(|| format!("the levels of `{over}` are no numbers"))?);
+            levels.push(level.as_f64().ok_or_else(|| format!("the levels of `{over}` are not numbers"))?);
         }
         levels.sort_by(f64::total_cmp);
         levels.dedup();

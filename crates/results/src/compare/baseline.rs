@@ -59,7 +59,7 @@ pub fn save_baseline(run: &Source, dir: &Path, name: &str, replace: bool) -> Res
         partial.extend(left_out.into_iter().map(|t| format!("{}, trial {}: {}", arm.label(), t.trial, t.why)));
     }
     if !partial.is_empty() {
-        let text = format!("what is partial is no baseline:\n  {}\nrun it again", partial.join("\n  "));
+        let text = format!("a partial run cannot be a baseline:\n  {}\nrun it again", partial.join("\n  "));
         return Err(CompareError::Baseline(text));
     }
     let failed = |source| CompareError::Write { path: path.clone(), source };

@@ -191,7 +191,7 @@ impl PriceSheet {
     fn problems(&self, today: Date) -> Vec<Problem> {
         let mut found = SheetProblems(Vec::new());
         if self.currency.len() != 3 || !self.currency.bytes().all(|b| b.is_ascii_uppercase()) {
-            found.add(&["currency"], format!("`{}` is no currency; {}", self.currency, remedy("currency")));
+            found.add(&["currency"], format!("invalid currency `{}`; {}", self.currency, remedy("currency")));
         }
         found.text(&["source"], &self.source);
         found.date(&["date"], self.date, today);
@@ -239,7 +239,7 @@ impl PriceSheet {
         }
         if let Some(gib) = on.disk_gib {
             if !(gib.is_finite() && gib >= 0.0) {
-                found.add(&at("disk_gib"), format!("{gib} is no size; write 0 or more GiB"));
+                found.add(&at("disk_gib"), format!("invalid size {gib}; write 0 or more GiB"));
             } else if self.disk.is_none() {
                 found.add(&at("disk_gib"), "disk has no price here; add a table [disk] with per_gib_month".into());
             }
@@ -249,13 +249,13 @@ impl PriceSheet {
     fn no_such_node(&self, name: &str) -> String {
         let names = || self.nodes.keys().map(String::as_str);
         match did_you_mean(name, names()) {
-            Some(meant) => format!("`{name}` is no machine of [nodes]; did you mean `{meant}`?"),
+            Some(meant) => format!("unknown machine `{name}`; did you mean `{meant}`?"),
             None if self.nodes.is_empty() => {
-                format!("`{name}` is no machine of [nodes], which is empty; add [nodes.{name}] with per_hour")
+                format!("unknown machine `{name}`: [nodes] is empty; add [nodes.{name}] with per_hour")
             }
             None => {
                 let all: Vec<String> = names().map(|n| format!("`{n}`")).collect();
-                format!("`{name}` is no machine of [nodes]; there are: {}", all.join(", "))
+                format!("unknown machine `{name}`; expected one of: {}", all.join(", "))
             }
         }
     }
@@ -271,7 +271,7 @@ impl SheetProblems {
 
     fn money(&mut self, path: &[&str], price: f64) {
         if !(price.is_finite() && price >= 0.0) {
-            self.add(path, format!("{price} is no price; write 0 or more"));
+            self.add(path, format!("invalid price {price}; write 0 or more"));
         }
     }
 
@@ -321,7 +321,7 @@ impl std::str::FromStr for PriceDate {
         let digits = |(i, b): (usize, u8)| if i == 4 || i == 7 { b == b'-' } else { b.is_ascii_digit() };
         let shaped = text.len() == 10 && text.bytes().enumerate().all(digits);
         let date = if shaped { text.parse().ok() } else { None };
-        date.map(Self).ok_or_else(|| format!("`{text}` is no date; write year, month and day like \"2026-11-22\""))
+        date.map(Self).ok_or_else(|| format!("invalid date `{text}`; write year, month and day like \"2026-11-22\""))
     }
 }
 

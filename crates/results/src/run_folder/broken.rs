@@ -40,7 +40,7 @@ pub struct FaultResult {
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub first_answer_by_op_ns: IndexMap<String, u64>,
     /// How much later the first client was answered than the store had answered control calls (`ready_ns`), in ns; so much at
-    /// least where `first_answer_ns` is null. Null where clients were answered all the time. So long the outage may be the
+    /// least where `first_answer_ns` is null. Null where clients were answered throughout. So long the outage may be the
     /// client's, and not the store's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients_late_ns: Option<u64>,

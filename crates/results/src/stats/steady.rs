@@ -67,7 +67,7 @@ pub struct Steadiness {
 }
 
 impl Steadiness {
-    /// Whether the level stayed what it was.
+    /// Whether performance was stable.
     pub fn is_steady(&self) -> bool {
         self.events.iter().all(|event| event.kind == SeriesEventKind::Stall)
     }

@@ -95,5 +95,5 @@ pub(super) fn came_second(called: &Called) -> bool {
 
 fn number(text: &[u8]) -> Result<i64, OpError> {
     let number = std::str::from_utf8(text).ok().and_then(|text| text.trim().parse().ok());
-    number.ok_or_else(|| OpError::new(ErrorKind::Failed, "what is stored is no counter"))
+    number.ok_or_else(|| OpError::new(ErrorKind::Failed, "the stored value is not a counter"))
 }

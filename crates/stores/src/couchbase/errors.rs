@@ -59,7 +59,7 @@ pub(super) fn op_error(kind: OpKind, error_of: &Error) -> OpError {
         Kind::ServiceNotAvailable(_) => {
             OpError::new(Refused, format!("{}: the cluster does not run it", error_of.kind()))
         }
-        Kind::DeltaInvalid | Kind::NumberTooBig => error(Failed, "what is stored is no counter"),
+        Kind::DeltaInvalid | Kind::NumberTooBig => error(Failed, "the stored value is not a counter"),
         Kind::ServerTimeout if !kind.writes() => error(Temporary, "the query service gave up at its timeout"),
         Kind::OtherFailure(text) if text.starts_with("no server assigned") => {
             error(Temporary, "the cluster's map names no node for this document now; nothing was sent")

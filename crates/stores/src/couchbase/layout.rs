@@ -39,7 +39,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 async fn control<T>(what: &str, calling: impl Future<Output = Result<T, Error>>) -> Result<T, StoreError> {
     match timeout(PATIENCE, unwound(calling)).await {
         Ok(Some(result)) => result.map_err(|e| store_error(what, &e)),
-        Ok(None) => Err(StoreError::Failed(format!("{what}: the server answered what is no answer"))),
+        Ok(None) => Err(StoreError::Failed(format!("{what}: the server's answer could not be understood"))),
         Err(_) => Err(StoreError::Unreachable(format!("{what}: no answer within {PATIENCE:?}"))),
     }
 }

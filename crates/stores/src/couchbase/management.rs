@@ -79,7 +79,7 @@ impl<'a> Management<'a> {
                 return Ok(Value::Null);
             }
             return serde_json::from_slice(&body).map_err(|e| {
-                NotTold::Other(StoreError::Failed(format!("{host}{path} answered what is no JSON: {e}")))
+                NotTold::Other(StoreError::Failed(format!("{host}{path} sent an answer that is not JSON: {e}")))
             });
         }
         Err(NotTold::Here(match status {

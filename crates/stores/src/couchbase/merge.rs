@@ -18,7 +18,7 @@ const LONGEST_NAME: usize = 500;
 /// Merges a patch into a document.
 pub(super) async fn apply(context: &Context, target: &Target, key: &str, patch: &[u8]) -> Result<OwnedReply, OpError> {
     let patch: Value = serde_json::from_slice(patch)
-        .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is no JSON: {e}")))?;
+        .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is not JSON: {e}")))?;
     // The SDK (1.1) takes a durability level for sub-document writes, and does not send it.
     let parts = if context.level.is_none() { specs(&patch) } else { None };
     if let Some(parts) = parts {
@@ -59,7 +59,7 @@ async fn swap(context: &Context, target: &Target, key: &str, patch: &Value) -> R
     for _ in 0..TRIES {
         let found = call(context, OpKind::Read, key, target.collection.get(key, None)).await?;
         let mut document: Value = serde_json::from_slice(found.content_as_raw().0)
-            .map_err(|_| OpError::new(ErrorKind::Refused, "the stored document is no JSON"))?;
+            .map_err(|_| OpError::new(ErrorKind::Refused, "the stored document is not JSON"))?;
         merge_patch(&mut document, patch);
         let mut options = ReplaceOptions::new().cas(found.cas()).preserve_expiry(true);
         options.durability_level = context.level.clone();

@@ -206,7 +206,7 @@ pub(super) async fn call<T>(
             }
             Err(Called::Failed(kind, error))
         }
-        None => Err(Called::Answered(lost(kind, "the node answered what is no answer"))),
+        None => Err(Called::Answered(lost(kind, "the node's answer could not be understood"))),
     }
 }
 

@@ -53,7 +53,7 @@ async fn probe_one(settings: &Settings, host: &Host) -> Result<Topology, StoreEr
 
 fn not_couchbase(host: &Host, what: &str) -> StoreError {
     StoreError::Unreachable(format!(
-        "{host} is no data service of Couchbase: {what}; the port is 11210, or 11207 under TLS (couchbases://), unless \
+        "{host} is not a Couchbase data service: {what}; its port is 11210, or 11207 under TLS (couchbases://), unless \
          it was changed (8091 is the web console's)"
     ))
 }

@@ -37,13 +37,13 @@ impl Query {
     /// says whether the service can give the documents, which it can where they are JSON.
     ///
     /// # Errors
-    /// *Refused* for a value that is no JSON.
+    /// *Refused* for a value that is not JSON.
     pub(super) fn of(op: &Op<'_>, collection: &str, bodies: bool) -> Result<Option<Self>, OpError> {
         let mut parameters = Map::new();
         let (condition, limit) = match *op {
             Op::Page { field, value, limit } => {
                 let value = serde_json::from_str(value)
-                    .map_err(|e| OpError::new(ErrorKind::Refused, format!("the value of a page is no JSON: {e}")))?;
+                    .map_err(|e| OpError::new(ErrorKind::Refused, format!("the value of a page is not JSON: {e}")))?;
                 parameters.insert("value".into(), value);
                 (format!("d.{} = $value", quoted(field)), limit)
             }
@@ -93,7 +93,7 @@ impl Query {
         };
         match unwound(querying).await {
             Some(result) => result.map_err(|e| op_error(kind, &e)),
-            None => Err(OpError::new(ErrorKind::Temporary, "the query service answered what is no answer")),
+            None => Err(OpError::new(ErrorKind::Temporary, "the query service's answer could not be understood")),
         }
     }
 

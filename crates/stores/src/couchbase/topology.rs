@@ -36,7 +36,7 @@ impl Topology {
                  the bucket of the couchbase or ephemeral type?"
             ))
         };
-        let config: Value = serde_json::from_slice(config).map_err(|e| wrong(&format!("is no JSON ({e})")))?;
+        let config: Value = serde_json::from_slice(config).map_err(|e| wrong(&format!("is not JSON ({e})")))?;
         let capabilities = config["bucketCapabilities"].as_array().cloned().unwrap_or_default();
         if !capabilities.iter().any(|capability| capability == "collections") {
             return Err(wrong("knows no collections"));

@@ -141,7 +141,7 @@ fn rows(status: StatusCode, body: &[u8]) -> Result<Vec<String>, OpError> {
     }
     let rows = answer["rows"].as_array();
     rows.and_then(|rows| rows.iter().map(|row| row["id"].as_str().map(str::to_owned)).collect())
-        .ok_or_else(|| OpError::new(ErrorKind::Temporary, "the view engine answered what is no answer"))
+        .ok_or_else(|| OpError::new(ErrorKind::Temporary, "the view engine's answer could not be understood"))
 }
 
 #[cfg(test)]

@@ -509,7 +509,7 @@ impl Store for CouchStore {
             }
             Op::Page { field, value, limit } => {
                 let query: Value = serde_json::from_str(&pages::selector(field, value, limit, false))
-                    .map_err(|e| StoreError::Failed(format!("`{value}` is no JSON value to look for: {e}")))?;
+                    .map_err(|e| StoreError::Failed(format!("`{value}` is not a JSON value to look for: {e}")))?;
                 let path = Server::path(&prepared.database, "_explain");
                 let plan = self
                     .control

@@ -147,7 +147,7 @@ impl Reader for Reading<'_> {
         };
         for guard in found {
             let (key, body) = guard.into_inner().map_err(failed)?;
-            let no_text = |e| OpError::new(ErrorKind::Failed, format!("a stored key is no text: {e}"));
+            let no_text = |e| OpError::new(ErrorKind::Failed, format!("a stored key is not text: {e}"));
             if each(std::str::from_utf8(&key).map_err(no_text)?, &body)? {
                 break;
             }

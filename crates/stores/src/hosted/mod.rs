@@ -31,7 +31,7 @@ pub use serve::serve;
 
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "hosted",
-    what: "an embedded store in a process of its own, which `storebench host` runs",
+    what: "an embedded store in a separate process, run by `storebench host`",
     example: "hosted+sqlite:documents.db?socket=/run/user/1000/documents",
     options: &[OptionHelp { name: "socket", meaning: "the socket of the process that hosts it" }],
     decorator: true,
@@ -57,7 +57,7 @@ impl HostedStore {
     pub(crate) fn new(inner: Arc<dyn AnyStore>, socket: &str) -> Result<Self, StoreError> {
         if inner.runtime() != Runtime::Plain {
             return Err(StoreError::BadUrl(format!(
-                "{} is a server of its own already: leave `hosted+` out",
+                "{} is already a server; leave out `hosted+`",
                 inner.describe().scheme
             )));
         }
@@ -130,7 +130,7 @@ impl Store for HostedStore {
         capabilities.gives_up_at_timeout = true;
         capabilities.embedded = false;
         capabilities.rows = &[];
-        capabilities.notes.push("the store is in a process of its own: each operation goes over a local socket");
+        capabilities.notes.push("the store runs in a separate process; each operation goes over a local socket");
         capabilities
     }
 

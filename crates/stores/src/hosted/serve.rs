@@ -27,7 +27,7 @@ const READ_BYTES: usize = 256 << 10;
 /// Where the socket cannot be made, or the store lives on another server already.
 pub fn serve(store: Arc<dyn AnyStore>, socket: &Path) -> Result<(), StoreError> {
     if store.runtime() != Runtime::Plain {
-        let what = format!("{} is a server of its own: nothing has to host it", store.describe().scheme);
+        let what = format!("{} is already a server; it needs no host", store.describe().scheme);
         return Err(StoreError::NotSupported(what));
     }
     let cannot = |e: io::Error| StoreError::Failed(format!("{}: no socket can be made there: {e}", socket.display()));
@@ -220,7 +220,10 @@ fn told<T: Serialize>(outcome: &Result<T, StoreError>) -> io::Result<(Vec<u8>, b
 }
 
 fn garbage(error: postcard::Error) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("what came is no frame of this program: {error}"))
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("received something that is not a frame of this program: {error}"),
+    )
 }
 
 #[cfg(test)]

@@ -139,7 +139,7 @@ pub(super) async fn ask(sender: &mut Sender, request: Outgoing) -> Result<(respo
     let (head, body) = answer.into_parts();
     match head.status.as_u16() {
         200..=599 => Ok((head, body)),
-        other => Err(Failure::Garbled(format!("the status of the answer is {other}, which nobody asked for"))),
+        other => Err(Failure::Garbled(format!("the answer has the unexpected status {other}"))),
     }
 }
 

@@ -115,7 +115,7 @@ impl Store for MemcachedStore {
                     Support::Approximated("stored with 2^63 added, since memcached's counters have no sign")
                 }
                 OpKind::MergePatch => Support::Approximated(
-                    "read, merged by the client, and stored if nobody changed it meanwhile, else again",
+                    "read, merged by the client, and stored if it has not changed meanwhile; otherwise repeated",
                 ),
                 OpKind::BulkInsert | OpKind::BulkUpsert | OpKind::BulkDelete => {
                     Support::Approximated("one request for each document, all in one write; no transaction")

@@ -105,7 +105,7 @@ pub(super) fn single(
             if number(expected).is_none() {
                 return Err(OpError::new(
                     ErrorKind::Conflict,
-                    "that is no revision of memcached, so the document is not at it",
+                    "not a revision of memcached, so the document is not at it",
                 ));
             }
             swap(out, collection, key, body, expected, None, largest_bytes)?;

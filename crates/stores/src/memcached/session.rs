@@ -121,7 +121,7 @@ fn effect(expect: Expect, answer: Answer<'_>) -> Result<Result<Option<i64>, OpEr
             if delta > 0 && value < delta.unsigned_abs() || delta < 0 && value == 0 {
                 Err(OpError::new(
                     ErrorKind::OutcomeUnknown,
-                    "the counter has left the range of a 64-bit integer, and is no longer right",
+                    "the counter left the range of a 64-bit integer and is no longer right",
                 ))
             } else {
                 Ok(Some(keys::from_unsigned(value)))

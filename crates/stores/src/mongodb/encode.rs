@@ -27,7 +27,7 @@ fn refused(message: impl Into<std::borrow::Cow<'static, str>>) -> OpError {
 /// Appends the members of a JSON object to an open document.
 ///
 /// # Errors
-/// *Refused*, for what is no JSON object or cannot be said in BSON. The buffer then holds a part.
+/// *Refused*, for what is not a JSON object or cannot be said in BSON. The buffer then holds a part.
 pub(super) fn members(json: &[u8], out: &mut Vec<u8>) -> Result<(), OpError> {
     let mut parser = Parser::of(json)?;
     parser.space();
@@ -318,7 +318,7 @@ impl<'j> Parser<'j> {
                 out.extend_from_slice(code.encode_utf8(&mut [0; 4]).as_bytes());
                 return Ok(());
             }
-            _ => return Err(self.wrong("there is no such escape")),
+            _ => return Err(self.wrong("unknown escape")),
         };
         self.at += 1;
         out.push(plain);

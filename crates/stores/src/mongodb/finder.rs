@@ -233,7 +233,7 @@ impl Finder {
             ))
         };
         let reply = match connection.call(&mut message, within).await {
-            Ok(reply) => Members::of(reply).map_err(|_| other("its answer is no document".into()))?,
+            Ok(reply) => Members::of(reply).map_err(|_| other("its answer is not a document".into()))?,
             Err(Broken::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut => {
                 return Err(StoreError::Unreachable(format!(
                     "{host} was reached, but said nothing: {error}; is it overloaded or stopped, or no MongoDB?"

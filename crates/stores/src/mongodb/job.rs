@@ -570,7 +570,7 @@ fn batch<'b>(
     let id = cursor.get("id").and_then(|id| id.as_i64()).ok_or_else(wrong)?;
     let documents = documents.map(move |member| match member {
         Ok((_, Value { kind: DOCUMENT, bytes })) => Ok(bytes),
-        _ => Err(garbage(kind, "a row that is no document")),
+        _ => Err(garbage(kind, "a row that is not a document")),
     });
     Ok((id, documents))
 }

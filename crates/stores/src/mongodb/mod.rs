@@ -192,7 +192,7 @@ impl Store for MongoStore {
                 "a TTL index: the server looks for expired documents once a minute, and until then they are there",
             ),
             OpKind::MergePatch | OpKind::Append | OpKind::Prepend => {
-                Support::Approximated("read, changed here, written if nobody else was quicker; two requests")
+                Support::Approximated("read, changed here, and written if it has not changed meanwhile; two requests")
             }
             OpKind::Counter => Support::Approximated(
                 "findAndModify with $inc: one request; two more to make a counter that is not there",

@@ -28,7 +28,10 @@ impl<'p> Changes<'p> {
     /// *Refused*, for what an update cannot say.
     pub(super) fn of(patch: &'p Value) -> Result<Self, OpError> {
         let Value::Object(members) = patch else {
-            return Err(refused("a patch that is no object would replace the document by what is none".into()));
+            return Err(refused(
+                "the patch is not an object, so it would replace the document with something that is not a document"
+                    .into(),
+            ));
         };
         let mut changes = Self::default();
         changes.add("", members)?;

@@ -193,7 +193,7 @@ impl Answers for MongoSession {
         let all_sent = pipe.sendable().is_empty();
         let (awaited, input) = pipe.look();
         let Some(Awaited { place: number, request }) = awaited.map(|awaited| *awaited) else {
-            return Err("the server sent what nobody asked for".into());
+            return Err("the server sent something that was not asked for".into());
         };
         let found = match wire::reply(input, request) {
             Ok(Some(_)) if !all_sent => Err("it answers what was not asked yet"),

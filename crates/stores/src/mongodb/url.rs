@@ -64,7 +64,7 @@ pub(super) fn read(url: &str, options: &mut Options<'_>) -> Result<Target, Store
         [one] => one.clone(),
         more => {
             return Err(bad(format!(
-                "`{}` is no name of a database; write one part after the host, as in {}",
+                "invalid database name `{}`; write one part after the host, as in {}",
                 more.join("/"),
                 SCHEME.example
             )));
@@ -73,7 +73,7 @@ pub(super) fn read(url: &str, options: &mut Options<'_>) -> Result<Target, Store
     // https://www.mongodb.com/docs/manual/reference/limits/#std-label-restrictions-on-db-names
     if database.len() > 63 || database.contains(|c: char| "/\\. \"$*<>:|?\0".contains(c)) {
         return Err(bad(format!(
-            "`{database}` is no name that MongoDB gives a database: at most 63 bytes, and none of / \\ . space \" $ * < > : | ?"
+            "invalid database name `{database}`: MongoDB allows at most 63 bytes, and none of / \\ . space \" $ * < > : | ?"
         )));
     }
     if ["admin", "config", "local"].contains(&database.as_str()) {
@@ -166,8 +166,8 @@ mod tests {
     fn what_does_not_fit_is_named_without_the_password() {
         for (url, reason) in [
             ("mongodb://u@h/?password_env=STOREBENCH_NO_SUCH", "STOREBENCH_NO_SUCH"),
-            ("mongodb://u:hunter2@h/a/b", "no name of a database"),
-            ("mongodb://u:hunter2@h/a.b", "no name that MongoDB"),
+            ("mongodb://u:hunter2@h/a/b", "invalid database name"),
+            ("mongodb://u:hunter2@h/a.b", "MongoDB allows at most"),
             ("mongodb://u:hunter2@h/admin", "for itself"),
             ("mongodb://u:hunter2@h/?retryWrites=true", "retryWrites"),
             ("mongodb://u:hunter2@a,b/?directConnection=true", "one host"),

@@ -145,7 +145,7 @@ fn read_host(text: &str, default_port: u16) -> Result<Host, &'static str> {
     let port = match port {
         None => default_port,
         Some(port) => port.parse().ok().filter(|p| *p > 0).ok_or(
-            "what follows the host's `:` is no port, which is a number from 1 to 65535 (a `/`, `?` or `#` in a password \
+            "the port after the host's `:` is not a number from 1 to 65535 (a `/`, `?` or `#` in a password \
              is written %2F, %3F, %23)",
         )?,
     };

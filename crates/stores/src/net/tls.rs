@@ -88,7 +88,7 @@ impl Tls {
     pub(crate) fn server_name(&self, host: &Host) -> Result<ServerName<'static>, StoreError> {
         let name = self.name.as_deref().unwrap_or(&host.name);
         ServerName::try_from(name.to_owned())
-            .map_err(|_| StoreError::BadUrl(format!("`{name}` is no host name that a certificate could have")))
+            .map_err(|_| StoreError::BadUrl(format!("invalid host name `{name}`: no certificate can have it")))
     }
 
     fn roots(&self) -> Result<rustls::RootCertStore, StoreError> {

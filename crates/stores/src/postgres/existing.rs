@@ -77,11 +77,11 @@ pub(super) async fn resolve(
     let textual = matches!(key.sql_type.as_str(), "text" | "character varying");
     let as_text = if textual { format!("t.{quoted}") } else { format!("t.{quoted}::text") };
     if write && !key.of_table {
-        return Err(refused("it is no table, so nothing is written into it; name the table behind it"));
+        return Err(refused("it is not a table, so it cannot be written; name the table behind it"));
     }
     if write && !key.unique {
         return Err(refused(&format!(
-            "the values of its column `{}` need not be unique, so they are no keys to write by; name the column of the \
+            "the values of its column `{}` need not be unique, so they cannot be keys; name the column of the \
              primary key, or make a unique index",
             key.name
         )));

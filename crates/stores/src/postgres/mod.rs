@@ -112,7 +112,7 @@ impl PostgresStore {
         let schema = options.take("schema").unwrap_or("storebench").to_owned();
         if schema.is_empty() || schema.len() > sql::LONGEST_NAME_BYTES || schema.starts_with("pg_") {
             return Err(StoreError::BadUrl(format!(
-                "`schema={schema}` is no name for a schema: 1 to {} bytes, not beginning with `pg_`",
+                "invalid `schema={schema}`: a schema's name has 1 to {} bytes and does not begin with `pg_`",
                 sql::LONGEST_NAME_BYTES
             )));
         }

@@ -16,7 +16,7 @@ use super::wire::{self, Columns, Garbled, ServerError};
 
 /// A page is about so large: what comes meanwhile waits in the socket.
 const PAGE_BYTES: usize = 256 << 10;
-/// What a row that is no document counts for.
+/// What a row that is not a document counts for.
 const BAD_BYTES: usize = 256;
 /// What binary COPY begins with, before its flags and the length of what extends them
 /// (<https://www.postgresql.org/docs/current/sql-copy.html>).
@@ -145,7 +145,7 @@ impl From<Garbled> for Failure {
 struct Newest<'a> {
     /// Before this page.
     before: Option<&'a str>,
-    /// Of a row that is no document, and how many documents stood in the page then.
+    /// Of a row that is not a document, and how many documents stood in the page then.
     bad: Option<(usize, String)>,
 }
 

@@ -306,7 +306,7 @@ fn put(text: &[u8], expires: bool, page: &mut RowPage) -> Option<()> {
         match expiry::left(&at) {
             Some(left) => page.expiring.push((page.rows.len(), left)),
             None => {
-                bad(format!("it expires at `{at}`, which is no time of a time zone"));
+                bad(format!("it expires at `{at}`, which has no time zone"));
                 return Some(());
             }
         }

@@ -110,12 +110,12 @@ impl RavenStore {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if !database.chars().all(fits) || database.starts_with('.') || database.len() > 128 {
             return Err(bad(format!(
-                "`{database}` is no name of a database of RavenDB, which has letters, digits, `-`, `_` and `.`"
+                "invalid database name `{database}`: RavenDB allows letters, digits, `-`, `_` and `.`"
             )));
         }
         let replicas = options.parse("replicas")?.unwrap_or(1);
         if !(1..=100).contains(&replicas) {
-            return Err(StoreError::BadUrl(format!("replicas={replicas} is no number of nodes; use 1 or more")));
+            return Err(StoreError::BadUrl(format!("invalid replicas={replicas}; use 1 or more")));
         }
         let client = Client::new(crate::http::Target::of(&address), CONTROL_TIMEOUT);
         let server = Server { client, place: address.host().to_string(), database };

@@ -64,10 +64,7 @@ impl<'s> MarkedDatabase<'s> {
         self.check(layout)?;
         let found = self.look().await?;
         let Some(contents) = &self.contents else {
-            return Err(StoreError::Unreachable(format!(
-                "{}: there is no such database; is its name right?",
-                server.shown()
-            )));
+            return Err(StoreError::Unreachable(format!("{}: no such database; check the name", server.shown())));
         };
         // What Storebench did not make has ids of another kind, of which none would be found.
         found.check_made(self, layout)?;

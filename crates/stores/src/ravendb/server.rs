@@ -174,7 +174,7 @@ impl Server {
         let told = response.json();
         let (Some(full), Some(product)) = (told["FullVersion"].as_str(), told["ProductVersion"].as_str()) else {
             return Err(StoreError::Unreachable(format!(
-                "{place} answers HTTP, but is no RavenDB (asked for /build/version it said {}); is the port right?",
+                "{place} answers HTTP, but is not RavenDB (asked for /build/version it said {}); is the port right?",
                 response.answer().shown()
             )));
         };

@@ -14,7 +14,7 @@ pub(super) fn op_error(line: &[u8]) -> OpError {
         "READONLY" => (ErrorKind::Temporary, "; it is a replica now: another node has become the primary"),
         "OOM" => (ErrorKind::Temporary, "; it may hold no more than its maxmemory"),
         "NOSCRIPT" => (ErrorKind::Temporary, "; they are loaded again"),
-        "WRONGTYPE" => (ErrorKind::Refused, "; what is stored under this key is no string"),
+        "WRONGTYPE" => (ErrorKind::Refused, "; the value stored under this key is not a string"),
         "NOAUTH" | "NOPERM" | "WRONGPASS" => (ErrorKind::Refused, "; give the user the right to do this"),
         "MISCONF" => (ErrorKind::Failed, "; free some space where it saves its data, or look at its log"),
         _ if text.contains("would overflow") || text.contains("not an integer") || text.contains("maximum allowed") => {

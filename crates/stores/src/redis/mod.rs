@@ -152,14 +152,14 @@ impl Store for RedisStore {
                      script",
                 ),
                 OpKind::Append => Support::Approximated("a script that appends where the key exists"),
-                OpKind::Prepend => Support::Approximated("a script that reads the value and stores it anew"),
+                OpKind::Prepend => Support::Approximated("a script that reads the value and stores it again"),
                 OpKind::Counter => Support::Approximated("a script: the initial value, or INCRBY and GET"),
                 OpKind::CompareAndSwap => Support::Approximated(
                     "a script that compares the stored document itself, which is sent again; a change that was changed \
                      back goes unnoticed",
                 ),
                 OpKind::MergePatch => Support::Approximated(
-                    "read, merged by the client, and stored by a script if nobody changed it meanwhile, else again",
+                    "read, merged by the client, and stored by a script if it has not changed meanwhile; otherwise repeated",
                 ),
                 OpKind::BulkInsert | OpKind::BulkUpsert if ordered => {
                     Support::Approximated("one script for each document, all in one write; no transaction")
@@ -303,7 +303,7 @@ impl Store for RedisStore {
             let reached = Reached::open(&self.settings, PATIENCE).await?;
             let node = reached.nodes.into_iter().find(|(host, _)| host.to_string() == part);
             let (host, connection) = node.ok_or_else(|| {
-                StoreError::Failed(format!("the node {part} serves no keys any more; begin the copy anew"))
+                StoreError::Failed(format!("the node {part} no longer serves keys; start the copy over"))
             })?;
             Ok(Box::new(Walk::new(Arc::clone(&self.settings), host, connection, collection)) as Box<dyn RowStream>)
         })

@@ -44,10 +44,10 @@ impl Reached {
         let facts = Facts::ask(&mut connection, &host.to_string()).await?;
         if !facts.cluster || settings.cluster == ClusterChoice::No {
             if settings.cluster == ClusterChoice::Yes {
-                return Err(StoreError::BadUrl(format!("{host} is no node of a cluster; leave out cluster=yes")));
+                return Err(StoreError::BadUrl(format!("{host} is not a node of a cluster; leave out cluster=yes")));
             }
             if settings.address.hosts.len() > 1 {
-                return Err(StoreError::BadUrl(format!("{host} is no node of a cluster; name one host only")));
+                return Err(StoreError::BadUrl(format!("{host} is not a node of a cluster; name only one host")));
             }
             return Ok(Self { facts, nodes: vec![(host, connection)], map: None });
         }
@@ -60,7 +60,7 @@ impl Reached {
         let served: usize = map.iter().map(|range| usize::from(range.last - range.first) + 1).sum();
         if served < SLOTS {
             return Err(StoreError::Unreachable(format!(
-                "{host} is a cluster in which nobody serves {} of {SLOTS} slots; see `redis-cli --cluster check {host}`",
+                "{host} is a cluster without a node for {} of its {SLOTS} slots; see `redis-cli --cluster check {host}`",
                 SLOTS - served
             )));
         }

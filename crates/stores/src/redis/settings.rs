@@ -39,7 +39,7 @@ impl Settings {
             [] => 0,
             [number] => number.parse().map_err(|_| {
                 bad(format!(
-                    "`/{number}` is no database, which Redis numbers from 0; write it like {}/0",
+                    "invalid database `/{number}`: Redis numbers them from 0; write it like {}/0",
                     SCHEME.example
                 ))
             })?,
@@ -74,7 +74,7 @@ impl Settings {
 pub(super) fn ordered_cluster() -> StoreError {
     StoreError::BadUrl(
         "ordered=yes keeps one sorted set for each collection, which in a cluster is on one node and its documents on \
-         all; leave it out, or use a server that is no cluster"
+         all; leave it out, or use a server that is not a cluster"
             .into(),
     )
 }

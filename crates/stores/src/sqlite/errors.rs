@@ -10,7 +10,7 @@ use storebench_engine::store::{ErrorKind, OpError, StoreError};
 fn remedy(code: ErrorCode) -> Option<&'static str> {
     Some(match code {
         ErrorCode::DiskFull => "the disk is full; free some space or use another path",
-        ErrorCode::NotADatabase => "this is no SQLite database, or its first page is damaged",
+        ErrorCode::NotADatabase => "this is not an SQLite database, or its first page is damaged",
         ErrorCode::DatabaseCorrupt => "the database is damaged; restore it from a copy, or remove it and load again",
         ErrorCode::ReadOnly => "the database cannot be written to; change its rights or use another path",
         ErrorCode::PermissionDenied => "permission denied; use a path you may read and write",

@@ -191,7 +191,7 @@ impl Store for SqliteStore {
             rows: &[RowsKind::Query],
             notes: vec![
                 "One session writes at a time; the others wait their turn in order, at most for the timeout.",
-                "Every session has a page cache of its own; see ?cache=.",
+                "Every session has its own page cache; see ?cache=.",
                 "In a file that others made, its journal mode is left as it is. There, and beside what a copy wrote, `os` \
                  never means synchronous=OFF.",
             ],

@@ -75,7 +75,10 @@ impl Still {
         if *self == Self::of(&self.path) {
             return Ok(());
         }
-        Err(format!("{} was written while it was read; read it again when nobody writes to it", self.path.display()))
+        Err(format!(
+            "{} was written while it was read; read it again when it is not being written",
+            self.path.display()
+        ))
     }
 }
 

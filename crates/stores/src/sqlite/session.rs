@@ -543,7 +543,8 @@ fn collect<'r>(statement: &mut Statement<'static>, found: &'r mut Collected) -> 
             continue;
         }
         let key = row.get_ref(0).map_err(|e| op_error(&e))?;
-        let key = key.as_str().map_err(|e| OpError::new(ErrorKind::Failed, format!("a stored key is no text: {e}")))?;
+        let key =
+            key.as_str().map_err(|e| OpError::new(ErrorKind::Failed, format!("a stored key is not text: {e}")))?;
         found.add(key, body);
     }
     Ok(found.reply())

@@ -488,7 +488,7 @@ fn a_bulk_over_the_limits_is_cut_and_its_errors_keep_their_items() {
     let mut session = Driven::open(&*store, &options()).unwrap();
     let mut items = BatchBuf::new();
     for n in 0..250 {
-        // One that no server of this limit takes, one that is no JSON.
+        // One that no server of this limit takes, one that is not JSON.
         let text = "x".repeat(if n == 7 { 5_000 } else { n });
         let body = if n == 8 { "nonsense".to_owned() } else { format!(r#"{{"t":"{text}"}}"#) };
         items.push(&format!("k{n:03}"), body.as_bytes());

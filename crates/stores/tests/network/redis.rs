@@ -100,7 +100,7 @@ fn wrong_port_password_or_database_is_told_without_the_password() {
         (format!("redis://:falsch-hemlich@{at}"), "does not accept"),
         (format!("redis://somebody:hemlich+1@{at}"), "does not accept"),
         (format!("redis://:hemlich+1@{at}/99"), "no database 99"),
-        (format!("redis://:hemlich+1@{at}?cluster=yes"), "no node of a cluster"),
+        (format!("redis://:hemlich+1@{at}?cluster=yes"), "not a node of a cluster"),
     ];
     for (url, expected) in cases {
         let store = open(&url);

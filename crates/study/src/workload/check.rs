@@ -40,10 +40,10 @@ pub fn did_you_mean<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -
 /// "`wrong` is no X; did you mean `right`?", or the list of what there is.
 pub(crate) fn no_such<'a>(what: &str, wrong: &str, names: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match did_you_mean(wrong, names.clone()) {
-        Some(name) => format!("`{wrong}` is no {what} of this study; did you mean `{name}`?"),
+        Some(name) => format!("unknown {what} `{wrong}`; did you mean `{name}`?"),
         None => {
             let all: Vec<_> = names.into_iter().map(|n| format!("`{n}`")).collect();
-            format!("`{wrong}` is no {what} of this study; there are: {}", all.join(", "))
+            format!("unknown {what} `{wrong}`; expected one of: {}", all.join(", "))
         }
     }
 }
@@ -181,7 +181,7 @@ impl Checker<'_> {
         {
             self.say(
                 &[at[0], name, "compress_to"],
-                format!("{share} is no share; use above 0 and below 1, such as 0.4"),
+                format!("invalid share {share}; use above 0 and below 1, such as 0.4"),
             );
         }
         if let Some(per) = &c.per {
@@ -244,7 +244,7 @@ impl Checker<'_> {
             self.problems.push(Problem { path: at(key).to_vec(), message });
         };
         if phase.name.is_empty() || phase.name.chars().any(|c| !(c.is_ascii_alphanumeric() || "-_".contains(c))) {
-            say("name", format!("`{}` is no name for a phase; use letters, digits, - and _", phase.name));
+            say("name", format!("invalid phase name `{}`; use letters, digits, - and _", phase.name));
         }
         let earlier = self.study.phases.iter().take_while(|p| !std::ptr::eq(*p, phase));
         if earlier.into_iter().any(|p| p.name == phase.name) {
@@ -284,7 +284,7 @@ impl Checker<'_> {
             say("retry", "0 tries send nothing; use 1 for no retry".into());
         }
         if !(0.0..=1.0).contains(&phase.check) {
-            say("check", format!("{} is no share; use 0 to 1", phase.check));
+            say("check", format!("invalid share {}; use 0 to 1", phase.check));
         }
         if phase.ledger.is_kept() && phase.streams != Streams::Disjoint {
             say("ledger", "a ledger needs one writer for each key; add streams = \"disjoint\"".into());
@@ -332,8 +332,8 @@ impl Checker<'_> {
         let at = ["phases", position, "mix", label];
         if entry.single(label).is_none() {
             let message = match did_you_mean(label, OpKind::IN_MIX.iter().copied()) {
-                Some(name) => format!("`{label}` is no operation; did you mean `{name}`?"),
-                None => format!("`{label}` is no operation; say which it is: {label} = {{ op = \"read\", … }}"),
+                Some(name) => format!("unknown operation `{label}`; did you mean `{name}`?"),
+                None => format!("unknown operation `{label}`; say which it is: {label} = {{ op = \"read\", … }}"),
             };
             return self.say(&at, message);
         }
@@ -377,7 +377,7 @@ impl Checker<'_> {
             }
             (OpKind::Page, Some(_)) => {}
             (OpKind::View, Some(_)) => {}
-            (_, Some(_)) => self.say(&at, "`where` goes only with page and view"),
+            (_, Some(_)) => self.say(&at, "`where` works only with page and view"),
             _ => {}
         }
         if entry.draw == Draw::Parents {

@@ -509,7 +509,7 @@ impl JsonSchema for Choices {
 
 /// Reads `2006-01-01` or `2006-01-01T12:00:00Z` as seconds since 1970.
 fn moment(text: &str) -> Result<i64, String> {
-    let remedy = || format!("`{text}` is no date; write it like \"2018-01-31\" or \"2018-01-31T12:00:00Z\"");
+    let remedy = || format!("invalid date `{text}`; write it like \"2018-01-31\" or \"2018-01-31T12:00:00Z\"");
     if let Ok(date) = text.parse::<jiff::civil::Date>()
         && text.len() == 10
     {
@@ -575,7 +575,7 @@ impl FieldTable {
             ("same_parent", self.same_parent.is_some(), has_ref, "ref"),
         ] {
             if given && !allowed {
-                return Err(format!("`{option}` goes only with `{kind}`"));
+                return Err(format!("`{option}` needs `{kind}`"));
             }
         }
         match (found, &kinds[..]) {

@@ -163,11 +163,8 @@ mod tests {
             ("tasks = 2000", "phases.0.tasks: use 1 to 1,024 tasks"),
             ("parts = 0", "phases.0.parts: use 1 to 65,536 parts"),
             ("batch = 0", "phases.0.batch: use 1 to 1,000,000"),
-            ("view = \"a/b\"", "phases.0.view: a view is read: it goes only with copy = \"out\""),
-            (
-                "collection = \"text\"",
-                "phases.0.collection: `text` is no collection of this study; did you mean `texts`?",
-            ),
+            ("view = \"a/b\"", "phases.0.view: a view can only be read, with copy = \"out\""),
+            ("collection = \"text\"", "phases.0.collection: unknown collection `text`; did you mean `texts`?"),
         ] {
             let text = refused(&format!("{STUDY}{more}\n"));
             assert!(text.contains(said), "{more}: {text}");
@@ -177,7 +174,7 @@ mod tests {
             [("batch = 5", "batch"), ("durability = \"os\"", "durability"), ("in_flight = 2", "in_flight")]
         {
             let text = refused(&format!("{out}{more}\n"));
-            assert!(text.contains(&format!("phases.0.{key}: `{key}` is of writing into a store")), "{text}");
+            assert!(text.contains(&format!("phases.0.{key}: `{key}` needs copy = \"in\"")), "{text}");
         }
         for (from, to, said) in [
             ("copy = \"in\"", "copy = \"both\"", "phases.0.copy: `both` is not known here; known: `in`, `out`"),

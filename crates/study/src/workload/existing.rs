@@ -78,7 +78,7 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
     for (name, c) in &study.collections {
         let Some(existing) = &c.existing else {
             if c.sample.is_some() {
-                say(&["collections", name, "sample"], "`sample` goes only with `existing`".into());
+                say(&["collections", name, "sample"], "`sample` needs `existing`".into());
             }
             if study.reads_only() {
                 say(

@@ -493,7 +493,7 @@ operations = 10
             ("\"phases.load\"", "name a setting"),
             ("\"collections.boks.count\"", "did you mean `books`"),
             ("\"colections.books.count\"", "did you mean `collections`"),
-            ("\"stores.c.x\"", "no store of this study"),
+            ("\"stores.c.x\"", "unknown store `c`"),
             ("seed", "takes no levels"),
             ("scale", "makes no documents"),
         ] {

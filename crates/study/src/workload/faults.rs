@@ -235,7 +235,7 @@ impl FromStr for Condition {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong =
-            || format!("`{text}` is no condition; write a figure of the store and a number: \"wal_bytes > 1MiB\"");
+            || format!("invalid condition `{text}`; write a figure of the store and a number: \"wal_bytes > 1MiB\"");
         let (at, above) =
             text.find('>').map(|at| (at, true)).or_else(|| text.find('<').map(|at| (at, false))).ok_or_else(wrong)?;
         let (figure, number) = (text[..at].trim(), text[at + 1..].trim());
@@ -577,7 +577,7 @@ mod tests {
         assert!(below.holds(0.4) && !below.holds(0.5) && below.figure == "free");
         assert_eq!(String::from(below), "free<0.5");
         for wrong in ["wal_bytes", "> 1", "wal bytes > 1", "wal_bytes > much", "wal_bytes > NaN"] {
-            assert!(read(wrong).unwrap_err().contains("is no condition"), "{wrong}");
+            assert!(read(wrong).unwrap_err().contains("invalid condition"), "{wrong}");
         }
     }
 

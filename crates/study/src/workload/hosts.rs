@@ -53,7 +53,7 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
     let mut say = |message: String| problems.push(Problem { path: vec!["hosts".to_owned()], message });
     let n = study.hosts.len();
     if n == 1 {
-        say("one host is no turn to take; name two or more, or write the host into the stores' URLs".to_owned());
+        say("one host cannot take turns; name two or more, or write the host into the stores' URLs".to_owned());
     }
     if let Some(twice) = (1..n).find(|at| study.hosts[..*at].contains(&study.hosts[*at])) {
         say(format!("`{}` is here twice", study.hosts[twice]));

@@ -71,11 +71,9 @@ const NOT_REST: Unfit = (
     &["duration", "operations", "rate", "ledger", "faults", "random_faults"],
     "`{key}` has no meaning for a phase that sends nothing; add a `mix`",
 );
-const NOT_IN: Unfit = (&["view"], "a view is read: it goes only with copy = \"out\"; remove it");
-const NOT_OUT: Unfit = (
-    &["batch", "durability", "in_flight"],
-    "`{key}` is of writing into a store and goes only with copy = \"in\"; remove it",
-);
+const NOT_IN: Unfit = (&["view"], "a view can only be read, with copy = \"out\"; remove it");
+const NOT_OUT: Unfit =
+    (&["batch", "durability", "in_flight"], "`{key}` needs copy = \"in\", which writes into a store; remove it");
 
 /// The keys that a phase has and phases of its kind may not have, each with why.
 pub(super) fn unfit(phase: &Phase) -> Vec<(&'static str, String)> {

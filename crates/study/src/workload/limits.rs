@@ -32,7 +32,7 @@ written_as!(
         if text.trim_end().ends_with('%') {
             return Percent::try_from(text.to_owned()).map(Limit::Percent);
         }
-        let wrong = |_| format!("`{text}` is no limit; write a time as \"200ms\", a share as 0.001 or \"0.1%\"");
+        let wrong = |_| format!("invalid limit `{text}`; write a time as \"200ms\", a share as 0.001 or \"0.1%\"");
         text.parse().map(Limit::Time).map_err(wrong)
     },
 );
@@ -48,7 +48,9 @@ impl TryFrom<String> for Percent {
 
     fn try_from(text: String) -> Result<Self, String> {
         let number = text.trim().strip_suffix('%').and_then(|digits| digits.trim().parse().ok());
-        number.map(|percent: f64| Self(percent / 100.0)).ok_or(format!("`{text}` is no share; write 0.001 or \"0.1%\""))
+        number
+            .map(|percent: f64| Self(percent / 100.0))
+            .ok_or(format!("invalid share `{text}`; write 0.001 or \"0.1%\""))
     }
 }
 

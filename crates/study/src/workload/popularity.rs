@@ -85,7 +85,7 @@ impl FromStr for Popularity {
             "latest" => exponent(0.99).map(Self::Latest),
             "hotspot" => shares((0.1, 0.9)).map(|(keys, operations)| Self::Hotspot { keys, operations }),
             "working-set" => shares((0.2, 0.8)).map(|(keys, operations)| Self::WorkingSet { keys, operations }),
-            other => Err(format!("`{other}` is no popularity; {REMEDY}")),
+            other => Err(format!("invalid popularity `{other}`; {REMEDY}")),
         }
     }
 }

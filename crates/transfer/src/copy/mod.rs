@@ -399,10 +399,10 @@ fn open_manifest(request: &CopyRequest<'_>, rejects: &Rejects) -> Result<Manifes
     let unfinished = is_unfinished(folder);
     match request.begin {
         Begin::Resume if request.sink.again() == Again::Never => {
-            return refused("what went to standard output cannot be gone on with; copy anew without --resume".into());
+            return refused("a copy to standard output cannot be resumed; leave --resume out to start over".into());
         }
         Begin::Resume if !request.source.reopens() => {
-            return refused("what came through standard input is gone: copy anew by --restart".into());
+            return refused("a copy from standard input cannot be resumed; use --restart to start over".into());
         }
         Begin::Resume if request.sink.again() == Again::Once && !request.source.repeats() => {
             return refused(format!(
@@ -414,7 +414,7 @@ fn open_manifest(request: &CopyRequest<'_>, rejects: &Rejects) -> Result<Manifes
         }
         Begin::Resume if !unfinished => {
             return refused(format!(
-                "there is no unfinished copy from {} to {} in {}: nothing to resume",
+                "found no unfinished copy from {} to {} in {}; there is nothing to resume",
                 request.source.describe(),
                 request.sink.describe(),
                 folder.display()
@@ -431,7 +431,7 @@ fn open_manifest(request: &CopyRequest<'_>, rejects: &Rejects) -> Result<Manifes
             same_settings(&manifest.header.settings, &request.settings)?;
             if manifest.header.source != request.source.fingerprint() {
                 return refused(format!(
-                    "{} has changed since the copy began, so what is left of it cannot be told; begin anew by --restart",
+                    "{} has changed since the copy began, so it cannot be resumed; use --restart to start over",
                     request.source.describe()
                 ));
             }
@@ -473,7 +473,7 @@ fn same_settings(then: &BTreeMap<String, String>, now: &BTreeMap<String, String>
         let text = |settings: &BTreeMap<String, String>| settings.get(name).cloned().unwrap_or("nothing".into());
         if text(then) != text(now) {
             return Err(TransferError::BadInput(format!(
-                "the copy was begun with `{name}` {}, and is resumed with {}; give it as it was, or begin anew by --restart",
+                "the copy was started with `{name}` {}, and is resumed with {}; use the same value, or --restart to start over",
                 text(then),
                 text(now)
             )));

@@ -74,9 +74,7 @@ pub(super) fn fault(url: &str, scheme: Scheme, when: When, error: &Error) -> Tra
 
 /// What is read is not what was there when the copy began.
 pub(super) fn changed(url: &str) -> TransferError {
-    TransferError::Source(format!(
-        "{url} has changed since the copy looked at it, and one copy of two files would be neither; copy anew by --restart"
-    ))
+    TransferError::Source(format!("{url} has changed since the copy began to read it; use --restart to start over"))
 }
 
 /// Where credentials come from.

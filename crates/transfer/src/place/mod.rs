@@ -305,7 +305,7 @@ impl InspectedFile {
         if self.bytes != Some(now.len()) || self.mark != modified(&now) {
             return Err(io::Error::new(
                 io::ErrorKind::ResourceBusy,
-                "it has changed since the copy began; copy anew when it does not change any more",
+                "it has changed since the copy began; start over when it no longer changes",
             ));
         }
         Ok(file)

@@ -66,7 +66,7 @@ impl RemoteUrl {
     /// What is wrong with it.
     pub(crate) fn of(text: &str) -> Result<Self, TransferError> {
         let wrong = |what: &str| Err(TransferError::BadInput(format!("`{}`: {what}", shown(text))));
-        let Some((scheme_name, rest)) = text.split_once("://") else { return wrong("is no URL") };
+        let Some((scheme_name, rest)) = text.split_once("://") else { return wrong("is not a URL") };
         let Some(scheme) = Scheme::of(scheme_name) else { return wrong("has no scheme that this version reads") };
         let (place, query) = if scheme == Scheme::Http {
             rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)))
@@ -89,7 +89,7 @@ impl RemoteUrl {
                     known => format!("there are {}", known.join(", ")),
                 };
                 return wrong(&format!(
-                    "`{name}` is no option of such a URL; {known}. Credentials come from the environment, never from the URL"
+                    "unknown option `{name}`; {known}. Credentials come from the environment, never from the URL"
                 ));
             }
             options.push((name.to_owned(), value.to_owned()));

@@ -30,13 +30,15 @@ impl Expiry {
     pub(crate) fn of_json(json: &str) -> Result<Option<Self>, String> {
         let wrong = || {
             let json: String = json.chars().take(60).collect();
-            format!("{json} is no expiry: write seconds from now (3600), or a time (\"2031-01-31T12:00:00Z\")")
+            format!("invalid expiry {json}; write seconds from now (3600), or a time (\"2031-01-31T12:00:00Z\")")
         };
         match serde_json::from_str(json).map_err(|_| wrong())? {
             Value::Null => Ok(None),
             Value::Number(seconds) => match seconds.as_u64().filter(|seconds| (1..=LONGEST_S).contains(seconds)) {
                 Some(seconds) => Ok(Some(Self::In(Duration::from_secs(seconds)))),
-                None => Err(format!("{seconds} is no expiry: it is between 1 and {LONGEST_S} seconds, and whole")),
+                None => {
+                    Err(format!("invalid expiry {seconds}; expected a whole number of seconds from 1 to {LONGEST_S}"))
+                }
             },
             Value::String(text) => text.parse().map(|at| Some(Self::At(at))).map_err(|_| wrong()),
             _ => Err(wrong()),
@@ -92,9 +94,9 @@ mod tests {
             ("-5", "whole"),
             ("1.5", "whole"),
             ("99999999999999", "whole"),
-            ("\"tomorrow\"", "is no expiry"),
-            ("\"2030-01-01T02:00:00\"", "is no expiry"),
-            ("true", "is no expiry"),
+            ("\"tomorrow\"", "invalid expiry"),
+            ("\"2030-01-01T02:00:00\"", "invalid expiry"),
+            ("true", "invalid expiry"),
         ] {
             assert!(of(json).unwrap_err().contains(why), "{json}: {:?}", of(json));
         }

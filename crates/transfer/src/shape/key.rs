@@ -93,7 +93,7 @@ impl std::fmt::Display for KeyRule {
 }
 
 impl KeyRule {
-    /// The key is in a field that is no part of the document.
+    /// The key is in a field that is not part of the document.
     pub(crate) fn carried_by(field: &str) -> Self {
         Self {
             parts: vec![Part::Field(0, Vec::new())],
@@ -123,7 +123,7 @@ impl KeyRule {
         &self.names
     }
 
-    /// Whether the field that carries the key is no part of the document.
+    /// Whether the field that carries the key is not part of the document.
     pub(crate) fn takes_out(&self) -> bool {
         self.takes_out
     }
@@ -180,7 +180,7 @@ fn text<'a>(value: Option<&'a RawValue>, path: &[String]) -> Result<Cow<'a, str>
     let json = value.get();
     match json.as_bytes()[0] {
         b'"' if !json.contains('\\') => Ok(Cow::Borrowed(&json[1..json.len() - 1])),
-        b'"' => serde_json::from_str(json).map(Cow::Owned).map_err(|_| "is no text that UTF-8 can hold"),
+        b'"' => serde_json::from_str(json).map(Cow::Owned).map_err(|_| "is not valid UTF-8 text"),
         b'n' => Err("is null"),
         b'[' | b'{' => Err("is a list or an object"),
         _ => Ok(Cow::Borrowed(json)),
@@ -239,7 +239,7 @@ mod tests {
             ("empty", "the key is empty"),
             ("{deep.a}", "`deep.a` is a list or an object"),
             ("deep.b", "`deep.b` is missing"),
-            ("half", "`half` is no text"),
+            ("half", "`half` is not valid UTF-8 text"),
         ] {
             let error = key(rule, json).unwrap_err();
             assert!(error.contains(part), "{rule}: {error}");

@@ -153,7 +153,7 @@ pub(crate) fn with_first(json: &[u8], name: &str, value: &str, out: &mut Vec<u8>
 }
 
 /// The object with only those members of which `keeps` says so by their names and values, as they are written; none
-/// where it keeps all, or is no JSON object.
+/// where it keeps all, or is not a JSON object.
 pub(crate) fn keeping<E>(
     body: &[u8],
     mut keeps: impl FnMut(&str, &RawValue) -> Result<bool, E>,

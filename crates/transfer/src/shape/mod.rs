@@ -106,7 +106,7 @@ impl Shape {
         self
     }
 
-    /// Keys by a field that is no part of the document.
+    /// Keys by a field that is not part of the document.
     #[must_use]
     pub fn carried_by(field: &str) -> Self {
         Self::by(KeyRule::carried_by(field), "", true)
@@ -270,7 +270,7 @@ impl Maker<'_> {
     }
 
     /// Adds what has become of a record. `kept` is its key where it is in no field; `carries` says whether the
-    /// key's field is no part of the document.
+    /// key's field is not part of the document.
     fn add(
         &mut self,
         json: &str,
@@ -537,7 +537,7 @@ mod tests {
             ("[.]", "no JSON object"),
             (".,.", "several outputs"),
             (".n | error", "--map: 1"),
-            ("{a: nan}", "nothing that JSON has"),
+            ("{a: nan}", "its output is not JSON"),
         ] {
             let told = of_file(&Shape::new(None, "c").with_map(jq(map)), &[r#"{"_id":"a","n":1}"#]).2;
             assert!(told[0].contains(why), "{map}: {told:?}");
@@ -570,7 +570,7 @@ mod tests {
             (r#"{"isbn":"3"}"#, "`op`, which says what is to be done, is missing"),
             (r#"{"isbn":"3","op":"drop"}"#, "`op` is \"drop\""),
             (r#"{"isbn":"3","op":7}"#, "it can be upsert, insert"),
-            (r#"{"isbn":"3","op":"upsert","ttl":"soon"}"#, "`ttl`: \"soon\" is no expiry"),
+            (r#"{"isbn":"3","op":"upsert","ttl":"soon"}"#, "`ttl`: invalid expiry \"soon\""),
         ] {
             let told = make(json).unwrap_err();
             assert!(told.contains(why), "{told}");

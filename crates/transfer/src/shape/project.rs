@@ -63,7 +63,7 @@ impl FromStr for Renames {
             let (old, new) = pair
                 .split_once('=')
                 .filter(|(old, new)| !old.is_empty() && !new.is_empty() && !new.contains('='))
-                .ok_or_else(|| wrong("is no list of new names; write `old=new,other=another`"))?;
+                .ok_or_else(|| wrong("is not a list of new names; write `old=new,other=another`"))?;
             if old.contains('.') || new.contains('.') {
                 return Err(wrong(
                     "leads into an object; only fields of the document itself are renamed, others by --map",

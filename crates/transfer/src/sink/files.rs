@@ -178,7 +178,7 @@ impl FileSink {
     pub fn columns(options: &FileSinkOptions) -> Result<Option<Columns>, TransferError> {
         let path = options.parts.join(COLUMNS);
         let broken =
-            |what: String| TransferError::BadInput(format!("{}: {what}; copy anew by --restart", path.display()));
+            |what: String| TransferError::BadInput(format!("{}: {what}; use --restart to start over", path.display()));
         match std::fs::read(&path) {
             Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|e| broken(e.to_string())),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -325,7 +325,7 @@ impl Sink for FileSink {
             return refused("a table of texts does not keep what is a number or null");
         }
         let Some(field) = &self.options.key_field else {
-            return refused("without keys nobody can tell what is missing");
+            return refused("without keys, missing records cannot be found");
         };
         let shape = Shape::carried_by(field);
         let FileSinkOptions { folder, format, .. } = self.options;

@@ -108,8 +108,8 @@ impl<'a> Rows<'a> {
     fn row<'d>(&mut self, key: &str, body: &'d [u8]) -> Result<Row<'d>, String> {
         let body = std::str::from_utf8(body).map_err(|e| format!("it is not UTF-8: {e}"))?;
         if !body.trim_ascii_start().starts_with('{') {
-            serde_json::from_str::<serde::de::IgnoredAny>(body).map_err(|e| format!("it is no JSON: {e}"))?;
-            return Err("it is no JSON object, so it has no columns".into());
+            serde_json::from_str::<serde::de::IgnoredAny>(body).map_err(|e| format!("it is not JSON: {e}"))?;
+            return Err("it is not a JSON object, so it has no columns".into());
         }
         let fields = members::all(body)?;
         let Self { columns, key_field, index, as_text, overflow, overflowed } = self;
@@ -339,7 +339,7 @@ mod tests {
             (r#"{"later":1}"#, "no column for its field `later`"),
             (r#"{"o":{"z":1}}"#, "column `o`"),
             (r#"{"_id":"other"}"#, "not its key"),
-            ("[1]", "no JSON object"),
+            ("[1]", "not a JSON object"),
         ] {
             let told = row(&columns, json).unwrap_err();
             assert!(told.contains(part), "{told}");

@@ -10,12 +10,12 @@ pub(super) fn line(key: &str, body: &[u8], key_field: Option<&str>, out: &mut Ve
     let begin = out.len();
     let trimmed = body.trim_ascii();
     // A store of bytes may hold anything, and one such line spoils a list for all others.
-    serde_json::from_slice::<serde::de::IgnoredAny>(trimmed).map_err(|e| format!("it is no JSON: {e}"))?;
+    serde_json::from_slice::<serde::de::IgnoredAny>(trimmed).map_err(|e| format!("it is not JSON: {e}"))?;
     std::str::from_utf8(trimmed).map_err(|e| format!("it is not UTF-8: {e}"))?;
     match key_field {
         None => out.extend_from_slice(trimmed),
         Some(name) if trimmed.first() != Some(&b'{') => {
-            return Err(format!("it is no JSON object, so its key has no place in it as `{name}`"));
+            return Err(format!("it is not a JSON object, so its key has no place in it as `{name}`"));
         }
         Some(name) if memchr::memmem::find(trimmed, name.as_bytes()).is_some() => {
             renamed(key, trimmed, name, out)?;
@@ -41,7 +41,7 @@ pub(super) fn line(key: &str, body: &[u8], key_field: Option<&str>, out: &mut Ve
 fn renamed(key: &str, body: &[u8], name: &str, out: &mut Vec<u8>) -> Result<(), String> {
     let text = std::str::from_utf8(body).map_err(|e| format!("it is not UTF-8: {e}"))?;
     let mut found = Vec::new();
-    members::find(text, &[name.to_owned()], &mut found).map_err(|e| format!("it is no JSON: {e}"))?;
+    members::find(text, &[name.to_owned()], &mut found).map_err(|e| format!("it is not JSON: {e}"))?;
     match found.first().copied().flatten() {
         None => members::with_first(body, name, key, out),
         Some(value) if members::is_text(value, key) => {
@@ -69,7 +69,7 @@ mod tests {
         let expected = b"[1]\n{\"_id\":\"k\"}\n{\"_id\":\"k\"}\n{\"_id\":\"k\",\"a\":\"_id\"}\n";
         assert_eq!(out, expected);
         let length = out.len();
-        assert!(line("k", b"[1]", Some("_id"), &mut out).unwrap_err().contains("no JSON object"));
+        assert!(line("k", b"[1]", Some("_id"), &mut out).unwrap_err().contains("not a JSON object"));
         assert!(line("k", b"{\"_id\":\"j\"}", Some("_id"), &mut out).unwrap_err().contains("--key-field"));
         assert_eq!(out.len(), length);
     }

@@ -677,7 +677,7 @@ impl<'a> Slots<'a> {
             _ if !self.can(verb) => Err("this store cannot do it".to_owned()),
             _ if wrong.is_some() => Err(wrong.unwrap_or_default()),
             Verb::Counter if integer(records.get(position).unwrap_or_default().1).is_none() => {
-                Err("it is no integer of 64 bits; name the field that holds it with --value".to_owned())
+                Err("not a 64-bit integer; name the field that holds it with --value".to_owned())
             }
             Verb::Touch if expiry.is_none() => {
                 Err("it has no expiry; give those that have none one by --expiry".to_owned())

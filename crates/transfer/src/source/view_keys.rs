@@ -40,7 +40,7 @@ impl FromStr for ViewKeys {
         }
         for key in &keys {
             serde_json::from_str::<serde::de::IgnoredAny>(key)
-                .map_err(|e| ViewKeysError { what: format!("`{key}` is no JSON: {e}") })?;
+                .map_err(|e| ViewKeysError { what: format!("`{key}` is not JSON: {e}") })?;
         }
         let mut seen = std::collections::HashSet::new();
         keys.retain(|key| seen.insert(key.clone()));
@@ -87,7 +87,7 @@ fn expand(rest: &str, before: String, within: bool, keys: &mut Vec<String>) -> R
         Some((from.parse::<u64>().ok()?, to.parse::<u64>().ok()?, from.len(), from.len() > 1 && from.starts_with('0')))
     });
     let Some((from, to, width, padded)) = bounds.filter(|(from, to, ..)| from <= to) else {
-        return wrong(format!("`(({range}))` is no range of numbers"));
+        return wrong(format!("invalid range of numbers `(({range}))`"));
     };
     if to - from >= MOST as u64 {
         return wrong(format!("`(({range}))` are more than {MOST} keys"));
@@ -127,11 +127,11 @@ mod tests {
     #[test]
     fn what_is_no_key_is_told() {
         for (text, part) in [
-            ("", "is no JSON"),
-            ("[1", "is no JSON"),
+            ("", "is not JSON"),
+            ("[1", "is not JSON"),
             ("((1-", "without `))`"),
-            ("((9-1))", "no range"),
-            ("((a-b))", "no range"),
+            ("((9-1))", "invalid range"),
+            ("((a-b))", "invalid range"),
             ("((0-99999999))", "more than"),
         ] {
             let error = text.parse::<ViewKeys>().unwrap_err().to_string();

@@ -402,7 +402,7 @@ fn rows_that_are_no_records_are_told() {
     assert_eq!((report.counts.written, report.counts.rejected), (2, 4));
     let told: Vec<(String, String)> = lab.rejects().into_iter().map(|reject| (reject.from, reject.why)).collect();
     for ((from, why), (line, part)) in told.iter().zip([
-        ("line 4", "column `n`: `x` is no integer"),
+        ("line 4", "column `n`: `x` is not a valid integer"),
         ("line 5", "the row has 2 fields, and the first row 3"),
         ("line 6", "the row has 4 fields"),
         ("line 7", "the key is empty"),
@@ -452,7 +452,10 @@ fn a_parquet_file_that_is_cut_off_is_refused() {
     let whole = std::fs::read(lab.path("a.parquet")).unwrap();
     let cut = lab.write("cut.parquet", &whole[..whole.len() - 10]);
     let error = lab.copy(&files(&[&cut]), &store_sink(&store, Verb::Upsert)).unwrap_err();
-    assert!(matches!(&error, TransferError::BadInput(text) if text.contains("no whole Parquet file")), "{error}");
+    assert!(
+        matches!(&error, TransferError::BadInput(text) if text.contains("is not a complete Parquet file")),
+        "{error}"
+    );
 }
 
 #[test]

@@ -162,7 +162,7 @@ fn an_object_that_changes_midway_is_told_and_no_mixture_is_copied() {
         let lab = Lab::new();
         let error = lab.copy(&source, &store_sink(&memory(), Verb::Upsert)).unwrap_err();
         assert!(matches!(error, TransferError::Source(_)), "{error}");
-        assert!(error.to_string().contains("has changed since the copy looked at it"), "{error}");
+        assert!(error.to_string().contains("has changed since the copy began to read it"), "{error}");
         let log = std::fs::read_to_string(lab.path("copy/log.jsonl")).unwrap();
         assert_eq!(log.lines().count(), 1, "{log}");
     }

@@ -149,7 +149,7 @@ fn what_is_no_integer_is_not_counted_as_nothing() {
     let store = memory();
     let report = count(&lab, text, &store);
     assert_eq!((report.counts.written, report.counts.rejected), (2, 2));
-    assert!(lab.rejects().iter().all(|reject| reject.why.contains("no integer of 64 bits") && reject.tries == 0));
+    assert!(lab.rejects().iter().all(|reject| reject.why.contains("not a 64-bit integer") && reject.tries == 0));
     // Whole documents are no integers either.
     let lab = Lab::new();
     let report = lab.copy(&files(&[&lab.write("b.jsonl", text)]), &store_sink(&store, Verb::Counter)).unwrap();

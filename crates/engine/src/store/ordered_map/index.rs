@@ -115,7 +115,7 @@ impl Entries {
             return Ok(());
         }
         pick(&indexes.fields, document, &mut self.values).map_err(|e| {
-            OpError::new(ErrorKind::Refused, format!("the document cannot be indexed, it is no JSON object: {e}"))
+            OpError::new(ErrorKind::Refused, format!("the document cannot be indexed, it is not a JSON object: {e}"))
         })?;
         for of in &indexes.of {
             let begin = self.bytes.len();
@@ -190,7 +190,7 @@ pub(super) fn field_equals(fields: &Indexes, document: &[u8], encoded: &[u8], sc
 /// Reads the value of a page query and encodes it.
 ///
 /// # Errors
-/// *Refused* where it is no JSON scalar.
+/// *Refused* where it is not JSON scalar.
 pub(super) fn encode_wanted(value: &str, into: &mut Vec<u8>) -> Result<(), OpError> {
     let value: Value = serde_json::from_str(value)
         .map_err(|e| OpError::new(ErrorKind::Refused, format!("`{value}` is not a JSON value: {e}")))?;

@@ -244,7 +244,7 @@ fn each_partition_cuts_what_it_says_and_heals_the_one_before() {
     place.assert_cut(&[("b", "client"), ("b", "c"), ("client", "c")]);
     // What cannot be changes nothing.
     let unknown = place.network.partition(&Partition::groups(&[&["d"]])).unwrap_err().to_string();
-    assert!(unknown.contains("no node `d`; there are a, b, c"), "{unknown}");
+    assert!(unknown.contains("unknown node `d`; expected one of: a, b, c"), "{unknown}");
     assert!(!place.network.reaches("client", "c", SHORT).unwrap());
     place.network.heal().unwrap();
     place.assert_cut(&[]);

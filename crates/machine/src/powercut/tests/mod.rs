@@ -523,8 +523,8 @@ fn a_folder_that_holds_something_is_refused_and_so_is_one_in_use() {
     fs::create_dir(path("full")).unwrap();
     fs::write(path("full/x"), "").unwrap();
     let refused = |at: &str, backing: &str| PowerCut::mount(&path(at), &path(backing)).unwrap_err().to_string();
-    assert!(refused("full", "b").contains("name a folder of its own"));
-    assert!(refused("a", "full").contains("name a folder of its own"));
+    assert!(refused("full", "b").contains("use a separate folder"));
+    assert!(refused("a", "full").contains("use a separate folder"));
     assert!(refused("at", "b").contains("mounted by another process"));
     assert!(refused("a", "backing").contains("in use by another process"));
     assert!(refused("a", "a/b").contains("one in the other"));

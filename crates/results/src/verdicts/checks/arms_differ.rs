@@ -6,11 +6,11 @@ use crate::verdicts::check::{Arms, Check, Finding, Looks};
 use crate::verdicts::unlike::{Question, unlike};
 
 pub(super) const WORK: Check =
-    Check::new("work-differs", "arms did unlike work", &[Looks::Arms(work)]).for_the_answer();
+    Check::new("work-differs", "arms did different work", &[Looks::Arms(work)]).for_the_answer();
 pub(super) const DURABILITY: Check =
-    Check::new("durability-differs", "arms promise unlike durability", &[Looks::Arms(durability)]).for_the_answer();
+    Check::new("durability-differs", "arms have different durability", &[Looks::Arms(durability)]).for_the_answer();
 pub(super) const REPLICAS: Check =
-    Check::new("replicas-differ", "arms keep unlike numbers of copies", &[Looks::Arms(replicas)]).for_the_answer();
+    Check::new("replicas-differ", "arms keep different numbers of copies", &[Looks::Arms(replicas)]).for_the_answer();
 
 /// Settings that change what is done. Those of the client (workers, connections) do not.
 const VARIED_BY: [&str; 20] = [
@@ -47,7 +47,7 @@ fn work(arms: &Arms<'_>) -> Vec<Finding> {
             percent(PER_OPERATION),
             percent(COUNTED)
         ),
-        advice: "these figures are of different work: ask the same of all arms, or compare only what is alike",
+        advice: "give all arms the same work, or compare only those that do the same",
     };
     unlike(arms, &question)
 }
@@ -59,8 +59,8 @@ fn durability(arms: &Arms<'_>) -> Vec<Finding> {
         varied_by: &["durability"],
         what: "durability",
         threshold: "caution when durability differs in a phase that writes, note when the study varies it",
-        advice: "a write that is synced and one that is not are different work: set `durability` in the study, or name each \
-                 one's beside its figures",
+        advice: "a synced write and an unsynced one are different work: set `durability` in the study, or state each \
+                 arm's beside its figures",
     };
     unlike(arms, &question)
 }
@@ -71,8 +71,8 @@ fn replicas(arms: &Arms<'_>) -> Vec<Finding> {
         kinds: &[DifferenceKind::Replicas],
         varied_by: &["durability", "acknowledged_by"],
         what: "nodes that acknowledge",
-        threshold: "caution when other numbers of nodes acknowledge, note when the study varies it",
-        advice: "each further node is a round trip and a copy more: ask every arm for the same `acknowledged_by`",
+        threshold: "caution when different numbers of nodes acknowledge, note when the study varies it",
+        advice: "each further node adds a round trip and a copy: use the same `acknowledged_by` in every arm",
     };
     unlike(arms, &question)
 }

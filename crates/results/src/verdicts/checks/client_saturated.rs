@@ -5,8 +5,7 @@ use crate::human::{duration, percent};
 use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check::new("client-saturated", "the client was short of processor time", &[Looks::Phase(look)]);
+pub(super) const CHECK: Check = Check::new("client-saturated", "the client was short of CPU", &[Looks::Phase(look)]);
 
 /// Embedded stores: share of the processor time of an operation that is the client's.
 pub(super) const EMBEDDED: (f64, f64) = (0.25, 0.60);
@@ -59,25 +58,25 @@ fn embedded(scene: &Scene<'_>) -> Option<Finding> {
     // little over or under one.
     let share = (own / all).min(1.0);
     let saw = format!(
-        "the client's own work is {} of the processor time of an operation ({} of {})",
+        "the client's own work is {} of the CPU time of an operation ({} of {})",
         percent(share),
         duration(own * 1e3),
         duration(all * 1e3)
     );
     let threshold = format!("caution above {}, invalid above {}", percent(EMBEDDED.0), percent(EMBEDDED.1));
     if scene.scheme() == "null" {
-        let advice = "null measures the client itself: take these figures for the client's, not for a store's";
+        let advice = "null measures the client itself: these figures are the client's, not a store's";
         return Some(Finding::new(Level::Note, saw, threshold, advice));
     }
     let mut found = level(share, EMBEDDED);
     let advice = if client.busiest_worker_share < MOSTLY_WAITING {
         found = found.min(Level::Note);
-        "workers mostly waited, so the client was no limit; read processor time per operation with this share in mind"
+        "workers mostly waited, so the client was not the bottleneck; keep this share in mind when you read CPU time per operation"
     } else if scene.scheme() == "memory" {
         found = found.min(Level::Caution);
         "a store this fast is mostly client; compare stores by process_cpu_us_per_op less cpu_us_per_op"
     } else {
-        "use larger documents or a heavier mix, or read throughput as that of client and store together"
+        "use larger documents or a heavier mix, or treat throughput as that of client and store together"
     };
     Some(Finding::new(found, saw, threshold, advice))
 }
@@ -86,9 +85,9 @@ fn separate(client: &ClientUse) -> Option<Finding> {
     let share = client.busiest_worker_share;
     Some(Finding::new(
         level(share, BUSY),
-        format!("the busiest worker computed {} of its time", percent(share)),
+        format!("the busiest worker was busy {} of the time", percent(share)),
         format!("caution above {}, invalid above {}", percent(BUSY.0), percent(BUSY.1)),
-        "raise `workers`, or run on a machine with more or faster cores: the store was not at its limit",
+        "raise `workers`, or use a machine with more or faster cores: the store had not reached its limit",
     ))
 }
 
@@ -104,7 +103,7 @@ fn starved(scene: &Scene<'_>) -> Option<Finding> {
         Finding::new(
             found,
             format!(
-                "the client was kept from running for {} of the phase: {beyond} and beyond may be its own",
+                "the client was descheduled for {} of the phase: {beyond} and above may be the client's own",
                 percent(share)
             ),
             format!(
@@ -113,7 +112,7 @@ fn starved(scene: &Scene<'_>) -> Option<Finding> {
                 percent(STARVED.0),
                 percent(STARVED.1)
             ),
-            "give the client its processors: end what else runs, lift limits (cgroup, cpulimit), then run again",
+            "free the processors for the client: stop other programs, lift limits (cgroup, cpulimit), and run again",
         )
     })
 }
@@ -135,14 +134,14 @@ fn withheld(scene: &Scene<'_>) -> Option<Finding> {
     (found > Level::Pass).then(|| {
         Finding::new(
             found,
-            format!("the client got {} of the processor time it was ready to use", percent(1.0 - share)),
+            format!("the client got {} of the CPU time that it could have used", percent(1.0 - share)),
             format!(
-                "caution below {}; invalid below {} while workers waited for it above {} of their time",
+                "caution below {}; invalid below {} if workers waited for a processor for more than {} of the time",
                 percent(1.0 - WITHHELD.0),
                 percent(1.0 - WITHHELD.1),
                 percent(MOSTLY_QUEUED)
             ),
-            "give the client its processors: end what else runs, lift limits (cgroup, cpulimit), then run again",
+            "free the processors for the client: stop other programs, lift limits (cgroup, cpulimit), and run again",
         )
     })
 }
@@ -157,9 +156,9 @@ fn queued(scene: &Scene<'_>) -> Option<Finding> {
     (share > QUEUED).then(|| {
         Finding::new(
             Level::Caution,
-            format!("workers waited for a processor {} of their time", percent(share)),
+            format!("workers waited for a processor {} of the time", percent(share)),
             format!("caution above {}", percent(QUEUED)),
-            "use fewer `workers` than processors, leaving some to the store, and end what else runs",
+            "use fewer `workers` than processors, leave some for the store, and stop other programs",
         )
     })
 }

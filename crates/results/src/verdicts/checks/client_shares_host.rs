@@ -25,7 +25,7 @@ fn look(_: &RunResult, trial: &TrialResult) -> Option<Finding> {
         level,
         saw,
         "note when client and store share a machine",
-        "client and store share processors, memory and disk: do not read these figures as those of a store with a machine of its own",
+        "client and store share processors, memory and disk: do not read these figures as those of a store on its own machine",
     ))
 }
 

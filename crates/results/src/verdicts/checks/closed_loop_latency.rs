@@ -3,8 +3,7 @@
 use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check =
-    Check::new("closed-loop-latency", "nothing is known of response time", &[Looks::Phase(look)]);
+pub(super) const CHECK: Check = Check::new("closed-loop-latency", "response time is not known", &[Looks::Phase(look)]);
 
 /// Whether latency was taken in closed loop, where a slow store is asked less.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
@@ -12,14 +11,14 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         return None;
     }
     let (level, saw) = match &scene.phase.rate {
-        Some(_) => (Level::Pass, "open loop: response time counts from the intended start"),
-        None => (Level::Note, "closed loop: each worker waited for one answer before it asked again"),
+        Some(_) => (Level::Pass, "open loop: response time counts from the scheduled start"),
+        None => (Level::Note, "closed loop: each worker waited for an answer before it sent again"),
     };
     Some(Finding::new(
         level,
         saw,
         "note in closed loop",
-        "response time is unknown here: read service times as those of a store that is asked no faster than it answers, or give a `rate`",
+        "set a `rate` to measure response time: in a closed loop the store is never asked faster than it answers",
     ))
 }
 

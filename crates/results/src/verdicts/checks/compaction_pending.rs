@@ -25,18 +25,23 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         Some(false) => (
             Level::Caution,
             unrest(after, &left),
-            "what this phase caused is in no figure of it, and the next one pays: allow a longer `settle`",
+            "the cost of the pending work is not in this phase's figures, and it slows the next phase: allow a longer `settle`",
         ),
         Some(true) => (Level::Pass, "the store came to rest".to_owned(), ""),
         None if !left.is_empty() => (
             Level::Note,
             format!("left to do: {}", some(&left)),
-            "what this phase caused is in no figure of it, and the next one pays: set `settle`, or lengthen the phase",
+            "the cost of the pending work is not in this phase's figures, and it slows the next phase: set `settle`, or lengthen the phase",
         ),
         None if told().next().is_some() => (Level::Pass, "nothing was left to do".to_owned(), ""),
         None => return None,
     };
-    Some(Finding::new(level, saw, "caution when it was waited for in vain, note when anything is left to do", advice))
+    Some(Finding::new(
+        level,
+        saw,
+        "caution if it did not finish while waited for, note if anything is left to do",
+        advice,
+    ))
 }
 
 fn unrest(after: &StoreAfter, left: &[String]) -> String {

@@ -5,7 +5,7 @@ use crate::verdicts::check::{Arms, Check, Finding, Looks};
 use crate::verdicts::model::Level;
 
 pub(super) const CHECK: Check =
-    Check::new("compressible-payload", "the documents shrink much under compression", &[Looks::Arms(look)]);
+    Check::new("compressible-payload", "the documents compress unusually well", &[Looks::Arms(look)]);
 
 /// Documents that zstd over pages leaves less of than this are unlike real ones.
 pub(super) const COMPRESSED: f64 = 0.25;
@@ -15,7 +15,7 @@ pub(super) const REPEATS: f64 = 0.10;
 /// Whether a store that compresses, or a disk that does, gains more than it would on real documents.
 fn look(arms: &Arms<'_>) -> Vec<Finding> {
     let threshold = format!(
-        "caution below {}, or where a long window finds {} of the bytes again",
+        "caution below {}, or if {} of the bytes repeat within a long window",
         percent(COMPRESSED),
         percent(REPEATS)
     );
@@ -38,21 +38,21 @@ fn look(arms: &Arms<'_>) -> Vec<Finding> {
             Some(match (c.own, small || repeats) {
                 (true, _) => Finding::new(
                     Level::Note,
-                    format!("{saw}; they are your own"),
+                    format!("{saw}; these are your own documents"),
                     threshold.clone(),
-                    "your documents are what they are: compare only with runs on the same file",
+                    "compare only with runs on the same file",
                 ),
                 (false, true) if !small => Finding::new(
                     Level::Caution,
                     saw,
                     threshold.clone(),
-                    "the text repeats from document to document, which stores that compress large blocks gain from: set `compress_to` (0.4 is common for JSON), whose text never repeats, or use `from` with your own documents",
+                    "text repeats between documents, which favours stores that compress large blocks: set `compress_to` (0.4 is common for JSON), or use your own documents with `from`",
                 ),
                 (false, true) => Finding::new(
                     Level::Caution,
                     saw,
                     threshold.clone(),
-                    "stores that compress look better than they are: set `compress_to` (0.4 is common for JSON), or use `from` with your own documents",
+                    "this favours stores that compress: set `compress_to` (0.4 is common for JSON), or use your own documents with `from`",
                 ),
                 (false, false) => Finding::new(Level::Pass, saw, threshold.clone(), ""),
             })

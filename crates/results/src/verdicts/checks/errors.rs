@@ -15,7 +15,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
             Level::Invalid,
             "no operation ended",
             "invalid when no operation ends",
-            "nothing was measured: lengthen the phase, or see why the store does not answer",
+            "nothing was measured: lengthen the phase, or find out why the store does not answer",
         ));
     }
     let failed: f64 = scene.phase.ops.values().map(|op| op.errors as f64).sum();

@@ -8,8 +8,7 @@ use crate::verdicts::model::Level;
 use crate::{FaultResult, RestartedResult};
 
 pub(super) const CHECK: Check =
-    Check::new("faults", "the server was broken, and not all came back as before", &[Looks::Phase(look)])
-        .and_of_warm_ups();
+    Check::new("faults", "a fault was injected, and not everything recovered", &[Looks::Phase(look)]).and_of_warm_ups();
 
 /// What was done to the server, one after the other.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
@@ -22,19 +21,19 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     let late = faults.iter().any(is_late);
     let advice = match level {
         Level::Caution if late => {
-            "take the time until the server answered for the store's outage; the rest is time the client took to connect again"
+            "count the time until the server answered as the store's outage; the rest is the time that the client took to reconnect"
         }
-        Level::Invalid => {
-            "see why the server did not come back, or make the phase long enough for what is to happen in it"
+        Level::Invalid => "find out why the server did not come back, or make the phase long enough for its faults",
+        Level::Caution => "lengthen the phase, so that the rate after the fault can be measured",
+        _ => {
+            "compare it with the outage that your users accept: this is one fault of this kind, under this load, on this machine"
         }
-        Level::Caution => "lengthen the phase, so that the rate after the fault can be told",
-        _ => "hold it against what your users can bear: one fault of this kind, under this load, on this machine",
     };
     let saw = restarted.into_iter().chain(faults.iter().map(told)).collect::<Vec<_>>().join("; ");
     Some(Finding::new(
         level,
         saw,
-        "caution where 95 % of the rate before are not reached again, or clients come back 2 s after the server; invalid where \
+        "caution where 95 % of the earlier rate is not reached again, or clients come back 2 s after the server; invalid where \
          a fault was not done or not mended",
         advice,
     ))
@@ -77,8 +76,8 @@ pub(crate) fn told(fault: &FaultResult) -> String {
     };
     let mut out = format!("{named} at {}: ", ns(began));
     match fault.unavailable_ns {
-        0 => out += "clients were answered all the time",
-        silent => out += &format!("nobody was answered for {}", ns(silent)),
+        0 => out += "clients were answered throughout",
+        silent => out += &format!("no operation was answered for {}", ns(silent)),
     }
     let since = |from: Option<u64>, to: Option<u64>| to.zip(from).map(|(to, from)| ns(to.saturating_sub(from)));
     match fault.what {
@@ -105,8 +104,8 @@ pub(crate) fn told(fault: &FaultResult) -> String {
         None => {}
     }
     out += &match fault.recovered_ns {
-        Some(after) => format!(", {} after the fault 95 % of the rate before were reached", ns(after)),
-        None => ", 95 % of the rate before were not reached again".to_owned(),
+        Some(after) => format!(", {} after the fault 95 % of the earlier rate was reached", ns(after)),
+        None => ", 95 % of the earlier rate was not reached again".to_owned(),
     };
     if let Some(problem) = &fault.problem {
         out += &format!("; {problem}");
@@ -139,8 +138,8 @@ mod tests {
         assert_eq!(level(&with(FaultResult { problem: Some("it is gone".into()), ..kill.clone() }), "faults"), INVALID);
         assert_eq!(
             told(&kill),
-            "kill at 3.00 s: nobody was answered for 700 ms, 100 ms after it was told to run again the server answered, 900 \
-             ms after the fault 95 % of the rate before were reached"
+            "kill at 3.00 s: no operation was answered for 700 ms, 100 ms after it was told to run again the server answered, 900 \
+             ms after the fault 95 % of the earlier rate was reached"
         );
         // The server answers at 3.6 s.
         let late = FaultResult {
@@ -167,8 +166,8 @@ mod tests {
         let slow = FaultResult { what: FaultKind::Link, detail: "stalled".into(), unavailable_ns: 0, ..kill.clone() };
         assert_eq!(
             told(&slow),
-            "link (stalled) at 3.00 s: clients were answered all the time, 900 ms after the fault 95 % of the rate before \
-             were reached"
+            "link (stalled) at 3.00 s: clients were answered throughout, 900 ms after the fault 95 % of the earlier \
+             rate was reached"
         );
         let forgotten = Some(ForgottenResult { files: 2, bytes: 4_096, names: 3 });
         let cut = told(&FaultResult { what: FaultKind::PowerCut, forgotten, ..kill });

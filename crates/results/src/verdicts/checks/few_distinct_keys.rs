@@ -4,12 +4,12 @@ use crate::human::count;
 use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check::new("few-distinct-keys", "few keys were asked for", &[Looks::Phase(look)]);
+pub(super) const CHECK: Check = Check::new("few-distinct-keys", "few distinct keys were used", &[Looks::Phase(look)]);
 
 /// Fewer keys than this stay in any cache.
 pub(super) const FEW_KEYS: f64 = 1_000.0;
 
-/// Whether the same few keys were asked for again and again. Short phases touch few keys whatever is
+/// Whether the same few distinct keys were used again and again. Short phases touch few keys whatever is
 /// drawn, so half the operations is the bound there.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
     let operations = scene.operations();
@@ -23,7 +23,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         level,
         format!("{} distinct keys in {} operations", count(keys as u64), count(operations as u64)),
         format!("caution below {} keys (half of the operations, if that is less)", count(FEW_KEYS as u64)),
-        "a cache answers most of this: use more documents or a flatter `popularity`, or say that a hot set was meant",
+        "a cache can answer most of this: use more documents or a flatter `popularity`, or state that a small hot set is intended",
     ))
 }
 

@@ -31,10 +31,13 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     let level = if documents < FITS * memory { Level::Note } else { Level::Pass };
     let theirs = read.iter().all(|name| scene.trial.sampled.contains_key(*name));
     let advice = if theirs {
-        "reads came from memory: read more of the collection to measure the disk, or say that it fits".to_owned()
+        "reads came from memory: read more of the collection to measure the disk, or state that it fits in memory"
+            .to_owned()
     } else {
         let scale = digits(scale_for(scene.result, scene.trial, FITS * memory / documents));
-        format!("reads came from memory: measure the disk with --scale {scale} or more, or say that documents fit")
+        format!(
+            "reads came from memory: measure the disk with --scale {scale} or more, or state that the documents fit in memory"
+        )
     };
     Some(Finding::new(
         level,

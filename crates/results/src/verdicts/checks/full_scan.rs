@@ -22,22 +22,22 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     let saw: Vec<String> = scans
         .iter()
         .map(|(name, op, plan)| {
-            let first = plan.plan.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no plan was told");
+            let first = plan.plan.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no plan available");
             format!("{name} reads all of `{}` ({})", op.collection, cut(first))
         })
         .collect();
     let theirs = scene.result.documents.iter().any(|c| c.collection == op.collection && c.existing.is_some());
     let advice = match &plan.field {
         Some(field) if theirs => format!(
-            "its time grows with the collection: make an index over `{field}` in the store, which Storebench only reads"
+            "its time grows with the collection: create an index on `{field}` in the store (Storebench only reads it)"
         ),
         Some(field) => format!(
-            "its time grows with the collection: add index = [[\"{field}\"]] to collections.{}; where it is there, the \
+            "its time grows with the collection: add index = [[\"{field}\"]] to collections.{}; if it is there already, the \
              store does not use it for this query",
             op.collection
         ),
-        None => "its time grows with the collection: the store keeps no order of keys that this query could use, so \
-                 ask by another operation, or by an index"
+        None => "its time grows with the collection: the store keeps no key order that this query could use; use \
+                 another operation, or an index"
             .to_owned(),
     };
     Some(Finding::new(Level::Caution, saw.join("; "), threshold, advice))
@@ -79,9 +79,9 @@ mod tests {
         assert!(verdict.advice.contains("index = [[\"title\"]] to collections.books"), "{}", verdict.advice);
         let mut theirs = scanned.clone();
         theirs.documents[0].existing = Some("library".into());
-        assert!(all(&theirs, "full-scan")[0].advice.contains("make an index over `title` in the store"));
+        assert!(all(&theirs, "full-scan")[0].advice.contains("create an index on `title` in the store"));
         let by_key = with(&[("read", None, "", true)]);
         assert_eq!(level(&by_key, "full-scan"), CAUTION);
-        assert!(all(&by_key, "full-scan")[0].saw.contains("no plan was told"));
+        assert!(all(&by_key, "full-scan")[0].saw.contains("no plan available"));
     }
 }

@@ -8,7 +8,7 @@ use crate::verdicts::model::Level;
 use crate::verdicts::promise::{allowed, forbidden, lost_writes};
 
 pub(super) const CHECK: Check =
-    Check::new("lost-writes", "acknowledged writes are not there", &[Looks::Phase(look)]).and_of_warm_ups();
+    Check::new("lost-writes", "acknowledged writes were lost", &[Looks::Phase(look)]).and_of_warm_ups();
 
 /// Whether what was acknowledged is still there.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
@@ -21,18 +21,18 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     let (level, advice) = match () {
         () if lost > 0 || ledger.unverifiable > 0 => (
             Level::Invalid,
-            "the store did not keep what it acknowledged: see `ledger.examples`, and compare with the durability that was promised",
+            "the store did not keep what it acknowledged: see `ledger.examples`, and compare with the durability in force",
         ),
         () if misread > 0 => (
             Level::Invalid,
-            "reads went back behind what was acknowledged or read before: see `ledger.reads.examples`, and compare with the consistency that was promised",
+            "reads returned older data than was acknowledged or read before: see `ledger.reads.examples`, and compare with the consistency in force",
         ),
         () if ledger.lost > 0 || (strong && reads.stale + reads.backwards > 0) => (
             Level::Caution,
-            "the durability that was promised does not outlast what was done; promise more (durability = \"fsync\") where these writes must be kept",
+            "this durability does not survive such a fault; use more (durability = \"fsync\") if these writes must be kept",
         ),
         () if ledger.keys == 0 => {
-            (Level::Note, "nothing was written, so that nothing was followed: give the phase writes")
+            (Level::Note, "nothing was written, so there was nothing to check: add writes to the phase")
         }
         () if told < ledger.keys => (Level::Note, "the others were not read back: the phase ended early"),
         () => (Level::Pass, ""),
@@ -44,7 +44,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     Some(Finding::new(
         level,
         saw,
-        "invalid when a single acknowledged write is lost against its promise or cannot be verified; caution when the promise allows the loss; note when none was followed, or not all were read back",
+        "invalid if one acknowledged write is lost that its durability covers, or cannot be verified; caution if the durability allows the loss; note if no write was followed, or not all were read back",
         advice,
     ))
 }
@@ -57,14 +57,14 @@ fn in_a_line(ledger: &LedgerReport) -> String {
         count(ledger.confirmed.saturating_sub(ledger.happened + ledger.not_happened))
     )];
     for (number, what) in [
-        (ledger.gone, "lost though acknowledged"),
+        (ledger.gone, "acknowledged, then lost"),
         (ledger.stale, "older than acknowledged"),
         (ledger.torn, "torn or foreign"),
-        (ledger.resurrected, "deleted, yet there"),
-        (ledger.never_written, "never written or refused, yet there"),
+        (ledger.resurrected, "deleted, but still there"),
+        (ledger.never_written, "never written or refused, but there"),
         (ledger.unverifiable, "could not be read"),
-        (ledger.happened, "of unknown outcome, and done"),
-        (ledger.not_happened, "of unknown outcome, and not done"),
+        (ledger.happened, "of unknown outcome, done"),
+        (ledger.not_happened, "of unknown outcome, not done"),
     ] {
         if number > 0 {
             parts.push(format!("{} {what}", count(number)));

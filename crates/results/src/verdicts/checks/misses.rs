@@ -39,12 +39,12 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         saw += &format!(" ({}; of {name} {})", percent(share), percent(most));
     }
     let advice = if gone > 0 {
-        "the documents were loaded and nothing took them away: the store did not keep what it acknowledged; look for \
-         eviction, expiry and limits of memory in its settings, and at what else writes there"
+        "the documents were loaded and never deleted, so the store lost acknowledged writes: look for eviction, \
+         expiry and memory limits in its settings, and for other programs that write to it"
     } else if removes {
-        "documents were deleted or expired, so misses are to be expected; they are not counted as successes"
+        "documents were deleted or expired, so misses are expected; they do not count as successes"
     } else {
-        "keys were asked for that are not there: load the collection whole before this phase, at the same scale and seed"
+        "some keys do not exist: load the whole collection before this phase, at the same scale and seed"
     };
     Some(Finding::new(
         level,

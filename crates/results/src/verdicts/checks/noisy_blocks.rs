@@ -11,7 +11,7 @@ use crate::times;
 use crate::verdicts::check::{Arms, Check, Finding, Looks, some};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check::new("noisy-blocks", "blocks differ much", &[Looks::Arms(look)]);
+pub(super) const CHECK: Check = Check::new("noisy-blocks", "blocks differ widely", &[Looks::Arms(look)]);
 
 /// Fewer trials of an arm tell no spread worth judging.
 pub(super) const LEAST_TRIALS: usize = 3;
@@ -72,19 +72,19 @@ fn look(arms: &Arms<'_>) -> Vec<Finding> {
     add(
         Level::Caution,
         &wild,
-        "the trials did not measure one and the same thing: take no figure from them before you know what changed \
-         between them (other load, a throttled disk, data that grew)",
+        "the trials did not measure the same thing: find out what changed between them (other load, a throttled \
+         disk, data that grew) before you use any figure",
     );
     add(
         Level::Caution,
         &wide,
-        "a difference of that size to what was measured at another time cannot be seen (arms of one run are compared \
-         within blocks, which may show less): raise `repeats`, lengthen the phase, and end what else runs",
+        "a difference of that size from another run cannot be seen (arms of one run are compared within blocks, which may \
+         show smaller ones): raise `repeats`, lengthen the phase, and stop other programs",
     );
     add(
         Level::Note,
         &odd,
-        "it is in every figure: look at what happened in it before you decide whether it is noise or the store",
+        "it is part of every figure: look at what happened in it before you decide whether it is noise or the store",
     );
     if let (true, Some((_, saw))) = (findings.is_empty(), widest) {
         findings.push(Finding::new(Level::Pass, format!("at most {saw}"), threshold, ""));
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(level(&trials(&[1_000.0, 1_019.0, 981.0]), "noisy-blocks"), PASS);
         assert_eq!(level(&trials(&[1_000.0, 1_021.0, 979.0]), "noisy-blocks"), CAUTION);
         let wild = all(&trials(&[1_000.0, 1_500.0, 600.0]), "noisy-blocks");
-        assert!(wild[0].advice.contains("one and the same thing"), "{wild:?}");
+        assert!(wild[0].advice.contains("did not measure the same thing"), "{wild:?}");
         assert_eq!(Some(wild[0].level), CAUTION);
     }
 

@@ -6,7 +6,7 @@ use crate::stats::{CHANGE, STALLED, SeriesEvent, SeriesEventKind};
 use crate::verdicts::check::{Check, Finding, Looks, Scene, some};
 use crate::verdicts::model::Level;
 
-pub(super) const CHECK: Check = Check::new("not-steady", "the level changed meanwhile", &[Looks::Phase(look)]);
+pub(super) const CHECK: Check = Check::new("not-steady", "performance changed during the phase", &[Looks::Phase(look)]);
 
 /// Medians of response times that differ by less are no other level.
 pub(super) const TIMES: f64 = 0.50;
@@ -30,17 +30,19 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     moves.extend(times.filter(|event| slower(event)).map(|event| told_of_times(event, each_ns)));
     let (level, advice) = match (moves.is_empty(), stalls.is_empty()) {
         (true, true) => (Level::Pass, ""),
-        (true, false) => (Level::Note, "the store or its machine stood still: look at its figures at that time"),
-        (false, _) if phase.loads => (Level::Note, "a store that fills slows down: its last rate is not its first"),
+        (true, false) => (Level::Note, "the store or its machine stalled: look at its figures at that time"),
+        (false, _) if phase.loads => {
+            (Level::Note, "a store slows down as it fills: its rate at the end is not its rate at the start")
+        }
         (false, _) => (
             Level::Caution,
-            "the figures are a mean over several states: warm up until the level holds, and lengthen the phase",
+            "the figures average over several states: warm up until the rate is stable, and lengthen the phase",
         ),
     };
     let saw = [moves, stalls].concat();
-    let saw = if saw.is_empty() { "the level stayed what it was".to_owned() } else { some(&saw) };
+    let saw = if saw.is_empty() { "performance was stable".to_owned() } else { some(&saw) };
     let threshold = format!(
-        "caution from a change of {}, note for seconds below {} of the usual",
+        "caution from a change of {}, note for seconds below {} of the usual rate",
         percent(CHANGE),
         percent(STALLED)
     );
@@ -56,11 +58,10 @@ fn slower(event: &SeriesEvent) -> bool {
 fn told_of_times(event: &SeriesEvent, each_ns: f64) -> String {
     let (before, after) = (duration(event.before), duration(event.after));
     match event.kind {
-        SeriesEventKind::Slope => format!("the median response went from {before} to {after} all the time"),
-        _ => format!(
-            "the median response was {after} rather than {before} from {} on",
-            duration(event.from as f64 * each_ns)
-        ),
+        SeriesEventKind::Slope => format!("the median response drifted from {before} to {after}"),
+        _ => {
+            format!("the median response changed from {before} to {after} at {}", duration(event.from as f64 * each_ns))
+        }
     }
 }
 
@@ -69,12 +70,12 @@ fn told(event: &SeriesEvent, each_ns: f64) -> String {
     let (from, long) = (at(event.from), at(event.to.saturating_sub(event.from)));
     let (before, after) = (rate(event.before), rate(event.after));
     match event.kind {
-        SeriesEventKind::Stall => format!("hardly anything was answered for {long} from {from} on"),
-        SeriesEventKind::Change => format!("from {from} on {after}/s rather than {before}/s"),
+        SeriesEventKind::Stall => format!("almost nothing was answered for {long}, from {from}"),
+        SeriesEventKind::Change => format!("changed from {before}/s to {after}/s at {from}"),
         SeriesEventKind::Slope if event.after < event.before => {
-            format!("fell from {before}/s to {after}/s all the time")
+            format!("fell steadily from {before}/s to {after}/s")
         }
-        SeriesEventKind::Slope => format!("rose from {before}/s to {after}/s all the time"),
+        SeriesEventKind::Slope => format!("rose steadily from {before}/s to {after}/s"),
     }
 }
 
@@ -108,9 +109,9 @@ mod tests {
         assert_eq!(level(&closed(|p| p.steadiness = None)), None);
         let slope = closed(|p| p.steadiness = event(SeriesEventKind::Slope, 0, 12, 1_200.0, 800.0));
         assert_eq!(level(&slope), CAUTION);
-        assert_eq!(all(&slope, "not-steady")[0].saw, "fell from 1,200/s to 800/s all the time");
+        assert_eq!(all(&slope, "not-steady")[0].saw, "fell steadily from 1,200/s to 800/s");
         let change = closed(|p| p.steadiness = event(SeriesEventKind::Change, 7, 12, 1_000.0, 700.0));
-        assert_eq!(all(&change, "not-steady")[0].saw, "from 7.00 s on 700/s rather than 1,000/s");
+        assert_eq!(all(&change, "not-steady")[0].saw, "changed from 1,000/s to 700/s at 7.00 s");
         assert_eq!(level(&change), CAUTION);
     }
 
@@ -118,7 +119,7 @@ mod tests {
     fn a_stall_is_told_and_takes_nothing() {
         let stall = closed(|p| p.steadiness = event(SeriesEventKind::Stall, 5, 8, 1_000.0, 3.0));
         assert_eq!(level(&stall), NOTE);
-        assert_eq!(all(&stall, "not-steady")[0].saw, "hardly anything was answered for 3.00 s from 5.00 s on");
+        assert_eq!(all(&stall, "not-steady")[0].saw, "almost nothing was answered for 3.00 s, from 5.00 s");
     }
 
     #[test]
@@ -137,6 +138,6 @@ mod tests {
             p.steadiness = event(SeriesEventKind::Stall, 50, 80, 1_000.0, 3.0);
             (p.intervals, p.elapsed_ns) = (120, 12_000_000_000);
         });
-        assert_eq!(all(&stall, "not-steady")[0].saw, "hardly anything was answered for 3.00 s from 5.00 s on");
+        assert_eq!(all(&stall, "not-steady")[0].saw, "almost nothing was answered for 3.00 s, from 5.00 s");
     }
 }

@@ -6,8 +6,7 @@ use crate::verdicts::check::{Check, Finding, Looks, Scene};
 use crate::verdicts::model::Level;
 
 pub(super) const CHECK: Check =
-    Check::new("parallelism-not-reached", "fewer tasks ran than were asked for", &[Looks::Phase(look)])
-        .for_the_answer();
+    Check::new("parallelism-not-reached", "fewer tasks ran than requested", &[Looks::Phase(look)]).for_the_answer();
 
 /// Share of the time in which slots of a closed loop are busy, below which the client left them free.
 pub(super) const BUSY: f64 = 0.50;
@@ -23,19 +22,19 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
 fn copy(tasks: &TasksResult) -> Finding {
     let level = if tasks.at_once < tasks.asked { Level::Caution } else { Level::Pass };
     let advice = if tasks.parts < u64::from(tasks.asked) {
-        "the source could not be cut into more parts: ask for as many tasks, and read the figures as those of so many"
+        "the source could not be split into more parts: request that many tasks"
     } else {
-        "the figures are of fewer tasks than were asked for: see which end allowed no more, and read them as those of so many"
+        "the figures are for fewer tasks than requested: find out which end allowed no more"
     };
     Finding::new(
         level,
         format!(
-            "{} of {} tasks ran at once; the work was cut into {} parts",
+            "{} of {} tasks ran at once; the work was split into {} parts",
             count(tasks.at_once.into()),
             count(tasks.asked.into()),
             count(tasks.parts)
         ),
-        "caution when fewer tasks run at once than were asked for",
+        "caution when fewer tasks run at once than requested",
         advice,
     )
 }
@@ -60,7 +59,7 @@ fn closed_loop(scene: &Scene<'_>) -> Option<Finding> {
         level,
         format!("{} slots, busy {} of the time", count(slots as u64), percent(phase.slots_busy_share)),
         format!("note below {} in closed loop; caution for tasks of a copy", percent(BUSY)),
-        "the client did not ask as fast as it could be answered: use more `workers` with fewer slots each, or a smaller `check`",
+        "the client did not send as fast as the store answered: use more `workers` with fewer slots each, or a smaller `check`",
     ))
 }
 

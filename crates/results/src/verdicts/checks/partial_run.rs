@@ -5,7 +5,7 @@ use crate::verdicts::model::Level;
 use crate::{RunResult, TrialResult};
 
 pub(super) const CHECK: Check =
-    Check::new("partial-run", "it is not whole", &[Looks::Trial(trial), Looks::Phase(phase)]).and_of_warm_ups();
+    Check::new("partial-run", "it is incomplete", &[Looks::Trial(trial), Looks::Phase(phase)]).and_of_warm_ups();
 
 /// Whether the phase ended before its time.
 fn phase(scene: &Scene<'_>) -> Option<Finding> {
@@ -14,7 +14,7 @@ fn phase(scene: &Scene<'_>) -> Option<Finding> {
         Level::Caution,
         format!("the phase ended early: {why}"),
         "caution when a phase ends early",
-        "what was measured until then is kept; run again for the whole",
+        "the figures up to then are kept; run again for a complete result",
     ))
 }
 
@@ -25,7 +25,7 @@ fn trial(_: &RunResult, trial: &TrialResult) -> Option<Finding> {
         Level::Caution,
         format!("the trial ended early, in {}: {}", failure.during, failure.message),
         "caution when a trial ends early",
-        "what was measured until then is kept; remove the cause and run again",
+        "the figures up to then are kept; remove the cause and run again",
     ))
 }
 

@@ -30,16 +30,16 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     let carried = carried_at_most(scene.phase).zip(scene.phase.all.service_ns.mean);
     if let Some((most, service_ns)) = carried.filter(|_| level > Level::Pass) {
         saw += &format!(
-            "; {} at a mean service time of {} carry no more than {}/s",
+            "; {} at a mean service time of {} allow at most {}/s",
             plural(scene.phase.slots, "slot"),
             duration(service_ns),
             rate(most)
         );
     }
     let advice = if full {
-        "every slot was taken: raise `in_flight` or `connections` and see whether the store then keeps up, before you call this its limit; percentiles grow with the phase's length, so name the rate that was held, not them"
+        "every slot was taken: raise `in_flight` or `connections` and see whether the store then keeps up, before you call this its limit; report the rate that was held, not percentiles, which grow with the length of the phase"
     } else {
-        "the store did not keep up: its percentiles grow with the phase's length, so name the rate it held, not them; lower `rate` to find it"
+        "the store did not keep up: report the rate that it held, not percentiles, which grow with the length of the phase; lower `rate` to find it"
     };
     Some(Finding::new(
         level,

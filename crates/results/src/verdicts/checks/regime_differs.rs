@@ -8,7 +8,7 @@ use crate::verdicts::model::Level;
 use crate::{RunResult, TrialResult};
 
 pub(super) const CHECK: Check =
-    Check::new("regime-differs", "data and memory are in another ratio than the study means", &[Looks::Trial(look)])
+    Check::new("regime-differs", "the data-to-memory ratio differs from the study's", &[Looks::Trial(look)])
         .for_the_answer();
 
 /// Documents over memory may be so many times what the study says, or that part of it.
@@ -34,7 +34,7 @@ fn look(result: &RunResult, trial: &TrialResult) -> Option<Finding> {
     Some(Finding::new(
         level,
         format!(
-            "documents of {} in a memory of {}: {} of it, where the study has {}",
+            "{} of documents, {} of memory: a data-to-memory ratio of {}, where the study has {}",
             bytes(documents),
             bytes(memory),
             digits(found),
@@ -42,7 +42,7 @@ fn look(result: &RunResult, trial: &TrialResult) -> Option<Finding> {
         ),
         format!("caution beyond a factor of {FACTOR}, note where the study varies it"),
         format!(
-            "another regime than the study's: its finding need not hold here; --scale {} would have it",
+            "the study's finding may not hold at this ratio; use --scale {} to match it",
             digits(scale_for(result, trial, times))
         ),
     ))

@@ -34,7 +34,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
             Level::Pass
         };
         let of = of_answers(&scene.phase.all);
-        (level, format!("slip {name} {} of a response {name} of {}{of}", duration(slip), duration(response)))
+        (level, format!("slip {name} {}, of a response {name} of {}{of}", duration(slip), duration(response)))
     };
     let (mut level, mut saw) = found("p99", at_p99);
     if let Some((beyond, told)) = tail.map(|tail| found("p99.9", tail)).filter(|(beyond, _)| *beyond > level) {
@@ -52,7 +52,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
             duration(MUCH_NS.1),
             percent(SLIP.1)
         ),
-        "the client sent late though it could have sent: use pacing = \"precise\", fewer workers than processors or a lower rate, and end what else runs",
+        "the client sent late although it had a free slot: use pacing = \"precise\", fewer workers than processors or a lower rate, and stop other programs",
     ))
 }
 

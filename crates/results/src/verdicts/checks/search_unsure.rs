@@ -7,8 +7,7 @@ use crate::verdicts::model::Level;
 use crate::{ProbeResult, RunResult, SearchResult, TrialResult};
 
 pub(super) const CHECK: Check =
-    Check::new("search-unsure", "the rate that was found may not be the store's own", &[Looks::Trial(look)])
-        .for_the_answer();
+    Check::new("search-unsure", "the rate found may not be the store's limit", &[Looks::Trial(look)]).for_the_answer();
 
 /// Our own lateness at a rate that failed, over the limit on time.
 pub(super) const LATE: f64 = 0.10;
@@ -26,13 +25,15 @@ fn of_search(search: &SearchResult) -> Finding {
     let full = || edge.iter().find(|probe| probe.slots_busy_share >= FULL);
     let late = || edge.iter().find_map(|probe| lateness(probe));
     let (level, saw, advice) = match search.rate {
-        None if search.probes.is_empty() || !search.complete && search.fails_at.is_none() => {
-            (Level::Caution, format!("{phase}: it ended before any rate was decided"), "run the trial to its end")
-        }
+        None if search.probes.is_empty() || !search.complete && search.fails_at.is_none() => (
+            Level::Caution,
+            format!("{phase}: the search ended before it decided about any rate"),
+            "run the trial to its end",
+        ),
         None => (
             Level::Caution,
-            format!("{phase}: the limits hold not even at the first rate"),
-            "lower `from`, or ask whether the limits are meant",
+            format!("{phase}: the limits are not met even at the first rate"),
+            "lower `from`, or check that the limits are the ones you want",
         ),
         Some(found) if !search.complete => (
             Level::Caution,
@@ -48,22 +49,22 @@ fn of_search(search: &SearchResult) -> Finding {
                     rate(probe.rate),
                     percent(probe.slots_busy_share)
                 ),
-                "the slots may be the limit and not the store: raise `in_flight` or `connections`",
+                "the bottleneck may be the slots, not the store: raise `in_flight` or `connections`",
             ),
             (None, Some((late, at)), _) => (
                 Level::Caution,
                 format!(
-                    "{phase}: {}/s, but at {}/s, which failed, the client itself was late by {}",
+                    "{phase}: {}/s, but at {}/s, which failed, the client itself sent {} late",
                     rate(found),
                     rate(at),
                     duration(late)
                 ),
-                "give the client more processors, or use fewer workers than there are",
+                "give the client more processors, or use fewer workers than processors",
             ),
             (None, None, None) => (
                 Level::Note,
                 format!("{phase}: the limits hold at {}/s, the highest rate of the search", rate(found)),
-                "raise `to`: the store's own rate lies beyond",
+                "raise `to`: the store can do more",
             ),
             (None, None, Some(fails)) => {
                 (Level::Pass, format!("{phase}: {}/s; {}/s fails", rate(found), rate(fails)), "")
@@ -124,7 +125,7 @@ mod tests {
         let text = |change: fn(&mut SearchResult)| of_search(&searched(change).trials[0].searches[0]).saw;
         assert!(text(|s| s.probes[1].slots_busy_share = 0.94).contains("slots were busy 94"));
         let ended = text(|s| (s.rate, s.fails_at, s.complete) = (None, None, false));
-        assert_eq!(ended, "steady: it ended before any rate was decided");
+        assert_eq!(ended, "steady: the search ended before it decided about any rate");
         assert_eq!(said(|s| s.complete = false), CAUTION);
         assert_eq!(said(|s| s.fails_at = None), NOTE);
         assert_eq!(said(|s| s.probes[1].slip_p99_ns = Some(30_000_000)), CAUTION);

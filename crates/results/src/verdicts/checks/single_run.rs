@@ -15,12 +15,12 @@ fn look(arms: &Arms<'_>) -> Vec<Finding> {
     let of = if arms.arms.len() > 1 { " of the arm with the fewest" } else { "" };
     vec![Finding::new(
         level,
-        format!("{} trial{}{of} ended whole", count(fewest), if fewest == 1 { "" } else { "s" }),
-        "note below 3 trials that ended whole",
+        format!("{} trial{}{of} completed", count(fewest), if fewest == 1 { "" } else { "s" }),
+        "note below 3 trials that completed",
         if fewest == 2 {
-            "two show next to nothing of the spread: set `repeats` to 3 or more before you call a difference real"
+            "two say almost nothing about variation: set `repeats` to 3 or more before you call a difference real"
         } else {
-            "one shows no spread: set `repeats` to 3 or more before you call a difference real"
+            "one says nothing about variation: set `repeats` to 3 or more before you call a difference real"
         },
     )]
 }

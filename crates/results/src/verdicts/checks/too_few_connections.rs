@@ -31,7 +31,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         // A rate that is not held fills any number of slots in the end: whose fault it is, the slots do not tell.
         (true, false, _) if busy >= FULL => (
             Level::Note,
-            "the rate was not held and every slot was taken: raise `connections` or `in_flight` to see whether the store or the slots were the limit",
+            "the rate was not held and every slot was in use: raise `connections` or `in_flight` to see whether the store or the slots were the bottleneck",
         ),
         (false, ..) | (_, false, _) => (Level::Pass, ""),
         (true, true, true) => (

@@ -38,10 +38,10 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     let (level, advice) = if sent_ns < LONG_ENOUGH_NS - 1e6 || operations < ENOUGH_OPERATIONS {
         (
             Level::Caution,
-            "caches, flushes and compactions have barely begun: lengthen the phase, to minutes where the store writes",
+            "caches, flushes and compactions have barely begun: lengthen the phase, to minutes if the store writes",
         )
     } else if weak_tail.is_some() {
-        (Level::Note, "p99.9 and beyond rest on few values: lengthen the phase before you compare them")
+        (Level::Note, "p99.9 and above rest on few values: lengthen the phase before you compare them")
     } else {
         (Level::Pass, "")
     };

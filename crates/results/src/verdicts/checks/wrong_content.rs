@@ -25,21 +25,21 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     if checked == 0 && scene.phase.ops.values().all(|op| theirs(&op.collection)) {
         return Some(Finding::new(
             Level::Note,
-            "documents that Storebench did not make were read, and not compared",
+            "the documents that were read are not Storebench's, and were not compared",
             "invalid from one wrong document; note when none was checked",
-            "only who made them knows what they should be: check them by other means",
+            "Storebench cannot know what they should be: check them by other means",
         ));
     }
     let (level, saw, advice) = match (checked, wrong) {
         (_, 1..) => (
             Level::Invalid,
             format!("{} of {} checked documents differ from what was written", count(wrong), count(checked)),
-            "the store returned other data than it was given: see `wrong_examples`; no figure of this run counts",
+            "the store returned different data than it was given: see `wrong_examples`; ignore every figure of this run",
         ),
         (0, _) => (
             Level::Note,
-            "no document that was read was compared with what it should be".to_owned(),
-            "set `check` above 0, or run longer, to know that the store returns what it was given",
+            "no document that was read was checked".to_owned(),
+            "set `check` above 0, or run longer, to check that the store returns what it was given",
         ),
         _ => (Level::Pass, format!("{} documents checked, none wrong", count(checked)), ""),
     };

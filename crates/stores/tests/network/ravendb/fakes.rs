@@ -63,8 +63,8 @@ fn what_is_no_ravendb_or_too_old_is_named() {
         assert!(text.contains(&format!("127.0.0.1:{port}")) && words.iter().all(|word| text.contains(word)), "{text}");
     };
     says(free_port(), &["nothing listens"]);
-    says(pretend(|_, _| (200, r#"{"couchdb":"Welcome"}"#.into())), &["no RavenDB", "Welcome"]);
-    says(pretend(|_, _| (404, String::new())), &["no RavenDB"]);
+    says(pretend(|_, _| (200, r#"{"couchdb":"Welcome"}"#.into())), &["is not RavenDB", "Welcome"]);
+    says(pretend(|_, _| (404, String::new())), &["is not RavenDB"]);
     says(pretend(|_, _| (200, VERSION.replace("4.1", "4.0"))), &["too old", "4.0.0", "4.1"]);
     says(pretend(|_, _| (200, VERSION.replace("4.1", "3.5"))), &["too old"]);
     says(pretend(|_, _| (403, r#"{"Type":"InvalidAuth","Message":"no"}"#.into())), &["tls_cert"]);

@@ -43,7 +43,7 @@ fn each(batches: usize) -> usize {
 }
 
 fn open(found: &InspectedFile, chunks: &Chunks) -> Result<FileReader<BufReader<Seekable>>, TransferError> {
-    let broken = |e: String| TransferError::BadInput(format!("{} is no whole Arrow file: {e}", found.place));
+    let broken = |e: String| TransferError::BadInput(format!("{} is not a complete Arrow file: {e}", found.place));
     check_file(chunks, None).map_err(|e| chunks.failure().unwrap_or_else(|| broken(e)))?;
     guard(|| FileReader::try_new_buffered(chunks.seekable(), None))
         .map_err(&broken)?
@@ -81,7 +81,7 @@ pub(super) fn read_stream(mut input: Box<dyn Read + Send>, name: String) -> Resu
         while word()? {}
     }
     let stream: Box<dyn Read + Send> = Box::new(Cursor::new(first).chain(input));
-    let broken = |e: String| TransferError::BadInput(format!("{name} is no Arrow stream: {e}"));
+    let broken = |e: String| TransferError::BadInput(format!("{name} is not an Arrow stream: {e}"));
     let reader = guard(|| StreamReader::try_new(Checked::new(BufReader::new(stream)), None)).map_err(broken)?;
     let reader = reader.map_err(|e| failure(&e).unwrap_or_else(|| broken(e.to_string())))?;
     let marks = Marks::of(&reader.schema());

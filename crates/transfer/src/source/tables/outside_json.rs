@@ -1,5 +1,5 @@
 //! Values of Arrow columns that JSON has no form for. They must not become nulls or texts on the way: such a row is
-//! written as what is no JSON, and so does not arrive.
+//! written as what is not JSON, and so does not arrive.
 
 use arrow_array::cast::AsArray;
 use arrow_array::temporal_conversions::{as_date, as_datetime, as_time};

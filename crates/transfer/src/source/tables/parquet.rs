@@ -21,7 +21,7 @@ pub(super) fn row_groups(found: &InspectedFile) -> Result<Vec<u64>, TransferErro
 fn open(found: &InspectedFile, chunks: &Chunks) -> Result<ParquetRecordBatchReaderBuilder<Chunks>, TransferError> {
     let broken = |e: String| {
         TransferError::BadInput(format!(
-            "{} is no whole Parquet file: {e}. Its end says what is in it, so nothing can be read without that (truncated?)",
+            "{} is not a complete Parquet file: {e}. The end of the file describes its contents, so nothing can be read without it (truncated?)",
             found.place
         ))
     };
