@@ -65,7 +65,7 @@ pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failu
     if options.wants(TOPIC, "postgres to jsonl") {
         let (mine, their) = (lab.path("out.jsonl"), lab.path("out.copy"));
         let mut ours = || {
-            let done = lab.copy(&server.url, &mine, "--from-collection documents")?;
+            let done = lab.copy(&server.url, &mine, "--from-collection documents --force")?;
             Ok([done.documents / done.wall_s, done.cpu_us / count])
         };
         let mut theirs = || run(&[&format!("\\copy {TABLE} (key, doc) TO '{}'", their.display())]);
