@@ -480,7 +480,7 @@ impl Session<'_> {
         if let Some(message) = untold(&record.store_stats, happened) {
             let times = record.store_stats.failed;
             journal.note(format!(
-                "could not read the statistics of {} ({times} attempt{} in {}): {message}",
+                "could not read the statistics of {} ({times} failed attempt{} in {}): {message}",
                 arm.name,
                 if times == 1 { "" } else { "s" },
                 plan.name

@@ -8,7 +8,8 @@ use crate::verdicts::model::Level;
 use crate::verdicts::promise::{allowed, forbidden, lost_writes};
 
 pub(super) const CHECK: Check =
-    Check::new("lost-writes", "acknowledged writes were lost", &[Looks::Phase(look)]).and_of_warm_ups();
+    Check::new("lost-writes", "acknowledged writes were lost or could not be verified", &[Looks::Phase(look)])
+        .and_of_warm_ups();
 
 /// Whether what was acknowledged is still there.
 fn look(scene: &Scene<'_>) -> Option<Finding> {

@@ -39,8 +39,8 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         saw += &format!(" ({}; of {name} {})", percent(share), percent(most));
     }
     let advice = if gone > 0 {
-        "the documents were loaded and never deleted, so the store lost acknowledged writes: look for eviction, \
-         expiry and memory limits in its settings, and for other programs that write to it"
+        "documents are gone that were loaded and that this run did not delete: look for eviction, expiry and memory \
+         limits in the store's settings, and for other programs that write to it"
     } else if removes {
         "documents were deleted or expired, so misses are expected; they do not count as successes"
     } else {

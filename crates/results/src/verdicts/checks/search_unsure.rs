@@ -64,7 +64,7 @@ fn of_search(search: &SearchResult) -> Finding {
             (None, None, None) => (
                 Level::Note,
                 format!("{phase}: the limits hold at {}/s, the highest rate of the search", rate(found)),
-                "raise `to`: the store can do more",
+                "raise `to`: the limits are met at the highest rate tried",
             ),
             (None, None, Some(fails)) => {
                 (Level::Pass, format!("{phase}: {}/s; {}/s fails", rate(found), rate(fails)), "")
