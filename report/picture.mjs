@@ -13,7 +13,7 @@ await tab.goto(pathToFileURL(page).href);
 await tab.waitForSelector("html[data-drawn=all]", { state: "attached" });
 // The answer, what it is worth, one table and one chart: what comes between is left out.
 await tab.addStyleTag({
-  content: "#arms figure:nth-of-type(n + 2), figure.chart:nth-of-type(n + 2), details.verdict:has(.note), .tools, #ran, .about, footer { display: none } body { font-family: sans-serif }",
+  content: "#configurations figure:nth-of-type(n + 2), figure.chart:nth-of-type(n + 2), details.check:has(.note), .tools, #ran, .about, footer { display: none } body { font-family: sans-serif }",
 });
 await tab.screenshot({ path: picture, fullPage: true });
 await browser.close();

@@ -3,15 +3,15 @@
 import uPlot from "../vendor/uplot/uPlot.esm.js";
 import { tick } from "./format";
 import { logSplits } from "./lines";
-import { type Arm, type Chart, type Heat, type Shown, isChosen } from "./model";
+import { type Configuration, type Chart, type Heat, type Shown, isChosen } from "./model";
 import { css } from "./palette";
 
 /** Rows for each doubling: as crates/report/src/charts/percentiles.rs counts them. */
 export const ROWS = 4;
 
-/** The cells that are shown: those of the first arm that is not hidden. */
+/** The cells that are shown: those of the first configuration that is not hidden. */
 export function cellsOf(chart: Chart, state: Shown): Heat | undefined {
-  return (chart.heat ?? []).find((h) => isChosen(h.of, chart, state) && !state.hidden.has(h.arm));
+  return (chart.heat ?? []).find((h) => isChosen(h.of, chart, state) && !state.hidden.has(h.configuration));
 }
 
 /** How dark a cell is, by powers of ten. */
@@ -19,7 +19,7 @@ export function darkness(count: number, most: number): number {
   return most <= 1 ? 1 : 0.12 + (0.88 * Math.log1p(count)) / Math.log1p(most);
 }
 
-export function drawHeat(place: HTMLElement, chart: Chart, _arms: Arm[], state: Shown): uPlot {
+export function drawHeat(place: HTMLElement, chart: Chart, _configurations: Configuration[], state: Shown): uPlot {
   const heat = cellsOf(chart, state);
   const cells = heat?.cells ?? [];
   const step = heat?.step ?? 1;

@@ -2,7 +2,7 @@
 
 import uPlot from "../vendor/uplot/uPlot.esm.js";
 import { shown, tick } from "./format";
-import { type Arm, type Chart, type Mark, type Num, type Series, type Shown, isChosen } from "./model";
+import { type Configuration, type Chart, type Mark, type Num, type Series, type Shown, isChosen } from "./model";
 import { colour, css, dash, faded } from "./palette";
 import type { Range } from "./together";
 
@@ -17,7 +17,7 @@ const QUANTILES = [1, 2, 10, 100, 1e3, 1e4, 1e5, 1e6];
 
 /** Series that are shown at present. */
 export function visible(chart: Chart, state: Shown): Series[] {
-  return chart.series.filter((s) => isChosen(s.of, chart, state) && !state.hidden.has(s.arm));
+  return chart.series.filter((s) => isChosen(s.of, chart, state) && !state.hidden.has(s.configuration));
 }
 
 /** The y axis of what is shown. */
@@ -118,7 +118,7 @@ export function logSplits(min: number, max: number): number[] {
 }
 
 /** What happened on the x axis, behind the lines; names at the top. */
-function drawMarks(u: uPlot, marks: Mark[], arms: Arm[], series: Series[]): void {
+function drawMarks(u: uPlot, marks: Mark[], configurations: Configuration[], series: Series[]): void {
   const { ctx } = u;
   const { left, top, width, height } = u.bbox;
   const ratio = devicePixelRatio;
@@ -131,8 +131,8 @@ function drawMarks(u: uPlot, marks: Mark[], arms: Arm[], series: Series[]): void
   ctx.textAlign = "left";
   let nth = 0;
   for (const mark of marks) {
-    const of = mark.arm;
-    if (of !== undefined && !series.some((s) => s.arm === of && (s.label === "" || mark.label.endsWith(s.label)))) continue;
+    const of = mark.configuration;
+    if (of !== undefined && !series.some((s) => s.configuration === of && (s.label === "" || mark.label.endsWith(s.label)))) continue;
     const x = u.valToPos(mark.at, "x", true);
     const end = mark.to === undefined ? x : u.valToPos(mark.to, "x", true);
     if (mark.kind === "phase") {
@@ -148,8 +148,8 @@ function drawMarks(u: uPlot, marks: Mark[], arms: Arm[], series: Series[]): void
       ctx.fillStyle = css("--stall");
       ctx.fillRect(x, top, Math.max(end - x, 2 * ratio), height);
     } else if (mark.kind === "work") {
-      // A strip at the foot, one above the other for the arms.
-      ctx.fillStyle = faded(colour(arms[of ?? 0]), 0.6);
+      // A strip at the foot, one above the other for the configurations.
+      ctx.fillStyle = faded(colour(configurations[of ?? 0]), 0.6);
       ctx.fillRect(x, top + height - (5 + 6 * ((of ?? 0) % 4)) * ratio, Math.max(end - x, ratio), 4 * ratio);
     } else if (mark.kind === "fault") {
       ctx.fillStyle = css("--stall");
@@ -158,7 +158,7 @@ function drawMarks(u: uPlot, marks: Mark[], arms: Arm[], series: Series[]): void
       ctx.fillRect(x, top, 2 * ratio, height);
       ctx.fillText(mark.label.split(",")[0] ?? "", x + 5 * ratio, top + 18 * ratio);
     } else {
-      ctx.strokeStyle = mark.kind === "end" ? css("--invalid") : faded(colour(arms[of ?? 0]), 0.7);
+      ctx.strokeStyle = mark.kind === "end" ? css("--invalid") : faded(colour(configurations[of ?? 0]), 0.7);
       ctx.setLineDash([3 * ratio, 3 * ratio]);
       ctx.lineWidth = ratio;
       ctx.beginPath();
@@ -208,7 +208,7 @@ const CURSOR_ONLY = { filters: { pub: (type: string) => type === "mousemove" || 
 export function drawLinesChart(
   place: HTMLElement,
   chart: Chart,
-  arms: Arm[],
+  configurations: Configuration[],
   state: Shown,
   hooks: { moved: (u: uPlot) => void; zoomed: (u: uPlot) => void; all: () => void },
   range: Range,
@@ -271,20 +271,20 @@ export function drawLinesChart(
     series: [{}],
     bands: [],
     hooks: {
-      drawClear: [(u) => drawMarks(u, chart.marks ?? [], arms, series)],
+      drawClear: [(u) => drawMarks(u, chart.marks ?? [], configurations, series)],
       draw: [(u) => drawLines(u, chart, state)],
       setCursor: [hooks.moved],
       setScale: [(u, key) => key === "x" && hooks.zoomed(u)],
     },
   };
   for (const { series: s, at } of drawn) {
-    const stroke = colour(arms[s.arm]);
+    const stroke = colour(configurations[s.configuration]);
     const points = chart.kind === "points" || (chart.xs[s.x]?.length ?? 0) < 25;
     options.series.push({
       label: s.label,
       stroke,
       width: 1.6,
-      dash: dash(arms[s.arm]),
+      dash: dash(configurations[s.configuration]),
       points: {
         show: points,
         size: chart.kind === "points" ? 8 : 6,

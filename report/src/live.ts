@@ -8,7 +8,7 @@ import { css } from "./palette";
 interface Now {
   trial: number;
   of: number;
-  arm: string;
+  configuration: string;
   phase: string;
   second: number;
   per_s: number;
@@ -57,7 +57,7 @@ export function follow(redraw: (html: string, data: string) => void): void {
     charts[1]?.setData([values[0], values[2]]);
     const errors = now.errors > 0 ? `, ${now.errors} errors` : "";
     line.textContent =
-      `trial ${now.trial} of ${now.of}, ${now.arm}, ${now.phase}: ${rate(now.per_s)} answers/s` +
+      `trial ${now.trial} of ${now.of}, ${now.configuration}, ${now.phase}: ${rate(now.per_s)} answers/s` +
       `${now.p99_ns === null ? "" : `, p99 ${duration(now.p99_ns)}`}${errors}, for ${duration(now.second * 1e9)}`;
     section.dataset.values = String(values[0].length);
   });

@@ -12,7 +12,7 @@ export interface Axis {
 
 export interface Series {
   label: string;
-  arm: number;
+  configuration: number;
   /** Positions in the values of the chart's choices; -1 where it is shown whatever is chosen. */
   of: number[];
   x: number;
@@ -34,7 +34,7 @@ export interface Mark {
   to?: number;
   label: string;
   kind: "phase" | "stall" | "change" | "fault" | "work" | "end";
-  arm?: number;
+  configuration?: number;
 }
 
 export interface Line {
@@ -48,7 +48,7 @@ export interface Line {
 export interface Heat {
   /** Positions in the values of the chart's choices; -1 where it is shown whatever is chosen. */
   of: number[];
-  arm: number;
+  configuration: number;
   from: number;
   step: number;
   columns: number;
@@ -71,7 +71,7 @@ export interface Chart {
   lines?: Line[];
 }
 
-export interface Arm {
+export interface Configuration {
   run: number;
   name: string;
   colour: number;
@@ -80,7 +80,7 @@ export interface Arm {
 
 export interface Data {
   format: string;
-  arms: Arm[];
+  configurations: Configuration[];
   charts: Chart[];
 }
 
@@ -88,7 +88,7 @@ export interface Data {
 export interface Shown {
   /** What is chosen, by key. */
   chosen: Map<string, string>;
-  /** Arms that are not shown. */
+  /** Configurations that are not shown. */
   hidden: Set<number>;
   /** Whether the y axis runs by powers of ten; null where the axis says itself. */
   log: boolean | null;

@@ -4,7 +4,7 @@ import type uPlot from "../vendor/uplot/uPlot.esm.js";
 import { shown } from "./format";
 import { drawHeat } from "./heat";
 import { type Drawn, axisOf, drawLinesChart, isLog, visible } from "./lines";
-import { ALL, type Arm, type Chart, type Shown, valueOf } from "./model";
+import { ALL, type Configuration, type Chart, type Shown, valueOf } from "./model";
 import { colour, dash } from "./palette";
 import { csvLine, fileName, save } from "./save";
 import { svgOf, titleOf } from "./svg";
@@ -28,7 +28,7 @@ export class Place {
     private readonly chart: Chart,
     private readonly state: Shown,
     private readonly together: Together,
-    private readonly arms: Arm[],
+    private readonly configurations: Configuration[],
   ) {
     this.tools = document.createElement("div");
     this.tools.className = "tools";
@@ -67,15 +67,15 @@ export class Place {
     this.u?.destroy();
     this.tip.hidden = true;
     if (this.chart.kind === "heat") {
-      this.oneArm();
-      this.u = drawHeat(this.plot, this.chart, this.arms, this.state);
+      this.oneConfiguration();
+      this.u = drawHeat(this.plot, this.chart, this.configurations, this.state);
     } else {
       const hooks = {
         moved: (u: uPlot) => this.moved(u),
         zoomed: (u: uPlot) => this.zoomed(u),
         all: () => this.together.show(null),
       };
-      const made = drawLinesChart(this.plot, this.chart, this.arms, this.state, hooks, this.together.range());
+      const made = drawLinesChart(this.plot, this.chart, this.configurations, this.state, hooks, this.together.range());
       this.u = made.u;
       this.drawn = made.drawn;
     }
@@ -94,7 +94,7 @@ export class Place {
       const label = document.createElement("label");
       const select = document.createElement("select");
       select.name = choice.key;
-      const values = choice.key === "block" ? [...choice.values, ALL] : choice.values;
+      const values = choice.key === "round" ? [...choice.values, ALL] : choice.values;
       for (const value of values) select.append(new Option(value, value, false, value === this.state.chosen.get(choice.key)));
       select.addEventListener("change", () => {
         this.state.chosen.set(choice.key, select.value);
@@ -132,7 +132,7 @@ export class Place {
     const name = () => fileName(titleOf(this.chart, this.state));
     end.append(
       button("SVG", "Save this chart as SVG", () => {
-        if (this.u) save(`${name()}.svg`, svgOf(this.u, this.drawn, this.chart, this.arms, this.state), "image/svg+xml");
+        if (this.u) save(`${name()}.svg`, svgOf(this.u, this.drawn, this.chart, this.configurations, this.state), "image/svg+xml");
       }),
       button("CSV", "Save every point of this chart as CSV", () => save(`${name()}.csv`, this.csv(), "text/csv")),
     );
@@ -142,20 +142,20 @@ export class Place {
   private csv(): string {
     const { chart } = this;
     if (chart.kind === "heat") {
-      const head = csvLine(["arm", ...chart.choices.map((c) => c.key), "from_s", "to_s", "from_ns", "to_ns", "operations"]);
+      const head = csvLine(["configuration", ...chart.choices.map((c) => c.key), "from_s", "to_s", "from_ns", "to_ns", "operations"]);
       const lines = (chart.heat ?? []).flatMap((h) => {
         const of: string[] = [];
         for (let at = 0; at < h.cells.length; at += 3) {
           const [column, row, n] = [h.cells[at] ?? 0, h.cells[at + 1] ?? 0, h.cells[at + 2] ?? 0];
           const keys = chart.choices.map((c) => valueOf(h.of, chart, c.key));
-          of.push(csvLine([this.arms[h.arm]?.name, ...keys, column * h.step, (column + 1) * h.step, 2 ** (row / 4), 2 ** ((row + 1) / 4), n]));
+          of.push(csvLine([this.configurations[h.configuration]?.name, ...keys, column * h.step, (column + 1) * h.step, 2 ** (row / 4), 2 ** ((row + 1) / 4), n]));
         }
         return of;
       });
       return head + lines.join("");
     }
     const keys = chart.choices.map((choice) => choice.key);
-    const head = csvLine(["arm", "line", ...keys, `x: ${chart.x.label} (${chart.x.unit})`, "y", "low", "high", "unit of y"]);
+    const head = csvLine(["configuration", "line", ...keys, `x: ${chart.x.label} (${chart.x.unit})`, "y", "low", "high", "unit of y"]);
     return (
       head +
       chart.series
@@ -164,65 +164,65 @@ export class Place {
             const y = s.y[nth];
             if (y === null || y === undefined) return [];
             const axis = chart.ys[s.axis];
-            return csvLine([this.arms[s.arm]?.name, s.label, ...keys.map((k) => valueOf(s.of, chart, k)), x, y, s.low?.[nth], s.high?.[nth], axis?.unit]);
+            return csvLine([this.configurations[s.configuration]?.name, s.label, ...keys.map((k) => valueOf(s.of, chart, k)), x, y, s.low?.[nth], s.high?.[nth], axis?.unit]);
           }),
         )
         .join("")
     );
   }
 
-  /** Arms that have something here, shown or not. */
+  /** Configurations that have something here, shown or not. */
   private present(): number[] {
     const all = this.chart.kind === "heat" ? (this.chart.heat ?? []) : this.chart.series;
-    return [...new Set(all.map((s) => s.arm))];
+    return [...new Set(all.map((s) => s.configuration))];
   }
 
-  /** Of cells one arm can be shown at a time. */
-  private oneArm(): void {
+  /** Of cells one configuration can be shown at a time. */
+  private oneConfiguration(): void {
     const all = this.present();
-    if (all.filter((arm) => !this.state.hidden.has(arm)).length !== 1) {
+    if (all.filter((configuration) => !this.state.hidden.has(configuration)).length !== 1) {
       this.state.hidden = new Set(all.slice(1));
     }
   }
 
   private makeLegend(): void {
     const heat = this.chart.kind === "heat";
-    const focused = document.activeElement instanceof HTMLElement && this.legend.contains(document.activeElement) ? document.activeElement.dataset.arm : undefined;
+    const focused = document.activeElement instanceof HTMLElement && this.legend.contains(document.activeElement) ? document.activeElement.dataset.configuration : undefined;
     this.legend.replaceChildren(
-      ...this.present().map((arm) => {
+      ...this.present().map((configuration) => {
         const item = document.createElement("li");
-        const of = this.arms[arm];
-        const toggle = button("", heat ? "Show this arm" : "Show or hide this arm; with shift this one alone", () => undefined);
-        toggle.dataset.arm = String(arm);
-        toggle.setAttribute("aria-pressed", String(!this.state.hidden.has(arm)));
+        const of = this.configurations[configuration];
+        const toggle = button("", heat ? "Show this configuration" : "Show or hide this configuration; with shift this one alone", () => undefined);
+        toggle.dataset.configuration = String(configuration);
+        toggle.setAttribute("aria-pressed", String(!this.state.hidden.has(configuration)));
         toggle.innerHTML = `<svg width="22" height="8" aria-hidden="true"><line x1="0" y1="4" x2="22" y2="4" stroke="${colour(of)}" stroke-width="3" stroke-dasharray="${dash(of).join(" ")}"/></svg>`;
-        toggle.append(this.legendName(arm));
+        toggle.append(this.legendName(configuration));
         toggle.addEventListener("click", (event) => {
           const { hidden } = this.state;
-          if (heat || event.shiftKey) this.state.hidden = new Set(this.present().filter((other) => other !== arm));
-          else if (hidden.has(arm)) hidden.delete(arm);
-          else hidden.add(arm);
+          if (heat || event.shiftKey) this.state.hidden = new Set(this.present().filter((other) => other !== configuration));
+          else if (hidden.has(configuration)) hidden.delete(configuration);
+          else hidden.add(configuration);
           this.chosen();
         });
-        toggle.addEventListener("mouseenter", () => this.focus(arm));
+        toggle.addEventListener("mouseenter", () => this.focus(configuration));
         toggle.addEventListener("mouseleave", () => this.focus(null));
         item.append(toggle);
         return item;
       }),
     );
-    if (focused !== undefined) this.legend.querySelector<HTMLElement>(`[data-arm="${focused}"]`)?.focus();
+    if (focused !== undefined) this.legend.querySelector<HTMLElement>(`[data-configuration="${focused}"]`)?.focus();
   }
 
-  /** An arm's name; of a line that stands for several arms its own. */
-  private legendName(arm: number): string {
-    const own = this.chart.series.find((s) => s.arm === arm && s.label !== "" && !s.label.startsWith("trial"));
-    return own?.label ?? this.arms[arm]?.name ?? "";
+  /** A configuration's name; of a line that stands for several configurations its own. */
+  private legendName(configuration: number): string {
+    const own = this.chart.series.find((s) => s.configuration === configuration && s.label !== "" && !s.label.startsWith("trial"));
+    return own?.label ?? this.configurations[configuration]?.name ?? "";
   }
 
-  /** Others step back while the pointer is on an arm's name. */
-  private focus(arm: number | null): void {
+  /** Others step back while the pointer is on a configuration's name. */
+  private focus(configuration: number | null): void {
     if (this.chart.kind === "heat" || !this.u) return;
-    const one = this.drawn.find((d) => d.series.arm === arm);
+    const one = this.drawn.find((d) => d.series.configuration === configuration);
     this.u.setSeries(one ? one.at : null, { focus: one !== undefined });
   }
 
@@ -255,8 +255,8 @@ export class Place {
     for (const { series, at, nth, y } of listed) {
       const row = table.insertRow();
       const name = row.insertCell();
-      name.innerHTML = `<svg width="10" height="10" aria-hidden="true"><circle cx="5" cy="5" r="4" fill="${colour(this.arms[series.arm])}"/></svg> `;
-      name.append(nameOf(series, this.arms));
+      name.innerHTML = `<svg width="10" height="10" aria-hidden="true"><circle cx="5" cy="5" r="4" fill="${colour(this.configurations[series.configuration])}"/></svg> `;
+      name.append(nameOf(series, this.configurations));
       const value = row.insertCell();
       const [high, low] = nth === null || !series.high ? [null, null] : [u.data[at + 1]?.[nth], u.data[at + 2]?.[nth]];
       value.textContent = shown(y ?? 0, unit) + (high != null && low != null ? ` [${shown(low, unit)}, ${shown(high, unit)}]` : "");
@@ -339,9 +339,9 @@ export class Place {
   }
 }
 
-/** A line's name: its arm, or what it says itself. */
-function nameOf(series: { label: string; arm: number }, arms: Arm[]): string {
-  const arm = arms[series.arm]?.name ?? "";
-  if (series.label === "") return arm;
-  return series.label.startsWith("trial") ? `${arm}, ${series.label}` : series.label;
+/** A line's name: its configuration, or what it says itself. */
+function nameOf(series: { label: string; configuration: number }, configurations: Configuration[]): string {
+  const configuration = configurations[series.configuration]?.name ?? "";
+  if (series.label === "") return configuration;
+  return series.label.startsWith("trial") ? `${configuration}, ${series.label}` : series.label;
 }

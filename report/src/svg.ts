@@ -3,7 +3,7 @@
 import type uPlot from "../vendor/uplot/uPlot.esm.js";
 import { ROWS, cellsOf, darkness } from "./heat";
 import { type Drawn, axisOf, visible } from "./lines";
-import { type Arm, type Chart, type Shown, isChosen } from "./model";
+import { type Configuration, type Chart, type Shown, isChosen } from "./model";
 import { colour, css, dash } from "./palette";
 import { tick } from "./format";
 
@@ -16,7 +16,7 @@ function ticks(u: uPlot, axis: number): number[] {
   return ((u.axes[axis] as unknown as { _splits?: (number | null)[] })._splits ?? []).filter((v): v is number => v !== null);
 }
 
-export function svgOf(u: uPlot, drawn: Drawn[], chart: Chart, arms: Arm[], state: Shown): string {
+export function svgOf(u: uPlot, drawn: Drawn[], chart: Chart, configurations: Configuration[], state: Shown): string {
   const [width, height] = [u.width, u.height];
   const ratio = devicePixelRatio;
   const box = { x: u.bbox.left / ratio, y: u.bbox.top / ratio, w: u.bbox.width / ratio, h: u.bbox.height / ratio };
@@ -25,9 +25,9 @@ export function svgOf(u: uPlot, drawn: Drawn[], chart: Chart, arms: Arm[], state
     return Math.round(at * 10) / 10;
   };
   const series = chart.kind === "heat" ? [] : visible(chart, state);
-  const names = [...new Set(series.map((s) => s.arm))];
+  const names = [...new Set(series.map((s) => s.configuration))];
   const heat = chart.kind === "heat" ? cellsOf(chart, state) : undefined;
-  const listed = heat ? [heat.arm] : names;
+  const listed = heat ? [heat.configuration] : names;
   const legend = 18 * Math.ceil(listed.length / 2) + 12;
   const out: string[] = [];
   out.push(
@@ -70,8 +70,8 @@ export function svgOf(u: uPlot, drawn: Drawn[], chart: Chart, arms: Arm[], state
   }
   for (const { series: s, at } of drawn) {
     const [xs, ys] = [u.data[0], u.data[at] ?? []];
-    const stroke = colour(arms[s.arm]);
-    const broken = dash(arms[s.arm]);
+    const stroke = colour(configurations[s.configuration]);
+    const broken = dash(configurations[s.configuration]);
     const path: string[] = [];
     let open = false;
     const few: string[] = [];
@@ -101,9 +101,9 @@ export function svgOf(u: uPlot, drawn: Drawn[], chart: Chart, arms: Arm[], state
     out.push(`<line x1="${box.x}" x2="${box.x + box.w}" y1="${px(line.at, "y")}" y2="${px(line.at, "y")}" stroke="${css("--invalid")}" stroke-dasharray="6 4"/>`);
   }
   out.push("</g></g>");
-  listed.forEach((arm, nth) => {
+  listed.forEach((configuration, nth) => {
     const [x, y] = [box.x + (nth % 2) * (box.w / 2), height + 26 + 18 * Math.floor(nth / 2) + 12];
-    out.push(`<circle cx="${x + 5}" cy="${y - 4}" r="4" fill="${colour(arms[arm])}"/><text x="${x + 14}" y="${y}" fill="${css("--text")}">${escaped(series.find((s) => s.arm === arm && s.label !== "" && !s.label.startsWith("trial"))?.label ?? arms[arm]?.name ?? "")}</text>`);
+    out.push(`<circle cx="${x + 5}" cy="${y - 4}" r="4" fill="${colour(configurations[configuration])}"/><text x="${x + 14}" y="${y}" fill="${css("--text")}">${escaped(series.find((s) => s.configuration === configuration && s.label !== "" && !s.label.startsWith("trial"))?.label ?? configurations[configuration]?.name ?? "")}</text>`);
   });
   out.push("</svg>");
   return out.join("\n");

@@ -38,7 +38,7 @@ export class Together {
     for (const { chart, state } of this.of) {
       margin ||= chart.x.scale === "log" && chart.x.unit !== "quantile";
       for (const s of chart.series) {
-        if (state.hidden.has(s.arm) || !isChosen(s.of, chart, state)) continue;
+        if (state.hidden.has(s.configuration) || !isChosen(s.of, chart, state)) continue;
         // Places rise along a line.
         const xs = chart.xs[s.x] ?? [];
         min = Math.min(min, xs[0] ?? min);

@@ -94,7 +94,7 @@ const checks = {
   /** What stands at the pointer is told by name and figure. */
   async hover() {
     const page = await open();
-    const { arms } = await dataOf(page);
+    const { configurations } = await dataOf(page);
     const plot = page.locator(".plot").first();
     await plot.scrollIntoViewIfNeeded();
     const box = await plot.locator(".u-over").boundingBox();
@@ -103,18 +103,18 @@ const checks = {
       await page.mouse.move(box.x + box.width * share, box.y + box.height / 2);
       if (await plot.locator(".tip").isVisible()) text = await plot.locator(".tip").innerText();
     }
-    assert.ok(arms.some((arm) => text.includes(arm.name.split(" ")[0])), `the tip says ${JSON.stringify(text)}`);
+    assert.ok(configurations.some((configuration) => text.includes(configuration.name.split(" ")[0])), `the tip says ${JSON.stringify(text)}`);
     assert.match(text, /\d/);
     await page.mouse.move(1, 1);
     assert.equal(await plot.locator(".tip").isHidden(), true);
   },
 
-  /** An arm's lines go and come back by a click on its name. */
+  /** A configuration's lines go and come back by a click on its name. */
   async legend() {
     const page = await open();
     const { charts } = await dataOf(page);
-    const chart = charts.find((c) => c.kind === "lines" && new Set(atFirst(c).map((s) => s.arm)).size > 1);
-    assert.ok(chart, "no chart has two arms");
+    const chart = charts.find((c) => c.kind === "lines" && new Set(atFirst(c).map((s) => s.configuration)).size > 1);
+    assert.ok(chart, "no chart has two configurations");
     const plot = plotOf(page, chart.id);
     const before = Number((await numbersOf(plot)).lines);
     const button = plot.locator(".legend button").first();
@@ -183,12 +183,12 @@ const checks = {
   /** A click on a column's title sorts by its figures, a second one the other way. */
   async sort() {
     const page = await open();
-    const columns = await page.locator("#arms table.sortable").evaluateAll((tables) =>
+    const columns = await page.locator("#configurations table.sortable").evaluateAll((tables) =>
       tables.map((t) => [...t.tHead.rows[0].cells].findIndex((c) => c.classList.contains("number") && [...t.tBodies[0].rows].filter((r) => r.cells[c.cellIndex].dataset.value !== undefined).length > 1)),
     );
     const nth = columns.findIndex((at) => at >= 0);
     assert.ok(nth >= 0, "no table has two figures below one another");
-    const [table, column] = [page.locator("#arms table.sortable").nth(nth), columns[nth]];
+    const [table, column] = [page.locator("#configurations table.sortable").nth(nth), columns[nth]];
     const values = () => table.evaluate((t, at) => [...t.tBodies[0].rows].map((r) => r.cells[at].dataset.value).filter((v) => v !== undefined).map(Number), column);
     const head = table.locator("thead th").nth(column);
     await head.locator("button").click();
@@ -260,12 +260,12 @@ const checks = {
     assert.equal(nameless, 0);
   },
 
-  /** Without the script: the answer, the verdicts, every table. */
+  /** Without the script: the answer, the checks, every table. */
   async noscript() {
     const page = await open({ javaScriptEnabled: false });
     assert.ok((await page.locator(".answer .found").innerText()).length > 10);
-    assert.ok((await page.locator("#verdicts .badge").count()) > 0);
-    assert.ok((await page.locator("#arms table tbody tr").count()) > 0);
+    assert.ok((await page.locator("#checks .badge").count()) > 0);
+    assert.ok((await page.locator("#configurations table tbody tr").count()) > 0);
     const folded = await page.locator("figure.chart details.data table").count();
     assert.equal(folded, await page.locator("figure.chart").count());
     assert.ok((await page.locator(".plot[aria-label]").count()) === folded, "a text alternative is missing");
@@ -289,7 +289,7 @@ const checks = {
     const points = chart.series.reduce((n, s) => n + s.y.filter((v) => v !== null).length, 0);
     const csv = await saved(page, plotOf(page, chart.id).getByRole("button", { name: "CSV" }));
     assert.equal(csv.text.trim().split("\r\n").length, points + 1);
-    const figure = page.locator("#arms figure.table").first();
+    const figure = page.locator("#configurations figure.table").first();
     const rows = await figure.locator("tbody tr").count();
     const table = await saved(page, figure.getByRole("button", { name: "CSV" }));
     assert.equal(table.text.trim().split("\r\n").length, rows + 1);
@@ -323,7 +323,7 @@ const checks = {
     await page.waitForSelector("html[data-drawn=all]", { state: "attached" });
     assert.equal(await page.locator("#now").count(), 0);
     assert.equal(await page.locator(".brand .live").isHidden(), true);
-    assert.match(await page.locator(".answer .found").innerText(), /held every limit/);
+    assert.match(await page.locator(".answer .found").innerText(), /met every limit/);
     assert.ok((await page.locator(".plot canvas").count()) > 2, "no charts at the end");
     assert.deepEqual(page.said, []);
     assert.deepEqual(page.asked.filter((url) => !url.startsWith(address)), []);

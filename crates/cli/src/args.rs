@@ -28,7 +28,7 @@ Exit codes:
   1    data lost, wrong or not verifiable
   2    bad input: nothing was started
   3    a store could not be reached
-  4    the measurement is invalid by its own verdicts, or was cut short
+  4    the measurement is invalid by its own checks, or was cut short
   130  interrupted: what was measured is kept and marked partial";
 
 const CONFORM_EXIT_CODES: &str = "\
@@ -160,7 +160,7 @@ pub(crate) struct RunArgs {
 ///
 /// Without flags: 100,000 documents of 1 KiB are loaded, then read (95 %) and updated (5 %) in
 /// closed loop by 2 workers for 30 s, after 5 s of warm-up. With --rate the loop is open: latency
-/// counts from when each operation was due. --save-study writes the study that the flags stand for,
+/// counts from the scheduled start of each operation. --save-study writes the study that the flags stand for,
 /// to go on with `run`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXIT_CODES)]
@@ -248,7 +248,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "TIME", help_heading = "Work")]
     pub(crate) warm_up: Option<Span>,
 
-    /// Operations due per second over all workers (open loop)
+    /// Operations scheduled per second over all workers (open loop)
     #[arg(long, value_name = "PER_SECOND", help_heading = "Schedule")]
     pub(crate) rate: Option<RateText>,
 
@@ -264,7 +264,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "TIME", conflicts_with = "rate", help_heading = "Schedule")]
     pub(crate) think: Option<Span>,
 
-    /// How long to await, after the end, operations that were due
+    /// How long to await, after the end, operations that were scheduled
     #[arg(long, value_name = "TIME", default_value = "0s", help_heading = "Schedule")]
     pub(crate) drain: Span,
 
@@ -294,20 +294,20 @@ pub(crate) struct BenchArgs {
     pub(crate) streams: Option<StreamsArg>,
 
     /// What an acknowledged write survives: none, os, fsync, majority [default: the strongest of
-    /// fsync, os and none that the store promises]
-    #[arg(long, value_name = "LEVEL", help_heading = "Promises")]
+    /// fsync, os and none that the store guarantees]
+    #[arg(long, value_name = "LEVEL", help_heading = "Guarantees")]
     pub(crate) durability: Option<Durability>,
 
-    /// How fresh reads are [default: strong where the store promises it]
-    #[arg(long, value_enum, help_heading = "Promises")]
+    /// How fresh reads are [default: strong where the store guarantees it]
+    #[arg(long, value_enum, help_heading = "Guarantees")]
     pub(crate) consistency: Option<ConsistencyArg>,
 
     /// Share of the reads whose contents are compared with what they should be
-    #[arg(long, value_name = "SHARE", default_value = "0.01", help_heading = "Promises")]
+    #[arg(long, value_name = "SHARE", default_value = "0.01", help_heading = "Guarantees")]
     pub(crate) check: f64,
 
     /// Keep every acknowledged version, and read all of them back at the end
-    #[arg(long, help_heading = "Promises")]
+    #[arg(long, help_heading = "Guarantees")]
     pub(crate) ledger: bool,
 
     /// Write the study that these flags stand for to a file, then run it
@@ -425,7 +425,7 @@ pub(crate) struct StudiesArgs {
     pub(crate) json: bool,
 }
 
-/// List the stores: URLs, options, operations, and what each promise is mapped to
+/// List the stores: URLs, options, operations, and what each guarantee is mapped to
 #[derive(Debug, ClapArgs)]
 pub(crate) struct StoresArgs {
     /// Only this store
@@ -519,7 +519,7 @@ words!(ArrivalArg for ArrivalSpec {
     Poisson,
 });
 words!(PacingArg for Pacing {
-    /// Sleep, and send what has become due within up to 100 µs together
+    /// Sleep, and send what was scheduled within up to 100 µs together
     Economical,
     /// Spin for the last stretch: takes a core for each worker
     Precise,

@@ -15,7 +15,7 @@ pub(crate) const SPOILED: u8 = 1;
 pub(crate) const BAD_INPUT: u8 = 2;
 /// A store could not be reached.
 pub(crate) const UNREACHABLE: u8 = 3;
-/// The measurement is invalid by its own verdicts, or was cut short.
+/// The measurement is invalid by its own checks, or was cut short.
 pub(crate) const INVALID: u8 = 4;
 
 /// A message for the user and the exit code that goes with it.

@@ -23,12 +23,12 @@ pub(crate) fn page() -> Result<String, Failure> {
     out += "\n## What an acknowledged write survives\n\nThe settings of each level are listed below. Missing levels are refused.\n";
     for group in columns(&listed) {
         out += "\n";
-        out += &promises("durability", &group, |can| can.durability.keys().collect());
+        out += &guarantees("durability", &group, |can| can.durability.keys().collect());
     }
     out += "\n## How fresh reads are\n";
     for group in columns(&listed) {
         out += "\n";
-        out += &promises("reads", &group, |can| can.consistency.keys().collect());
+        out += &guarantees("reads", &group, |can| can.consistency.keys().collect());
     }
     let shared = shared_options(&listed);
     if !shared.is_empty() {
@@ -58,8 +58,8 @@ fn operations(stores: &[(&str, &Can)]) -> String {
     out + &format!("| index | {} |\n", cells.join(" | "))
 }
 
-/// Which store promises what: the levels with a short name first, weakest first, then as they appear.
-fn promises(corner: &str, stores: &[(&str, &Can)], of: impl Fn(&Can) -> IndexSet<&String>) -> String {
+/// Which store guarantees what: the levels with a short name first, weakest first, then as they appear.
+fn guarantees(corner: &str, stores: &[(&str, &Can)], of: impl Fn(&Can) -> IndexSet<&String>) -> String {
     let offered: Vec<_> = stores.iter().map(|(_, can)| of(can)).collect();
     let mut levels: Vec<_> = offered.iter().flatten().copied().collect::<IndexSet<_>>().into_iter().collect();
     levels.sort_by_key(|level| SHORT_NAMES.iter().position(|name| name == level).unwrap_or(SHORT_NAMES.len()));

@@ -1,12 +1,12 @@
-//! A study, its documents and its arms, read from the file or the built-in study that was named.
+//! A study, its documents and its configurations, read from the file or the built-in study that was named.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use storebench_engine::store::AnyStore;
-use storebench_lab::run::{ArmRequest, Compiled, LabError, Links, compile_documents};
-use storebench_study::workload::{Override, Study, StudyArm, at_host, leaves_host_open, read_toml};
+use storebench_lab::run::{Compiled, ConfigurationRequest, LabError, Links, compile_documents};
+use storebench_study::workload::{Override, Study, StudyConfiguration, at_host, leaves_host_open, read_toml};
 
 use crate::args::StudyArgs;
 use crate::failure::{BAD_INPUT, Failure};
@@ -80,7 +80,7 @@ impl Opened {
         self.file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
     }
 
-    /// The documents of the study at its own levels.
+    /// The documents of the study at its own values.
     pub(crate) fn documents(&self) -> Result<Compiled, Failure> {
         self.compile(&self.study, self.scale)
     }
@@ -89,15 +89,15 @@ impl Opened {
         compile(study, scale, self.base(), Some(self))
     }
 
-    /// Every store of the study at every combination of its factors' levels. Stores are opened and not touched; what
-    /// is alike in two arms is made once.
-    pub(crate) fn arms(&self, servers: &mut Servers) -> Result<Vec<ArmRequest>, Failure> {
-        let at_levels = self.study.arms(&self.text, &self.file, &self.applied)?;
+    /// Every store of the study at every combination of its factors' values. Stores are opened and not touched; what
+    /// is alike in two configurations is made once.
+    pub(crate) fn configurations(&self, servers: &mut Servers) -> Result<Vec<ConfigurationRequest>, Failure> {
+        let at_values = self.study.configurations(&self.text, &self.file, &self.applied)?;
         let mut open: HashMap<String, Served> = HashMap::new();
         let mut compiled: HashMap<String, Compiled> = HashMap::new();
-        let mut arms: Vec<ArmRequest> = Vec::new();
+        let mut configurations: Vec<ConfigurationRequest> = Vec::new();
         for ((name, url), at) in
-            self.study.stores.0.iter().flat_map(|store| at_levels.iter().map(move |at| (store, at)))
+            self.study.stores.0.iter().flat_map(|store| at_values.iter().map(move |at| (store, at)))
         {
             let open_host = leaves_host_open(url);
             let hosts: Vec<Option<&String>> =
@@ -113,25 +113,30 @@ impl Opened {
                         served
                     }
                 };
-                let arm =
-                    ArmRequest { host: host.cloned(), server, links, ..self.arm(name, store, at, &mut compiled)? };
-                // Levels of another store's options make no arm of this one.
-                let same = |other: &ArmRequest| (&other.store_name, &other.host) == (name, &arm.host);
-                if !arms.iter().any(|other| same(other) && other.levels == arm.levels) {
-                    arms.push(arm);
+                let configuration = ConfigurationRequest {
+                    host: host.cloned(),
+                    server,
+                    links,
+                    ..self.configuration(name, store, at, &mut compiled)?
+                };
+                // Values of another store's options make no configuration of this one.
+                let same =
+                    |other: &ConfigurationRequest| (&other.store_name, &other.host) == (name, &configuration.host);
+                if !configurations.iter().any(|other| same(other) && other.values == configuration.values) {
+                    configurations.push(configuration);
                 }
             }
         }
-        Ok(arms)
+        Ok(configurations)
     }
 
-    fn arm(
+    fn configuration(
         &self,
         name: &str,
         store: Arc<dyn AnyStore>,
-        at: &StudyArm,
+        at: &StudyConfiguration,
         compiled: &mut HashMap<String, Compiled>,
-    ) -> Result<ArmRequest, Failure> {
+    ) -> Result<ConfigurationRequest, Failure> {
         let scale = self.scale * at.scale.unwrap_or(1.0);
         let key = serde_json::to_string(&(&at.study.collections, at.study.seed, scale)).unwrap_or_default();
         let documents = match compiled.get(&key) {
@@ -140,14 +145,14 @@ impl Opened {
         };
         // Stores may have been typed: the result names those that ran.
         let study = Study { stores: self.study.stores.clone(), ..at.study.clone() };
-        let levels = at.levels_of(name);
-        Ok(ArmRequest {
+        let values = at.values_of(name);
+        Ok(ConfigurationRequest {
             store_name: name.to_owned(),
             store,
             server: None,
             links: Links::default(),
             host: None,
-            levels,
+            values,
             study,
             documents,
             scale,

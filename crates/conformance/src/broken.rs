@@ -43,8 +43,8 @@ pub(super) enum Defect {
     PrefixIgnoresCase,
     /// Appends are not among its capabilities, and are acknowledged.
     SilentlyUnsupported,
-    /// It promises everything at `open`.
-    PromisesAnything,
+    /// It guarantees everything at `open`.
+    GuaranteesAnything,
     /// Fresh keeps the documents.
     FreshKeeps,
     /// Fresh and keep take what a copy wrote for a study's.
@@ -149,7 +149,7 @@ impl Store for Broken {
 
     async fn open(&self, options: &SessionOptions) -> Result<BrokenSession, StoreError> {
         let mut options = options.clone();
-        if self.defect == Defect::PromisesAnything {
+        if self.defect == Defect::GuaranteesAnything {
             options.durability = storebench_engine::store::Durability::MEMORY;
         }
         Ok(BrokenSession { inner: self.inner.open(&options).await?, defect: self.defect, operations: 0, writes: 0 })

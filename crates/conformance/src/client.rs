@@ -233,7 +233,7 @@ impl Client {
         self.until(|client| client.fails(ErrorKind::NotFound, collection, Op::Read { key }))
     }
 
-    /// Tries again for some seconds where the store promises no more than stale reads.
+    /// Tries again for some seconds where the store guarantees no more than stale reads.
     pub(super) fn until<T>(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<T, Stop>) -> Result<T, Stop> {
         let begun = Instant::now();
         loop {

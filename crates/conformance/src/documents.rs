@@ -173,7 +173,7 @@ fn touch(s: &Subject<'_>) -> Result<(), Stop> {
     }
     c.wrote(s.documents, Op::Touch { key: "long", expiry: Duration::from_secs(3600) })?;
     c.wrote(s.documents, Op::Touch { key: "short", expiry: Duration::from_secs(1) })?;
-    // Servers expire by the second, and some lazily: what is promised is that it goes, not when.
+    // Servers expire by the second, and some lazily: what is guaranteed is that it goes, not when.
     let begun_ns = s.time.now_ns();
     while c.lacks(s.documents, "short").is_err() {
         ensure!(s.time.now_ns() - begun_ns < 60_000_000_000, "a document with 1 s to live is still there after 60 s");

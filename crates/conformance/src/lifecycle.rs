@@ -26,7 +26,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         name: "open: what is declared opens, what is not is not supported",
         needs: &[OpKind::Upsert],
-        run: promises,
+        run: guarantees,
     },
     Check { name: "control: settle, stats and describe answer", needs: &[OpKind::Upsert], run: control },
 ];
@@ -110,7 +110,7 @@ fn remove(s: &Subject<'_>) -> Result<(), Stop> {
     s.client()?.lacks(s.documents, "a")
 }
 
-fn promises(s: &Subject<'_>) -> Result<(), Stop> {
+fn guarantees(s: &Subject<'_>) -> Result<(), Stop> {
     let mut levels = vec![
         Durability::MEMORY,
         Durability::OS,
@@ -120,7 +120,7 @@ fn promises(s: &Subject<'_>) -> Result<(), Stop> {
     ];
     levels.extend(s.capabilities.durability.iter().map(|(durability, _)| *durability));
     for durability in levels {
-        let declared = s.capabilities.promises(durability).is_some();
+        let declared = s.capabilities.guarantees(durability).is_some();
         opens(s, &SessionOptions { durability, ..s.options() }, declared, &format!("durability `{durability}`"))?;
     }
     for consistency in [ReadConsistency::StaleOk, ReadConsistency::Session, ReadConsistency::Strong] {

@@ -82,11 +82,11 @@ impl<'a> Subject<'a> {
             .durability
             .first()
             .map(|(durability, _)| *durability)
-            .ok_or_else(|| Stop::failed("the store promises no durability at all, not even `none`"))?;
+            .ok_or_else(|| Stop::failed("the store guarantees no durability at all, not even `none`"))?;
         let consistency = [ReadConsistency::Strong, ReadConsistency::Session, ReadConsistency::StaleOk]
             .into_iter()
             .find(|wanted| capabilities.consistency.iter().any(|(offered, _)| offered == wanted))
-            .ok_or_else(|| Stop::failed("the store promises no read consistency at all, not even `stale-ok`"))?;
+            .ok_or_else(|| Stop::failed("the store guarantees no read consistency at all, not even `stale-ok`"))?;
         Ok(Self {
             store,
             capabilities,

@@ -36,10 +36,10 @@ macro_rules! ensure {
 }
 pub(super) use ensure;
 
-/// One named promise of the contract.
+/// One named guarantee of the contract.
 #[derive(Debug, Clone, Copy)]
 pub struct Check {
-    /// What is promised, as one line: `topic: promise`.
+    /// What is guaranteed, as one line: `topic: guarantee`.
     pub name: &'static str,
     /// The operations it needs.
     pub needs: &'static [OpKind],
@@ -105,9 +105,9 @@ pub fn suite() -> Vec<Check> {
 /// How a check ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// As promised.
+    /// As guaranteed.
     Pass,
-    /// Not as promised: what was asked, expected and seen.
+    /// Not as guaranteed: what was asked, expected and seen.
     Fail(String),
     /// The store says it cannot, and refuses it; what it cannot.
     NotSupported(String),

@@ -41,7 +41,7 @@ fn slow_memory_conforms() {
     let options = SlowOptions {
         latency: Duration::from_millis(20),
         jitter: Duration::from_millis(20),
-        slots: NonZeroU32::new(8),
+        concurrency: NonZeroU32::new(8),
         ..Default::default()
     };
     assert_passes(&Slow::new(MemoryStore::new(), options));
@@ -187,7 +187,7 @@ fn every_defect_fails_the_checks_that_look_for_it() {
         (Defect::WrongToken, &["session: 1,000 operations in flight"], &[""]),
         (Defect::PrefixIgnoresCase, &["prefix: neighbours", "prefix: Unicode"], &["prefix:"]),
         (Defect::SilentlyUnsupported, &["append: adds", "race: appends"], &["append:", "race: appends"]),
-        (Defect::PromisesAnything, &["open: what is declared"], &["open:"]),
+        (Defect::GuaranteesAnything, &["open: what is declared"], &["open:"]),
         (Defect::FreshKeeps, &["prepare: fresh empties"], &[""]),
         (Defect::ReadOnlyMakes, &["prepare: read-only"], &["prepare: read-only", "ownership:"]),
         (Defect::WriteExistingMakes, &["prepare: write-existing"], &["prepare: write-existing"]),

@@ -1,4 +1,4 @@
-//! What a study and its seed make: documents, keys, and when operations are due.
+//! What a study and its seed make: documents, keys, and when operations are scheduled.
 //!
 //! Documents are a pure function of (seed, collection, index, version). Any worker, machine or verifier can make any document
 //! again without making those before it, and nothing grows with how many there are. [`Catalog::compile`] turns the
@@ -13,7 +13,7 @@
 //! - `sampled`: keys of documents that are in a store already
 //! - `calibrate`, `check`: measuring and comparing what was made
 //! - [`keys`]: which document an operation touches
-//! - [`schedule`]: when it is due
+//! - [`schedule`]: when it is scheduled
 //! - [`json`]: members of a document, found without reading all of it
 //!
 //! It is a crate of its own, apart from the study file, because all of it is on the way of every operation and is optimised

@@ -17,16 +17,16 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
-        // SAFETY: the caller's promises are those of `System`.
+        // SAFETY: the caller's guarantees are those of `System`.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are those of `System`.
+        // SAFETY: the caller's guarantees are those of `System`.
         unsafe { System.dealloc(at, layout) }
     }
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
-        // SAFETY: the caller's promises are those of `System`.
+        // SAFETY: the caller's guarantees are those of `System`.
         unsafe { System.realloc(at, layout, size) }
     }
 }

@@ -12,6 +12,6 @@ pub mod store;
 
 pub use phase::{
     Amount, Ask, Calibrated, Caller, Clock, Companion, CopyPlan, DEFAULT_LOAD_BATCH, Event, Explained, FakeClock,
-    Member, Observer, Outbox, PhaseContext, PhasePlan, Promises, RealClock, Recipe, ResolvedPhase, Rows, Snapshot,
+    Guarantees, Member, Observer, Outbox, PhaseContext, PhasePlan, RealClock, Recipe, ResolvedPhase, Rows, Snapshot,
     Stop, Watch, WorkerJob, WorkerReport, Written, calibrate, drive, explain_queries, run_phase,
 };

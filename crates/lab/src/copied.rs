@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use storebench_engine::measure::PhaseRecord;
 use storebench_engine::store::{AnyStore, Capabilities, Support};
 use storebench_results::plan::{Plan, PlannedCollection, PlannedPhase, PlannedTrial};
-use storebench_results::verdicts::judge;
+use storebench_results::validity::judge;
 use storebench_results::{
     CollectionResult, FORMAT, FolderError, Pass, RunFolder, RunInfo, RunResult, Secrets, TrialResult, gather_phase,
 };
@@ -102,7 +102,7 @@ fn result(folder: &Path, copied: &Copied<'_>) -> RunResult {
         .collect();
     let trial = TrialResult {
         trial: 1,
-        block: 1,
+        round: 1,
         store: "copy".to_owned(),
         scheme: description.as_ref().map_or("file", |d| d.scheme).to_owned(),
         url: url.clone(),
@@ -153,8 +153,8 @@ fn result(folder: &Path, copied: &Copied<'_>) -> RunResult {
             }],
             trials: vec![PlannedTrial {
                 trial: 1,
-                block: 1,
-                arm: "copy".to_owned(),
+                round: 1,
+                configuration: "copy".to_owned(),
                 store: "copy".to_owned(),
                 url,
                 host: None,
@@ -166,11 +166,11 @@ fn result(folder: &Path, copied: &Copied<'_>) -> RunResult {
         trials: vec![trial],
         ..RunResult::default()
     };
-    result.verdicts = judge(&result).into_iter().filter(|verdict| JUDGED.contains(&verdict.check.as_str())).collect();
+    result.checks = judge(&result).into_iter().filter(|check| JUDGED.contains(&check.check.as_str())).collect();
     result
 }
 
-/// What files promise.
+/// What files guarantee.
 fn of_files() -> Capabilities {
     use storebench_engine::store::{Durability, ReadConsistency};
     Capabilities {
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(read_run(&dir.path().join("resumed-1")).unwrap(), second);
         assert!(second.trials[0].notes.iter().any(|note| note.contains("7 documents")), "{second:?}");
         assert_eq!((first.documents[0].mean_bytes, first.trials[0].scheme.as_str()), (5, "file"));
-        assert!(first.verdicts.iter().all(|verdict| JUDGED.contains(&verdict.check.as_str())));
+        assert!(first.checks.iter().all(|check| JUDGED.contains(&check.check.as_str())));
         for file in ["intervals.jsonl.gz", "events.jsonl", "resources.jsonl.gz"] {
             assert!(dir.path().join(file).exists(), "{file}");
         }

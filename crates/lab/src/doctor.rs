@@ -56,7 +56,7 @@ pub struct DoctorCheck {
     /// Whether it is as it should be.
     pub state: CheckState,
     /// What was found.
-    pub saw: String,
+    pub observed: String,
     /// What it would spoil, or is good for, and what to do; one sentence.
     pub means: String,
 }
@@ -93,30 +93,30 @@ pub fn examine(path: &Path) -> DoctorReport {
 }
 
 /// What one check found, without its name.
-fn found(state: CheckState, saw: impl Into<String>, means: impl Into<String>) -> DoctorCheck {
-    DoctorCheck { check: String::new(), state, saw: saw.into(), means: means.into() }
+fn found(state: CheckState, observed: impl Into<String>, means: impl Into<String>) -> DoctorCheck {
+    DoctorCheck { check: String::new(), state, observed: observed.into(), means: means.into() }
 }
 
-fn ok(saw: impl Into<String>, means: impl Into<String>) -> DoctorCheck {
-    found(CheckState::Ok, saw, means)
+fn ok(observed: impl Into<String>, means: impl Into<String>) -> DoctorCheck {
+    found(CheckState::Ok, observed, means)
 }
 
-fn caution(saw: impl Into<String>, means: impl Into<String>) -> DoctorCheck {
-    found(CheckState::Caution, saw, means)
+fn caution(observed: impl Into<String>, means: impl Into<String>) -> DoctorCheck {
+    found(CheckState::Caution, observed, means)
 }
 
 fn cores(e: &Environment) -> DoctorCheck {
-    let saw = match &e.cpu_model {
+    let observed = match &e.cpu_model {
         Some(model) => format!("{} of {} usable, {model}", e.cpus_available, e.cpus),
         None => format!("{} of {} usable", e.cpus_available, e.cpus),
     };
     match e.cpus_available {
-        0..=1 => caution(saw, "client and store take turns on one core: figures are of both together"),
+        0..=1 => caution(observed, "client and store take turns on one core: figures are of both together"),
         2..=3 => caution(
-            saw,
+            observed,
             "few cores: with more workers than cores less one, the client competes with the store; start with --workers 1",
         ),
-        n => ok(saw, format!("room for up to {} workers beside a store on this machine", n / 2)),
+        n => ok(observed, format!("room for up to {} workers beside a store on this machine", n / 2)),
     }
 }
 
@@ -167,12 +167,12 @@ fn quantile(sorted: &[u64], share: f64) -> u64 {
 
 fn wake_up(late: &[u64]) -> DoctorCheck {
     let p99 = quantile(late, 0.99);
-    let saw = format!("{} late at p50, {} at p99", duration(quantile(late, 0.5) as f64), duration(p99 as f64));
+    let observed = format!("{} late at p50, {} at p99", duration(quantile(late, 0.5) as f64), duration(p99 as f64));
     if p99 < LATE_NS {
-        ok(saw, "sleeping threads run in time: pacing = \"economical\" serves at a rate")
+        ok(observed, "sleeping threads run in time: pacing = \"economical\" serves at a rate")
     } else {
         caution(
-            saw,
+            observed,
             "sleeping threads run late, which response times at a rate would show as the store's; use --pacing precise, \
              and end what else runs",
         )
@@ -193,16 +193,16 @@ fn files(e: &Environment) -> DoctorCheck {
 fn memory(e: &Environment) -> DoctorCheck {
     let limit = e.memory_limit_bytes.into_iter().chain(e.memory_bytes).min();
     let free = e.memory_available_bytes.into_iter().chain(limit).min();
-    let saw = match (free, limit) {
+    let observed = match (free, limit) {
         (Some(free), Some(limit)) => format!("{} available of {}", bytes(free as f64), bytes(limit as f64)),
         _ => "not told here".to_owned(),
     };
     let means = "data smaller than this are read from memory, whatever the disk: load more to measure the disk";
     match free {
         Some(free) if free < LITTLE_MEMORY => {
-            caution(saw, "little: a store and its client may be ended or swapped out; free some")
+            caution(observed, "little: a store and its client may be ended or swapped out; free some")
         }
-        _ => ok(saw, means),
+        _ => ok(observed, means),
     }
 }
 
@@ -212,18 +212,20 @@ fn disk(e: &Environment, path: &Path) -> DoctorCheck {
     };
     let kind = disk.filesystem.as_deref().unwrap_or("unknown file system");
     let free = disk.free_bytes.unwrap_or(0);
-    let saw = format!("{}: {kind}, {} free", path.display(), bytes(free as f64));
+    let observed = format!("{}: {kind}, {} free", path.display(), bytes(free as f64));
     match kind {
-        "tmpfs" | "ramfs" => caution(saw, "this is memory: nothing written here survives, and syncing costs nothing"),
+        "tmpfs" | "ramfs" => {
+            caution(observed, "this is memory: nothing written here survives, and syncing costs nothing")
+        }
         "nfs" | "nfs4" | "cifs" | "smb3" | "9p" | "fuse.sshfs" => {
-            caution(saw, "this is a network's speed, and some stores lose data on such file systems")
+            caution(observed, "this is a network's speed, and some stores lose data on such file systems")
         }
         _ if disk.rotational == Some(true) => {
-            caution(saw, "the device says that it rotates: random reads are bound by its arm")
+            caution(observed, "the device says that it rotates: random reads are bound by its configuration")
         }
-        _ if free < LITTLE_DISK => caution(saw, "little space: a load may fill it; use another path"),
-        "overlay" => ok(saw, "a container's layers: a volume or another path comes nearer to a server"),
-        _ => ok(saw, "embedded stores keep their data here"),
+        _ if free < LITTLE_DISK => caution(observed, "little space: a load may fill it; use another path"),
+        "overlay" => ok(observed, "a container's layers: a volume or another path comes nearer to a server"),
+        _ => ok(observed, "embedded stores keep their data here"),
     }
 }
 
@@ -257,21 +259,22 @@ fn fsync(path: &Path, times: Result<&[u64], &io::Error>) -> DoctorCheck {
     let times = match times {
         Ok(times) => times,
         Err(e) => {
-            let saw = format!("{}: {e}", path.display());
-            return caution(saw, "nothing can be written here; give a folder that you may write to");
+            let observed = format!("{}: {e}", path.display());
+            return caution(observed, "nothing can be written here; give a folder that you may write to");
         }
     };
     let p50 = quantile(times, 0.5);
-    let saw = format!("4 KiB in {} at p50, {} at most", duration(p50 as f64), duration(quantile(times, 1.0) as f64));
+    let observed =
+        format!("4 KiB in {} at p50, {} at most", duration(p50 as f64), duration(quantile(times, 1.0) as f64));
     let per_s = digits(1e9 / p50.max(1) as f64);
     match p50 {
         0..TOO_FAST_NS => caution(
-            saw,
-            "faster than a device can be: a cache answers, so durability = \"fsync\" promises less here than it says",
+            observed,
+            "faster than a device can be: a cache answers, so durability = \"fsync\" guarantees less here than it says",
         ),
         _ => {
             let means = format!("a writer that syncs each write gets at most {per_s} of them per second");
-            if p50 < SLOW_NS { ok(saw, means) } else { caution(saw, means) }
+            if p50 < SLOW_NS { ok(observed, means) } else { caution(observed, means) }
         }
     }
 }
@@ -290,11 +293,11 @@ fn load_average(load: Option<f64>, cpus: u64) -> DoctorCheck {
     match load {
         Some(load) => {
             let share = load / cpus.max(1) as f64;
-            let saw = format!("{load:.2} over one minute, {} of the cores", percent(share));
+            let observed = format!("{load:.2} over one minute, {} of the cores", percent(share));
             if share > LOADED {
-                caution(saw, "something else is running: it takes cores from client and store; end it")
+                caution(observed, "something else is running: it takes cores from client and store; end it")
             } else {
-                ok(saw, "little else is running")
+                ok(observed, "little else is running")
             }
         }
         None => ok("not told here", "see for yourself that nothing else runs"),
@@ -371,7 +374,7 @@ mod tests {
                 "cpu-quota"
             ]
         );
-        assert!(report.checks.iter().all(|c| !c.saw.is_empty() && !c.means.is_empty()));
+        assert!(report.checks.iter().all(|c| !c.observed.is_empty() && !c.means.is_empty()));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
     }
 

@@ -8,12 +8,12 @@ use storebench_documents::{Catalog, Documents};
 use storebench_engine::DEFAULT_LOAD_BATCH;
 use storebench_engine::store::Description;
 use storebench_results::human::{count, percent, rate};
-use storebench_results::plan::{Estimate, Plan, PlannedArm, PlannedCollection, PlannedPhase, PlannedTrial};
+use storebench_results::plan::{Estimate, Plan, PlannedCollection, PlannedConfiguration, PlannedPhase, PlannedTrial};
 use storebench_results::redact;
 use storebench_study::mix64;
 use storebench_study::workload::{CopyDirection, DEFAULT_SAMPLE, Database, Phase, RateSpec, Study, collection_of};
 
-use crate::run::ArmRequest;
+use crate::run::ConfigurationRequest;
 
 /// Documents a second that loads reach, and operations a second of counted phases without a rate: the
 /// slow and the fast end of what stores on one machine do.
@@ -26,54 +26,55 @@ const KEY_MEMBER_BYTES: u64 = 20;
 /// One entry of a secondary index, with its key.
 const INDEX_ENTRY_BYTES: u64 = 64;
 
-/// An arm as a plan sees it.
+/// A configuration as a plan sees it.
 #[derive(Clone, Copy)]
 pub struct Outline<'a> {
     /// What is asked for.
-    pub request: &'a ArmRequest,
+    pub request: &'a ConfigurationRequest,
     /// What the store says of itself.
     pub description: &'a Description,
 }
 
-/// Spells a run out. Touches no store. Documents and phases are those of the first arm; where others differ,
-/// their levels say it.
+/// Spells a run out. Touches no store. Documents and phases are those of the first configuration; where others differ,
+/// their values say it.
 pub fn plan_run(study: &Study, all: &[Outline<'_>]) -> Plan {
-    // An arm is there once for each host that it takes turns on.
+    // A configuration is there once for each host that it takes turns on.
     let mut names: Vec<String> = Vec::new();
-    let arms: &Vec<Outline<'_>> = &all.iter().copied().filter(|arm| first_seen(&mut names, arm.request)).collect();
+    let configurations: &Vec<Outline<'_>> =
+        &all.iter().copied().filter(|configuration| first_seen(&mut names, configuration.request)).collect();
     let mut known: Vec<(*const Catalog, Vec<PlannedCollection>)> = Vec::new();
-    let mut collections_of = |arm: &ArmRequest| {
-        let catalog = &arm.documents.catalog;
+    let mut collections_of = |configuration: &ConfigurationRequest| {
+        let catalog = &configuration.documents.catalog;
         let at = Arc::as_ptr(catalog);
         if let Some((_, of)) = known.iter().find(|(other, _)| *other == at) {
             return of.clone();
         }
-        let of: Vec<PlannedCollection> = catalog.iter().map(|d| plan_collection(&arm.study, d)).collect();
+        let of: Vec<PlannedCollection> = catalog.iter().map(|d| plan_collection(&configuration.study, d)).collect();
         known.push((at, of.clone()));
         of
     };
-    let (mut planned, mut first) = (Vec::with_capacity(arms.len()), None);
-    for Outline { request, description } in arms {
+    let (mut planned, mut first) = (Vec::with_capacity(configurations.len()), None);
+    for Outline { request, description } in configurations {
         let collections = collections_of(request);
         let phases: Vec<PlannedPhase> =
             request.study.phases.iter().map(|p| plan_phase(&request.study, p, &collections)).collect();
-        planned.push(PlannedArm {
-            arm: request.name(),
+        planned.push(PlannedConfiguration {
+            configuration: request.name(),
             store: request.store_name.clone(),
             url: description.url.clone(),
-            levels: request.levels.clone(),
+            values: request.values.clone(),
             documents: sum(phases.iter().filter(|p| p.loads).filter_map(|p| p.documents)),
             estimate: estimate(&request.study, &collections, &phases),
         });
         first.get_or_insert((collections, phases, request.scale));
     }
     let (collections, phases, scale) = first.unwrap_or_else(|| (Vec::new(), Vec::new(), 1.0));
-    let mut trials = plan_trials(study, &planned, &load_groups(study, arms));
+    let mut trials = plan_trials(study, &planned, &load_groups(study, configurations));
     if !study.hosts.is_empty() {
         take_turns(study, all, &mut trials);
     }
-    let mut estimate = whole(study, &planned, &load_groups(study, arms));
-    estimate.files_bytes = files_bytes(arms);
+    let mut estimate = whole(study, &planned, &load_groups(study, configurations));
+    estimate.files_bytes = files_bytes(configurations);
     Plan {
         title: redact(&study.title),
         seed: study.seed,
@@ -81,25 +82,27 @@ pub fn plan_run(study: &Study, all: &[Outline<'_>]) -> Plan {
         repeats: study.repeats,
         collections,
         phases,
-        arms: planned,
+        configurations: planned,
         trials,
         estimate,
     }
 }
 
-/// What a store holds after the loads of an arm: arms with the same text can measure one database.
-pub(crate) fn load_key(arm: &ArmRequest, description: &Description) -> String {
-    let study = &arm.study;
+/// What a store holds after the loads of a configuration: configurations with the same text can measure one database.
+pub(crate) fn load_key(configuration: &ConfigurationRequest, description: &Description) -> String {
+    let study = &configuration.study;
     let loads: Vec<_> = study.phases.iter().filter(|p| p.loads()).collect();
-    serde_json::to_string(&(&description.url, &study.collections, study.seed, arm.scale, loads)).unwrap_or_default()
+    serde_json::to_string(&(&description.url, &study.collections, study.seed, configuration.scale, loads))
+        .unwrap_or_default()
 }
 
-/// For each arm, which arms share its database: all different where every trial loads its own.
-fn load_groups(study: &Study, arms: &[Outline<'_>]) -> Vec<usize> {
+/// For each configuration, which configurations share its database: all different where every trial loads its own.
+fn load_groups(study: &Study, configurations: &[Outline<'_>]) -> Vec<usize> {
     if study.database == Database::Fresh {
-        return (0..arms.len()).collect();
+        return (0..configurations.len()).collect();
     }
-    let keys: Vec<String> = arms.iter().map(|arm| load_key(arm.request, arm.description)).collect();
+    let keys: Vec<String> =
+        configurations.iter().map(|configuration| load_key(configuration.request, configuration.description)).collect();
     keys.iter().map(|key| keys.iter().position(|other| other == key).unwrap_or_default()).collect()
 }
 
@@ -189,9 +192,9 @@ fn copies(phase: &Phase, direction: CopyDirection, collection: &str) -> String {
 
 /// Files of copies: those that are read are kept for all trials, each once; of those that are written there is one
 /// copy at a time.
-fn files_bytes(arms: &[Outline<'_>]) -> u64 {
+fn files_bytes(configurations: &[Outline<'_>]) -> u64 {
     let (mut read, mut written) = (BTreeMap::new(), 0);
-    for Outline { request, .. } in arms {
+    for Outline { request, .. } in configurations {
         let catalog = &request.documents.catalog;
         for phase in &request.study.phases {
             let at = phase.copied(&request.study).and_then(|name| catalog.find(name));
@@ -223,42 +226,42 @@ fn operations(phase: &Phase, documents: Option<u64>) -> Option<u64> {
     }
 }
 
-/// Blocks in order; within each, every arm once, shuffled by the seed (Fisher–Yates). A lone block keeps the order of
-/// the study. Arms that share a database stay together: another one's load lies between any two others.
-fn plan_trials(study: &Study, arms: &[PlannedArm], groups: &[usize]) -> Vec<PlannedTrial> {
+/// Rounds in order; within each, every configuration once, shuffled by the seed (Fisher–Yates). A lone round keeps the order of
+/// the study. Configurations that share a database stay together: another one's load lies between any two others.
+fn plan_trials(study: &Study, configurations: &[PlannedConfiguration], groups: &[usize]) -> Vec<PlannedTrial> {
     let mut trials = Vec::new();
-    for block in 1..=study.repeats {
-        let mut order: Vec<usize> = (0..arms.len()).collect();
+    for round in 1..=study.repeats {
+        let mut order: Vec<usize> = (0..configurations.len()).collect();
         if study.repeats > 1 {
             for i in (1..order.len()).rev() {
-                let drawn = mix64(study.seed ^ 0x7472_6961_6c73, u64::from(block) << 32 | i as u64);
+                let drawn = mix64(study.seed ^ 0x7472_6961_6c73, u64::from(round) << 32 | i as u64);
                 order.swap(i, (drawn % (i as u64 + 1)) as usize);
             }
         }
-        let first_of = |arm: usize| order.iter().position(|other| groups[*other] == groups[arm]);
+        let first_of = |configuration: usize| order.iter().position(|other| groups[*other] == groups[configuration]);
         let mut together = order.clone();
-        together.sort_by_key(|arm| first_of(*arm));
-        trials.extend(together.into_iter().map(|position| (block, position)));
+        together.sort_by_key(|configuration| first_of(*configuration));
+        trials.extend(together.into_iter().map(|position| (round, position)));
     }
     trials
         .into_iter()
         .zip(1..)
-        .map(|((block, position), trial)| PlannedTrial {
+        .map(|((round, position), trial)| PlannedTrial {
             trial,
-            block,
-            arm: arms[position].arm.clone(),
-            store: arms[position].store.clone(),
-            url: arms[position].url.clone(),
+            round,
+            configuration: configurations[position].configuration.clone(),
+            store: configurations[position].store.clone(),
+            url: configurations[position].url.clone(),
             host: None,
         })
         .collect()
 }
 
-fn first_seen(names: &mut Vec<String>, arm: &ArmRequest) -> bool {
-    if arm.host.is_none() {
+fn first_seen(names: &mut Vec<String>, configuration: &ConfigurationRequest) -> bool {
+    if configuration.host.is_none() {
         return true;
     }
-    let name = arm.name();
+    let name = configuration.name();
     let first = !names.contains(&name);
     if first {
         names.push(name);
@@ -267,28 +270,33 @@ fn first_seen(names: &mut Vec<String>, arm: &ArmRequest) -> bool {
 }
 
 /// Puts each trial on the host whose turn it is.
-fn take_turns(study: &Study, arms: &[Outline<'_>], trials: &mut [PlannedTrial]) {
-    let by_host: HashMap<(String, Option<&str>), &str> = arms
+fn take_turns(study: &Study, configurations: &[Outline<'_>], trials: &mut [PlannedTrial]) {
+    let by_host: HashMap<(String, Option<&str>), &str> = configurations
         .iter()
-        .map(|arm| ((arm.request.name(), arm.request.host.as_deref()), arm.description.url.as_str()))
+        .map(|configuration| {
+            (
+                (configuration.request.name(), configuration.request.host.as_deref()),
+                configuration.description.url.as_str(),
+            )
+        })
         .collect();
     for trial in trials {
-        let host = study.host_in(&trial.store, trial.block);
-        if let Some(url) = host.and_then(|host| by_host.get(&(trial.arm.clone(), Some(host)))) {
+        let host = study.host_in(&trial.store, trial.round);
+        if let Some(url) = host.and_then(|host| by_host.get(&(trial.configuration.clone(), Some(host)))) {
             trial.url = (*url).to_owned();
             trial.host = host.map(str::to_owned);
         }
     }
 }
 
-/// All trials together: of arms that share a database the first one loads, in each block.
-fn whole(study: &Study, arms: &[PlannedArm], groups: &[usize]) -> Estimate {
+/// All trials together: of configurations that share a database the first one loads, in each round.
+fn whole(study: &Study, configurations: &[PlannedConfiguration], groups: &[usize]) -> Estimate {
     let mut all = Estimate::default();
     let repeats = f64::from(study.repeats);
-    for (position, arm) in arms.iter().enumerate() {
-        let e = &arm.estimate;
-        // A database that no other arm takes the place of is loaded once for all blocks.
-        let of_store = || arms.iter().zip(groups).filter(|(other, _)| other.store == arm.store);
+    for (position, configuration) in configurations.iter().enumerate() {
+        let e = &configuration.estimate;
+        // A database that no other configuration takes the place of is loaded once for all rounds.
+        let of_store = || configurations.iter().zip(groups).filter(|(other, _)| other.store == configuration.store);
         let alone = study.database == Database::Kept && of_store().all(|(_, group)| *group == groups[position]);
         let loads = match groups[position] == position {
             true if alone => 1.0,
@@ -303,15 +311,21 @@ fn whole(study: &Study, arms: &[PlannedArm], groups: &[usize]) -> Estimate {
         all.disk_bytes = all.disk_bytes.max(e.disk_bytes);
         all.assumes.clone_from(&e.assumes);
     }
-    let mut places: Vec<&str> = arms.iter().map(|arm| arm.url.as_str()).collect();
+    let mut places: Vec<&str> = configurations.iter().map(|configuration| configuration.url.as_str()).collect();
     places.sort_unstable();
     places.dedup();
-    let of = |place: &str| arms.iter().filter(|arm| arm.url == place).map(|arm| arm.estimate.disk_bytes).max();
+    let of = |place: &str| {
+        configurations
+            .iter()
+            .filter(|configuration| configuration.url == place)
+            .map(|configuration| configuration.estimate.disk_bytes)
+            .max()
+    };
     all.all_disk_bytes = sum(places.into_iter().filter_map(of));
     all
 }
 
-/// One trial of an arm.
+/// One trial of a configuration.
 fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedPhase]) -> Estimate {
     let (mut least_s, mut most_s) = (0.0, 0.0);
     let (mut least_load_s, mut most_load_s) = (0.0, 0.0);
@@ -321,7 +335,7 @@ fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedP
             (Some(s), ..) => (s, s + of.drain.0.as_secs_f64()),
             (None, Some(documents), _, _) => (documents as f64 / LOAD_PER_S.1, documents as f64 / LOAD_PER_S.0),
             (None, None, Some(n), Some(rate)) => {
-                let s = rate.due_time_ns(n) as f64 / 1e9;
+                let s = rate.scheduled_start_ns(n) as f64 / 1e9;
                 (s, s)
             }
             (None, None, Some(n), None) => (n as f64 / OPERATIONS_PER_S.1, n as f64 / OPERATIONS_PER_S.0),
@@ -359,7 +373,7 @@ fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedP
         ),
         written_bytes,
         disk_bytes: ((written_bytes as f64 + index_bytes as f64) * DISK_FACTOR) as u64,
-        // Told of all arms together.
+        // Told of all configurations together.
         all_disk_bytes: 0,
         files_bytes: 0,
     }
@@ -403,10 +417,13 @@ popularity = "zipf:0.99"
         let at = |scheme: &'static str| Description { scheme, url: format!("{scheme}:x"), version: "1".into() };
         let names = ["a", "b", "c", "d"];
         let store = |name: &str| -> (String, Arc<dyn AnyStore>) { (name.to_owned(), Arc::new(MemoryStore::new())) };
-        let arms = ArmRequest::of_stores(&study, &compiled, 2.0, names.map(store));
+        let configurations = ConfigurationRequest::of_stores(&study, &compiled, 2.0, names.map(store));
         let described = names.map(at);
-        let outlines: Vec<Outline<'_>> =
-            arms.iter().zip(&described).map(|(request, description)| Outline { request, description }).collect();
+        let outlines: Vec<Outline<'_>> = configurations
+            .iter()
+            .zip(&described)
+            .map(|(request, description)| Outline { request, description })
+            .collect();
         plan_run(&study, &outlines)
     }
 
@@ -427,18 +444,18 @@ popularity = "zipf:0.99"
     }
 
     #[test]
-    fn each_block_holds_every_store_once_in_an_order_of_its_own() {
+    fn each_round_holds_every_store_once_in_an_order_of_its_own() {
         let plan = plan(40);
         let mut orders = std::collections::BTreeSet::new();
-        for block in plan.trials.chunks(4) {
-            let order: Vec<&str> = block.iter().map(|t| t.store.as_str()).collect();
+        for round in plan.trials.chunks(4) {
+            let order: Vec<&str> = round.iter().map(|t| t.store.as_str()).collect();
             let mut sorted = order.clone();
             sorted.sort_unstable();
             assert_eq!(sorted, ["a", "b", "c", "d"]);
-            assert!(block.iter().all(|t| t.block == block[0].block));
+            assert!(round.iter().all(|t| t.round == round[0].round));
             orders.insert(order);
         }
-        assert!(orders.len() > 10, "{} orders of 24 in 40 blocks", orders.len());
+        assert!(orders.len() > 10, "{} orders of 24 in 40 rounds", orders.len());
         assert_eq!(plan.trials, super::tests::plan(40).trials);
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! # How it goes
 //! It begins at `from` and doubles the rate while the limits hold, up to `to`; then it halves the bracket between the
-//! highest rate that held and the lowest that failed, on the logarithm, until both are within `within` of each other;
+//! highest rate that met the limits and the lowest that failed, on the logarithm, until both are within `within` of each other;
 //! then it probes both ends again. Doubling comes first, and from below, since a store that is driven far beyond its
 //! capacity answers for it longest: backlogs, compactions that lag, connections that were dropped.
 //!
@@ -16,14 +16,14 @@
 //! suffice where they do). With it, *up to c wrong probes in a whole search, wherever they fall, change nothing in what is
 //! found*; with `c = 0` a single one can. A strict "all must hold" would be no more careful but biased: the more one
 //! asks, the lower the rate. A majority converges on the rate that holds in half of all probes. Where an end is
-//! refuted the search goes on from there: down to the next rate that held, or up again.
+//! refuted the search goes on from there: down to the next rate that met them, or up again.
 //!
 //! What is found is therefore a rate and a bracket of two confirmed ends, and no confidence interval.
 //!
 //! # What the caller does before each probe
 //! The probe before may have failed, and then it left something behind. Two things must be gone before the next
 //! one, or its failure is counted twice and the search ends too low:
-//! - *Drain*: operations that were due and are still in flight end or are given up, so that the next probe does not
+//! - *Drain*: operations that were scheduled and are still in flight end or are given up, so that the next probe does not
 //!   queue behind them. A probe that fails leaves as many as rate × time − capacity × time.
 //! - *Settle*: the store comes to rest (write queues, flushes, compactions). Else a probe pays for the writes of the
 //!   last one, and a store that defers its work looks good in a short probe and bad in the next. For the same reason
@@ -58,24 +58,24 @@ pub(crate) enum Step {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Ballot {
     rate: f64,
-    held: u32,
+    met: u32,
     failed: u32,
 }
 
 impl Ballot {
     fn holds(&self) -> bool {
-        self.held > self.failed
+        self.met > self.failed
     }
     fn fails(&self) -> bool {
-        self.failed > self.held
+        self.failed > self.met
     }
     fn decided(&self, confirm: u32) -> bool {
-        self.held.max(self.failed) > confirm
+        self.met.max(self.failed) > confirm
     }
     /// Tried again, but not yet decided: such a rate is finished before anything else, since a draw is neither end of
     /// a bracket.
     fn open(&self, confirm: u32) -> bool {
-        self.held + self.failed > 1 && !self.decided(confirm)
+        self.met + self.failed > 1 && !self.decided(confirm)
     }
 }
 
@@ -113,17 +113,17 @@ impl<'a> Search<'a> {
     /// A search for the same that is told the same goes the same way, so one that was interrupted is taken up by telling
     /// it its probes again.
     pub(crate) fn tell(&mut self, probe: ProbeResult) {
-        let (rate, held) = (probe.rate, probe.held);
+        let (rate, met) = (probe.rate, probe.met);
         let at = self.ballots.partition_point(|ballot| ballot.rate < rate);
         if self.ballots.get(at).is_none_or(|ballot| ballot.rate != rate) {
-            self.ballots.insert(at, Ballot { rate, held: 0, failed: 0 });
+            self.ballots.insert(at, Ballot { rate, met: 0, failed: 0 });
         }
         let ballot = &mut self.ballots[at];
-        *(if held { &mut ballot.held } else { &mut ballot.failed }) += 1;
+        *(if met { &mut ballot.met } else { &mut ballot.failed }) += 1;
         self.probes.push(probe);
     }
 
-    /// The highest rate that held below the lowest that failed, and that one. What held above a failure counts for
+    /// The highest rate that met the limits below the lowest that failed, and that one. What met them above a failure counts for
     /// nothing: limits must hold at every lower rate too.
     fn bracket(&self) -> (Option<&Ballot>, Option<&Ballot>) {
         let end = self.ballots.iter().position(Ballot::fails).unwrap_or(self.ballots.len());
@@ -142,13 +142,13 @@ impl<'a> Search<'a> {
         match self.bracket() {
             (None, None) => Some((from, ProbeReason::First)),
             (None, Some(high)) => again(high, ProbeReason::ConfirmFails),
-            (Some(low), None) if low.rate >= to => again(low, ProbeReason::ConfirmHolds),
+            (Some(low), None) if low.rate >= to => again(low, ProbeReason::ConfirmMet),
             (Some(low), None) => Some(((low.rate * GROWTH).min(to), ProbeReason::Grow)),
             (Some(low), Some(high)) if high.rate > low.rate * (1.0 + within) => {
                 Some((middle(low.rate, high.rate, within), ProbeReason::Bisect))
             }
             (Some(low), Some(high)) => {
-                again(low, ProbeReason::ConfirmHolds).or_else(|| again(high, ProbeReason::ConfirmFails))
+                again(low, ProbeReason::ConfirmMet).or_else(|| again(high, ProbeReason::ConfirmFails))
             }
         }
     }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use storebench_engine::ResolvedPhase;
 use storebench_engine::store::{AnyStore, Durability, MemoryStore};
 use storebench_lab::plan::{Outline, plan_run};
-use storebench_lab::run::{ArmRequest, Links, compile_documents};
+use storebench_lab::run::{ConfigurationRequest, Links, compile_documents};
 use storebench_results::compare::{Gate, parse_threshold};
 use storebench_results::cost::PriceSheet;
 use storebench_study::units::{ByteSize, Count, Span};
@@ -43,12 +43,12 @@ fn more(bytes: usize) {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         more(layout.size());
-        // SAFETY: the caller's promises are those of `System`.
+        // SAFETY: the caller's guarantees are those of `System`.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are those of `System`.
+        // SAFETY: the caller's guarantees are those of `System`.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -56,7 +56,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// More than any of these small files can ask for: most of it is for the plan of ten thousand arms.
+/// More than any of these small files can ask for: most of it is for the plan of ten thousand configurations.
 const MOST_BYTES: usize = 512 << 20;
 /// Inputs of the test that always runs.
 const FEW: u64 = 3_000;
@@ -289,7 +289,7 @@ fn values(text: &str, random: &mut Mutator) {
     }
 }
 
-/// A study that is accepted has arms and a plan, or says why not; and is the same when it is written and read again.
+/// A study that is accepted has configurations and a plan, or says why not; and is the same when it is written and read again.
 fn study_is_taken(study: &Study, text: &str, file: &Path, overrides: &[Override]) {
     let written = serde_json::to_value(study).unwrap();
     let _ = serde_json::from_value::<Study>(written);
@@ -299,11 +299,11 @@ fn study_is_taken(study: &Study, text: &str, file: &Path, overrides: &[Override]
     if study.combinations().len() > 40 {
         return;
     }
-    let Ok(arms) = study.arms(text, file, overrides) else { return };
+    let Ok(configurations) = study.configurations(text, file, overrides) else { return };
     let store: Arc<dyn AnyStore> = Arc::new(MemoryStore::new());
     let can = store.capabilities();
     let mut requests = Vec::new();
-    for at in arms.iter().take(4) {
+    for at in configurations.iter().take(4) {
         let mut study = at.study.clone();
         // What is searched for or read from files takes its time, and is tested where it is.
         for collection in study.collections.values_mut() {
@@ -322,13 +322,13 @@ fn study_is_taken(study: &Study, text: &str, file: &Path, overrides: &[Override]
         for phase in &study.phases {
             let _ = ResolvedPhase::of(&study, phase, &documents.catalog, &can).map_err(|error| error.to_string());
         }
-        requests.push(ArmRequest {
+        requests.push(ConfigurationRequest {
             store_name: "memory".into(),
             store: Arc::clone(&store),
             server: None,
             links: Links::default(),
             host: None,
-            levels: at.levels_of("memory"),
+            values: at.values_of("memory"),
             study,
             documents,
             scale: at.scale.unwrap_or(1.0),
@@ -376,7 +376,7 @@ fn soak_of_studies_and_sheets() {
     println!("{inputs} inputs from seed {first}: no panic; the slowest was {seed}, {took:?}");
 }
 
-/// What a list of levels says is not what is made.
+/// What a list of values says is not what is made.
 #[test]
 fn a_huge_count_in_a_factor_takes_no_memory() {
     let text = r#"title = "Huge"
@@ -399,6 +399,6 @@ load = ["docs"]
     assert!(taken < 256 << 20, "{taken}");
     let beyond = text.replace("9_007_199_254_740_991", "1_000_000_000_000_000_000");
     let study = Study::parse(&beyond, file, &[]).unwrap();
-    let message = study.arms(&beyond, file, &[]).unwrap_err().to_string();
+    let message = study.configurations(&beyond, file, &[]).unwrap_err().to_string();
     assert!(message.contains("more than can be counted"), "{message}");
 }

@@ -140,10 +140,10 @@ impl Axis {
 /// One line, or one cloud of points.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
 pub(crate) struct Series {
-    /// What stands in the legend beside the arm's name: `trial 3`; empty where the arm says all.
+    /// What stands in the legend beside the configuration's name: `trial 3`; empty where the configuration says all.
     pub label: String,
-    /// Position of its arm, which has its colour.
-    pub arm: usize,
+    /// Position of its configuration, which has its colour.
+    pub configuration: usize,
     /// Under which choices it is shown, by [`Choice::key`]. A choice that it does not name shows it always.
     #[serde(skip)]
     pub keys: IndexMap<String, String>,
@@ -217,9 +217,9 @@ pub(crate) struct Mark {
     pub label: String,
     /// Of which kind.
     pub kind: MarkKind,
-    /// Position of the arm that it is of; none of all.
+    /// Position of the configuration that it is of; none of all.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub arm: Option<usize>,
+    pub configuration: Option<usize>,
 }
 
 /// A level on a y axis: a limit.
@@ -255,8 +255,8 @@ pub(crate) struct Heat {
     /// As that of series.
     #[serde(rename = "of")]
     pub chosen: Vec<i32>,
-    /// Position of its arm.
-    pub arm: usize,
+    /// Position of its configuration.
+    pub configuration: usize,
     /// Where the first column begins, and how wide each is.
     pub from: Number,
     /// Width of a column, in x.

@@ -1,7 +1,7 @@
 //! Runs as pages: one HTML file that needs nothing else, and Markdown for a comment on a change.
 //!
 //! A report is made of run folders alone. [`Recorded`] is what was read of one; [`Subject`] is several of them with one
-//! colour for each arm; `charts` makes charts of it, which are data; `page` makes the HTML, whose tables stand without any
+//! colour for each configuration; `charts` makes charts of it, which are data; `page` makes the HTML, whose tables stand without any
 //! script; the script (TypeScript in `report/`) draws the charts.
 
 mod charts;

@@ -65,7 +65,7 @@ pub struct Live {
 struct RunningTrial {
     trial: u32,
     of: usize,
-    arm: String,
+    configuration: String,
     from_ns: u64,
 }
 
@@ -134,8 +134,9 @@ fn made(folder: &Path) -> Result<Made, crate::ReportError> {
 impl Observer for Live {
     fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::TrialBegan { trial, of, arm, folder } => {
-                self.place = RunningTrial { trial: *trial, of: *of, arm: (*arm).to_owned(), from_ns: 0 };
+            Event::TrialBegan { trial, of, configuration, folder } => {
+                self.place =
+                    RunningTrial { trial: *trial, of: *of, configuration: (*configuration).to_owned(), from_ns: 0 };
                 self.folder = folder.map(Path::to_owned);
                 self.make();
                 self.tell("changed", "{}");
@@ -165,7 +166,7 @@ fn now(place: &RunningTrial, phase: &str, to_ns: u64, record: &Recorder) -> Stri
         (!times.is_empty()).then(|| times.value_at_quantile(0.99))
     });
     serde_json::json!({
-        "trial": place.trial, "of": place.of, "arm": place.arm, "phase": phase, "second": to_ns as f64 / 1e9,
+        "trial": place.trial, "of": place.of, "configuration": place.configuration, "phase": phase, "second": to_ns as f64 / 1e9,
         "per_s": if seconds > 0.0 { answered as f64 / seconds } else { 0.0 }, "p99_ns": p99.max(), "errors": errors,
     })
     .to_string()

@@ -1,13 +1,13 @@
-//! The report as Markdown, for a comment on a change: the answer, what it is worth, the arms.
+//! The report as Markdown, for a comment on a change: the answer, what it is worth, the configurations.
 
 use std::fmt::Write as _;
 
 use storebench_results::RunResult;
 use storebench_results::answer::answer;
-use storebench_results::beside::{arms_beside, operations};
+use storebench_results::beside::{configurations_beside, operations};
 use storebench_results::table::escaped;
 use storebench_results::times;
-use storebench_results::verdicts::grouped;
+use storebench_results::validity::grouped;
 
 use crate::subject::{Subject, run_names};
 
@@ -31,15 +31,15 @@ fn of_run(out: &mut String, of: &RunResult, name: &str) {
     }
     let changes = said.changes.iter().map(|change| escaped(change) + " ").collect::<String>();
     let _ = writeln!(out, "**{}** {changes}{}\n", escaped(&said.found), escaped(&said.worth));
-    let (groups, passed) = grouped(&of.verdicts);
+    let (groups, passed) = grouped(&of.checks);
     for group in &groups {
-        let saw = group.findings.first().map_or("", |found| found.saw.as_str());
-        let _ = writeln!(out, "- {} **{}**: {}", group.level, group.check, escaped(saw));
+        let observed = group.findings.first().map_or("", |found| found.observed.as_str());
+        let _ = writeln!(out, "- {} **{}**: {}", group.severity, group.check, escaped(observed));
     }
     if !passed.is_empty() {
         let _ = writeln!(out, "- pass: {}", passed.join(", "));
     }
-    let tables = arms_beside(of);
+    let tables = configurations_beside(of);
     for table in &tables {
         let _ = writeln!(out, "\n**{}**\n", escaped(&table.phase));
         out.push_str(&table.table.markdown(escaped));
@@ -63,7 +63,7 @@ fn of_run(out: &mut String, of: &RunResult, name: &str) {
 fn single(out: &mut String, of: &RunResult) {
     out.push('\n');
     let phases = || of.measured_phases();
-    let table = operations(phases()).without(&["misses", "unanswered", "p90", "p99.9", "max"]);
+    let table = operations(phases()).without(&["misses", "unfinished", "p90", "p99.9", "max"]);
     out.push_str(&table.markdown(escaped));
     for phase in phases() {
         if let Some(note) = times::note([phase]) {

@@ -1,13 +1,13 @@
 //! The page: one HTML file with everything in it. Its text and tables stand without the script; the script draws the
 //! charts, sorts tables and exports.
 
-mod arms;
 mod charts;
+mod configurations;
 mod head;
 mod intervals;
 mod ran;
 mod tables;
-mod verdicts;
+mod validity;
 
 use base64::Engine as _;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use crate::charts::charts as all_charts;
 use crate::data::Chart;
 use crate::recorded::ReportError;
-use crate::subject::{ArmOf, Subject};
+use crate::subject::{ConfigurationOf, Subject};
 
 /// The script, built of `report/src`.
 const SCRIPT: &str = include_str!("../../../report/dist/report.js");
@@ -36,7 +36,7 @@ pub enum Life {
 #[derive(serde::Serialize)]
 struct Data<'a> {
     format: &'static str,
-    arms: &'a [ArmOf],
+    configurations: &'a [ConfigurationOf],
     charts: &'a [Chart],
 }
 
@@ -81,8 +81,8 @@ pub fn changing(subject: &Subject) -> Result<(String, String), ReportError> {
 
 fn body(subject: &Subject, charts: &[Chart]) -> Markup {
     let sections = [
-        ("verdicts", "What it is worth", verdicts::section(subject)),
-        ("arms", "What was measured", arms::section(subject)),
+        ("checks", "What it is worth", validity::section(subject)),
+        ("configurations", "What was measured", configurations::section(subject)),
         ("charts", "Charts", charts::section(subject, charts)),
         ("ran", "What was run", ran::section(subject)),
     ];
@@ -115,7 +115,7 @@ fn policy(life: Life) -> String {
 
 /// The data of the charts as text that cannot end its element.
 fn island(subject: &Subject, charts: &[Chart]) -> String {
-    let data = Data { format: "storebench-report/1", arms: &subject.arms, charts };
+    let data = Data { format: "storebench-report/1", configurations: &subject.configurations, charts };
     let text = serde_json::to_string(&data).unwrap_or_else(|_| "{}".to_owned());
     text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }

@@ -1,22 +1,22 @@
-//! Several runs as one subject: each arm with its colour, the same everywhere.
+//! Several runs as one subject: each configuration with its colour, the same everywhere.
 
 use std::collections::HashSet;
 
 use indexmap::IndexSet;
 use storebench_results::TrialResult;
 use storebench_results::answer::answer;
-use storebench_results::arms::arm_of;
+use storebench_results::configurations::configuration_of;
 
 use crate::recorded::Recorded;
 
-/// Colours that can be told apart, also by those who see fewer; more arms get dashes too.
+/// Colours that can be told apart, also by those who see fewer; more configurations get dashes too.
 pub(crate) const COLOURS: usize = 8;
 /// Ways in which a line is broken, the whole one among them.
 const DASHES: usize = 4;
 
-/// An arm of a run.
+/// A configuration of a run.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct ArmOf {
+pub(crate) struct ConfigurationOf {
     /// Position of its run.
     pub(crate) run: usize,
     /// Its name; with several runs behind that of its run.
@@ -35,7 +35,7 @@ pub(crate) struct ArmOf {
 pub struct Subject {
     /// The runs, in the order given.
     pub runs: Vec<Recorded>,
-    pub(crate) arms: Vec<ArmOf>,
+    pub(crate) configurations: Vec<ConfigurationOf>,
     answers: Vec<String>,
 }
 
@@ -48,12 +48,14 @@ impl Subject {
     /// These runs.
     pub fn of(runs: Vec<Recorded>) -> Self {
         let names = run_names(&runs);
-        let mut arms = Vec::new();
+        let mut configurations = Vec::new();
         for (run, (recorded, run_name)) in runs.iter().zip(&names).enumerate() {
-            let arms_of_run = recorded.result.arms.iter().map(|arm| arm.arm.as_str());
-            let own: IndexSet<&str> = arms_of_run.chain(recorded.result.trials.iter().map(arm_of)).collect();
+            let configurations_of_run =
+                recorded.result.configurations.iter().map(|configuration| configuration.configuration.as_str());
+            let own: IndexSet<&str> =
+                configurations_of_run.chain(recorded.result.trials.iter().map(configuration_of)).collect();
             for name in own {
-                arms.push(ArmOf {
+                configurations.push(ConfigurationOf {
                     run,
                     name: if runs.len() > 1 { format!("{run_name}: {name}") } else { name.to_owned() },
                     own: name.to_owned(),
@@ -62,39 +64,41 @@ impl Subject {
                 });
             }
         }
-        // The first arm of each store stands for it where a line is of several arms: those differ first.
-        let store_of = |arm: &ArmOf| {
-            let result = &runs[arm.run].result;
-            let of = result.trials.iter().find(|trial| arm_of(trial) == arm.own);
-            (arm.run, of.map_or(arm.own.clone(), |trial| trial.store.clone()))
+        // The first configuration of each store stands for it where a line is of several configurations: those differ first.
+        let store_of = |configuration: &ConfigurationOf| {
+            let result = &runs[configuration.run].result;
+            let of = result.trials.iter().find(|trial| configuration_of(trial) == configuration.own);
+            (configuration.run, of.map_or(configuration.own.clone(), |trial| trial.store.clone()))
         };
         let mut stores = HashSet::new();
         let (mut order, others): (Vec<usize>, Vec<usize>) =
-            (0..arms.len()).partition(|at| stores.insert(store_of(&arms[*at])));
+            (0..configurations.len()).partition(|at| stores.insert(store_of(&configurations[*at])));
         order.extend(others);
         for (nth, at) in order.into_iter().enumerate() {
-            (arms[at].colour, arms[at].dash) = (nth % COLOURS, nth / COLOURS % DASHES);
+            (configurations[at].colour, configurations[at].dash) = (nth % COLOURS, nth / COLOURS % DASHES);
         }
         let answers = runs.iter().filter_map(|run| answer(&run.result).phase).collect();
-        Self { runs, arms, answers }
+        Self { runs, configurations, answers }
     }
 
-    /// The position of a trial's arm.
-    pub(crate) fn arm(&self, run: usize, trial: &TrialResult) -> usize {
-        self.position(run, arm_of(trial))
+    /// The position of a trial's configuration.
+    pub(crate) fn configuration(&self, run: usize, trial: &TrialResult) -> usize {
+        self.position(run, configuration_of(trial))
     }
 
-    /// The position of an arm by its name in its run.
+    /// The position of a configuration by its name in its run.
     pub(crate) fn position(&self, run: usize, own: &str) -> usize {
-        self.arms.iter().position(|arm| arm.run == run && arm.own == own).unwrap_or(0)
+        self.configurations
+            .iter()
+            .position(|configuration| configuration.run == run && configuration.own == own)
+            .unwrap_or(0)
     }
 
-    /// Trials with the positions of their runs and arms.
+    /// Trials with the positions of their runs and configurations.
     pub(crate) fn trials(&self) -> impl Iterator<Item = (usize, usize, &TrialResult)> {
-        self.runs
-            .iter()
-            .enumerate()
-            .flat_map(move |(run, of)| of.result.trials.iter().map(move |trial| (run, self.arm(run, trial), trial)))
+        self.runs.iter().enumerate().flat_map(move |(run, of)| {
+            of.result.trials.iter().map(move |trial| (run, self.configuration(run, trial), trial))
+        })
     }
 }
 

@@ -1,12 +1,12 @@
-//! The answer of a run, made of its figures and verdicts alone: what was found, what each factor changes, and what all that
+//! The answer of a run, made of its figures and checks alone: what was found, what each factor changes, and what all that
 //! is worth.
 //!
 //! What became of the servers that the study broke comes first. Then, in this order, the first that a run has:
 //! 1. the highest rate within the study's limits, where it was searched;
-//! 2. at which of the given rates the limits held, where phases have both;
-//! 3. which store is ahead in each phase, each at its best levels, and by how much;
-//! 4. which levels are best, where there is one store only;
-//! 5. the figures themselves, where there is one arm.
+//! 2. at which of the given rates the limits were met, where phases have both;
+//! 3. which store is ahead in each phase, each at its best values, and by how much;
+//! 4. which values are best, where there is one store only;
+//! 5. the figures themselves, where there is one configuration.
 
 mod factors;
 mod faults;
@@ -17,9 +17,9 @@ mod worth;
 use serde::{Deserialize, Serialize};
 
 use crate::RunResult;
-use crate::arms::is_whole;
+use crate::configurations::is_whole;
 use crate::human::count;
-use crate::verdicts::Level;
+use crate::validity::Severity;
 
 /// What a run found, and what it is worth. Plain text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,19 +28,19 @@ pub struct Answer {
     pub found: String,
     /// What each factor changes in the phases that it is of, a sentence for each store.
     pub changes: Vec<String>,
-    /// What that is worth by the verdicts.
+    /// What that is worth by the checks.
     pub worth: String,
-    /// The worst level of the verdicts.
-    pub level: Level,
+    /// The worst severity of the checks.
+    pub severity: Severity,
     /// The phase that it is of, or the first of them.
     pub phase: Option<String>,
 }
 
 /// The answer of a run, also of one that is not at its end.
 pub fn answer(result: &RunResult) -> Answer {
-    let (worth, level) = worth::worth(result);
+    let (worth, severity) = worth::worth(result);
     let changes = factors::changes(result, &phases::told(result));
-    Answer { found: found(result), changes, worth, level, phase: phases::first(result) }
+    Answer { found: found(result), changes, worth, severity, phase: phases::first(result) }
 }
 
 fn found(result: &RunResult) -> String {

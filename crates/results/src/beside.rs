@@ -1,40 +1,41 @@
-//! Arms beside each other: one table a phase, each figure over its trials. Data, for every way of showing it.
+//! Configurations beside each other: one table a phase, each figure over its trials. Data, for every way of showing it.
 
 mod operations;
 mod resources;
 
 use indexmap::IndexSet;
 
-use crate::arms::arm_of;
+use crate::configurations::configuration_of;
 use crate::figures::{DISK, DOCUMENTS, RATE_WITHIN_LIMITS, THROUGHPUT, in_documents};
 use crate::human::{USELESS, bytes, duration, percent, rate, ratio};
 use crate::stats::Estimate;
 use crate::table::{Cell, ColumnKind, Table};
 use crate::times;
-use crate::{ArmResult, FigureOverTrials, RunResult};
+use crate::{ConfigurationResult, FigureOverTrials, RunResult};
 
 pub use operations::operations;
 pub use resources::resources_beside;
 
-/// The arms in one phase.
+/// The configurations in one phase.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ArmsTable {
+pub struct ConfigurationsTable {
     /// The phase.
     pub phase: String,
-    /// The first column is the arm; one line for each, in the order of the study.
+    /// The first column is the configuration; one line for each, in the order of the study.
     pub table: Table,
     /// What has to be known of single trials.
     pub notes: Vec<String>,
 }
 
-/// The tables of all measured phases; nothing where there is one arm that was measured once.
-pub fn arms_beside(result: &RunResult) -> Vec<ArmsTable> {
-    let arms: Vec<&ArmResult> = result.arms.iter().filter(|arm| arm.trials + arm.failed > 0).collect();
-    if arms.len() < 2 && result.plan.repeats < 2 {
+/// The tables of all measured phases; nothing where there is one configuration that was measured once.
+pub fn configurations_beside(result: &RunResult) -> Vec<ConfigurationsTable> {
+    let configurations: Vec<&ConfigurationResult> =
+        result.configurations.iter().filter(|configuration| configuration.trials + configuration.failed > 0).collect();
+    if configurations.len() < 2 && result.plan.repeats < 2 {
         return Vec::new();
     }
     let phases = result.measured_phases().map(|p| p.name.as_str());
-    phases.collect::<IndexSet<_>>().into_iter().map(|phase| table(result, &arms, phase)).collect()
+    phases.collect::<IndexSet<_>>().into_iter().map(|phase| table(result, &configurations, phase)).collect()
 }
 
 /// Operations of a phase whose times have columns of their own, at most.
@@ -43,8 +44,8 @@ const MOST_APART: usize = 5;
 /// A measure of a phase, the title of its column, what it holds, and how it is shown.
 type Shown = (String, String, ColumnKind, fn(f64) -> String);
 
-fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> ArmsTable {
-    let any = |measure: &str| arms.iter().any(|arm| find(arm, phase, measure).is_some());
+fn table(result: &RunResult, configurations: &[&ConfigurationResult], phase: &str) -> ConfigurationsTable {
+    let any = |measure: &str| configurations.iter().any(|configuration| find(configuration, phase, measure).is_some());
     let of_phase = || result.measured_phases().filter(|p| p.name == phase);
     let (what, unit) = if any(RATE_WITHIN_LIMITS.name) {
         (RATE_WITHIN_LIMITS.name, "ops/s in limits")
@@ -55,9 +56,9 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> ArmsTable {
     };
     let time = if any("response.p99") { "response" } else { "service" };
     let limited = result.phases().any(|p| p.name == phase && !p.limits.is_empty());
-    let several = arms.len() > 1;
+    let several = configurations.len() > 1;
     let disk = any(DISK.name);
-    // What an open loop answers each second is its schedule: arms differ in how fast they answer.
+    // What an open loop answers each second is its schedule: configurations differ in how fast they answer.
     let given = time == "response" && what != RATE_WITHIN_LIMITS.name;
     let mut figures: Vec<Shown> = vec![(what.to_owned(), unit.to_owned(), ColumnKind::More, rate)];
     figures.extend(
@@ -66,7 +67,7 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> ArmsTable {
             .map(|(measure, title)| (measure, title, ColumnKind::Less, duration as fn(f64) -> String)),
     );
     let compared = |measure: &str| if given { measure.ends_with(".p99") } else { measure == what };
-    let mut columns = vec![("arm", ColumnKind::Arm), ("trials", ColumnKind::Count)];
+    let mut columns = vec![("configuration", ColumnKind::Configuration), ("trials", ColumnKind::Count)];
     for (measure, title, kind, _) in &figures {
         columns.push((title, *kind));
         if several && compared(measure) {
@@ -76,14 +77,14 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> ArmsTable {
     columns.extend(disk.then_some(("on disk", ColumnKind::Less)));
     columns.extend(limited.then_some(("limits", ColumnKind::Text)));
     let (mut table, mut notes) = (Table::new(columns), Vec::new());
-    for arm in arms {
-        let trials = match arm.failed {
-            0 => arm.trials.to_string(),
-            failed => format!("{} of {}", arm.trials, arm.trials + failed),
+    for configuration in configurations {
+        let trials = match configuration.failed {
+            0 => configuration.trials.to_string(),
+            failed => format!("{} of {}", configuration.trials, configuration.trials + failed),
         };
-        let mut row: Vec<Cell> = vec![arm.arm.as_str().into(), trials.into()];
+        let mut row: Vec<Cell> = vec![configuration.configuration.as_str().into(), trials.into()];
         for (measure, _, _, show) in &figures {
-            let found = find(arm, phase, measure);
+            let found = find(configuration, phase, measure);
             let is_time = measure.contains(&format!("{time}."));
             row.push(over(found, *show, if is_time { times::INFINITE } else { "none" }));
             if several && compared(measure) {
@@ -93,26 +94,33 @@ fn table(result: &RunResult, arms: &[&ArmResult], phase: &str) -> ArmsTable {
         }
         if disk {
             let cell = |f: &FigureOverTrials| Cell { text: bytes(f.figure.value), figure: Some(f.figure) };
-            row.push(find(arm, phase, DISK.name).map_or_else(|| "-".into(), cell));
+            row.push(find(configuration, phase, DISK.name).map_or_else(|| "-".into(), cell));
         }
-        row.extend(limited.then(|| limits(result, arm, phase).into()));
+        row.extend(limited.then(|| limits(result, configuration, phase).into()));
         table.rows.push(row);
         for (measure, ..) in figures.iter().skip(1).chain(figures.first()) {
-            let Some(figure) = find(arm, phase, measure).filter(|f| !f.outlying_trials.is_empty()) else { continue };
+            let Some(figure) = find(configuration, phase, measure).filter(|f| !f.outlying_trials.is_empty()) else {
+                continue;
+            };
             let trials: Vec<String> = figure.outlying_trials.iter().map(u32::to_string).collect();
             let trials = trials.join(", ");
-            notes.push(format!("trial {trials} of {} is unlike the others in {measure}, and in the figure", arm.arm));
+            notes.push(format!(
+                "trial {trials} of {} is unlike the others in {measure}, and in the figure",
+                configuration.configuration
+            ));
         }
     }
     let cells = || table.rows.iter().flatten().filter(|cell: &&Cell| cell.figure.is_some_and(|f| f.low.is_some()));
     if cells().next().is_some() {
         let useless = if cells().any(|cell| cell.text.contains("[?]")) { "; [?]: wider than tenfold" } else { "" };
-        let first =
-            arms.first().filter(|_| several).map_or_else(String::new, |arm| format!("; the first is {}", arm.arm));
-        notes.insert(0, format!("± and [ ]: 95 % intervals over blocks{useless}{first}"));
+        let first = configurations
+            .first()
+            .filter(|_| several)
+            .map_or_else(String::new, |configuration| format!("; the first is {}", configuration.configuration));
+        notes.insert(0, format!("± and [ ]: 95 % intervals over rounds{useless}{first}"));
     }
     notes.extend(times::note(of_phase()));
-    ArmsTable { phase: phase.to_owned(), table, notes }
+    ConfigurationsTable { phase: phase.to_owned(), table, notes }
 }
 
 /// The operations of a phase that does several, whose times are shown apart: a percentile over unlike work is of none of
@@ -136,8 +144,8 @@ fn columns_of_times(time: &str, ops: &[&str]) -> Vec<(String, String)> {
     vec![of("p50", format!("{time} p50")), of("p99", "p99".into()), of("p99.9", "p99.9".into())]
 }
 
-fn find<'a>(arm: &'a ArmResult, phase: &str, measure: &str) -> Option<&'a FigureOverTrials> {
-    arm.figures.get(&format!("{phase}.{measure}"))
+fn find<'a>(configuration: &'a ConfigurationResult, phase: &str, measure: &str) -> Option<&'a FigureOverTrials> {
+    configuration.figures.get(&format!("{phase}.{measure}"))
 }
 
 /// A figure over its trials: `264 k ±5 %`, `≥ 800`, `264 k, none in 1`, or what stands for `none`; `-` where there is none.
@@ -153,21 +161,24 @@ fn over(figure: Option<&FigureOverTrials>, show: fn(f64) -> String, lacking: &st
     Cell { text, figure: Some(figure.figure) }
 }
 
-/// How often the limits of a phase held over the arm's trials, and the least share within a limit of time.
-fn limits(result: &RunResult, arm: &ArmResult, phase: &str) -> String {
-    let of_arm = result.trials.iter().filter(|t| arm_of(t) == arm.arm);
-    let judged: Vec<_> =
-        of_arm.flat_map(|t| &t.phases).filter(|p| p.name == phase && !p.limits.is_empty()).map(|p| &p.limits).collect();
+/// How often the limits of a phase were met over the configuration's trials, and the least share within a limit of time.
+fn limits(result: &RunResult, configuration: &ConfigurationResult, phase: &str) -> String {
+    let of_configuration = result.trials.iter().filter(|t| configuration_of(t) == configuration.configuration);
+    let judged: Vec<_> = of_configuration
+        .flat_map(|t| &t.phases)
+        .filter(|p| p.name == phase && !p.limits.is_empty())
+        .map(|p| &p.limits)
+        .collect();
     if judged.is_empty() {
         return "-".to_owned();
     }
-    let held = judged.iter().filter(|limits| limits.iter().all(|l| l.held)).count();
+    let met = judged.iter().filter(|limits| limits.iter().all(|l| l.met)).count();
     let least = judged.iter().flat_map(|limits| limits.iter()).filter_map(|l| l.share_within).reduce(f64::min);
     let within = least.map_or_else(String::new, |share| format!(", {} within", percent(share)));
-    match (held, judged.len()) {
-        (1, 1) => format!("held{within}"),
-        (0, 1) => format!("not held{within}"),
-        (held, of) => format!("held {held} of {of}{within}"),
+    match (met, judged.len()) {
+        (1, 1) => format!("met{within}"),
+        (0, 1) => format!("not met{within}"),
+        (met, of) => format!("met {met} of {of}{within}"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What kept a phase from going faster, as far as it could be seen from outside: the first of a list whose sign is there.
 //!
-//! 1. *Nothing*: an open loop that held its rate was not asked for more.
+//! 1. *Nothing*: an open loop that sustained its rate was not asked for more.
 //! 2. *Client*: its busiest worker computed nearly all the time.
 //! 3. *Processors*: the server's threads waited for its limited share of them, or those of the machine that it shares with
 //!    the client were nearly all in use.
@@ -8,7 +8,7 @@
 //! 5. *Disk*: tasks waited for it for a good part of the time, by the system's own pressure figures.
 //! 6. *Network*: the machine's fastest interface carried nearly all that it can.
 //! 7. *One processor of the store*: its processes kept just one busy, as what works on one thread does.
-//! 8. *Waiting*: every slot was busy and nothing else was: the time goes to locks, syncs and ways, and more operations in
+//! 8. *Waiting*: the in-flight limit was reached and nothing else was: the time goes to locks, syncs and ways, and more operations in
 //!    flight may bring more.
 //!
 //! Of a store on another machine the same is asked of the figures that its `metrics` endpoints tell.
@@ -27,7 +27,7 @@ use crate::{DiskResult, PhaseResult, ResourcesResult, StoreUseResult, WatchedPro
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// The rate that was given was held.
+    /// The given rate was sustained.
     Nothing,
     /// The client's own processor time.
     Client,
@@ -49,7 +49,7 @@ impl Limit {
     /// In a word or two.
     pub fn in_words(self) -> &'static str {
         match self {
-            Self::Nothing => "none: the rate was held",
+            Self::Nothing => "none: the rate was sustained",
             Self::Client => "the client",
             Self::Processors => "processors",
             Self::Memory => "memory",
@@ -93,8 +93,8 @@ impl Bottleneck {
             return None;
         }
         let limit = |limit, evidence| Some(Self { limit, evidence });
-        if let Some(given) = phase.rate.as_ref().filter(|given| given.held_share >= HELD) {
-            return limit(Limit::Nothing, format!("{}/s were asked for and answered", rate(given.due_per_s)));
+        if let Some(given) = phase.rate.as_ref().filter(|given| given.sustained_share >= HELD) {
+            return limit(Limit::Nothing, format!("{}/s were asked for and answered", rate(given.scheduled_per_s)));
         }
         let client = &phase.client;
         if !embedded && client.busiest_worker_share >= FULL {
@@ -134,13 +134,13 @@ impl Bottleneck {
             let threads = if store.whose == WatchedProcess::Server { "the store" } else { "the store and its client" };
             return limit(Limit::StoreThread, format!("{threads} kept {} processors busy", digits(cpu)));
         }
-        (phase.rate.is_none() && phase.slots_busy_share >= FULL).then(|| Self {
+        (phase.rate.is_none() && phase.in_flight_share >= FULL).then(|| Self {
             limit: Limit::Waiting,
             evidence: format!(
-                "{} of the processors and {} of the disk's time were in use, and every one of {} slots waited",
+                "{} of the processors and {} of the disk's time were in use, and the in-flight limit of {} was reached",
                 percent(host.cpu_busy_share),
                 percent(host.disk_pressure_share),
-                phase.slots
+                phase.in_flight_limit
             ),
         })
     }
@@ -194,8 +194,8 @@ mod tests {
         let store = StoreUseResult { whose: WatchedProcess::Server, cpu_user_s: cpu_s, ..StoreUseResult::default() };
         PhaseResult {
             elapsed_ns: 10_000_000_000,
-            slots: 4,
-            slots_busy_share: 0.99,
+            in_flight_limit: 4,
+            in_flight_share: 0.99,
             ops: [("read".to_owned(), OpResult { count: 10, ..OpResult::default() })].into(),
             resources: Some(ResourcesResult {
                 span_ns: 10_000_000_000,
@@ -248,11 +248,11 @@ mod tests {
         assert_eq!(limit(&client), Some(Limit::Client));
         // Of an embedded store the worker is the store.
         assert_eq!(Bottleneck::of(&client, true, 2.0).map(|found| found.limit), Some(Limit::Waiting));
-        let mut held = phase(idle.clone(), 1.0);
-        held.rate = Some(RateResult { held_share: 1.0, ..RateResult::default() });
-        assert_eq!(limit(&held), Some(Limit::Nothing));
-        held.rate = Some(RateResult { held_share: 0.8, ..RateResult::default() });
-        assert_eq!(limit(&held), None, "the rate was not held, and nothing says why");
+        let mut asked = phase(idle.clone(), 1.0);
+        asked.rate = Some(RateResult { sustained_share: 1.0, ..RateResult::default() });
+        assert_eq!(limit(&asked), Some(Limit::Nothing));
+        asked.rate = Some(RateResult { sustained_share: 0.8, ..RateResult::default() });
+        assert_eq!(limit(&asked), None, "the rate was not sustained, and nothing says why");
     }
 
     #[test]

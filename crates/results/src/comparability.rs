@@ -1,4 +1,4 @@
-//! How unlike two arms are in what they were asked to do and what they promised. Figures are compared only where
+//! How unlike two configurations are in what they were asked to do and what they guaranteed. Figures are compared only where
 //! this is alike, or with the difference beside them.
 
 use std::collections::BTreeMap;
@@ -8,9 +8,9 @@ use indexmap::{IndexMap, IndexSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use storebench_study::workload::shown_level;
+use storebench_study::workload::shown_value;
 
-use crate::arms::is_whole;
+use crate::configurations::is_whole;
 use crate::human::{bytes, count, digits, percent, rate};
 use crate::{OpResult, PhaseResult, TrialResult};
 
@@ -62,7 +62,7 @@ impl DifferenceKind {
     }
 }
 
-/// One thing in which two arms differ that makes their figures incomparable.
+/// One thing in which two configurations differ that makes their figures incomparable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Difference {
@@ -85,10 +85,10 @@ impl Difference {
     }
 }
 
-/// Every difference between the trials of one arm and those of another, phase by phase. Warm-ups, phases that ended
+/// Every difference between the trials of one configuration and those of another, phase by phase. Warm-ups, phases that ended
 /// early and what a trial that failed lacks are left out: other checks tell of them. Empty where the two are alike.
 pub(crate) fn differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<Difference> {
-    let (a, b) = (Arm::of(a), Arm::of(b));
+    let (a, b) = (Configuration::of(a), Configuration::of(b));
     let mut found = DifferenceList::default();
     found.documents(&a, &b);
     let names: IndexSet<&str> = a.phases.keys().chain(b.phases.keys()).copied().collect();
@@ -111,10 +111,10 @@ pub(crate) fn differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<Differe
     found.list
 }
 
-/// In which settings of the client two arms differ, phase by phase: the work is the same, but the client's own part in the
+/// In which settings of the client two configurations differ, phase by phase: the work is the same, but the client's own part in the
 /// figures is not.
 pub(crate) fn client_differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<String> {
-    let (a, b) = (Arm::of(a), Arm::of(b));
+    let (a, b) = (Configuration::of(a), Configuration::of(b));
     let mut out = Vec::new();
     for (name, x) in &a.phases {
         let (Some(x), Some(y)) = (x.first(), b.phases.get(name).and_then(|y| y.first())) else { continue };
@@ -132,7 +132,7 @@ pub(crate) fn client_differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<
 
 /// Settings that two phases have in common and that are not alike.
 fn settings<'a>(x: &'a PhaseResult, y: &'a PhaseResult) -> impl Iterator<Item = (&'a str, String, String)> {
-    let shown = |value: Option<&Value>| value.map_or_else(|| "not said".to_owned(), shown_level);
+    let shown = |value: Option<&Value>| value.map_or_else(|| "not said".to_owned(), shown_value);
     let names: IndexSet<&String> = x.settings.keys().chain(y.settings.keys()).collect();
     // What an older version did not write down differs in nothing.
     let known = !x.settings.is_empty() && !y.settings.is_empty();
@@ -140,8 +140,8 @@ fn settings<'a>(x: &'a PhaseResult, y: &'a PhaseResult) -> impl Iterator<Item = 
     differing.map(move |name| (name.as_str(), shown(x.settings.get(name)), shown(y.settings.get(name))))
 }
 
-/// The trials of one arm.
-struct Arm<'a> {
+/// The trials of one configuration.
+struct Configuration<'a> {
     trials: &'a [&'a TrialResult],
     /// Phases that ran to their end, from all trials, by name.
     phases: IndexMap<&'a str, Vec<&'a PhaseResult>>,
@@ -151,7 +151,7 @@ struct Arm<'a> {
     kept: bool,
 }
 
-impl<'a> Arm<'a> {
+impl<'a> Configuration<'a> {
     fn of(trials: &'a [&'a TrialResult]) -> Self {
         let mut phases: IndexMap<&str, Vec<&PhaseResult>> = IndexMap::new();
         let ended = |phase: &&PhaseResult| !phase.warm_up && phase.partial.is_none();
@@ -184,9 +184,9 @@ impl DifferenceList<'_> {
     }
 
     /// Documents that phases drew from or loaded.
-    fn documents(&mut self, a: &Arm<'_>, b: &Arm<'_>) {
-        let counts = |arm: &Arm<'_>| -> BTreeMap<String, u64> {
-            let of = arm.trials.iter().map(|trial| &trial.documents).find(|documents| !documents.is_empty());
+    fn documents(&mut self, a: &Configuration<'_>, b: &Configuration<'_>) {
+        let counts = |configuration: &Configuration<'_>| -> BTreeMap<String, u64> {
+            let of = configuration.trials.iter().map(|trial| &trial.documents).find(|documents| !documents.is_empty());
             of.map(|documents| documents.iter().map(|(name, n)| (name.clone(), *n)).collect()).unwrap_or_default()
         };
         let (x, y) = (counts(a), counts(b));
@@ -199,7 +199,7 @@ impl DifferenceList<'_> {
 
     fn phases(&mut self, a: &[&PhaseResult], b: &[&PhaseResult], same_scheme: bool) {
         let (Some(x), Some(y)) = (a.first(), b.first()) else { return };
-        self.promise(x, y);
+        self.guarantee(x, y);
         let reads = |phase: &PhaseResult| phase.ops.values().any(|op| READS.contains(&op.kind.as_str()));
         let (p, q) = (&x.consistency.name, &y.consistency.name);
         if p != q && (reads(x) || reads(y)) {
@@ -224,13 +224,13 @@ impl DifferenceList<'_> {
     }
 
     /// Durability, where something is written.
-    fn promise(&mut self, x: &PhaseResult, y: &PhaseResult) {
+    fn guarantee(&mut self, x: &PhaseResult, y: &PhaseResult) {
         let writes = |phase: &PhaseResult| phase.ops.values().any(|op| !READS.contains(&op.kind.as_str()));
         let (p, q) = (&x.durability.name, &y.durability.name);
         if p == q || !writes(x) && !writes(y) {
             return;
         }
-        let (left, right) = (promised(p), promised(q));
+        let (left, right) = (guaranteed(p), guaranteed(q));
         if left.0 != right.0 {
             self.add(DifferenceKind::Replicas, format!("acknowledged by {} against {}", left.0, right.0));
         }
@@ -353,7 +353,7 @@ impl DifferenceList<'_> {
     }
 }
 
-/// What the operations of one name did, over the trials of an arm.
+/// What the operations of one name did, over the trials of a configuration.
 #[derive(Default)]
 struct Sums {
     succeeded: f64,
@@ -389,7 +389,7 @@ impl Sums {
 }
 
 /// Who acknowledges by the name of a durability, and what is persisted where: see `Durability` in `core`.
-fn promised(name: &str) -> (&str, &str) {
+fn guaranteed(name: &str) -> (&str, &str) {
     let long = || name.strip_prefix("acknowledged by ")?.split_once(", persisted ");
     match name {
         "none" => ("1", "none on 0"),

@@ -3,18 +3,18 @@
 use storebench_study::workload::Claim;
 
 use crate::RunResult;
-use crate::arms::{over_trials, sweeps_of};
 use crate::claims::judge_claims;
+use crate::configurations::{over_trials, sweeps_of};
 use crate::cost::cost_of_run;
-use crate::verdicts::judge;
+use crate::validity::judge;
 
-/// Fills in what a result says of its trials: arms, sweeps, cost, verdicts, and the verdicts on what was published. What
+/// Fills in what a result says of its trials: configurations, sweeps, cost, checks, and the checks on what was published. What
 /// it said before is replaced.
 pub fn conclude(published: &[Claim], result: &mut RunResult) {
-    result.arms = over_trials(&result.plan, &result.trials);
+    result.configurations = over_trials(&result.plan, &result.trials);
     result.sweeps = sweeps_of(result);
     result.cost = result.cost.take().map(|cost| cost_of_run(&cost.sheet, result));
-    result.verdicts = judge(result);
-    // Behind the verdicts: what was measured badly decides no claim.
+    result.checks = judge(result);
+    // Behind the checks: what was measured badly decides no claim.
     result.claims = judge_claims(published, result);
 }

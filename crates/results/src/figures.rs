@@ -1,4 +1,4 @@
-//! The figures of a phase by name: what arms are compared by, gates and claims speak of, and tables show.
+//! The figures of a phase by name: what configurations are compared by, gates and claims speak of, and tables show.
 //!
 //! A name is `PHASE.MEASURE` for all operations of a phase, `PHASE.OP.MEASURE` for one: `by-user.page.response.p99`.
 
@@ -34,7 +34,7 @@ pub(crate) const THROUGHPUT: Measure = measure("throughput", Better::More, "/s")
 /// Documents written, read or found each second; of operations on one document each the same as the throughput. Which of
 /// the two a phase is told by says [`in_documents`].
 pub(crate) const DOCUMENTS: Measure = measure("documents", Better::More, "/s");
-/// The highest rate at which the study's limits hold.
+/// The highest rate at which the study's limits are met.
 pub(crate) const RATE_WITHIN_LIMITS: Measure = measure("rate-within-limits", Better::More, "/s");
 /// Money for a million operations, by the price sheet of the run. Made by [`crate::cost`].
 pub(crate) const COST: Measure = measure("cost", Better::Less, " a million");
@@ -72,10 +72,10 @@ pub(crate) struct Figure {
     /// What was measured.
     pub measure: Measure,
     /// In the measure's unit; positive and finite. None where there was none: nothing succeeded, fewer attempts than the
-    /// percentile asks for were ever answered, or no rate held the limits.
+    /// percentile asks for were ever answered, or no rate met the limits.
     pub value: Option<f64>,
     /// By what factor the truth may lie above the value: 1, but for a rate that was searched for, which lies somewhere
-    /// below the lowest that did not hold. Infinite where every rate held.
+    /// below the lowest at which they are not met. Infinite where every rate meets them.
     pub up_to: f64,
 }
 
@@ -176,7 +176,7 @@ fn add(
     }
     for (response_name, service_name, fewest, pick) in PERCENTILES {
         let ns = |times: Percentiles| pick(&times).map(|ns| ns as f64);
-        // An operation that was never due has no times, and of few the highest is no p99.9.
+        // An operation that was never scheduled has no times, and of few the highest is no p99.9.
         let enough = |times: &Percentiles| times.count >= fewest;
         if let Some(times) = response.filter(enough) {
             push(measure(response_name, Better::Less, "ns"), ns(times));

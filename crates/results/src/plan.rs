@@ -28,9 +28,9 @@ pub struct Plan {
     pub collections: Vec<PlannedCollection>,
     /// What is done in each trial, in this order.
     pub phases: Vec<PlannedPhase>,
-    /// What is compared: every store at every combination of the factors' levels.
+    /// What is compared: every store at every combination of the factors' values.
     #[serde(default)]
-    pub arms: Vec<PlannedArm>,
+    pub configurations: Vec<PlannedConfiguration>,
     /// Every trial, in the order they run.
     pub trials: Vec<PlannedTrial>,
     /// How long and how large, roughly.
@@ -85,9 +85,9 @@ pub struct PlannedPhase {
     pub operations: Option<u64>,
     /// How long it sends, where that is known.
     pub duration_ns: Option<u64>,
-    /// Operations due per second as the study says it, in words; none in closed loop.
+    /// Operations scheduled per second as the study says it, in words; none in closed loop.
     pub rate: Option<String>,
-    /// Whether the highest rate that holds the study's limits is searched.
+    /// Whether the highest rate that meets the study's limits is searched.
     #[serde(default)]
     pub searched: bool,
     /// Threads that send operations; of a copy: its tasks.
@@ -103,35 +103,35 @@ pub struct PlannedPhase {
     pub popularity: String,
 }
 
-/// One store at one combination of levels.
+/// One store at one combination of values.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct PlannedArm {
-    /// Its name: the store, and the levels.
-    pub arm: String,
+pub struct PlannedConfiguration {
+    /// Its name: the store, and the values.
+    pub configuration: String,
     /// Name of the store.
     pub store: String,
     /// Its URL, without secrets.
     pub url: String,
-    /// Levels of the factors that concern it, by path.
-    pub levels: IndexMap<String, serde_json::Value>,
+    /// Values of the factors that concern it, by path.
+    pub values: IndexMap<String, serde_json::Value>,
     /// Documents that it loads.
     pub documents: u64,
     /// How long and how large one trial of it is.
     pub estimate: Estimate,
 }
 
-/// One arm measured once.
+/// One configuration measured once.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PlannedTrial {
     /// Number in the order they run, from 1.
     pub trial: u32,
-    /// The block it belongs to, from 1.
-    pub block: u32,
-    /// Name of the arm.
+    /// The round it belongs to, from 1.
+    pub round: u32,
+    /// Name of the configuration.
     #[serde(default)]
-    pub arm: String,
+    pub configuration: String,
     /// Name of the store.
     pub store: String,
     /// Its URL, without secrets.
@@ -162,7 +162,7 @@ pub struct Estimate {
     pub written_bytes: u64,
     /// Disk that one store may need: documents, keys, indexes and what a store adds.
     pub disk_bytes: u64,
-    /// The same of all stores together, each with its largest arm: blocks take turns, so that all are there at once.
+    /// The same of all stores together, each with its largest configuration: rounds take turns, so that all are there at once.
     #[serde(default)]
     pub all_disk_bytes: u64,
     /// Disk of this machine that files of copies need, in the folder for temporary files.
@@ -229,27 +229,27 @@ impl fmt::Display for Plan {
                     write!(f, ", {} {tasks}, {} parts", count(p.workers.into()), count(parts.into()))?;
                 }
                 (Some(rate), None) => write!(f, ", open loop at {rate}")?,
-                (None, None) if p.searched => write!(f, ", open loop at the highest rate that holds the limits")?,
+                (None, None) if p.searched => write!(f, ", open loop at the highest rate that meets the limits")?,
                 (None, None) => write!(f, ", closed loop")?,
             }
             if p.parts.is_none() {
-                write!(f, ", {} × {} × {} slots", p.workers, p.connections, p.in_flight)?;
+                write!(f, ", {} × {} × {} in flight", p.workers, p.connections, p.in_flight)?;
             }
             if !p.loads && p.parts.is_none() {
                 write!(f, ", keys {}", p.popularity)?;
             }
             writeln!(f, "{}", if p.warm_up { ", warm-up" } else { "" })?;
         }
-        if self.arms.len() > 1 && self.arms.iter().any(|a| !a.levels.is_empty()) {
+        if self.configurations.len() > 1 && self.configurations.iter().any(|a| !a.values.is_empty()) {
             writeln!(f, "\narms")?;
-            for a in &self.arms {
+            for a in &self.configurations {
                 let (least, most) = (duration(a.estimate.least_s * 1e9), duration(a.estimate.most_s * 1e9));
-                writeln!(f, "  {}: {} documents, {least} to {most} a trial", a.arm, count(a.documents))?;
+                writeln!(f, "  {}: {} documents, {least} to {most} a trial", a.configuration, count(a.documents))?;
             }
         }
         writeln!(f, "\ntrials, in this order")?;
         for t in self.trials.iter().take(SHOWN_TRIALS) {
-            writeln!(f, "  {}: {} ({}), block {} of {}", t.trial, t.arm, t.url, t.block, self.repeats)?;
+            writeln!(f, "  {}: {} ({}), round {} of {}", t.trial, t.configuration, t.url, t.round, self.repeats)?;
         }
         if self.trials.len() > SHOWN_TRIALS {
             writeln!(f, "  … and {} more; --json names every one", count((self.trials.len() - SHOWN_TRIALS) as u64))?;

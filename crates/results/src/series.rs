@@ -1,4 +1,4 @@
-//! One figure over the trials of an arm, and beside that of another arm.
+//! One figure over the trials of a configuration, and beside that of another configuration.
 
 use indexmap::IndexMap;
 
@@ -17,7 +17,7 @@ pub(crate) struct Series {
 #[derive(Debug, Clone, Copy)]
 struct Point {
     trial: u32,
-    block: u32,
+    round: u32,
     value: Option<f64>,
     up_to: f64,
 }
@@ -31,7 +31,7 @@ impl Series {
         let mut all: IndexMap<String, Self> = IndexMap::new();
         for trial in trials {
             for figure in of_trial(trial).into_iter().chain(further(trial)) {
-                let point = Point { trial: trial.trial, block: trial.block, value: figure.value, up_to: figure.up_to };
+                let point = Point { trial: trial.trial, round: trial.round, value: figure.value, up_to: figure.up_to };
                 let series = all.entry(figure.name()).or_insert_with(|| Self { figure, points: Vec::new() });
                 series.points.push(point);
             }
@@ -76,13 +76,13 @@ impl Series {
         outlying(&values).into_iter().filter_map(|(at, _)| known.get(at).map(|(trial, _)| *trial)).collect()
     }
 
-    /// The ratio of this to another: of the blocks that both have, or of all trials apart. None where a trial has no such
+    /// The ratio of this to another: of the rounds that both have, or of all trials apart. None where a trial has no such
     /// figure. Its ends are as far out as the truths may lie above the values. No interval where a value is a least one.
     pub(crate) fn ratio_to(&self, base: &Self, paired: bool) -> Option<Estimate> {
         let values = |points: &[Point]| points.iter().map(|point| point.value).collect::<Option<Vec<f64>>>();
         let ratio = if paired {
             let pair = |point: &Point| {
-                let other = base.points.iter().find(|other| other.block == point.block)?;
+                let other = base.points.iter().find(|other| other.round == point.round)?;
                 Some(point.value.zip(other.value))
             };
             paired_ratio(&self.points.iter().filter_map(pair).collect::<Option<Vec<_>>>()?)?
@@ -105,7 +105,7 @@ impl Series {
         (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()
     }
 
-    /// As it stands in a result, beside the first arm's.
+    /// As it stands in a result, beside the first configuration's.
     pub(crate) fn result(&self, first: Option<&Self>) -> FigureOverTrials {
         FigureOverTrials {
             figure: self.over_trials(),
@@ -123,12 +123,12 @@ mod tests {
     use crate::figures::{RATE_WITHIN_LIMITS, THROUGHPUT};
     use crate::{SearchResult, fixture};
 
-    /// A figure of one trial in each block.
+    /// A figure of one trial in each round.
     fn series(values: &[(Option<f64>, f64)]) -> Series {
         let figure = Figure { phase: "mixed".into(), op: None, measure: THROUGHPUT, value: None, up_to: 1.0 };
         let point = |(at, (value, up_to)): (usize, &(Option<f64>, f64))| Point {
             trial: at as u32 + 1,
-            block: at as u32 + 1,
+            round: at as u32 + 1,
             value: *value,
             up_to: *up_to,
         };
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(exactly(&[270.0, 265.0, 268.0]).ratio_to(&some, false), None);
         let none = series(&[(None, 1.0), (None, 1.0)]);
         assert_eq!((none.over_trials().trials, none.over_trials().value), (0, 0.0));
-        // A block that only one of them has is in no ratio.
+        // A round that only one of them has is in no ratio.
         assert_eq!(exactly(&[1.0, 2.0]).ratio_to(&exactly(&[1.0, 2.0, 3.0]), true).unwrap().trials, 2);
     }
 

@@ -1,8 +1,8 @@
 //! The result as text for a terminal: a pure function of it.
 
-mod arms;
+mod configurations;
 mod sweeps;
-mod verdicts;
+mod validity;
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ use crate::lines::{facts as in_lines, paragraph, sparkline};
 use crate::table::ColumnKind::{Count, Text};
 use crate::table::Table;
 use crate::times;
-use crate::verdicts::Level;
+use crate::validity::Severity;
 use crate::{OpResult, PhaseResult, RunResult, SearchResult, TasksResult, TrialResult, WatchedProcess};
 
 /// Columns that a text is laid out for where nobody says how many there are.
@@ -50,7 +50,7 @@ impl Layout {
     }
 }
 
-/// A run of more trials is shown by its arms alone.
+/// A run of more trials is shown by its configurations alone.
 const DETAILED_TRIALS: usize = 4;
 
 /// Writes with or without colour.
@@ -72,17 +72,17 @@ impl Paint {
     }
 }
 
-/// The summary of a run, in the order of the report: the question and the answer, the verdicts, arms beside each other
+/// The summary of a run, in the order of the report: the question and the answer, the checks, configurations beside each other
 /// phase by phase, what factors do, cost, what was published; of few trials one table for each phase; the folder.
 pub fn summary(result: &RunResult, layout: Layout) -> String {
     let paint = layout.paint;
     let mut out = String::new();
     header(&mut out, result, layout);
-    verdicts::verdicts(&mut out, &result.verdicts, layout);
-    for (phase, table) in arms::tables(result, layout) {
+    validity::checks(&mut out, &result.checks, layout);
+    for (phase, table) in configurations::tables(result, layout) {
         let _ = write!(out, "\n{}\n{table}", paint.bold(&phase));
     }
-    out.push_str(&arms::resources(result, layout));
+    out.push_str(&configurations::resources(result, layout));
     out.push_str(&sweeps::tables(result, layout));
     if let Some(cost) = &result.cost {
         let _ = write!(out, "\n{cost}");
@@ -124,10 +124,10 @@ fn header(out: &mut String, result: &RunResult, layout: Layout) {
         out.push_str(&paragraph("", "", question, layout.width));
     }
     let found = answer(result);
-    let colour = match found.level {
-        Level::Invalid => "1;31",
-        Level::Caution => "33",
-        Level::Note | Level::Pass => "32",
+    let colour = match found.severity {
+        Severity::Invalid => "1;31",
+        Severity::Caution => "33",
+        Severity::Note | Severity::Pass => "32",
     };
     let said = paragraph("", "", &found.found, layout.width);
     let _ = write!(out, "\n{}", said.lines().map(|line| paint.bold(line) + "\n").collect::<String>());
@@ -170,7 +170,7 @@ fn header(out: &mut String, result: &RunResult, layout: Layout) {
 fn trial_header(out: &mut String, trial: &TrialResult, of: usize, paint: Paint) {
     let mut text = format!("{} · {} · {}", paint.bold(&trial.store), trial.url, trial.version);
     if of > 1 {
-        let _ = write!(text, " · trial {} of {of}, block {}", trial.trial, trial.block);
+        let _ = write!(text, " · trial {} of {of}, round {}", trial.trial, trial.round);
     }
     let _ = writeln!(out, "{text}");
     for sampled in trial.sampled.values() {
@@ -203,7 +203,7 @@ fn phase_text(out: &mut String, phase: &PhaseResult, layout: Layout) {
     let mut facts = vec![duration(phase.elapsed_ns as f64)];
     facts.extend(match (&phase.tasks, &phase.rate) {
         (Some(tasks), _) => copied(phase, tasks),
-        (None, Some(held)) => vec![workers(phase), format!("open loop, {}/s due", rate(held.due_per_s))],
+        (None, Some(found)) => vec![workers(phase), format!("open loop, {}/s scheduled", rate(found.scheduled_per_s))],
         (None, None) => vec![workers(phase), "closed loop".to_owned()],
     });
     facts.push(match &phase.durability.means {
@@ -222,8 +222,8 @@ fn phase_text(out: &mut String, phase: &PhaseResult, layout: Layout) {
         facts.push(format!("active waiting {} CPU", duration(client.spin_cpu_s * 1e9)));
     }
     facts.push(format!("peak memory {}", bytes(client.rss_max_bytes as f64)));
-    if let Some(p99) = client.slip_ns.p99 {
-        facts.push(format!("slip p99 {}", duration(p99 as f64)));
+    if let Some(p99) = client.send_delay_ns.p99 {
+        facts.push(format!("send delay p99 {}", duration(p99 as f64)));
     }
     if phase.tasks.is_none() {
         facts.push(format!("{} distinct keys", count(phase.documents.distinct_keys)));
@@ -331,8 +331,8 @@ fn workers(phase: &PhaseResult) -> String {
 fn searched(search: &SearchResult) -> String {
     let probes = plural(search.probes.len() as u64, "probe");
     let found = match (search.rate, search.fails_at) {
-        (Some(held), Some(fails)) => format!("{}/s ({}/s fails; {probes})", rate(held), rate(fails)),
-        (Some(held), None) => format!("at least {}/s ({probes})", rate(held)),
+        (Some(found), Some(fails)) => format!("{}/s ({}/s fails; {probes})", rate(found), rate(fails)),
+        (Some(found), None) => format!("at least {}/s ({probes})", rate(found)),
         (None, Some(fails)) => format!("none ({}/s fails; {probes})", rate(fails)),
         (None, None) => format!("not known ({probes})"),
     };
@@ -345,8 +345,8 @@ fn phase_table(phase: &PhaseResult) -> Table {
     let ops = || phase.ops.values();
     let bulk = in_documents([phase]);
     let misses = ops().any(|op| op.misses > 0);
-    let censored = ops().any(|op| op.censored > 0);
-    let shown = [("docs/s", bulk), ("errors", true), ("misses", misses), ("censored", censored)];
+    let unfinished = ops().any(|op| op.unfinished > 0);
+    let shown = [("docs/s", bulk), ("errors", true), ("misses", misses), ("unfinished", unfinished)];
     let mut columns = vec![("operation", Text), ("count", Count), ("ops/s", Count)];
     columns.extend(shown.into_iter().filter(|(_, shown)| *shown).map(|(name, _)| (name, Count)));
     columns.push(("time", Text));
@@ -359,7 +359,7 @@ fn phase_table(phase: &PhaseResult) -> Table {
         // Collections are loaded one after another, and nobody knows how long each of them took.
         let per_s = |per_s: f64| if phase.loads && !lone && name != "all" { "-".to_owned() } else { rate(per_s) };
         let mut line = vec![name.to_owned(), count(op.count), per_s(op.throughput_per_s)];
-        let figures = [per_s(op.documents_per_s), count(op.errors), count(op.misses), count(op.censored)];
+        let figures = [per_s(op.documents_per_s), count(op.errors), count(op.misses), count(op.unfinished)];
         line.extend(figures.into_iter().zip(shown).filter(|(_, (_, shown))| *shown).map(|(figure, _)| figure));
         let response = times::response(op).map(|times| ("response", times));
         // The second line is of the same operation.
@@ -387,14 +387,14 @@ fn all_of(phase: &PhaseResult) -> OpResult {
         response_of_attempts_ns: phase.all.response_of_attempts_ns,
         service_ns: phase.all.service_ns,
         service_of_attempts_ns: phase.all.service_of_attempts_ns,
-        slot_wait_ns: phase.all.slot_wait_ns,
+        client_queueing_ns: phase.all.client_queueing_ns,
         ..OpResult::default()
     };
     for op in phase.ops.values() {
         all.count = all.count.saturating_add(op.count);
         all.errors = all.errors.saturating_add(op.errors);
         all.misses = all.misses.saturating_add(op.misses);
-        all.censored = all.censored.saturating_add(op.censored);
+        all.unfinished = all.unfinished.saturating_add(op.unfinished);
         all.throughput_per_s += op.throughput_per_s;
         all.documents_per_s += op.documents_per_s;
     }
@@ -412,14 +412,14 @@ mod tests {
     #[test]
     fn a_load_an_open_and_a_closed_loop() {
         let mut result = fixture::run_of(&[fixture::load(), fixture::open_loop(), fixture::closed_loop()]);
-        result.verdicts = crate::verdicts::judge(&result);
+        result.checks = crate::validity::judge(&result);
         let text = summary(&result, Layout::plain());
         assert!(text.lines().all(|l| l.chars().count() <= 120), "{text}");
         insta::assert_snapshot!(text);
     }
 
     #[test]
-    fn arms_beside_each_other_and_what_more_of_a_factor_does() {
+    fn configurations_beside_each_other_and_what_more_of_a_factor_does() {
         let text = summary(&fixture::concluded(fixture::swept()), Layout::plain());
         assert!(text.lines().all(|l| l.chars().count() <= 120), "{text}");
         insta::assert_snapshot!(text);
@@ -428,7 +428,7 @@ mod tests {
     #[test]
     fn colour_adds_signs_only() {
         let mut result = fixture::run_of(&[fixture::closed_loop()]);
-        result.verdicts = crate::verdicts::judge(&result);
+        result.checks = crate::validity::judge(&result);
         let coloured = summary(&result, Layout::new(WIDTH, true));
         let mut plain = String::new();
         let mut parts = coloured.split('\u{1b}');
@@ -446,8 +446,8 @@ mod tests {
         phase.partial = Some(Partial { cause: PartialCause::Interrupted, why: "interrupted".into() });
         phase.total.connections = SessionCounters { disconnects: 2, splits: 1 };
         phase.total.ops[0].retries = 1_200;
-        phase.total.ops[1].unanswered = 3;
-        phase.total.ops[0].censored = 40;
+        phase.total.ops[1].unfinished_sent = 3;
+        phase.total.ops[0].unfinished = 40;
         phase.total.ops[1].missed = 3;
         let mut result = fixture::run_of(&[phase]);
         result.run.interrupted = true;
@@ -456,7 +456,7 @@ mod tests {
             during: "steady".into(),
             message: "the disk is full".into(),
         });
-        result.verdicts = crate::verdicts::judge(&result);
+        result.checks = crate::validity::judge(&result);
         insta::assert_snapshot!(summary(&result, Layout::plain()));
     }
 }

@@ -1,22 +1,22 @@
-//! One numeric factor swept over its levels (workers, batch, rate, tasks): the curve, and where more of it stops
+//! One numeric factor swept over its values (workers, batch, rate, tasks): the curve, and where more of it stops
 //! helping.
 //!
 //! # The rule
-//! Levels are compared in pairs within blocks (`paired_ratio`). With `gain` the ratio of a later level to an earlier
+//! Values are compared in pairs within rounds (`paired_ratio`). With `gain` the ratio of a later value to an earlier
 //! one in the direction that is better, and a practical threshold t (5 % unless the caller says otherwise):
-//! - the later level *surely beats* the earlier when the whole interval of its gain lies above 1 + t;
+//! - the later value *surely beats* the earlier when the whole interval of its gain lies above 1 + t;
 //! - it *surely does not* when the whole interval lies at or below 1 + t;
 //! - otherwise it is *open*.
 //!
-//! The sweet spot is the smallest level that no later level surely beats, if every later level surely does not. Where
+//! The sweet spot is the smallest value that no later value surely beats, if every later value surely does not. Where
 //! one is open the sweep is undecided, and says which pairs it hangs on. Two conditions, since "not shown to be better"
-//! is not "shown not to be better": with few blocks nothing is shown, and the smallest level would always win.
+//! is not "shown not to be better": with few rounds nothing is shown, and the smallest value would always win.
 //!
-//! The threshold also takes care of the many pairs. Of two levels that are alike one is called surely better only
+//! The threshold also takes care of the many pairs. Of two values that are alike one is called surely better only
 //! when its interval misses the truth by more than t; near t itself, where that happens in one of 40 pairs, either
 //! answer is harmless. No further correction is made.
 //!
-//! A later level is *surely worse* when its inverse gain lies wholly above 1 + t, and *flat* when the interval lies
+//! A later value is *surely worse* when its inverse gain lies wholly above 1 + t, and *flat* when the interval lies
 //! between 1 / (1 + t) and 1 + t.
 
 mod words;
@@ -30,38 +30,38 @@ use serde::{Deserialize, Serialize};
 use crate::figures::Better;
 use crate::stats::{Estimate, geometric_mean, paired_ratio};
 
-pub(crate) use words::{is_parallel, is_spent, level_in_words};
+pub(crate) use words::{is_parallel, is_spent, value_in_words};
 
 /// Differences up to this share are of no practical account.
 pub(crate) const PRACTICAL: f64 = 0.05;
 
-/// One level of a factor as it was measured: the level, and a figure for each block.
+/// One value of a factor as it was measured: the value, and a figure for each round.
 pub(crate) type Measured = (f64, Vec<(u32, f64)>);
 
-/// One level of the curve.
+/// One value of the curve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct LevelResult {
-    /// The level.
-    pub level: f64,
-    /// The figure over its trials, in its own unit. Null where no trial of the level ended whole.
+pub struct SweptValue {
+    /// The value.
+    pub value: f64,
+    /// The figure over its trials, in its own unit. Null where no trial of the value ended whole.
     pub figure: Option<Estimate>,
-    /// How many times better than the first level, paired by blocks: above 1 is better, also for times. Null where
-    /// the two share no block.
+    /// How many times better than the first value, paired by rounds: above 1 is better, also for times. Null where
+    /// the two share no round.
     pub speed_up: Option<Estimate>,
     /// The speed-up over what the factor grew by: 1 is linear. Null with `speed_up`.
     pub efficiency: Option<Estimate>,
 }
 
-/// Two levels whose intervals do not tell which is better by more than the threshold.
+/// Two values whose intervals do not tell which is better by more than the threshold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct OpenPair {
-    /// The smaller level.
-    pub level: f64,
+    /// The smaller value.
+    pub value: f64,
     /// The greater, which may or may not be better.
     pub later: f64,
-    /// How many times better the greater is. Null where the two share no block; without an interval where they
+    /// How many times better the greater is. Null where the two share no round; without an interval where they
     /// share one only.
     pub gain: Option<Estimate>,
 }
@@ -71,15 +71,15 @@ pub struct OpenPair {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Beyond {
-    /// No level: the last is the best by more than the threshold. Higher levels may be better still.
+    /// No value: the last is the best by more than the threshold. Higher values may be better still.
     Unseen,
-    /// Every later level is alike within the threshold: more neither helps nor hurts.
+    /// Every later value is alike within the threshold: more neither helps nor hurts.
     Flat,
-    /// A later level is surely worse: see `worse_from`.
+    /// A later value is surely worse: see `worse_from`.
     Worse,
-    /// No later level is better, but whether one is worse the intervals do not tell.
+    /// No later value is better, but whether one is worse the intervals do not tell.
     Open,
-    /// A later level was run, and in no trial to its end: see `failed`.
+    /// A later value was run, and in no trial to its end: see `failed`.
     Failed,
 }
 
@@ -89,24 +89,24 @@ pub enum Beyond {
 pub struct Sweep {
     /// The practical threshold, as a share: 0.05 for 5 %.
     pub threshold: f64,
-    /// The levels, ascending.
-    pub curve: Vec<LevelResult>,
-    /// The smallest level that no later one beats by more than the threshold, surely. Null while undecided.
+    /// The values, ascending.
+    pub curve: Vec<SweptValue>,
+    /// The smallest value that no later one beats by more than the threshold, surely. Null while undecided.
     pub sweet_spot: Option<f64>,
     /// The same by the figures alone, without their intervals: a guess while undecided.
     pub likely: Option<f64>,
     /// What lies beyond the sweet spot. Null while undecided.
     pub beyond: Option<Beyond>,
-    /// The first later level that is surely worse than the sweet spot by more than the threshold.
+    /// The first later value that is surely worse than the sweet spot by more than the threshold.
     pub worse_from: Option<f64>,
-    /// Levels that were run, and in no trial to their end with a figure in each: they are no part of the rest.
+    /// Values that were run, and in no trial to their end with a figure in each: they are no part of the rest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<f64>,
-    /// What the sweep hangs on while undecided: more blocks tell these apart. Empty when it is decided.
+    /// What the sweep hangs on while undecided: more rounds tell these apart. Empty when it is decided.
     pub undecided: Vec<OpenPair>,
 }
 
-/// A pair of levels, judged.
+/// A pair of values, judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Judged {
     Above,
@@ -114,28 +114,28 @@ enum Judged {
     Open,
 }
 
-/// The curve over the levels of one factor, and its sweet spot. Levels may come in any order, blocks too; a level
+/// The curve over the values of one factor, and its sweet spot. Values may come in any order, rounds too; a value
 /// without figures (all its trials failed) stays in the curve and takes part in nothing. `better` says which way the
 /// figure is better, `threshold` which differences count, as a share ([`PRACTICAL`]). None for fewer
-/// than two levels, and for levels, figures and thresholds that have no ratios.
-pub(crate) fn sweep(better: Better, threshold: f64, levels: &[Measured]) -> Option<Sweep> {
-    let levels = checked(levels).filter(|_| (0.0..1.0).contains(&threshold))?;
+/// than two values, and for values, figures and thresholds that have no ratios.
+pub(crate) fn sweep(better: Better, threshold: f64, values: &[Measured]) -> Option<Sweep> {
+    let values = checked(values).filter(|_| (0.0..1.0).contains(&threshold))?;
     // The later's figure over the earlier's, the way round that makes more than 1 better.
     let gain = |earlier: usize, later: usize| {
-        let (from, to) = (&levels[earlier].1, &levels[later].1);
+        let (from, to) = (&values[earlier].1, &values[later].1);
         let pairs: Vec<(f64, f64)> =
-            to.iter().filter_map(|(block, to)| from.get(block).map(|from| (*to, *from))).collect();
+            to.iter().filter_map(|(round, to)| from.get(round).map(|from| (*to, *from))).collect();
         let ratio = paired_ratio(&pairs)?;
         Some(if better == Better::More { ratio } else { ratio.inverse() })
     };
-    let curve = levels
+    let curve = values
         .iter()
         .enumerate()
-        .map(|(at, (level, figures))| {
+        .map(|(at, (value, figures))| {
             let speed_up = gain(0, at);
-            let grown = level / levels[0].0;
-            LevelResult {
-                level: *level,
+            let grown = value / values[0].0;
+            SweptValue {
+                value: *value,
                 figure: geometric_mean(&figures.values().copied().collect::<Vec<_>>()),
                 speed_up,
                 efficiency: speed_up.map(|speed_up| speed_up.map(|times| times / grown)),
@@ -143,7 +143,7 @@ pub(crate) fn sweep(better: Better, threshold: f64, levels: &[Measured]) -> Opti
         })
         .collect();
 
-    let measured: Vec<usize> = (0..levels.len()).filter(|at| !levels[*at].1.is_empty()).collect();
+    let measured: Vec<usize> = (0..values.len()).filter(|at| !values[*at].1.is_empty()).collect();
     let later = |at: usize| measured.iter().copied().filter(move |later| *later > at);
     let line = 1.0 + threshold;
     let mut out = Sweep {
@@ -153,10 +153,10 @@ pub(crate) fn sweep(better: Better, threshold: f64, levels: &[Measured]) -> Opti
         likely: measured
             .iter()
             .find(|at| later(**at).all(|later| gain(**at, later).is_none_or(|gain| gain.value <= line)))
-            .map(|at| levels[*at].0),
+            .map(|at| values[*at].0),
         beyond: None,
         worse_from: None,
-        failed: levels.iter().filter(|(_, figures)| figures.is_empty()).map(|(level, _)| *level).collect(),
+        failed: values.iter().filter(|(_, figures)| figures.is_empty()).map(|(value, _)| *value).collect(),
         undecided: Vec::new(),
     };
     for at in measured.iter().copied() {
@@ -168,18 +168,18 @@ pub(crate) fn sweep(better: Better, threshold: f64, levels: &[Measured]) -> Opti
         out.undecided = gains
             .iter()
             .filter(|(_, gain)| judged(gain) == Judged::Open)
-            .map(|(later, gain)| OpenPair { level: levels[at].0, later: levels[*later].0, gain: *gain })
+            .map(|(later, gain)| OpenPair { value: values[at].0, later: values[*later].0, gain: *gain })
             .collect();
         if out.undecided.is_empty() {
             let losses: Vec<(usize, Judged)> = gains
                 .iter()
                 .map(|(later, gain)| (*later, gain.map_or(Judged::Open, |gain| judge(gain.inverse(), line))))
                 .collect();
-            out.sweet_spot = Some(levels[at].0);
-            out.worse_from = losses.iter().find(|(_, loss)| *loss == Judged::Above).map(|(later, _)| levels[*later].0);
+            out.sweet_spot = Some(values[at].0);
+            out.worse_from = losses.iter().find(|(_, loss)| *loss == Judged::Above).map(|(later, _)| values[*later].0);
             out.beyond = Some(if out.worse_from.is_some() {
                 Beyond::Worse
-            } else if out.failed.iter().any(|failed| *failed > levels[at].0) {
+            } else if out.failed.iter().any(|failed| *failed > values[at].0) {
                 Beyond::Failed
             } else if losses.is_empty() {
                 Beyond::Unseen
@@ -194,17 +194,17 @@ pub(crate) fn sweep(better: Better, threshold: f64, levels: &[Measured]) -> Opti
     Some(out)
 }
 
-/// A level and its figures by block.
-type ByBlock = (f64, BTreeMap<u32, f64>);
+/// A value and its figures by round.
+type ByRound = (f64, BTreeMap<u32, f64>);
 
-/// Levels ascending, with their figures by block; each level once, and each block of it.
-fn checked(levels: &[Measured]) -> Option<Vec<ByBlock>> {
+/// Values ascending, with their figures by round; each value once, and each round of it.
+fn checked(values: &[Measured]) -> Option<Vec<ByRound>> {
     let sound = |number: &f64| number.is_finite() && *number > 0.0;
-    let by_block = |(level, figures): &Measured| {
-        let blocks: BTreeMap<u32, f64> = figures.iter().copied().collect();
-        (sound(level) && blocks.len() == figures.len() && blocks.values().all(sound)).then_some((*level, blocks))
+    let by_round = |(value, figures): &Measured| {
+        let rounds: BTreeMap<u32, f64> = figures.iter().copied().collect();
+        (sound(value) && rounds.len() == figures.len() && rounds.values().all(sound)).then_some((*value, rounds))
     };
-    let mut out: Vec<ByBlock> = levels.iter().map(by_block).collect::<Option<_>>()?;
+    let mut out: Vec<ByRound> = values.iter().map(by_round).collect::<Option<_>>()?;
     out.sort_by(|a, b| a.0.total_cmp(&b.0));
     (out.len() > 1 && out.windows(2).all(|pair| pair[0].0 != pair[1].0)).then_some(out)
 }

@@ -5,15 +5,15 @@ use crate::stats::Estimate;
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnKind {
-    /// The arm's name.
-    Arm,
+    /// The configuration's name.
+    Configuration,
     /// A count, or another plain number.
     Count,
     /// A figure, more of which is better.
     More,
     /// A figure, less of which is better.
     Less,
-    /// The ratio to the first arm of the figure before it.
+    /// The ratio to the first configuration of the figure before it.
     Ratio,
     /// Text.
     Text,
@@ -171,13 +171,13 @@ mod tests {
 
     #[test]
     fn a_table_in_a_narrow_window_goes_on_below() {
-        let mut table = Table::new([("arm", Text), ("rate", Count), ("p50", Count), ("p99", Count)]);
+        let mut table = Table::new([("configuration", Text), ("rate", Count), ("p50", Count), ("p99", Count)]);
         table.row(["sqlite", "12,000", "90 µs", "110 µs"]);
         table.row(["redb", "9", "1 s", "12 s"]);
         assert_eq!(table.print_within(2, usize::MAX), table.print(2));
         assert_eq!(
             table.print_within(2, 24),
-            "  arm       rate    p50\n  sqlite  12,000  90 µs\n  redb         9    1 s\n\n  arm        p99\n  sqlite  \
+            "  configuration       rate    p50\n  sqlite  12,000  90 µs\n  redb         9    1 s\n\n  configuration        p99\n  sqlite  \
              110 µs\n  redb      12 s\n"
         );
         // What is wider than the window stands alone behind the first column, and nothing is left out.

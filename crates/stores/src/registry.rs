@@ -81,15 +81,18 @@ static SCHEMES: &[Scheme] = &[
     crate::hosted::SCHEME,
     Scheme {
         name: "slow",
-        what: "makes another store slow: service time, slots, one stall",
-        example: "slow+memory:?latency=1ms&slots=4",
+        what: "makes another store slow: service time, concurrency, one stall",
+        example: "slow+memory:?latency=1ms&concurrency=4",
         options: &[
             OptionHelp { name: "latency", meaning: "how long an operation is served, such as 1ms (default 0s)" },
             OptionHelp {
                 name: "jitter",
                 meaning: "service lasts evenly between latency - jitter and latency + jitter",
             },
-            OptionHelp { name: "slots", meaning: "operations served at once, over all sessions (default any number)" },
+            OptionHelp {
+                name: "concurrency",
+                meaning: "operations served at once, over all sessions (default any number)",
+            },
             OptionHelp { name: "stall_at", meaning: "when a stall begins, from the start of the measured phase" },
             OptionHelp { name: "stall_for", meaning: "how long the stall lasts (default 1s)" },
             OptionHelp { name: "seed", meaning: "decides the jitter (default 1)" },
@@ -253,7 +256,7 @@ fn decorate(
             let slow = SlowOptions {
                 latency: latency.unwrap_or(default.latency),
                 jitter: jitter.unwrap_or(default.jitter),
-                slots: options.parse("slots")?,
+                concurrency: options.parse("concurrency")?,
                 stall_at,
                 stall_for: stall_for.unwrap_or(default.stall_for),
                 seed: options.parse("seed")?.unwrap_or(default.seed),
@@ -277,6 +280,9 @@ fn decorate(
     }
 }
 
+/// Options that had other names in earlier versions.
+const RENAMED: [(&str, &str); 1] = [("slots", "concurrency")];
+
 /// The options of a URL, each to be taken once.
 pub(crate) struct Options<'u> {
     values: Vec<(&'u str, &'u str)>,
@@ -291,6 +297,7 @@ impl<'u> Options<'u> {
             let (name, value) = pair.split_once('=').ok_or_else(|| {
                 StoreError::BadUrl(format!("the option `{pair}` has no value; write it like {pair}=…"))
             })?;
+            let name = RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| *new);
             if values.iter().any(|(other, _)| *other == name) {
                 return Err(StoreError::BadUrl(format!("the option `{name}` is given twice; leave one out")));
             }

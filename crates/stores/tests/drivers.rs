@@ -169,7 +169,7 @@ fn wrong_urls_are_refused_with_what_would_be_right() {
 fn decorators_stand_before_a_store_and_share_its_query() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.db");
-    let url = format!("limit+slow+sqlite:{}?cache=1MiB&latency=0s&rate=1k&slots=4&format=jsonb", path.display());
+    let url = format!("limit+slow+sqlite:{}?cache=1MiB&latency=0s&rate=1k&concurrency=4&format=jsonb", path.display());
     let store = storebench_stores::open(&url).unwrap();
     store.prepare(&layout("users"), Prepare::Fresh).unwrap();
     assert!(path.exists());

@@ -1,4 +1,4 @@
-//! What an acknowledgement promises. Named alike on every store; each driver says how it maps.
+//! What an acknowledgement guarantees. Named alike on every store; each driver says how it maps.
 
 #[cfg(feature = "schema")]
 use std::borrow::Cow;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::written::written_as;
 
 /// Durability is not one ladder: how many nodes have the write, and on how many of them it has
-/// reached which kind of storage, are separate promises.
+/// reached which kind of storage, are separate guarantees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Durability {
     /// Nodes that hold the write in memory, at least, when it is acknowledged.

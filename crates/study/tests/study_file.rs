@@ -133,7 +133,7 @@ fn an_override_is_blamed_for_what_it_does_and_the_file_for_the_rest() {
     assert!(message.contains("--set collections.users.count=-1: collections.users.count: -1 is negative"), "{message}");
 }
 
-/// A fault that shows when documents are compiled, or arms are made.
+/// A fault that shows when documents are compiled, or configurations are made.
 #[test]
 fn what_is_found_later_names_the_override_too() {
     let given = |set: &str| vec![Override::parse(set).unwrap()];
@@ -148,7 +148,7 @@ fn what_is_found_later_names_the_override_too() {
     );
     let sets = given("factors={ 'phases.by-user.rate' = [5, -1] }");
     let study = Study::parse_with(GOOD, Path::new("study.toml"), &sets).unwrap();
-    let message = study.arms(GOOD, Path::new("study.toml"), &sets).unwrap_err().to_string();
+    let message = study.configurations(GOOD, Path::new("study.toml"), &sets).unwrap_err().to_string();
     assert!(message.starts_with("--set factors=") && message.contains("phases.by-user.rate = -1"), "{message}");
 }
 

@@ -19,7 +19,7 @@ use crate::timer::Timer;
 /// How a session is to behave.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionRequest {
-    /// What an acknowledged write survives; none for the strongest that the store promises up to `fsync`.
+    /// What an acknowledged write survives; none for the strongest that the store guarantees up to `fsync`.
     pub(crate) durability: Option<Durability>,
     pub(crate) access: Access,
     /// Operations in flight at once.
@@ -29,14 +29,14 @@ pub(crate) struct SessionRequest {
 /// What a session of this store is opened with.
 ///
 /// # Errors
-/// The store cannot promise the durability.
+/// The store cannot guarantee the durability.
 pub(crate) fn options(store: &dyn AnyStore, request: &SessionRequest) -> Result<SessionOptions, TransferError> {
     let can = store.capabilities();
     let durability = match request.durability {
-        Some(wanted) if can.promises(wanted).is_none() => {
+        Some(wanted) if can.guarantees(wanted).is_none() => {
             let offered: Vec<String> = can.durability.iter().map(|(d, _)| d.to_string()).collect();
             return Err(TransferError::BadInput(format!(
-                "{} cannot promise durability `{wanted}`; it can: {}",
+                "{} cannot guarantee durability `{wanted}`; it can: {}",
                 store.describe().url,
                 offered.join(", ")
             )));

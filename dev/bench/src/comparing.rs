@@ -7,7 +7,7 @@ use std::time::Duration;
 use storebench_engine::{Event, Stop};
 use storebench_engine::store::AnyStore;
 use storebench_study::workload::Study;
-use storebench_lab::run::{ArmRequest, PrepareMode, RunRequest, compile_documents, run};
+use storebench_lab::run::{ConfigurationRequest, PrepareMode, RunRequest, compile_documents, run};
 use storebench_results::stats::Estimate;
 
 use crate::Failure;
@@ -18,13 +18,13 @@ use crate::subject::head;
 pub(crate) const FIGURES: &[&str] = &["A/A", "A/B"];
 
 const TOPIC: &str = "comparing";
-/// Blocks of each study.
-const BLOCKS: u32 = 5;
+/// Rounds of each study.
+const ROUNDS: u32 = 5;
 
-/// The ratio of throughput of the second store over the first, in one study of five blocks.
+/// The ratio of throughput of the second store over the first, in one study of five rounds.
 fn ratio(nth: u64, urls: [&str; 2], duration_ms: u64) -> Result<Estimate, Failure> {
     let text = format!(
-        "repeats = {BLOCKS}\n{}\n[[phases]]\nname = \"load\"\nload = [\"documents\"]\n[[phases]]\nname = \"mixed\"\n\
+        "repeats = {ROUNDS}\n{}\n[[phases]]\nname = \"load\"\nload = [\"documents\"]\n[[phases]]\nname = \"mixed\"\n\
          mix = {{ read = 1, upsert = 1 }}\nworkers = 1\nduration = \"{duration_ms}ms\"\n",
         head("comparing", 1_000, "300B").replace("seed = 435", &format!("seed = {}", 435 + nth))
     );
@@ -37,7 +37,7 @@ fn ratio(nth: u64, urls: [&str; 2], duration_ms: u64) -> Result<Estimate, Failur
     let request = RunRequest {
         anyway: true,
         name: "comparing".into(),
-        arms: ArmRequest::of_stores(&study, &documents, 1.0, stores),
+        configurations: ConfigurationRequest::of_stores(&study, &documents, 1.0, stores),
         study,
         study_text: text,
         study_file: None,
@@ -52,7 +52,7 @@ fn ratio(nth: u64, urls: [&str; 2], duration_ms: u64) -> Result<Estimate, Failur
         commit: None,
     };
     let outcome = run(&request, Arc::new(Stop::new()), &mut |_: &Event<'_>| {})?;
-    let figure = outcome.result.arms.get(1).and_then(|arm| arm.figures.get("mixed.throughput"));
+    let figure = outcome.result.configurations.get(1).and_then(|configuration| configuration.figures.get("mixed.throughput"));
     figure.and_then(|figure| figure.to_first).ok_or_else(|| "a study gave no ratio".into())
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
         let all = (0..20).map(|nth| ratio(nth, ["memory:", "memory:"], duration_ms)).collect::<Result<Vec<_>, _>>()?;
         figures.push(
             Figure::new(TOPIC, "A/A: intervals of 20 studies that hold 1", Unit::Percent, covering(&all, 1.0))
-                .note(format!("{BLOCKS} blocks each; 95 expected, 80 or less once in 400 times"))
+                .note(format!("{ROUNDS} rounds each; 95 expected, 80 or less once in 400 times"))
                 .note(format!("the 20 ratios lie from {:.3} to {:.3}", ends(&all).0, ends(&all).1)),
         );
         figures.push(

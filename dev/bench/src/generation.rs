@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_have_the_size_that_is_promised() {
+    fn documents_have_the_size_that_is_guaranteed() {
         for ratio in [None, Some(0.4)] {
             let subject = Subject::new(&study(ratio)).unwrap();
             let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! How late operations are sent that are due at a fixed rate.
+//! How late operations are sent that are scheduled at a fixed rate.
 
 use std::time::{Duration, Instant};
 
@@ -65,18 +65,18 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
         }
         let waited = &ours[4];
         figures.push(
-            Figure::new(TOPIC, format!("{name}: operations sent of those due"), Unit::Percent, ours[0].clone())
+            Figure::new(TOPIC, format!("{name}: operations sent of those scheduled"), Unit::Percent, ours[0].clone())
                 // One that is missing in one round is one too many.
                 .target(Target::AtLeast(100.0))
                 .judged_by_the_worst(),
         );
         figures.push(
-            Figure::new(TOPIC, format!("{name}: slip p50 at 50,000/s"), Unit::Us, ours[1].clone())
+            Figure::new(TOPIC, format!("{name}: send delay p50 at 50,000/s"), Unit::Us, ours[1].clone())
                 .beside("tokio sleep_until", tokio[1].clone())
                 .target(Target::AtMost(p50)),
         );
         figures.push(
-            Figure::new(TOPIC, format!("{name}: slip p99"), Unit::Us, ours[2].clone())
+            Figure::new(TOPIC, format!("{name}: send delay p99"), Unit::Us, ours[2].clone())
                 .beside("tokio sleep_until", tokio[2].clone())
                 .target(Target::AtMost(p99))
                 .note(format!(
@@ -97,14 +97,14 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
 
 fn paced(subject: &Subject, phase: &str) -> Result<Round, Failure> {
     let record = subject.run(&pinned_null(), phase)?;
-    let due = record.due.ok_or("an open loop tells what was due")?;
-    let slip = |quantile| record.total.slip.value_at_quantile(quantile) as f64 / 1e3;
+    let scheduled = record.scheduled.ok_or("an open loop tells what was scheduled")?;
+    let delay = |quantile| record.total.send_delay.value_at_quantile(quantile) as f64 / 1e3;
     let worker = record.worker_use.first().ok_or("there was no worker")?;
     let share = |ns: u64| 100.0 * ns as f64 / worker.wall_ns.max(1) as f64;
     Ok([
-        100.0 * record.operations() as f64 / due.max(1) as f64,
-        slip(0.5),
-        slip(0.99),
+        100.0 * record.operations() as f64 / scheduled.max(1) as f64,
+        delay(0.5),
+        delay(0.99),
         share(worker.cpu_ns),
         share(worker.run_queue_ns),
     ])
@@ -120,12 +120,12 @@ fn sleep_until(duration: Duration) -> Result<Round, Failure> {
     let start = Instant::now();
     runtime.block_on(async {
         for number in 0..count {
-            let due = start + Duration::from_nanos(number * 1_000_000_000 / RATE_PER_S);
+            let scheduled = start + Duration::from_nanos(number * 1_000_000_000 / RATE_PER_S);
             // A future that has come due is not waited for: the backlog is sent at once.
-            if Instant::now() < due {
-                tokio::time::sleep_until(due.into()).await;
+            if Instant::now() < scheduled {
+                tokio::time::sleep_until(scheduled.into()).await;
             }
-            record(&mut late, Instant::now().saturating_duration_since(due).as_nanos() as u64);
+            record(&mut late, Instant::now().saturating_duration_since(scheduled).as_nanos() as u64);
         }
     });
     let share = 100.0 * (thread_cpu_ns() - cpu) as f64 / start.elapsed().as_nanos().max(1) as f64;

@@ -68,7 +68,7 @@ fn target(figure: &Figure) -> String {
 const HEAD: [&str; 6] = ["what", "ours", "reference", "ratio", "target", ""];
 
 fn row(figure: &Figure) -> [String; 6] {
-    let verdict = match figure.outcome() {
+    let check = match figure.outcome() {
         Outcome::Met => "met",
         Outcome::Missed => "*** MISSED ***",
         Outcome::NotMeasured(_) => "*** NOT MEASURED ***",
@@ -85,7 +85,7 @@ fn row(figure: &Figure) -> [String; 6] {
         reference,
         figure.ratio().map(|r| spread(&r, None)).unwrap_or_default(),
         target(figure),
-        verdict.into(),
+        check.into(),
     ]
 }
 

@@ -46,7 +46,7 @@ fn pages() -> io::Result<BTreeMap<String, String>> {
         pages.insert(format!("schema/{name}.schema.json"), serde_json::to_string_pretty(&schema)? + "\n");
     }
     pages.insert("stores.md".to_owned(), storebench_cli::stores_page().map_err(io::Error::other)?);
-    pages.insert("verdicts.md".to_owned(), storebench_results::verdicts::page());
+    pages.insert("validity-checks.md".to_owned(), storebench_results::validity::page());
     Ok(pages)
 }
 

@@ -1,5 +1,5 @@
 //! `cargo xtask docs`: writes the parts of `docs/` that are made from definitions in the program: man pages,
-//! completions, the schema of study files, the pages of stores and verdicts. A test keeps them current.
+//! completions, the schema of study files, the pages of stores and checks. A test keeps them current.
 
 mod docs;
 

@@ -10,7 +10,7 @@ Exit codes:
   0    compared, and no gate failed
   1    a gate failed: the whole interval of B/A lies beyond its line
   2    bad input: runs that are partial or unlike, a gate that names no figure
-  4    a run is invalid by its own verdicts, or a gate cannot be judged
+  4    a run is invalid by its own checks, or a gate cannot be judged
 
 Examples:
   storebench compare runs/before runs/after
@@ -18,16 +18,16 @@ Examples:
   storebench compare runs/both#v1 runs/both#v2 --fail-on 'read.response.p99 > +5%'
   storebench compare runs/after --baseline main --format markdown";
 
-/// Say what differs between two runs, or between the arms of one, and what of it is sure
+/// Say what differs between two runs, or between the configurations of one, and what of it is sure
 ///
-/// Of each figure that both have: A, B, their ratio B/A with its 95 % interval, and one word. Arms of one run are
-/// paired by block; of two runs they are not, and then a drift of the machine is in every ratio. Nothing is measured
+/// Of each figure that both have: A, B, their ratio B/A with its 95 % interval, and one word. Configurations of one run are
+/// paired by round; of two runs they are not, and then a drift of the machine is in every ratio. Nothing is measured
 /// again.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct CompareArgs {
-    /// Run folders or their run.json; PATH#ARM names one arm of a run. The first is A, what the others are compared
-    /// with; one alone has its arms compared with its first
+    /// Run folders or their run.json; PATH#CONFIGURATION names one configuration of a run. The first is A, what the others are compared
+    /// with; one alone has its configurations compared with its first
     #[arg(value_name = "RUN", required = true)]
     pub(crate) runs: Vec<String>,
 

@@ -112,7 +112,7 @@ pub(crate) struct CopyArgs {
     pub(crate) op: Verb,
 
     /// What an acknowledged write survives, such as none, os, fsync, majority [default: fsync, or the most that
-    /// the store can promise of it]
+    /// the store can guarantee of it]
     #[arg(long, value_name = "LEVEL", help_heading = "Target")]
     pub(crate) durability: Option<Durability>,
 

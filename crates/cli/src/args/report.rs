@@ -31,7 +31,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "FORMAT", value_enum, conflicts_with_all = ["output", "markdown"])]
     pub(crate) tables: Option<TableFormat>,
 
-    /// Print Markdown for a comment on a change instead: the answer, what it is worth, the arms
+    /// Print Markdown for a comment on a change instead: the answer, what it is worth, the configurations
     #[arg(long, conflicts_with = "output")]
     pub(crate) markdown: bool,
 }

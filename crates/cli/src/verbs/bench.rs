@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use storebench_engine::store::NAME_COLUMNS;
-use storebench_lab::run::{ArmRequest, RunRequest};
+use storebench_lab::run::{ConfigurationRequest, RunRequest};
 
 use super::measure::{measure, prepare_mode};
 use crate::args::BenchArgs;
@@ -36,7 +36,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
     }
     let request = RunRequest {
         name: "bench".to_owned(),
-        arms: ArmRequest::of_stores(&built.study, &documents, 1.0, stores),
+        configurations: ConfigurationRequest::of_stores(&built.study, &documents, 1.0, stores),
         study: built.study,
         prices: None,
         resume: None,

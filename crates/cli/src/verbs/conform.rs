@@ -78,7 +78,7 @@ pub(crate) fn conform(args: &ConformArgs) -> Result<u8, Failure> {
             *text = secrets.hide(text);
         }
     }
-    // Closed before the verdict: what a driver still has to write is part of what is promised.
+    // Closed before the check: what a driver still has to write is part of what is guaranteed.
     let closed = store.close();
     // Asked again: a server tells its version once there was a connection.
     let described = store.describe();

@@ -10,7 +10,7 @@ use storebench_engine::store::{CopyId, Existing, OpKind, RowsKind};
 use storebench_lab::copied::{Copied, keep_copy};
 use storebench_lab::space::free_at;
 use storebench_results::human::{bytes, count};
-use storebench_results::verdicts::Level;
+use storebench_results::validity::Severity;
 use storebench_results::{RunResult, Secrets, redact, redact_url};
 use storebench_transfer::{
     Access, Begin, Columns, CopyOutcome, CopyReport, CopyRequest, Expiry, FileLocation, FileSink, FileSinkOptions,
@@ -113,9 +113,9 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
     let CopyOutcome { report, record, .. } = outcome?;
     end(&folder, &report)?;
     let measured = keep_measurement(args, &request, &report, &record)?;
-    let starved = measured.verdicts.iter().find(|v| v.check == "client-saturated" && v.level > Level::Note);
+    let starved = measured.checks.iter().find(|v| v.check == "client-saturated" && v.severity > Severity::Note);
     if let Some(starved) = starved.filter(|_| report.seconds >= TELLING_S) {
-        progress.note(&format!("the client was the bottleneck: {}", starved.saw));
+        progress.note(&format!("the client was the bottleneck: {}", starved.observed));
     }
     if args.json && !matches!(to, Endpoint::Standard) {
         print_json(&report)?;

@@ -27,7 +27,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
         };
         let mark = format!("{mark:<8}");
         let mark = if colour { format!("\u{1b}[{code}m{mark}\u{1b}[0m") } else { mark };
-        out += &format!("{mark}{:<15} {}\n{:24}{}\n", found.check, found.saw, "", found.means);
+        out += &format!("{mark}{:<15} {}\n{:24}{}\n", found.check, found.observed, "", found.means);
     }
     let cautions = report.checks.iter().filter(|c| c.state == CheckState::Caution).count();
     out += &match cautions {

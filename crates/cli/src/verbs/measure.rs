@@ -7,9 +7,9 @@ use storebench_engine::{Event, Observer, Stop};
 use storebench_lab::run::{LabError, PrepareMode, RunRequest, run};
 use storebench_report::Live;
 use storebench_results::TrialResult;
-use storebench_results::arms::is_whole;
+use storebench_results::configurations::is_whole;
 use storebench_results::summary::summary;
-use storebench_results::verdicts::{Level, Verdict};
+use storebench_results::validity::{CheckResult, Severity};
 
 use super::report::write_page;
 use crate::args::ResultArgs;
@@ -58,7 +58,7 @@ pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Pr
     {
         progress.note(&format!("to continue, repeat the command with --resume {}", folder.display()));
     }
-    match (&outcome.folder_error, trouble(&outcome.result.trials, &outcome.result.verdicts, code)) {
+    match (&outcome.folder_error, trouble(&outcome.result.trials, &outcome.result.checks, code)) {
         (Some(error), None) => Err(Failure { code, message: error.to_string() }),
         (_, Some(message)) => Err(Failure { code, message }),
         (None, None) => Ok(code),
@@ -93,14 +93,14 @@ impl Observer for Both<'_> {
 }
 
 /// What the exit code of a run that went wrong stands for, in words.
-fn trouble(trials: &[TrialResult], verdicts: &[Verdict], code: u8) -> Option<String> {
+fn trouble(trials: &[TrialResult], checks: &[CheckResult], code: u8) -> Option<String> {
     let failed = trials.iter().find_map(|trial| {
         let failure = trial.failure.as_ref()?;
         Some(format!("store `{}` ended early, in {}: {}", trial.store, failure.during, failure.message))
     });
     let invalid = || {
         let mut checks: Vec<&str> =
-            verdicts.iter().filter(|v| v.level == Level::Invalid).map(|v| v.check.as_str()).collect();
+            checks.iter().filter(|v| v.severity == Severity::Invalid).map(|v| v.check.as_str()).collect();
         checks.dedup();
         checks.join(", ")
     };

@@ -5,7 +5,7 @@ use serde::Serialize;
 use storebench_engine::ResolvedPhase;
 use storebench_engine::store::Description;
 use storebench_lab::plan::{Outline, plan_run};
-use storebench_lab::run::ArmRequest;
+use storebench_lab::run::ConfigurationRequest;
 use storebench_results::cost::{PlanCost, PriceSheet, plan_cost};
 use storebench_results::plan::Plan;
 
@@ -21,8 +21,8 @@ struct Printed {
     format: &'static str,
     #[serde(flatten)]
     plan: Plan,
-    /// What each phase is promised on each store.
-    promises: Vec<Promised>,
+    /// What each phase is guaranteed on each store.
+    guarantees: Vec<Guaranteed>,
     /// Money for the time of the plan, where a price sheet was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<PlannedCost>,
@@ -49,9 +49,9 @@ fn money(sheet: &PriceSheet, cost: &PlanCost) -> String {
     text
 }
 
-/// One phase of one store, or of one of its arms where they are promised different things.
+/// One phase of one store, or of one of its configurations where they are guaranteed different things.
 #[derive(Debug, PartialEq, Serialize)]
-struct Promised {
+struct Guaranteed {
     store: String,
     phase: String,
     durability: String,
@@ -64,20 +64,24 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     let prices = args.prices.as_deref().map(PriceSheet::read).transpose()?;
     let mut opened = studies::open(&args.study)?;
     stores::choose(&mut opened.study, &args.stores)?;
-    let arms = opened.arms(&mut Servers::none())?;
-    let promises = promises(&arms)?;
-    let described: Vec<Description> = arms.iter().map(|arm| arm.store.describe()).collect();
+    let configurations = opened.configurations(&mut Servers::none())?;
+    let guarantees = guarantees(&configurations)?;
+    let described: Vec<Description> =
+        configurations.iter().map(|configuration| configuration.store.describe()).collect();
     let outlines: Vec<Outline<'_>> =
-        arms.iter().zip(&described).map(|(request, description)| Outline { request, description }).collect();
+        configurations.iter().zip(&described).map(|(request, description)| Outline { request, description }).collect();
     let plan = plan_run(&opened.study, &outlines);
     let cost = prices.map(|sheet| {
-        let arms = plan.arms.iter().map(|arm| (arm.store.as_str(), arm.arm.as_str()));
-        let cost = plan_cost(&sheet, arms, plan.estimate.least_s, plan.estimate.most_s);
+        let configurations = plan
+            .configurations
+            .iter()
+            .map(|configuration| (configuration.store.as_str(), configuration.configuration.as_str()));
+        let cost = plan_cost(&sheet, configurations, plan.estimate.least_s, plan.estimate.most_s);
         (sheet, cost)
     });
     if args.json {
         let cost = cost.map(|(sheet, cost)| PlannedCost { sheet, cost });
-        print_json(&Printed { format: "storebench-plan/1", plan, promises, cost })?;
+        print_json(&Printed { format: "storebench-plan/1", plan, guarantees, cost })?;
         return Ok(0);
     }
     let mut out = plan.to_string();
@@ -85,29 +89,29 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
         out += &money(sheet, cost);
     }
     out += "\npromises\n";
-    for (arm, phases, promise) in alike(&promises, opened.study.phases.len()) {
+    for (configuration, phases, guarantee) in alike(&guarantees, opened.study.phases.len()) {
         out += &format!(
-            "  {arm}, {phases}: durability {} ({}), reads {} ({})\n",
-            promise.durability, promise.durability_means, promise.consistency, promise.consistency_means
+            "  {configuration}, {phases}: durability {} ({}), reads {} ({})\n",
+            guarantee.durability, guarantee.durability_means, guarantee.consistency, guarantee.consistency_means
         );
     }
     print(&out)?;
     Ok(0)
 }
 
-/// Resolves every phase of every arm, as a run would: what a store cannot do is refused here too. Arms of one store
-/// that are promised the same are told once, by the store's name.
-fn promises(arms: &[ArmRequest]) -> Result<Vec<Promised>, Failure> {
-    let mut by_store: IndexMap<&str, Vec<(String, Vec<Promised>)>> = IndexMap::new();
-    for arm in arms {
-        let can = arm.store.capabilities();
-        let mut promises = Vec::new();
-        for phase in &arm.study.phases {
-            let plan = ResolvedPhase::of(&arm.study, phase, &arm.documents.catalog, &can)
-                .map_err(|error| Failure::bad_input(format!("store `{}`: {error}", arm.name())))?
-                .promises();
-            promises.push(Promised {
-                store: arm.store_name.clone(),
+/// Resolves every phase of every configuration, as a run would: what a store cannot do is refused here too. Configurations of one store
+/// that are guaranteed the same are told once, by the store's name.
+fn guarantees(configurations: &[ConfigurationRequest]) -> Result<Vec<Guaranteed>, Failure> {
+    let mut by_store: IndexMap<&str, Vec<(String, Vec<Guaranteed>)>> = IndexMap::new();
+    for configuration in configurations {
+        let can = configuration.store.capabilities();
+        let mut guarantees = Vec::new();
+        for phase in &configuration.study.phases {
+            let plan = ResolvedPhase::of(&configuration.study, phase, &configuration.documents.catalog, &can)
+                .map_err(|error| Failure::bad_input(format!("store `{}`: {error}", configuration.name())))?
+                .guarantees();
+            guarantees.push(Guaranteed {
+                store: configuration.store_name.clone(),
                 phase: phase.name.clone(),
                 durability: plan.durability.to_string(),
                 durability_means: plan.durability_means,
@@ -119,24 +123,24 @@ fn promises(arms: &[ArmRequest]) -> Result<Vec<Promised>, Failure> {
                     .map_or("", |(_, means)| means),
             });
         }
-        by_store.entry(&arm.store_name).or_default().push((arm.name(), promises));
+        by_store.entry(&configuration.store_name).or_default().push((configuration.name(), guarantees));
     }
     let mut told = Vec::new();
-    for (_, arms) in by_store {
-        let all_alike = arms.windows(2).all(|pair| pair[0].1 == pair[1].1);
-        for (name, promises) in arms.into_iter().take(if all_alike { 1 } else { usize::MAX }) {
-            let named = |p: Promised| if all_alike { p } else { Promised { store: name.clone(), ..p } };
-            told.extend(promises.into_iter().map(named));
+    for (_, configurations) in by_store {
+        let all_alike = configurations.windows(2).all(|pair| pair[0].1 == pair[1].1);
+        for (name, guarantees) in configurations.into_iter().take(if all_alike { 1 } else { usize::MAX }) {
+            let named = |p: Guaranteed| if all_alike { p } else { Guaranteed { store: name.clone(), ..p } };
+            told.extend(guarantees.into_iter().map(named));
         }
     }
     Ok(told)
 }
 
-/// Phases that are promised the same on one store, told together; `of` is how many phases there are.
-fn alike(promises: &[Promised], of: usize) -> Vec<(&str, String, &Promised)> {
-    let mut groups: Vec<(&Promised, Vec<&str>)> = Vec::new();
-    for p in promises {
-        let same = |(other, _): &&mut (&Promised, Vec<&str>)| {
+/// Phases that are guaranteed the same on one store, told together; `of` is how many phases there are.
+fn alike(guarantees: &[Guaranteed], of: usize) -> Vec<(&str, String, &Guaranteed)> {
+    let mut groups: Vec<(&Guaranteed, Vec<&str>)> = Vec::new();
+    for p in guarantees {
+        let same = |(other, _): &&mut (&Guaranteed, Vec<&str>)| {
             (&other.store, &other.durability, &other.consistency) == (&p.store, &p.durability, &p.consistency)
         };
         match groups.iter_mut().find(same) {

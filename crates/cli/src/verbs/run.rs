@@ -28,14 +28,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
             "an earlier run was killed and left {what} behind; {processes} of its processes were stopped"
         ));
     }
-    let mut arms = opened.arms(&mut servers)?;
+    let mut configurations = opened.configurations(&mut servers)?;
     if opened.study.phases.iter().any(|phase| phase.copy.is_some()) {
         // As the verb `copy` does.
         keep_freed_memory();
     }
     if args.keep {
         let before = opened.study.phases.len();
-        for study in arms.iter_mut().map(|arm| &mut arm.study).chain([&mut opened.study]) {
+        for study in configurations.iter_mut().map(|configuration| &mut configuration.study).chain([&mut opened.study])
+        {
             study.phases.retain(|phase| !phase.loads());
         }
         if opened.study.phases.is_empty() {
@@ -49,7 +50,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let request = RunRequest {
         name,
         study: opened.study,
-        arms,
+        configurations,
         prices,
         resume: args.resume.clone(),
         study_text: opened.text,

@@ -1,4 +1,4 @@
-//! `stores`: what can be measured, and how each promise is kept.
+//! `stores`: what can be measured, and how each guarantee is kept.
 
 use serde::Serialize;
 use storebench_engine::store::OpKind;

@@ -89,9 +89,9 @@ fn text(listed: &[Listed], in_full: bool) -> String {
             if !study.factors.is_empty() {
                 out += "\nfactors\n";
             }
-            for (path, levels) in &study.factors {
-                let levels: Vec<String> = levels.iter().map(ToString::to_string).collect();
-                out += &paragraph("  ", "    ", &format!("{path}: {}", levels.join(", ")), WIDTH);
+            for (path, values) in &study.factors {
+                let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+                out += &paragraph("  ", "    ", &format!("{path}: {}", values.join(", ")), WIDTH);
             }
             out += "\nflaws that readers found in the original, and what this study does about them\n";
             for flaw in &study.flaws {

@@ -1,4 +1,4 @@
-//! `compare`: two runs, one run's arms, a baseline; what it refuses, gates and prints.
+//! `compare`: two runs, one run's configurations, a baseline; what it refuses, gates and prints.
 
 use std::path::Path;
 
@@ -36,22 +36,22 @@ fn measured() -> Cli {
     cli
 }
 
-/// Measures into a folder of this name. How long things took on this machine is no concern of these tests: verdicts are
+/// Measures into a folder of this name. How long things took on this machine is no concern of these tests: checks are
 /// turned to notes, and what is gated to figures that differ a little from trial to trial.
 fn run(cli: &Cli, name: &str, flags: &str) {
     cli.run(&format!("run books.toml -q --out runs-{name} {flags}")).measured();
     let made = std::fs::read_dir(cli.path(&format!("runs-{name}"))).unwrap().next().unwrap().unwrap().path();
     std::fs::rename(made, cli.path(name)).unwrap();
     change(cli, name, |result| {
-        for verdict in result["verdicts"].as_array_mut().unwrap() {
-            verdict["level"] = "note".into();
+        for check in result["checks"].as_array_mut().unwrap() {
+            check["severity"] = "note".into();
         }
-        level(result, 1_000.0);
+        throughput(result, 1_000.0);
     });
 }
 
 /// So many operations each second, in each trial a little more.
-fn level(result: &mut Value, per_s: f64) {
+fn throughput(result: &mut Value, per_s: f64) {
     for (n, trial) in result["trials"].as_array_mut().unwrap().iter_mut().enumerate() {
         let per_s = per_s * (1.0 + 0.01 * n as f64);
         for phase in trial["phases"].as_array_mut().unwrap() {
@@ -80,12 +80,16 @@ fn a_run_and_its_like() {
         assert!(done.out.contains(part), "{part} in {}", done.out);
     }
     assert!(done.out.lines().all(|line| line.chars().count() <= 120) && !done.out.contains('\u{1b}'), "{}", done.out);
-    // Arms of one run share their blocks.
-    let arms = cli.run("compare a").code(0);
-    assert!(arms.out.contains("paired by block") && arms.out.contains("a · second"), "{}", arms.out);
-    let arms = cli.run("compare a#sec a#fir --format markdown --all").code(0);
-    assert!(arms.out.contains("| `mixed.read.service.p99` |"), "{}", arms.out);
-    change(&cli, "b", |result| level(result, 800.0));
+    // Configurations of one run share their rounds.
+    let configurations = cli.run("compare a").code(0);
+    assert!(
+        configurations.out.contains("paired by round") && configurations.out.contains("a · second"),
+        "{}",
+        configurations.out
+    );
+    let configurations = cli.run("compare a#sec a#fir --format markdown --all").code(0);
+    assert!(configurations.out.contains("| `mixed.read.service.p99` |"), "{}", configurations.out);
+    change(&cli, "b", |result| throughput(result, 800.0));
     let args = ["compare", "a#first", "b#first", "--fail-on", "mixed.throughput < -10%"];
     let done = cli.run_args(&args).code(1);
     assert!(
@@ -105,7 +109,7 @@ fn json_is_as_its_schema_says() {
     assert_eq!(storebench_schema::faults(&schema, &result), Vec::<String>::new());
     assert_eq!(result["format"], "storebench-compare/1");
     assert_eq!(result["pairs"].as_array().unwrap().len(), 2);
-    assert_eq!(result["gates"][0]["outcome"], "held");
+    assert_eq!(result["gates"][0]["outcome"], "passed");
     let figures = result["pairs"][0]["figures"].as_array().unwrap();
     let read = figures.iter().find(|figure| figure["figure"] == "mixed.read.service.p99").unwrap();
     assert_eq!((&read["a"]["trials"], &read["op"]), (&3.into(), &"read".into()));
@@ -132,10 +136,10 @@ fn what_cannot_be_compared_is_refused() {
     assert!(cli.run("compare b --save-baseline x").code(2).err.contains("cannot be a baseline"));
     assert!(!cli.path(".storebench").exists());
 
-    change(&cli, "a", |result| result["verdicts"][0]["level"] = "invalid".into());
+    change(&cli, "a", |result| result["checks"][0]["severity"] = "invalid".into());
     let invalid = cli.run("compare a").code(4);
     assert!(
-        invalid.out.contains("A invalid: ") && invalid.err.contains("invalid by its own verdicts"),
+        invalid.out.contains("A invalid: ") && invalid.err.contains("invalid by its own checks"),
         "{}",
         invalid.err
     );
@@ -155,7 +159,7 @@ fn bad_input_is_told() {
     insta::assert_snapshot!("compare-cost", refusal(&["a#first", "b#first", "--fail-on", "cost > +5%"]));
     insta::assert_snapshot!("compare-response", refusal(&["a#first", "b#first", "--fail-on", "response.p99 > +5%"]));
     insta::assert_snapshot!("compare-threshold", refusal(&["a", "b", "--threshold", "2"]));
-    insta::assert_snapshot!("compare-arm", refusal(&["a#third", "b"]));
+    insta::assert_snapshot!("compare-configuration", refusal(&["a#third", "b"]));
     insta::assert_snapshot!("compare-itself", refusal(&["a#first", "a#first"]));
     insta::assert_snapshot!("compare-nowhere", refusal(&["a", "nowhere"]));
     insta::assert_snapshot!("compare-both", refusal(&["a", "--baseline", "x", "--save-baseline", "y"]));

@@ -73,7 +73,7 @@ fn in_and_out(store: &str) -> Value {
     let result = done.json();
     assert_eq!(trials(&result).len(), 3);
     for (trial, tasks) in trials(&result).iter().zip([1, 2, 4]) {
-        assert_eq!(trial["levels"]["phases.import.tasks"], tasks);
+        assert_eq!(trial["values"]["phases.import.tasks"], tasks);
         assert!(trial["failure"].is_null(), "{}", trial["failure"]);
         let (import, export) = (phase(trial, "import"), phase(trial, "export"));
         let all = |of: &Value| (of["documents"].clone(), of["errors"].clone(), of["collection"].clone());

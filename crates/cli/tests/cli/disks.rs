@@ -1,4 +1,4 @@
-//! Disks that forget what was not synced, and disks that are full: what stores promise, and what they keep.
+//! Disks that forget what was not synced, and disks that are full: what stores guarantee, and what they keep.
 
 use serde_json::Value;
 
@@ -74,11 +74,11 @@ fn lost(store: &str, durability: &str, server: &str) {
     let result = done.json();
     let found = ledger(&result);
     assert!(found["gone"].as_u64().unwrap() + found["stale"].as_u64().unwrap() > 0, "{store}: {found}");
-    let verdicts = result["verdicts"].as_array().unwrap();
-    let told = verdicts.iter().find(|v| v["check"] == "lost-writes").unwrap();
-    assert_eq!(told["level"], "caution", "{store}: {told}");
+    let checks = result["checks"].as_array().unwrap();
+    let told = checks.iter().find(|v| v["check"] == "lost-writes").unwrap();
+    assert_eq!(told["severity"], "caution", "{store}: {told}");
     let allows = format!("as durability `{durability}` allows after `power-cut`");
-    assert!(told["saw"].as_str().unwrap().contains(&allows), "{store}: {told}");
+    assert!(told["observed"].as_str().unwrap().contains(&allows), "{store}: {told}");
     let fault = &result["trials"][0]["phases"][1]["faults"][0];
     assert!(fault["forgotten"]["bytes"].as_u64().unwrap() > 0, "{store}: {fault}");
     nothing_left(&cli);
@@ -106,9 +106,9 @@ fn what_was_not_synced_is_lost_with_the_power_and_the_run_says_so() {
     }
 }
 
-/// Arms that differ in an option of the store lie on one disk, one after the other.
+/// Configurations that differ in an option of the store lie on one disk, one after the other.
 #[test]
-fn arms_of_one_store_share_its_disk() {
+fn configurations_of_one_store_share_its_disk() {
     if !can() {
         return;
     }
@@ -182,7 +182,7 @@ fn a_server_that_gets_less_for_a_while_is_slower_then_and_loses_nothing() {
 
 /// Not of disks, but run by the same commands.
 #[test]
-fn limits_of_a_server_are_levels_and_are_felt() {
+fn limits_of_a_server_are_values_and_are_felt() {
     let limits = storebench_machine::Limits { cpus: Some(0.1), ..Default::default() };
     if storebench_machine::available(&limits, None).inspect_err(|why| println!("skipped: {why}")).is_err() {
         return;
@@ -198,7 +198,7 @@ fn limits_of_a_server_are_levels_and_are_felt() {
     let result = done.json();
     let trials = result["trials"].as_array().unwrap();
     let throttled = |cpus: f64| {
-        let trial = trials.iter().find(|trial| trial["levels"]["servers.redis.cpus"] == cpus).unwrap();
+        let trial = trials.iter().find(|trial| trial["values"]["servers.redis.cpus"] == cpus).unwrap();
         trial["phases"][1]["resources"]["limited"]["throttled_s"].as_f64().unwrap()
     };
     assert_eq!(trials.len(), 2, "{}", result["trials"]);

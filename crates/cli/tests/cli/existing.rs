@@ -85,8 +85,8 @@ fn a_run_on_a_table_of_others_leaves_every_byte_as_it_was() {
     }
     assert_eq!(ops["of-city"]["query_plan"]["full_scan"], true);
     assert_eq!(ops["read"]["query_plan"]["full_scan"], false);
-    let scan = result["verdicts"].as_array().unwrap().iter().find(|v| v["check"] == "full-scan").unwrap().clone();
-    assert_eq!(scan["level"], "caution");
+    let scan = result["checks"].as_array().unwrap().iter().find(|v| v["check"] == "full-scan").unwrap().clone();
+    assert_eq!(scan["severity"], "caution");
     assert!(scan["advice"].as_str().unwrap().contains("create an index on `city` in the store"), "{scan}");
     let distinct = trial["phases"][1]["documents"]["distinct_keys"].as_u64().unwrap();
     assert!(distinct <= 510, "{distinct} keys, where 500 were sampled");

@@ -39,8 +39,8 @@ fn steady(result: &Value) -> &Value {
     &result["trials"][0]["phases"][1]
 }
 
-fn verdict<'a>(result: &'a Value, check: &str) -> &'a Value {
-    result["verdicts"].as_array().unwrap().iter().find(|v| v["check"] == check).unwrap()
+fn check<'a>(result: &'a Value, check: &str) -> &'a Value {
+    result["checks"].as_array().unwrap().iter().find(|v| v["check"] == check).unwrap()
 }
 
 /// Each seeded moment is another one; `make test` has one of each store.
@@ -80,7 +80,7 @@ fn nothing_lost(cli: &Cli, done: &Done) -> Value {
     assert!(fault["first_answer_ns"].as_u64().is_none_or(|ns| ns >= 100_000_000), "{fault}");
     assert!(fault["ready_ns"].as_u64().is_some(), "{fault}");
     assert!(steady(&result)["connection_events"]["disconnects"].as_u64().unwrap() > 0);
-    assert_eq!(verdict(&result, "lost-writes")["level"], "pass");
+    assert_eq!(check(&result, "lost-writes")["severity"], "pass");
     nothing_left(cli);
     result
 }
@@ -107,15 +107,15 @@ fn redis_without_persistence_loses_what_it_acknowledged_and_says_so() {
     assert!(ledger["gone"].as_u64().unwrap() > 500, "{ledger}");
     assert_eq!(ledger["examples"].as_array().unwrap().len(), 20);
     assert!(ledger["examples"][0].as_str().unwrap().contains("acknowledged, then lost"), "{ledger}");
-    assert_eq!(verdict(&result, "lost-writes")["level"], "caution");
-    let told = verdict(&result, "lost-writes")["saw"].as_str().unwrap();
+    assert_eq!(check(&result, "lost-writes")["severity"], "caution");
+    let told = check(&result, "lost-writes")["observed"].as_str().unwrap();
     assert!(told.contains("as durability `none` allows after `kill`"), "{told}");
     nothing_left(&cli);
 }
 
-/// Somebody empties a server that was promised to keep what it acknowledged, whatever is run.
+/// Somebody empties a server that was guaranteed to keep what it acknowledged, whatever is run.
 #[test]
-fn a_loss_that_the_promise_forbids_fails_the_run() {
+fn a_loss_that_the_guarantee_forbids_fails_the_run() {
     let options = ["--option", "appendonly yes", "--option", "appendfsync always"];
     let server = Server::start_with("redis", &options);
     let cli = Cli::new();
@@ -126,7 +126,7 @@ fn a_loss_that_the_promise_forbids_fails_the_run() {
     let done = cli.run("run run.toml --json -q --manage-servers");
     assert_eq!(done.code, 1, "{}", done.err);
     let result = done.json();
-    assert_eq!(verdict(&result, "lost-writes")["level"], "invalid");
+    assert_eq!(check(&result, "lost-writes")["severity"], "invalid");
     assert!(steady(&result)["ledger"]["gone"].as_u64().unwrap() > 500, "{}", steady(&result)["ledger"]);
     nothing_left(&cli);
 }
@@ -166,7 +166,7 @@ fn memcached_loses_everything_with_a_restart_and_the_run_says_so() {
     cli.write("restart.toml", &format!("{}{table}", study(&server.url, faults, "2500ms", "none")));
     let done = cli.run("run restart.toml --json -q --manage-servers");
     done.assert_measured();
-    assert_eq!(verdict(&done.json(), "lost-writes")["level"], "caution");
+    assert_eq!(check(&done.json(), "lost-writes")["severity"], "caution");
     let ledger = steady(&done.json())["ledger"].clone();
     assert!(ledger["gone"].as_u64().unwrap() > 500, "{ledger}");
     nothing_left(&cli);

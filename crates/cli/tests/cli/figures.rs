@@ -55,7 +55,7 @@ drain = "0s"
 }
 
 /// A load of 1,500/s on a store that answers 500/s: what waits too long is given up, and what is left at the end has no answer.
-const CROWDED: &str = "slow+memory:?latency=2ms&slots=1";
+const CROWDED: &str = "slow+memory:?latency=2ms&concurrency=1";
 
 /// Values by what they are of, each with where it stands.
 #[derive(Default)]
@@ -90,15 +90,16 @@ fn time(ns: &Value) -> String {
     ns.as_f64().map_or_else(|| "∞".to_owned(), duration)
 }
 
-/// What the result says of every phase of every trial, and of every arm.
+/// What the result says of every phase of every trial, and of every configuration.
 fn of_result(result: &Value, to: &mut Collected) {
     let place = "run.json";
     for trial in result["trials"].as_array().unwrap() {
-        let arm = trial["arm"].as_str().unwrap();
+        let configuration = trial["configuration"].as_str().unwrap();
         for phase in trial["phases"].as_array().unwrap().iter().filter(|p| p["warm_up"] == false) {
             let name = phase["name"].as_str().unwrap();
-            let mut add =
-                |op: &str, what: &str, value: String, place: &str| to.add([arm, name, op, what], &value, place);
+            let mut add = |op: &str, what: &str, value: String, place: &str| {
+                to.add([configuration, name, op, what], &value, place)
+            };
             for (op, of) in phase["ops"].as_object().unwrap() {
                 add(op, "count", count(of["count"].as_u64().unwrap()), place);
                 add(op, "errors", count(of["errors"].as_u64().unwrap()), place);
@@ -120,8 +121,8 @@ fn of_result(result: &Value, to: &mut Collected) {
             add("all", "memory", bytes(store["rss_max_bytes"].as_f64().unwrap()), "resources");
         }
     }
-    for arm in result["arms"].as_array().unwrap() {
-        for (name, found) in arm["figures"].as_object().unwrap() {
+    for configuration in result["configurations"].as_array().unwrap() {
+        for (name, found) in configuration["figures"].as_object().unwrap() {
             let (phase, rest) = name.split_once('.').unwrap();
             let lone = result["trials"][0]["phases"].as_array().unwrap().iter().find(|p| p["name"] == phase).unwrap();
             let ops: Vec<&String> = lone["ops"].as_object().unwrap().keys().collect();
@@ -145,7 +146,11 @@ fn of_result(result: &Value, to: &mut Collected) {
                 }
                 _ => continue,
             };
-            to.add([arm["arm"].as_str().unwrap(), phase, op, &what], &shown, "arms of run.json");
+            to.add(
+                [configuration["configuration"].as_str().unwrap(), phase, op, &what],
+                &shown,
+                "configurations of run.json",
+            );
         }
     }
 }
@@ -174,7 +179,7 @@ fn cells(line: &str) -> Vec<&str> {
 }
 
 /// A line of a table with operations: cells by their titles; `kind` is the column that says which time it is.
-fn operations(arm: &str, phase: &str, titles: &[&str], cells: &[&str], to: &mut Collected, place: &str) {
+fn operations(configuration: &str, phase: &str, titles: &[&str], cells: &[&str], to: &mut Collected, place: &str) {
     let at = |title: &str| titles.iter().position(|t| *t == title);
     let kind = at("time").and_then(|at| cells.get(at)).copied().unwrap_or_default();
     for (title, cell) in titles.iter().zip(cells).filter(|(_, cell)| **cell != "-" && !cell.is_empty()) {
@@ -183,12 +188,19 @@ fn operations(arm: &str, phase: &str, titles: &[&str], cells: &[&str], to: &mut 
             "count" | "errors" | "ops/s" | "docs/s" => (*title).to_owned(),
             _ => continue,
         };
-        to.add([arm, phase, cells[at("operation").unwrap()], &what], cell, place);
+        to.add([configuration, phase, cells[at("operation").unwrap()], &what], cell, place);
     }
 }
 
-/// A line of a table with arms.
-fn arm_line(phase: &str, lone: Option<&str>, titles: &[&str], cells: &[&str], to: &mut Collected, place: &str) {
+/// A line of a table with configurations.
+fn configuration_line(
+    phase: &str,
+    lone: Option<&str>,
+    titles: &[&str],
+    cells: &[&str],
+    to: &mut Collected,
+    place: &str,
+) {
     let kind = if titles.iter().any(|title| title.contains("response")) { "response" } else { "service" };
     for (title, cell) in titles.iter().zip(cells).filter(|(_, cell)| **cell != "-") {
         let cell = cell.split(" ±").next().unwrap().split(" [").next().unwrap();
@@ -218,8 +230,9 @@ fn lone<'a>(result: &'a Value, phase: &str) -> Option<&'a str> {
 
 fn of_text(text: &str, result: &Value, to: &mut Collected) {
     let phases = ["load", "bulk", "plain", "steady"];
-    let mut arms = result["trials"].as_array().unwrap().iter().map(|trial| trial["arm"].as_str().unwrap());
-    let (mut arm, mut phase, mut titles): (&str, &str, Vec<&str>) = ("", "", Vec::new());
+    let mut configurations =
+        result["trials"].as_array().unwrap().iter().map(|trial| trial["configuration"].as_str().unwrap());
+    let (mut configuration, mut phase, mut titles): (&str, &str, Vec<&str>) = ("", "", Vec::new());
     let mut operation = String::new();
     for line in text.lines() {
         if line.contains(" · ")
@@ -229,7 +242,7 @@ fn of_text(text: &str, result: &Value, to: &mut Collected) {
                 .iter()
                 .any(|t| line.contains(&format!(" · {} · ", t["url"].as_str().unwrap())))
         {
-            arm = arms.next().unwrap();
+            configuration = configurations.next().unwrap();
         }
         let begins = phases.iter().find(|name| line.starts_with(&format!("{name}: ")) || line == **name);
         if let Some(name) = begins {
@@ -237,7 +250,7 @@ fn of_text(text: &str, result: &Value, to: &mut Collected) {
             continue;
         }
         let found = cells(line);
-        if matches!(found.first(), Some(&"operation" | &"arm")) {
+        if matches!(found.first(), Some(&"operation" | &"configuration")) {
             titles = found;
             continue;
         }
@@ -246,27 +259,30 @@ fn of_text(text: &str, result: &Value, to: &mut Collected) {
             continue;
         }
         let tables = titles.first().copied();
-        let known =
-            result["trials"].as_array().unwrap().iter().any(|t| Some(&t["arm"].as_str().unwrap()) == found.first());
+        let known = result["trials"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|t| Some(&t["configuration"].as_str().unwrap()) == found.first());
         match tables {
             Some("operation") if found.first() == Some(&"service") && titles.contains(&"time") => {
                 let skip = titles.iter().position(|title| *title == "time").unwrap();
                 let mut line = vec![""; skip];
                 line[0] = &operation;
                 line.extend(found);
-                operations(arm, phase, &titles, &line, to, "text");
+                operations(configuration, phase, &titles, &line, to, "text");
             }
             Some("operation") if found.len() + 1 >= titles.len() => {
                 operation = found[0].to_owned();
-                operations(arm, phase, &titles, &found, to, "text");
+                operations(configuration, phase, &titles, &found, to, "text");
             }
-            Some("arm") if known => {
-                // The first arm has no ratio to itself.
+            Some("configuration") if known => {
+                // The first configuration has no ratio to itself.
                 let mut titles = titles.clone();
                 if found.len() < titles.len() {
                     titles.retain(|title| *title != "to the first");
                 }
-                arm_line(phase, lone(result, phase), &titles, &found, to, "text");
+                configuration_line(phase, lone(result, phase), &titles, &found, to, "text");
             }
             _ => {}
         }
@@ -274,7 +290,7 @@ fn of_text(text: &str, result: &Value, to: &mut Collected) {
             [("whole process ", "process CPU/op"), ("peak memory ", "memory"), ("on disk ", "on disk")]
         {
             for fact in line.split(" · ").filter_map(|fact| fact.trim().strip_prefix(before)) {
-                to.add([arm, phase, "all", what], fact.trim_end_matches(" CPU/op"), "text");
+                to.add([configuration, phase, "all", what], fact.trim_end_matches(" CPU/op"), "text");
             }
         }
     }
@@ -282,7 +298,7 @@ fn of_text(text: &str, result: &Value, to: &mut Collected) {
 
 fn of_markdown(text: &str, result: &Value, to: &mut Collected) {
     let (mut phase, mut titles) = (String::new(), Vec::new());
-    let arm = result["trials"][0]["arm"].as_str().unwrap();
+    let configuration = result["trials"][0]["configuration"].as_str().unwrap();
     for line in text.lines() {
         if let Some(name) = line.strip_prefix("**").and_then(|rest| rest.strip_suffix("**")) {
             phase = name.to_owned();
@@ -290,7 +306,7 @@ fn of_markdown(text: &str, result: &Value, to: &mut Collected) {
         let Some(inner) = line.strip_prefix("| ").and_then(|rest| rest.strip_suffix(" |")) else { continue };
         let plain = inner.replace('\\', "");
         let found: Vec<String> = plain.split(" | ").map(|cell| cell.trim().to_owned()).collect();
-        if matches!(found[0].as_str(), "phase" | "arm") {
+        if matches!(found[0].as_str(), "phase" | "configuration") {
             titles = found;
             continue;
         }
@@ -298,8 +314,8 @@ fn of_markdown(text: &str, result: &Value, to: &mut Collected) {
             (titles.iter().map(String::as_str).collect(), found.iter().map(String::as_str).collect());
         match heads.first() {
             _ if found[0].starts_with("---") => {}
-            Some(&"phase") => operations(arm, found[0], &heads, &found, to, "Markdown"),
-            Some(&"arm") => arm_line(&phase, lone(result, &phase), &heads, &found, to, "Markdown"),
+            Some(&"phase") => operations(configuration, found[0], &heads, &found, to, "Markdown"),
+            Some(&"configuration") => configuration_line(&phase, lone(result, &phase), &heads, &found, to, "Markdown"),
             _ => {}
         }
     }
@@ -321,7 +337,7 @@ fn plain(html: &str) -> String {
 }
 
 fn of_page(html: &str, result: &Value, to: &mut Collected) {
-    let arm = result["trials"][0]["arm"].as_str().unwrap();
+    let configuration = result["trials"][0]["configuration"].as_str().unwrap();
     for table in html.split("<figure class=\"table\"").skip(1) {
         let table = table.split("</figure>").next().unwrap();
         let caption = plain(table.split("<figcaption>").nth(1).unwrap_or("").split("</figcaption>").next().unwrap());
@@ -341,14 +357,14 @@ fn of_page(html: &str, result: &Value, to: &mut Collected) {
             let found: Vec<&str> = found.iter().map(String::as_str).collect();
             match heads.first() {
                 Some(&"phase") if heads.get(1) == Some(&"operation") => {
-                    operations(arm, found[0], &heads, &found, to, "page")
+                    operations(configuration, found[0], &heads, &found, to, "page")
                 }
-                Some(&"arm") if phase == "on disk" => {
+                Some(&"configuration") if phase == "on disk" => {
                     for (phase, cell) in heads.iter().zip(&found).skip(1).filter(|(_, cell)| **cell != "-") {
                         to.add([found[0], phase, "all", "on disk"], cell, "page");
                     }
                 }
-                Some(&"arm") => arm_line(phase, lone(result, phase), &heads, &found, to, "page"),
+                Some(&"configuration") => configuration_line(phase, lone(result, phase), &heads, &found, to, "page"),
                 _ => {}
             }
         }
@@ -374,11 +390,11 @@ fn everything(stores: &str) -> (Collected, Value, Done, String) {
 
 /// The answer's figure of a phase is the tables'.
 #[track_caller]
-fn answered(all: &Collected, text: &str, arm: &str) {
+fn answered(all: &Collected, text: &str, configuration: &str) {
     let told = text.replace('\n', " ");
     for (phase, op, unit) in [("bulk", "all", "docs/s"), ("plain", "read", "ops/s")] {
         let (before, _) = told.split_once(&format!(" {unit} in {phase}")).unwrap_or_else(|| panic!("{phase}: {told}"));
-        let (value, _) = all.of([arm, phase, op, unit]);
+        let (value, _) = all.of([configuration, phase, op, unit]);
         assert!(before.ends_with(value), "{phase}: {value}: {told}");
     }
 }
@@ -390,11 +406,11 @@ fn one_store_measured_once() {
     // The open loop did fail and was not all answered, and every table says so.
     let ops = &result["trials"][0]["phases"][4]["ops"];
     let sum = |key: &str| ops["read"][key].as_u64().unwrap() + ops["update"][key].as_u64().unwrap();
-    assert!(sum("errors") + sum("censored") > 0, "{ops}");
+    assert!(sum("errors") + sum("unfinished") > 0, "{ops}");
     let endless = "times count operations that failed or were not answered as infinite (∞)";
     assert!(done.out.replace("\n    ", " ").contains(endless) && html.contains(endless), "{}", done.out);
     for op in ["read", "update"] {
-        // Text, page, Markdown, the result, and the arms in it.
+        // Text, page, Markdown, the result, and the configurations in it.
         assert_eq!(all.of(["crowded", "steady", op, "response p99"]), ("∞", 5), "{op}");
         assert_eq!(all.of(["crowded", "bulk", op, "docs/s"]).1, 5, "{op}");
     }
@@ -416,13 +432,13 @@ fn stores_beside_each_other() {
     let (all, _, done, _) =
         everything(&format!("{{ crowded = \"{CROWDED}\", file = \"sqlite:file.db\", nothing = \"null:\" }}"));
     all.agree();
-    for arm in ["crowded", "file"] {
+    for configuration in ["crowded", "file"] {
         for op in ["read", "update"] {
-            // Of each store by itself, and of arms beside each other, in each of the ways.
-            assert!(all.of([arm, "steady", op, "response p99"]).1 >= 5, "{arm} {op}");
+            // Of each store by itself, and of configurations beside each other, in each of the ways.
+            assert!(all.of([configuration, "steady", op, "response p99"]).1 >= 5, "{configuration} {op}");
         }
-        assert!(all.of([arm, "load", "all", "memory"]).1 >= 4);
-        assert!(all.of([arm, "bulk", "all", "docs/s"]).1 >= 4);
+        assert!(all.of([configuration, "load", "all", "memory"]).1 >= 4);
+        assert!(all.of([configuration, "bulk", "all", "docs/s"]).1 >= 4);
     }
     assert_eq!(all.of(["crowded", "steady", "read", "response p99"]).0, "∞");
     assert!(all.of(["file", "load", "all", "on disk"]).1 >= 3);

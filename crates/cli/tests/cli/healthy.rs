@@ -50,7 +50,7 @@ fn not_accused(name: &str, url: &str, seconds: u64, seed: u64, killed: bool, ser
     let (ledger, reads) = (&phase["ledger"], &phase["ledger"]["reads"]);
     let ops: u64 = phase["ops"].as_object().into_iter().flatten().filter_map(|(_, op)| op["count"].as_u64()).sum();
     let invalid: Vec<&Value> =
-        result["verdicts"].as_array().unwrap().iter().filter(|verdict| verdict["level"] == "invalid").collect();
+        result["checks"].as_array().unwrap().iter().filter(|check| check["severity"] == "invalid").collect();
     println!(
         "soak: {name}, seed {seed}, {seconds} s, {} kills: exit {}, {ops} operations, {} unknown, {} keys, {} lost, {} unreadable, \
          {} reads followed, {} stale, {} backwards",
@@ -68,7 +68,7 @@ fn not_accused(name: &str, url: &str, seconds: u64, seed: u64, killed: bool, ser
     assert_eq!((&reads["stale"], &reads["backwards"]), (&0.into(), &0.into()), "{name}, seed {seed}: {reads}");
     assert!(reads["followed"].as_u64() > Some(100), "{name}, seed {seed}: {reads}");
     // On a machine that does much else the client is kept from running: that is said of the machine, not of the store.
-    assert!(invalid.iter().all(|verdict| verdict["check"] == "client-saturated"), "{name}, seed {seed}: {invalid:?}");
+    assert!(invalid.iter().all(|check| check["check"] == "client-saturated"), "{name}, seed {seed}: {invalid:?}");
     assert!(done.code == 0 || done.code == 4, "{name}, seed {seed}: exit {}\n{}", done.code, done.err);
     let left = cli.leases();
     assert!(left.is_empty(), "{left:?}");

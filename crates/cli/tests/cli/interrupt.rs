@@ -39,7 +39,7 @@ fn the_first_keeps_what_was_measured() {
         let bench = &result["trials"][0]["phases"][1];
         assert_eq!(bench["partial"], "interrupted");
         assert!(bench["ops"]["read"]["count"].as_u64().unwrap() > 0);
-        assert!(result["verdicts"].as_array().unwrap().iter().any(|v| v["check"] == "partial-run"));
+        assert!(result["checks"].as_array().unwrap().iter().any(|v| v["check"] == "partial-run"));
     }
 }
 

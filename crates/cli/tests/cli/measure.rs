@@ -3,9 +3,9 @@
 use crate::common::Cli;
 use serde_json::Value;
 
-fn verdict<'a>(result: &'a Value, check: &str) -> &'a str {
-    let all = result["verdicts"].as_array().unwrap();
-    all.iter().filter(|v| v["check"] == check).map(|v| v["level"].as_str().unwrap()).next_back().unwrap_or("absent")
+fn check<'a>(result: &'a Value, check: &str) -> &'a str {
+    let all = result["checks"].as_array().unwrap();
+    all.iter().filter(|v| v["check"] == check).map(|v| v["severity"].as_str().unwrap()).next_back().unwrap_or("absent")
 }
 
 fn phase<'a>(result: &'a Value, name: &str) -> &'a Value {
@@ -25,11 +25,11 @@ fn json_carries_what_readers_count_on() {
     let result = done.json();
     assert_eq!(result["format"], "storebench-run/1");
     has(&result, "/run/seed", true);
-    has(&result, "/trials/0/levels", false);
+    has(&result, "/trials/0/values", false);
     assert_eq!(result["trials"][0]["store"], "sqlite");
     let bench = phase(&result, "bench");
     for op in ["read", "update"] {
-        for field in ["count", "errors", "censored", "throughput_per_s"] {
+        for field in ["count", "errors", "unfinished", "throughput_per_s"] {
             has(bench, &format!("/ops/{op}/{field}"), true);
         }
         for times in ["response_ns", "service_ns"] {
@@ -38,19 +38,19 @@ fn json_carries_what_readers_count_on() {
             }
         }
     }
-    for field in ["cpu_us_per_op", "rss_max_bytes", "slip_ns/p50", "slip_ns/p99", "slip_ns/max"] {
+    for field in ["cpu_us_per_op", "rss_max_bytes", "send_delay_ns/p50", "send_delay_ns/p99", "send_delay_ns/max"] {
         has(bench, &format!("/client/{field}"), true);
     }
     for field in ["count", "bytes", "distinct_keys", "compress_page", "compress_doc"] {
         has(bench, &format!("/documents/{field}"), true);
     }
-    for verdict in result["verdicts"].as_array().unwrap() {
-        for field in ["check", "level", "saw", "threshold", "advice"] {
-            assert!(verdict[field].is_string(), "{field} of {verdict}");
+    for check in result["checks"].as_array().unwrap() {
+        for field in ["check", "severity", "observed", "threshold", "advice"] {
+            assert!(check[field].is_string(), "{field} of {check}");
         }
     }
-    let due = bench["rate"]["due"].as_u64().unwrap();
-    assert_eq!(due, 1_000);
+    let scheduled = bench["rate"]["scheduled"].as_u64().unwrap();
+    assert_eq!(scheduled, 1_000);
     assert!(phase(&result, "load")["ops"]["docs"]["response_ns"].is_null(), "null in closed loop");
     assert!(done.err.contains("bench, 2.00 s"), "progress goes to stderr: {}", done.err);
 }
@@ -75,16 +75,16 @@ fn a_rate_that_a_store_cannot_hold_is_a_finding() {
     let cli = Cli::new();
     let words = |seconds: u32| {
         let flags = format!("--docs 100 --rate 2000 --duration {seconds}s --warm-up 0s --mix read=1 --json -q");
-        let mut args = vec!["bench", "slow+memory:?latency=5ms&slots=1"];
+        let mut args = vec!["bench", "slow+memory:?latency=5ms&concurrency=1"];
         args.extend(flags.split_whitespace());
         cli.run_args(&args).measured().json()
     };
-    // 200 a second of 2,000: what is due waits ever longer.
+    // 200 a second of 2,000: what is scheduled waits ever longer.
     let (short, long) = (words(1), words(3));
     let read = |result: &Value| phase(result, "bench")["ops"]["read"].clone();
     for result in [&short, &long] {
-        assert_eq!(verdict(result, "rate-not-held"), "caution");
-        assert!(read(result)["censored"].as_u64().unwrap() > 0);
+        assert_eq!(check(result, "rate-not-sustained"), "caution");
+        assert!(read(result)["unfinished"].as_u64().unwrap() > 0);
     }
     let p99 = |result: &Value| read(result)["response_ns"]["p99"].as_u64().unwrap();
     assert!(p99(&long) > 2 * p99(&short), "{} after {}", p99(&long), p99(&short));
@@ -119,10 +119,10 @@ fn a_saved_study_runs_as_the_bench_did() {
 
     let again = cli.run(&format!("bench redb:a.redb {flags} --no-load --json -q --out two")).measured().json();
     assert_eq!(again["trials"][0]["phases"].as_array().unwrap().len(), 1);
-    assert_eq!(verdict(&again, "misses"), "pass");
+    assert_eq!(check(&again, "misses"), "pass");
     let kept = cli.run("run quick.toml --keep --json --out three").measured();
     assert!(kept.err.contains("--keep"), "{}", kept.err);
-    assert_eq!(verdict(&kept.json(), "misses"), "pass");
+    assert_eq!(check(&kept.json(), "misses"), "pass");
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn wrong_contents_and_failed_stores_are_told_on_stderr() {
     let words = "run books.toml --keep --set phases.mixed.check=1.0 --json";
     let done = cli.run(words).code(1);
     assert!(done.err.contains("error: data are wrong or lost: wrong-content"), "{}", done.err);
-    assert_eq!(verdict(&done.json(), "wrong-content"), "invalid");
+    assert_eq!(check(&done.json(), "wrong-content"), "invalid");
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_plan_touches_nothing() {
     assert_eq!(plan["format"], "storebench-plan/1");
     assert_eq!(plan["collections"][0]["count"], 3_000);
     assert!(plan["collections"][0]["reachable"][1].as_f64().unwrap() > 0.5);
-    assert_eq!(plan["promises"][1]["durability"], "fsync");
+    assert_eq!(plan["guarantees"][1]["durability"], "fsync");
     let mut there: Vec<_> =
         std::fs::read_dir(cli.folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     there.sort();

@@ -96,7 +96,7 @@ fn stores() {
     insta::assert_snapshot!("no-scheme", refusal(&cli, &["bench", "x.db"]));
     insta::assert_snapshot!("unknown-option", refusal(&cli, &["bench", "slow+memory:?latensy=1ms"]));
     insta::assert_snapshot!("refused-operation", refusal(&cli, &["bench", "sqlite:x.db", "--mix", "touch=1"]));
-    insta::assert_snapshot!("refused-promise", refusal(&cli, &["bench", "memory:", "--durability", "fsync"]));
+    insta::assert_snapshot!("refused-guarantee", refusal(&cli, &["bench", "memory:", "--durability", "fsync"]));
     insta::assert_snapshot!("unreachable", refusal(&cli, &["bench", "sqlite:nowhere/x.db"]));
     insta::assert_snapshot!("plan-refuses", refusal(&cli, &["plan", "books.toml", "--store", "mongo:x"]));
 }

@@ -106,13 +106,9 @@ fn page_of(folder: &Path) -> String {
 fn every_run_leaves_its_page() {
     let folder = RUN.run_folder();
     let page = page_of(&folder);
-    for said in [
-        "Books at two rates",
-        "Which store answers a reader sooner?",
-        "held every limit",
-        "second.db",
-        "storebench run",
-    ] {
+    for said in
+        ["Books at two rates", "Which store answers a reader sooner?", "met every limit", "second.db", "storebench run"]
+    {
         assert!(page.contains(said), "{said}");
     }
     assert!(page.len() < 500_000, "{} bytes", page.len());
@@ -138,7 +134,7 @@ fn a_page_is_made_again_of_what_is_left() {
     let done = cli.run("report run").code(0);
     assert_eq!(done.out, "run/report.html\n");
     let page = page_of(&folder);
-    assert!(page.contains("held every limit") && !page.contains("throughput-over-time"));
+    assert!(page.contains("met every limit") && !page.contains("throughput-over-time"));
     assert_eq!(cli.run("report run/run.json -o other.html").code(0).out, "other.html\n");
     let refused = cli.run("report run/run.json -o other.html").code(2);
     assert!(refused.err.contains("other.html exists") && refused.err.contains("--force"), "{}", refused.err);
@@ -160,7 +156,7 @@ fn several_runs_are_one_page() {
     let both = [one.to_str().unwrap(), "again", "-o", "both.html"];
     cli.run_args(&[&["report"][..], &both[..]].concat()).code(0);
     let page = std::fs::read_to_string(cli.path("both.html")).unwrap();
-    assert!(page.contains("again: first rate=200"), "arms say of which run they are");
+    assert!(page.contains("again: first rate=200"), "configurations say of which run they are");
     assert_eq!(page.matches("<h1>").count(), 2);
     look("quiet", cli.path("both.html").to_str().unwrap());
     let refused = cli.run_args(&["report", one.to_str().unwrap(), "again"]).code(2);
@@ -259,7 +255,7 @@ fn tables_are_written_as_parquet() {
 fn markdown_for_a_comment() {
     let out = RUN.run_args(&["report", RUN.run_folder().to_str().unwrap(), "--markdown"]).code(0).out;
     assert!(out.starts_with("## Books at two rates\n"), "{out}");
-    assert!(out.contains("**first held every limit at each rate that was tried, up to 400/s; second held"), "{out}");
+    assert!(out.contains("**first met every limit at each rate that was tried, up to 400/s; second met"), "{out}");
     assert!(out.contains("| first rate=200 |"), "{out}");
     assert!(!out.contains("<script"), "{out}");
 }

@@ -35,14 +35,14 @@ fn a_squeezed_client_does_not_call_its_figures_valid() {
             std::thread::sleep(Duration::from_millis(5));
         };
         let result: serde_json::Value = serde_json::from_str(&reader.join().unwrap()).unwrap();
-        let invalid: Vec<&str> = result["verdicts"]
+        let invalid: Vec<&str> = result["checks"]
             .as_array()
             .unwrap()
             .iter()
-            .filter(|v| v["level"] == "invalid")
+            .filter(|v| v["severity"] == "invalid")
             .map(|v| v["check"].as_str().unwrap())
             .collect();
-        assert_eq!(status.code(), Some(4), "{args:?}: {:#}", result["verdicts"]);
-        assert!(invalid.iter().any(|c| ["client-saturated", "schedule-slip"].contains(c)), "{args:?}: {invalid:?}");
+        assert_eq!(status.code(), Some(4), "{args:?}: {:#}", result["checks"]);
+        assert!(invalid.iter().any(|c| ["client-saturated", "send-delay"].contains(c)), "{args:?}: {invalid:?}");
     }
 }

@@ -67,17 +67,19 @@ fn the_readme_lists_the_studies_that_are_built_in() {
     }
 }
 
-/// An arm is called by the levels that were asked for, whatever the scale; how many documents that makes stands beside it.
+/// A configuration is called by the values that were asked for, whatever the scale; how many documents that makes stands beside it.
 #[test]
-fn levels_of_arms_are_those_that_were_asked_for() {
+fn values_of_configurations_are_those_that_were_asked_for() {
     let cli = Cli::new();
     let text = format!("{}[factors]\n\"collections.books.count\" = [1000, 3000]\n", crate::common::STUDY);
     cli.write("scaled.toml", &text);
     let names = |words: &str| {
         let plan = cli.run(words).code(0).json();
-        let arms = plan["arms"].as_array().unwrap().clone();
-        let of = |arm: &Value| (arm["arm"].as_str().unwrap().to_owned(), arm["documents"].as_u64().unwrap());
-        arms.iter().map(of).collect::<Vec<_>>()
+        let configurations = plan["configurations"].as_array().unwrap().clone();
+        let of = |configuration: &Value| {
+            (configuration["configuration"].as_str().unwrap().to_owned(), configuration["documents"].as_u64().unwrap())
+        };
+        configurations.iter().map(of).collect::<Vec<_>>()
     };
     let at = |count: u64, documents: u64| (format!("sqlite books.count={count}"), documents);
     assert_eq!(names("plan scaled.toml --json"), [at(1_000, 1_200), at(3_000, 3_200)]);
@@ -146,9 +148,10 @@ fn million_writes_runs_on_an_embedded_store() {
 #[test]
 fn one_setting_runs_on_embedded_stores() {
     let result = ran_whole(&run(&Cli::new(), "one-setting", "0.0002", &[]), "one-setting");
-    let names: Vec<&str> = result["arms"].as_array().unwrap().iter().map(|a| a["arm"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        result["configurations"].as_array().unwrap().iter().map(|a| a["configuration"].as_str().unwrap()).collect();
     assert_eq!(names, ["small-cache", "large-cache"]);
-    assert!(result["arms"][1]["figures"]["overwrite.throughput"]["to_first"]["low"].is_number());
+    assert!(result["configurations"][1]["figures"]["overwrite.throughput"]["to_first"]["low"].is_number());
 }
 
 #[test]
@@ -170,7 +173,7 @@ fn parallel_transfer_runs_on_embedded_stores() {
     for trial in result["trials"].as_array().unwrap() {
         for phase in trial["phases"].as_array().unwrap() {
             let name = phase["name"].as_str().unwrap();
-            let asked = trial["levels"][format!("phases.{name}.tasks")].as_u64().unwrap();
+            let asked = trial["values"][format!("phases.{name}.tasks")].as_u64().unwrap();
             assert_eq!(phase["tasks"]["asked"], asked, "{phase}");
             assert!(phase["tasks"]["at_once"].as_u64().unwrap() <= asked, "{phase}");
         }
@@ -190,7 +193,7 @@ macro_rules! studies_run_on {
     )*};
 }
 
-/// One copy, synced to its disk: what a lone server can promise.
+/// One copy, synced to its disk: what a lone server can guarantee.
 const ONE_COPY: [&str; 6] = [
     "--set",
     "phases.load.durability=fsync",
@@ -293,7 +296,7 @@ fn prices_are_read_kept_and_refused_by_place() {
     done.assert_measured();
     let result: Value = serde_json::from_str(&done.out).unwrap();
     assert_eq!(result["cost"]["sheet"]["source"], "a list");
-    assert!(result["cost"]["arms"][0]["per_year"]["without_clients"].as_f64().unwrap() > 13_000.0);
+    assert!(result["cost"]["configurations"][0]["per_year"]["without_clients"].as_f64().unwrap() > 13_000.0);
     cli.write("undated.toml", &sheet.replace("date = \"2026-01-31\"\n", ""));
     let refused = cli.run("run books.toml --prices undated.toml");
     assert!(
@@ -336,15 +339,15 @@ fn stores_take_turns_on_hosts() {
             let url = t["url"].as_str().unwrap();
             let host = t["host"].as_str().unwrap();
             assert!(url.contains(&format!("latency={host}")), "{t}");
-            format!("{} {} {host}", t["block"], t["store"].as_str().unwrap())
+            format!("{} {} {host}", t["round"], t["store"].as_str().unwrap())
         })
         .collect();
     turns.sort();
     let expected =
         ["1 new 2us", "1 old 1us", "2 new 1us", "2 old 2us", "3 new 2us", "3 old 1us", "4 new 1us", "4 old 2us"];
     assert_eq!(turns, expected);
-    assert_eq!(result["arms"].as_array().unwrap().len(), 2);
-    assert!(result["documents"][0].get("arms").is_none(), "{}", result["documents"]);
+    assert_eq!(result["configurations"].as_array().unwrap().len(), 2);
+    assert!(result["documents"][0].get("configurations").is_none(), "{}", result["documents"]);
 
     for (repeats, hosts, stores, says) in [
         (3, "[\"1us\", \"2us\"]", stores, "use repeats = 4"),

@@ -154,7 +154,7 @@ impl Done {
     pub(crate) fn assert_measured(&self) {
         assert!(
             self.code == 0
-                || self.code == 4 && (self.out.contains("client-saturated") || self.out.contains("schedule-slip")),
+                || self.code == 4 && (self.out.contains("client-saturated") || self.out.contains("send-delay")),
             "exit {}\nstdout: {}\nstderr: {}",
             self.code,
             self.out,

@@ -307,7 +307,7 @@ fn what_cannot_be_copied_is_told_before_anything_is_written() {
         ("copy - sqlite:b.db", "--to-collection"),
         ("copy books.jsonl sqlite:b.db --key {a", "`{` without `}`"),
         ("copy books.jsonl out.jsonl --op insert", "needs a store"),
-        ("copy books.jsonl sqlite:b.db --durability majority", "cannot promise durability"),
+        ("copy books.jsonl sqlite:b.db --durability majority", "cannot guarantee durability"),
         ("copy books.jsonl sqlite:b.db --op append --verify", "cannot be told"),
         ("copy books.jsonl sqlite:b.db --from-key id", "--from-key needs a store"),
     ] {

@@ -1,4 +1,4 @@
-//! The due times of one worker.
+//! the scheduled starts of one worker.
 
 use super::curve::Curve;
 use super::rate::{NS_PER_S, Rate, ScheduleError};
@@ -20,9 +20,9 @@ pub enum Arrival {
     Poisson,
 }
 
-/// The due times of one worker, in nanoseconds from the start of the phase, in order.
+/// the scheduled starts of one worker, in nanoseconds from the start of the phase, in order.
 ///
-/// *Constant*: operation number n over all workers (from 0) is due when Λ, the integral of the
+/// *Constant*: operation number n over all workers (from 0) is scheduled when Λ, the integral of the
 /// rate, goes beyond n, so the first at 0 (or at the end of a pause that comes first); worker w of
 /// W gets n = w, w + W, w + 2W …, so together the workers make exactly the one process. At a
 /// constant rate the time is n / rate rounded down, in 64.64 bit fixed point: at most 1 ns off
@@ -36,7 +36,7 @@ pub enum Arrival {
 #[derive(Debug, Clone)]
 pub struct Arrivals {
     process: Process,
-    due_ns: u64,
+    scheduled_ns: u64,
     worker: u64,
     workers: u64,
 }
@@ -44,7 +44,7 @@ pub struct Arrivals {
 #[derive(Debug, Clone)]
 enum Process {
     /// Constant arrivals at a constant rate: all in ns with 64 bits behind the point.
-    Even { due: u128, gap: u128, stride: u128 },
+    Even { scheduled: u128, gap: u128, stride: u128 },
     /// Constant arrivals at a rate that changes: `operation` is the number over all workers.
     Curve { curve: Curve, segment: usize, operation: u64 },
     /// Poisson arrivals.
@@ -58,7 +58,7 @@ struct Poisson {
     rng: Rng,
     /// What the generator was at the start, to walk again.
     first_rng: Rng,
-    /// Operations passed, and when the last of them was due.
+    /// Operations passed, and when the last of them was scheduled.
     passed: u64,
     passed_ns: u64,
 }
@@ -67,13 +67,13 @@ struct Poisson {
 enum Walk {
     /// At a constant rate: ns with 64 bits behind the point, so that it does not coarsen with time,
     /// and the worker's mean gap.
-    Time { due: u128, mean_gap_ns: f64 },
+    Time { scheduled: u128, mean_gap_ns: f64 },
     /// At a rate that changes: the operations of all workers expected until the worker's next.
     Operations { curve: Curve, segment: usize, operations: f64 },
 }
 
 impl Arrivals {
-    /// The due times of `worker` (from 0) of `workers` at this rate of all together. The seed is
+    /// the scheduled starts of `worker` (from 0) of `workers` at this rate of all together. The seed is
     /// used by Poisson alone; workers of one seed have independent streams.
     ///
     /// # Errors
@@ -84,69 +84,71 @@ impl Arrivals {
         if worker >= workers {
             return Err(ScheduleError::Worker { worker, workers });
         }
-        let (process, due_ns) = match (arrival, rate) {
+        let (process, scheduled_ns) = match (arrival, rate) {
             (Arrival::Constant, Rate::Constant(per_s)) => {
                 let gap = gap_fixed(*per_s);
                 let times = |n: u64| gap.saturating_mul(u128::from(n));
-                let due = times(worker);
-                (Process::Even { due, gap, stride: times(workers) }, whole_ns(due))
+                let scheduled = times(worker);
+                (Process::Even { scheduled, gap, stride: times(workers) }, whole_ns(scheduled))
             }
             (Arrival::Constant, _) => {
                 let (curve, mut segment) = (Curve::new(rate), 0);
-                let due_ns = curve.at(worker as f64, &mut segment);
-                (Process::Curve { curve, segment, operation: worker }, due_ns)
+                let scheduled_ns = curve.at(worker as f64, &mut segment);
+                (Process::Curve { curve, segment, operation: worker }, scheduled_ns)
             }
             (Arrival::Poisson, _) => {
                 let walk = match rate {
-                    Rate::Constant(per_s) => Walk::Time { due: 0, mean_gap_ns: NS_PER_S / per_s * workers as f64 },
+                    Rate::Constant(per_s) => {
+                        Walk::Time { scheduled: 0, mean_gap_ns: NS_PER_S / per_s * workers as f64 }
+                    }
                     _ => Walk::Operations { curve: Curve::new(rate), segment: 0, operations: 0.0 },
                 };
                 let rng = Rng::stream(mix64(seed, ARRIVALS), worker);
                 let mut poisson = Poisson { walk, first_rng: rng.clone(), rng, passed: 0, passed_ns: 0 };
-                let due_ns = poisson.step(workers);
-                (Process::Poisson(poisson), due_ns)
+                let scheduled_ns = poisson.step(workers);
+                (Process::Poisson(poisson), scheduled_ns)
             }
         };
-        Ok(Self { process, due_ns, worker, workers })
+        Ok(Self { process, scheduled_ns, worker, workers })
     }
 
-    /// When the next operation is due, in ns from the start of the phase; `u64::MAX` for never
+    /// When the next operation is scheduled, in ns from the start of the phase; `u64::MAX` for never
     /// again.
     #[inline]
     pub fn peek_ns(&self) -> u64 {
-        self.due_ns
+        self.scheduled_ns
     }
 
     /// Goes on to the operation after that.
     #[inline]
     pub fn advance(&mut self) {
-        self.due_ns = match &mut self.process {
-            Process::Even { due, stride, .. } => {
-                *due = due.saturating_add(*stride);
-                whole_ns(*due)
+        self.scheduled_ns = match &mut self.process {
+            Process::Even { scheduled, stride, .. } => {
+                *scheduled = scheduled.saturating_add(*stride);
+                whole_ns(*scheduled)
             }
             Process::Curve { curve, segment, operation } => {
                 *operation = operation.saturating_add(self.workers);
                 curve.at(*operation as f64, segment)
             }
             Process::Poisson(poisson) => {
-                if self.due_ns == u64::MAX {
+                if self.scheduled_ns == u64::MAX {
                     return;
                 }
                 poisson.passed += 1;
-                poisson.passed_ns = self.due_ns;
+                poisson.passed_ns = self.scheduled_ns;
                 poisson.step(self.workers)
             }
         };
     }
 
-    /// How many of this worker's operations are due from the start of the phase to `t_ns`
-    /// (included), whether passed or not; agrees exactly with the due times. `u64::MAX` means never
+    /// How many of this worker's operations are scheduled from the start of the phase to `t_ns`
+    /// (included), whether passed or not; agrees exactly with the scheduled starts. `u64::MAX` means never
     /// and counts as the nanosecond before.
     ///
     /// A formula for constant arrivals. Poisson walks: from here when `t_ns` lies ahead, from the
     /// start when it lies before the last operation passed.
-    pub fn due_by(&self, t_ns: u64) -> u64 {
+    pub fn scheduled_by(&self, t_ns: u64) -> u64 {
         let t_ns = t_ns.min(u64::MAX - 1);
         match &self.process {
             Process::Even { gap, .. } => {
@@ -157,29 +159,29 @@ impl Arrivals {
             }
             Process::Curve { curve, .. } => {
                 let limit = (u64::MAX - self.worker) / self.workers;
-                let is_due = |own: u64| curve.at((self.worker + own * self.workers) as f64, &mut 0) <= t_ns;
+                let is_scheduled = |own: u64| curve.at((self.worker + own * self.workers) as f64, &mut 0) <= t_ns;
                 let estimate = (curve.expected(t_ns) - self.worker as f64) / self.workers as f64 + 1.0;
                 // The estimate may be off by the rounding of times to ns.
                 let mut count = (estimate as u64).min(limit);
-                while count > 0 && !is_due(count - 1) {
+                while count > 0 && !is_scheduled(count - 1) {
                     count -= 1;
                 }
-                while count < limit && is_due(count) {
+                while count < limit && is_scheduled(count) {
                     count += 1;
                 }
                 count
             }
             Process::Poisson(poisson) => {
-                let ahead = self.due_ns <= t_ns;
+                let ahead = self.scheduled_ns <= t_ns;
                 if !ahead && poisson.passed_ns <= t_ns {
                     return poisson.passed;
                 }
                 let mut walk = if ahead { poisson.clone() } else { poisson.restarted() };
                 let mut count = if ahead { poisson.passed } else { 0 };
-                let mut due_ns = if ahead { self.due_ns } else { walk.step(self.workers) };
-                while due_ns <= t_ns {
+                let mut scheduled_ns = if ahead { self.scheduled_ns } else { walk.step(self.workers) };
+                while scheduled_ns <= t_ns {
                     count += 1;
-                    due_ns = walk.step(self.workers);
+                    scheduled_ns = walk.step(self.workers);
                 }
                 count
             }
@@ -188,18 +190,18 @@ impl Arrivals {
 }
 
 impl Poisson {
-    /// The due time after the one given last.
+    /// The scheduled start after the one given last.
     #[inline]
     fn step(&mut self, workers: u64) -> u64 {
         // 1 − u lies in (0, 1], so the logarithm is finite.
         let exponential = -(1.0 - self.rng.unit()).ln();
         match &mut self.walk {
-            Walk::Time { due, mean_gap_ns } => {
+            Walk::Time { scheduled, mean_gap_ns } => {
                 let gap_ns = exponential * *mean_gap_ns;
                 let whole = gap_ns as u64;
                 let fraction = ((gap_ns - whole as f64) * 4_294_967_296.0) as u32;
-                *due = due.saturating_add(u128::from(whole) << 64 | u128::from(fraction) << 32);
-                whole_ns(*due)
+                *scheduled = scheduled.saturating_add(u128::from(whole) << 64 | u128::from(fraction) << 32);
+                whole_ns(*scheduled)
             }
             Walk::Operations { curve, segment, operations } => {
                 *operations += exponential * workers as f64;
@@ -212,7 +214,7 @@ impl Poisson {
         let mut fresh = self.clone();
         fresh.rng = fresh.first_rng.clone();
         match &mut fresh.walk {
-            Walk::Time { due, .. } => *due = 0,
+            Walk::Time { scheduled, .. } => *scheduled = 0,
             Walk::Operations { segment, operations, .. } => (*segment, *operations) = (0, 0.0),
         }
         fresh

@@ -87,7 +87,7 @@ impl Curve {
     }
 
     /// When Λ goes beyond `operations`, in ns; `u64::MAX` for never. An operation that falls on the
-    /// start of a pause is due at its end, so that a pause holds none.
+    /// start of a pause is scheduled at its end, so that a pause holds none.
     ///
     /// `from` is the segment to look from, and is moved on to the one found: 0 at first, then the
     /// same variable as long as `operations` does not go down.
@@ -123,8 +123,8 @@ mod tests {
         let down = Rate::Ramp { from: 200.0, to: 0.0, over_ns: 2 * S };
         assert_eq!([0.0, 150.0, 200.0, 201.0].map(|n| at(&down, n)), [0, S, u64::MAX, u64::MAX]);
         let steps = Rate::Steps(vec![(S, 0.0), (S, 100.0), (2 * S, 0.0), (S, 10.0), (S, 20.0)]);
-        let due = [0.0, 50.0, 99.0, 100.0, 105.0, 110.0, 130.0].map(|n| at(&steps, n) / (S / 100));
-        assert_eq!(due, [100, 150, 199, 400, 450, 500, 600]);
+        let scheduled = [0.0, 50.0, 99.0, 100.0, 105.0, 110.0, 130.0].map(|n| at(&steps, n) / (S / 100));
+        assert_eq!(scheduled, [100, 150, 199, 400, 450, 500, 600]);
         let ends = Rate::Steps(vec![(S, 100.0), (S, 0.0)]);
         assert_eq!([99.5, 100.0].map(|n| at(&ends, n)), [995 * S / 1_000, u64::MAX]);
     }
@@ -137,7 +137,7 @@ mod tests {
             (per_s(), per_s(), for_ns()).prop_map(|(from, to, over_ns)| Rate::Ramp { from, to, over_ns }),
             prop::collection::vec((for_ns(), per_s()), 1..6).prop_map(Rate::Steps),
         ]
-        .prop_filter("never due", |rate| rate.check().is_ok())
+        .prop_filter("never scheduled", |rate| rate.check().is_ok())
     }
 
     proptest! {
@@ -146,7 +146,7 @@ mod tests {
             let operations = rate.expected(t_ns);
             let back_ns = at(&rate, operations);
             if back_ns < u64::MAX {
-                // Times may differ where nothing becomes due between them; operations may not.
+                // Times may differ where nothing is scheduled between them; operations may not.
                 let again = rate.expected(back_ns);
                 let tolerance = 1e-12 * operations + 2.0 * rate.peak_per_s() / NS_PER_S + 1e-9;
                 prop_assert!((again - operations).abs() <= tolerance, "{operations} {again}");
@@ -161,10 +161,10 @@ mod tests {
             let (mut operations, mut segment, mut before) = (0.0, 0, 0);
             for step in steps {
                 operations += step;
-                let due_ns = curve.at(operations, &mut segment);
-                prop_assert_eq!(due_ns, curve.at(operations, &mut 0));
-                prop_assert!(due_ns >= before);
-                before = due_ns;
+                let scheduled_ns = curve.at(operations, &mut segment);
+                prop_assert_eq!(scheduled_ns, curve.at(operations, &mut 0));
+                prop_assert!(scheduled_ns >= before);
+                before = scheduled_ns;
             }
         }
     }

@@ -1,7 +1,7 @@
-//! When operations are due.
+//! When operations are scheduled.
 //!
 //! A [`Rate`] says how many operations a second are wanted, over all workers, as a function of the
-//! time since the phase began. [`Arrivals`] are the due times of one worker under it: evenly
+//! time since the phase began. [`Arrivals`] are the scheduled starts of one worker under it: evenly
 //! spaced, or a Poisson process. Both are pure: nothing here looks at a clock, sleeps, or knows
 //! whether an operation was sent in time; that is the pacer's business.
 

@@ -42,7 +42,7 @@ impl Rate {
     }
 }
 
-/// Why due times cannot be computed.
+/// Why scheduled starts cannot be computed.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ScheduleError {
     /// A rate that is no number, negative, infinite or above [`MAX_RATE_PER_S`].
@@ -53,9 +53,9 @@ pub enum ScheduleError {
         /// What it was, per second.
         per_s: f64,
     },
-    /// No rate is above 0, so nothing would ever be due.
-    #[error("no operation would ever be due: {what}; give a rate above 0 per second, or none for a closed loop")]
-    NeverDue {
+    /// No rate is above 0, so nothing would ever be scheduled.
+    #[error("no operation would ever be scheduled: {what}; give a rate above 0 per second, or none for a closed loop")]
+    NeverScheduled {
         /// What was given.
         what: String,
     },
@@ -76,11 +76,11 @@ pub enum ScheduleError {
 }
 
 impl Rate {
-    /// Whether operations become due under this rate.
+    /// Whether operations are scheduled under this rate.
     ///
     /// # Errors
     /// [`ScheduleError`] for a rate that is not finite, negative or above [`MAX_RATE_PER_S`], for
-    /// steps longer than time can be counted, and when no operation would ever be due.
+    /// steps longer than time can be counted, and when no operation would ever be scheduled.
     pub fn check(&self) -> Result<(), ScheduleError> {
         let check = |place: &dyn Fn() -> String, per_s: f64| {
             if (0.0..=MAX_RATE_PER_S).contains(&per_s) {
@@ -109,7 +109,7 @@ impl Rate {
         if self.peak_per_s() > 0.0 {
             return Ok(());
         }
-        Err(ScheduleError::NeverDue {
+        Err(ScheduleError::NeverScheduled {
             what: match self {
                 Self::Constant(_) => "the rate is 0".into(),
                 Self::Ramp { .. } => "the ramp stays at 0".into(),
@@ -147,8 +147,8 @@ impl Rate {
         }
     }
 
-    /// When so many operations have become due, in ns from the start: the integral turned round.
-    pub fn due_time_ns(&self, operations: u64) -> u64 {
+    /// When so many operations were scheduled, in ns from the start: the integral turned round.
+    pub fn scheduled_start_ns(&self, operations: u64) -> u64 {
         let (mut low, mut high) = (1, u64::MAX / 2);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -218,7 +218,7 @@ mod tests {
             Rate::Steps(vec![(5, 0.0), (0, 1.0), (5, 0.0)]),
         ];
         for rate in never {
-            assert!(matches!(rate.check(), Err(ScheduleError::NeverDue { .. })), "{rate:?}");
+            assert!(matches!(rate.check(), Err(ScheduleError::NeverScheduled { .. })), "{rate:?}");
         }
         let long = Rate::Steps(vec![(u64::MAX, 1.0), (1, 1.0), (1, 1.0)]);
         assert_eq!(long.check(), Err(ScheduleError::TooLong { step: 2 }));

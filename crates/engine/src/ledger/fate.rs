@@ -37,7 +37,7 @@ pub enum Fate {
 }
 
 impl Fate {
-    /// Whether a promise was broken.
+    /// Whether a guarantee was broken.
     pub fn is_broken(self) -> bool {
         matches!(self, Self::Lost | Self::Stale | Self::Torn | Self::Resurrected | Self::NeverWritten)
     }

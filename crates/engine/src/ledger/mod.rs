@@ -18,7 +18,7 @@
 
 mod book;
 mod fate;
-mod promise;
+mod guarantee;
 #[cfg(test)]
 mod register;
 mod state;
@@ -26,7 +26,7 @@ mod writer;
 
 pub use book::{BYTES_PER_KEY, Book, MAX_KEYS};
 pub use fate::{Fate, FoundAtKey};
-pub use promise::{Struck, promise_table};
+pub use guarantee::{Struck, guarantee_table};
 pub use state::{Entry, Key, KeyState};
 pub use writer::{Floor, Ledger, Misread};
 

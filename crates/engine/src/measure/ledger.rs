@@ -16,7 +16,7 @@ pub struct LedgerReport {
     /// As they may be: what was acknowledged last, or what a write of unknown outcome left.
     pub confirmed: u64,
     /// Not as they must be: the sum of `gone`, `stale`, `torn`, `resurrected` and `never_written`. What the durability that
-    /// was promised allows to be lost is among them.
+    /// was guaranteed allows to be lost is among them.
     pub lost: u64,
     /// Could not be read.
     pub unverifiable: u64,

@@ -18,7 +18,7 @@ struct Packed {
 #[derive(Debug, Clone)]
 pub(super) struct Recorder {
     ops: Vec<Packed>,
-    slip: Vec<u8>,
+    send_delay: Vec<u8>,
     cpu_ns: u64,
     spin_ns: u64,
     run_queue_ns: u64,
@@ -55,7 +55,7 @@ pub(super) fn pack(record: &recorder::Recorder) -> Recorder {
                 times: tally.times().map(pack_times),
             })
             .collect(),
-        slip: pack_times(&record.slip),
+        send_delay: pack_times(&record.send_delay),
         cpu_ns: record.cpu_ns,
         spin_ns: record.spin_ns,
         run_queue_ns: record.run_queue_ns,
@@ -80,7 +80,7 @@ pub(super) fn unpack(packed: &Recorder) -> recorder::Recorder {
         .collect();
     recorder::Recorder {
         ops,
-        slip: unpack_times(&packed.slip),
+        send_delay: unpack_times(&packed.send_delay),
         cpu_ns: packed.cpu_ns,
         spin_ns: packed.spin_ns,
         run_queue_ns: packed.run_queue_ns,
@@ -101,14 +101,14 @@ mod tests {
         record.ops[1].answered_at.at(77);
         for value in [1, 1_000, 123_456_789, 7_200_000_000_000] {
             record.ops[1].response.record(value).unwrap();
-            record.slip.record(value / 2 + 1).unwrap();
+            record.send_delay.record(value / 2 + 1).unwrap();
         }
         record.spin_ns = 5;
         record.connections = SessionCounters { disconnects: 2, splits: 3 };
         let back = unpack(&pack(&record));
         assert_eq!(back.ops[1].counts(), record.ops[1].counts());
         assert_eq!(back.ops[1].response, record.ops[1].response);
-        assert_eq!(back.slip, record.slip);
+        assert_eq!(back.send_delay, record.send_delay);
         assert_eq!(back.ops[1].answered_at, record.ops[1].answered_at);
         assert!(back.ops[0].service.is_empty() && !back.ops[0].answered_at.ever());
         assert_eq!((back.spin_ns, back.connections), (5, record.connections));

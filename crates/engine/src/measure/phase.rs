@@ -38,10 +38,10 @@ pub struct PhaseRecord {
     pub sending_ns: u64,
     /// From its start until its last operation had ended or was given up, in ns.
     pub elapsed_ns: u64,
-    /// Open loop: operations that were due within it; none in closed loop.
-    pub due: Option<u64>,
-    /// Open loop: the time in which `due` operations fall due by the schedule, in ns; none in closed loop.
-    pub due_over_ns: Option<u64>,
+    /// Open loop: operations that were scheduled within it; none in closed loop.
+    pub scheduled: Option<u64>,
+    /// Open loop: the time in which `scheduled` operations are scheduled by the schedule, in ns; none in closed loop.
+    pub scheduled_over_ns: Option<u64>,
     /// Workers, connections of each, operations in flight on each connection.
     pub workers: u32,
     /// See `workers`.

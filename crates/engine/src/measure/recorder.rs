@@ -13,7 +13,7 @@ pub struct Recorder {
     pub ops: Vec<Tally>,
     /// Open loop: how much later than it could an operation was sent, though a slot was free: our
     /// own lateness, in ns.
-    pub slip: Histogram<u64>,
+    pub send_delay: Histogram<u64>,
     /// Processor time of the worker's thread, in ns.
     pub cpu_ns: u64,
     /// Of it: spent waiting actively.
@@ -29,7 +29,7 @@ impl Recorder {
     pub fn new(labels: usize) -> Self {
         Self {
             ops: (0..labels).map(|_| Tally::default()).collect(),
-            slip: histogram(),
+            send_delay: histogram(),
             cpu_ns: 0,
             spin_ns: 0,
             run_queue_ns: 0,
@@ -42,7 +42,7 @@ impl Recorder {
         for (mine, theirs) in self.ops.iter_mut().zip(&other.ops) {
             mine.add(theirs);
         }
-        tally::merge(&mut self.slip, &other.slip);
+        tally::merge(&mut self.send_delay, &other.send_delay);
         self.cpu_ns += other.cpu_ns;
         self.spin_ns += other.spin_ns;
         self.run_queue_ns += other.run_queue_ns;
@@ -52,7 +52,7 @@ impl Recorder {
     /// Empties it, keeping its memory.
     pub fn clear(&mut self) {
         self.ops.iter_mut().for_each(Tally::clear);
-        tally::reset(&mut self.slip);
+        tally::reset(&mut self.send_delay);
         (self.cpu_ns, self.spin_ns, self.run_queue_ns) = (0, 0, 0);
         self.connections = SessionCounters::default();
     }

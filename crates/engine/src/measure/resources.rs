@@ -37,18 +37,18 @@ impl Sampler {
         let thread = std::thread::Builder::new().name("resources".into()).spawn(move || {
             let mut samples = vec![sample(clock.now_ns().saturating_sub(start_ns), 0)];
             let every = SAMPLE_EVERY.as_nanos() as u64;
-            let mut due = clock.now_ns() + every;
+            let mut scheduled = clock.now_ns() + every;
             loop {
-                let wait = due.saturating_sub(clock.now_ns());
+                let wait = scheduled.saturating_sub(clock.now_ns());
                 let ended =
                     !matches!(stopped.recv_timeout(Duration::from_nanos(wait)), Err(mpsc::RecvTimeoutError::Timeout));
                 let now = clock.now_ns();
-                let lateness_ns = if ended { 0 } else { now.saturating_sub(due) };
+                let lateness_ns = if ended { 0 } else { now.saturating_sub(scheduled) };
                 samples.push(sample(now.saturating_sub(start_ns), lateness_ns));
                 if ended {
                     return samples;
                 }
-                due = now + every;
+                scheduled = now + every;
             }
         })?;
         Ok(Self { stop, thread })

@@ -66,10 +66,10 @@ pub struct Tally {
     pub missed: u64,
     /// Operations that failed, by [`ErrorKind`] in the order of [`ErrorKind::ALL`]; *not found* stays 0.
     pub failed: [u64; 6],
-    /// Operations that were due but not answered when the phase ended.
-    pub censored: u64,
-    /// Of the censored: sent, so that nobody knows whether they were done.
-    pub unanswered: u64,
+    /// Operations that were scheduled but not answered when the phase ended.
+    pub unfinished: u64,
+    /// Of the unfinished: sent, so that nobody knows whether they were done.
+    pub unfinished_sent: u64,
     /// Of the failed: given up at the timeout.
     pub timed_out: u64,
     /// Further tries after temporary failures.
@@ -89,17 +89,17 @@ pub struct Tally {
     pub wrong: u64,
     /// When the store has answered.
     pub answered_at: Answered,
-    /// Open loop: from the intended start to the end, of successes and misses, and of censored
+    /// Open loop: from the scheduled start to the end, of successes and misses, and of unfinished
     /// operations at their age when the phase ended (a lower bound).
     pub response: Histogram<u64>,
-    /// Of the censored alone: their age when the phase ended. What is left of `response` without them was answered.
-    pub censored_age: Histogram<u64>,
+    /// Of the unfinished alone: their age when the phase ended. What is left of `response` without them was answered.
+    pub unfinished_age: Histogram<u64>,
     /// From the send to the end, of successes and misses.
     pub service: Histogram<u64>,
-    /// From the intended start (closed loop: the send) to the end, of failed operations.
+    /// From the scheduled start (closed loop: the send) to the end, of failed operations.
     pub failed_time: Histogram<u64>,
-    /// Open loop: how long an operation that was due waited until a slot was free.
-    pub slot_wait: Histogram<u64>,
+    /// Open loop: how long an operation that was scheduled waited until a slot was free.
+    pub client_queueing: Histogram<u64>,
 }
 
 impl Default for Tally {
@@ -108,8 +108,8 @@ impl Default for Tally {
             succeeded: 0,
             missed: 0,
             failed: [0; 6],
-            censored: 0,
-            unanswered: 0,
+            unfinished: 0,
+            unfinished_sent: 0,
             timed_out: 0,
             retries: 0,
             documents: 0,
@@ -120,10 +120,10 @@ impl Default for Tally {
             wrong: 0,
             answered_at: Answered::default(),
             response: histogram(),
-            censored_age: histogram(),
+            unfinished_age: histogram(),
             service: histogram(),
             failed_time: histogram(),
-            slot_wait: histogram(),
+            client_queueing: histogram(),
         }
     }
 }
@@ -134,15 +134,15 @@ impl Tally {
         self.succeeded + self.missed + self.errors()
     }
 
-    /// Operations that were due, however they ended.
+    /// Operations that were scheduled, however they ended.
     pub fn attempts(&self) -> u64 {
-        self.ended() + self.censored
+        self.ended() + self.unfinished
     }
 
     /// Open loop: the response times of what was answered, without those that were not when the phase ended.
     pub fn answered(&self) -> Histogram<u64> {
         let mut answered = self.response.clone();
-        answered.subtract(&self.censored_age).expect("every censored operation is in both");
+        answered.subtract(&self.unfinished_age).expect("every unfinished operation is in both");
         answered
     }
 
@@ -159,7 +159,7 @@ impl Tally {
     /// Of operations of this kind: those that may or may not have been done. None for reads, which
     /// change nothing.
     pub fn unknown_outcomes(&self, kind: OpKind) -> u64 {
-        if kind.writes() { self.failed_as(ErrorKind::OutcomeUnknown) + self.unanswered } else { 0 }
+        if kind.writes() { self.failed_as(ErrorKind::OutcomeUnknown) + self.unfinished_sent } else { 0 }
     }
 
     /// Every count, in the order of [`Self::counts_mut`].
@@ -174,8 +174,8 @@ impl Tally {
             temporary,
             failed,
             unknown,
-            self.censored,
-            self.unanswered,
+            self.unfinished,
+            self.unfinished_sent,
             self.timed_out,
             self.retries,
             self.documents,
@@ -189,7 +189,7 @@ impl Tally {
 
     /// Every histogram, in the order of [`Self::times_mut`].
     pub(super) fn times(&self) -> [&Histogram<u64>; TIMES] {
-        [&self.response, &self.censored_age, &self.service, &self.failed_time, &self.slot_wait]
+        [&self.response, &self.unfinished_age, &self.service, &self.failed_time, &self.client_queueing]
     }
 
     /// Every count, for what treats them alike.
@@ -204,8 +204,8 @@ impl Tally {
             temporary,
             failed,
             unknown,
-            &mut self.censored,
-            &mut self.unanswered,
+            &mut self.unfinished,
+            &mut self.unfinished_sent,
             &mut self.timed_out,
             &mut self.retries,
             &mut self.documents,
@@ -219,7 +219,13 @@ impl Tally {
 
     /// Every histogram, for what treats them alike.
     pub(super) fn times_mut(&mut self) -> [&mut Histogram<u64>; TIMES] {
-        [&mut self.response, &mut self.censored_age, &mut self.service, &mut self.failed_time, &mut self.slot_wait]
+        [
+            &mut self.response,
+            &mut self.unfinished_age,
+            &mut self.service,
+            &mut self.failed_time,
+            &mut self.client_queueing,
+        ]
     }
 
     /// Adds another tally to this one. Histograms are merged, never averaged.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::clock::RealClock;
-use super::plan::{Amount, PhasePlan, Promises};
+use super::plan::{Amount, Guarantees, PhasePlan};
 use super::run::{PhaseContext, Written, run_phase};
 use super::stop::Stop;
 use crate::store::{AnyStore, Durability, NullStore, StoreError};
@@ -38,7 +38,7 @@ pub fn calibrate(plan: &PhasePlan, catalog: &Arc<Catalog>, clock: &RealClock) ->
             rate: None,
             think_ns: 0,
             ledger: false,
-            promises: Promises { durability: Durability::MEMORY, ..plan.promises },
+            guarantees: Guarantees { durability: Durability::MEMORY, ..plan.guarantees },
             amount: match plan.amount {
                 Amount::Load => Amount::Load,
                 _ => Amount::Duration(EACH.as_nanos() as u64),

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use super::plan::{DEFAULT_LOAD_BATCH, Promises};
+use super::plan::{DEFAULT_LOAD_BATCH, Guarantees};
 use crate::measure::Label;
 use crate::store::{Capabilities, OpKind, RowsKind, StoreError};
 use storebench_documents::Catalog;
@@ -17,8 +17,8 @@ pub struct CopyPlan {
     pub direction: CopyDirection,
     /// What it is in the result.
     pub label: Label,
-    /// What it is promised.
-    pub promises: Promises,
+    /// What it is guaranteed.
+    pub guarantees: Guarantees,
 }
 
 impl Deref for CopyPlan {
@@ -61,7 +61,7 @@ impl CopyPlan {
             phase: phase.clone(),
             direction,
             label: Label { name: direction.op_name().to_owned(), kind, collection, batch },
-            promises: Promises::resolve(study, phase, can)?,
+            guarantees: Guarantees::resolve(study, phase, can)?,
         })
     }
 }

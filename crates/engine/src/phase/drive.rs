@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::clock::RealClock;
 use super::host::{self, Host};
+use super::lanes::Lanes;
 use super::maker::Maker;
 use super::plan::{Amount, PhasePlan, WorkerJob};
-use super::slots::Slots;
 use super::worker::{Worker, WorkerCore};
 use crate::ledger::Ledger;
 use crate::measure::{LedgerReads, Partial, WorkerUse};
@@ -107,8 +107,8 @@ pub fn drive<S: Store>(store: &S, job: WorkerJob) -> WorkerReport {
 fn options(job: &WorkerJob) -> SessionOptions {
     let plan = &job.plan;
     SessionOptions {
-        durability: plan.promises.durability,
-        consistency: plan.promises.consistency,
+        durability: plan.guarantees.durability,
+        consistency: plan.guarantees.consistency,
         timeout: std::time::Duration::from_nanos(plan.timeout_ns),
         in_flight: plan.in_flight,
         clock: Arc::new(job.team.clock.clone()),
@@ -121,7 +121,7 @@ fn options(job: &WorkerJob) -> SessionOptions {
     }
 }
 
-/// When a worker's operations are due, in an open loop.
+/// When a worker's operations are scheduled, in an open loop.
 pub(super) fn arrivals(plan: &PhasePlan, seed: u64, worker: u64) -> Option<Result<Arrivals, ScheduleError>> {
     let (rate, arrival) = plan.rate.as_ref()?;
     Some(Arrivals::new(rate, *arrival, worker, u64::from(plan.workers), storebench_study::mix64(seed, plan.number)))
@@ -143,6 +143,6 @@ fn begin(job: WorkerJob, opened: Result<(), StoreError>) -> Result<WorkerCore<Re
     team.pass.wait();
     let (maker, arrivals) = made.map_err(|error| Box::new(WorkerReport::failed(number, error)))?;
     let start_ns = team.start.get().unwrap_or_default();
-    let slots = Slots::new(Arc::clone(&plan), catalog, team.clock, number, seed);
-    Ok(WorkerCore::new(plan, number, maker, slots, arrivals, start_ns, interval_ns, team.stop, team.outbox))
+    let lanes = Lanes::new(Arc::clone(&plan), catalog, team.clock, number, seed);
+    Ok(WorkerCore::new(plan, number, maker, lanes, arrivals, start_ns, interval_ns, team.stop, team.outbox))
 }

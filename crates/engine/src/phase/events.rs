@@ -14,8 +14,8 @@ pub enum Event<'a> {
         trial: u32,
         /// Trials of the run.
         of: usize,
-        /// Its arm.
-        arm: &'a str,
+        /// Its configuration.
+        configuration: &'a str,
         /// Where the run is kept, if it is.
         folder: Option<&'a Path>,
     },

@@ -4,7 +4,7 @@
 //! next has something to do. A sleep and wake costs 17–47 µs of processor time and comes 40–60 µs
 //! late on a virtual machine, so *economical* waits at least 100 µs at a time and sends what became
 //! due together; *precise* sleeps only while far from the next arrival and spins the rest, giving
-//! the reactor a turn at each round: a spin that does not yield shows perfect slip while responses
+//! the reactor a turn at each round: a spin that does not yield shows perfect send delay while responses
 //! wait unread.
 
 use std::future::poll_fn;
@@ -31,7 +31,7 @@ const SPIN_NS: u64 = 120_000;
 /// Asks the kernel to wake this thread as soon as it can after a timer has passed (the default adds
 /// up to 50 µs).
 pub(super) fn sharpen_timers() {
-    // A kernel that refuses keeps its default: the slip that follows is measured and reported.
+    // A kernel that refuses keeps its default: the send delay that follows is measured and reported.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }
 
@@ -143,7 +143,7 @@ async fn reactor(worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) -> i
                     spinning_since = Some(now);
                     tokio::task::yield_now().await;
                 } else {
-                    timer.arm(wake.saturating_sub(now))?;
+                    timer.configuration(wake.saturating_sub(now))?;
                     timer.fired_or_woken().await?;
                 }
             }
@@ -164,7 +164,7 @@ impl Timer {
 
     /// Sets it to fire once, `after_ns` from now. Setting it anew also takes back an earlier firing,
     /// which spares reading it.
-    fn arm(&self, after_ns: u64) -> io::Result<()> {
+    fn configuration(&self, after_ns: u64) -> io::Result<()> {
         // Zero would disarm it.
         let after_ns = after_ns.max(1);
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };

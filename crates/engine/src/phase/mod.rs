@@ -2,7 +2,7 @@
 //!
 //! A [`PhasePlan`] says what a phase does; [`run_phase`] begins its workers together and gathers
 //! what they record. Each worker is one thread that turns one loop: take completions, send what is
-//! due while there are free slots, wait. The loop is the same for embedded and network stores, open
+//! due while there are free lanes, wait. The loop is the same for embedded and network stores, open
 //! and closed loop; only the place where it waits differs.
 
 #[cfg(test)]
@@ -18,6 +18,7 @@ mod drive;
 mod events;
 mod explain;
 mod host;
+mod lanes;
 mod maker;
 mod plan;
 mod read_back;
@@ -30,7 +31,6 @@ mod simulated_bulk;
 mod simulated_ends;
 #[cfg(test)]
 mod simulated_ledger;
-mod slots;
 mod stop;
 mod team;
 mod worker;
@@ -43,7 +43,7 @@ pub use copies::CopyPlan;
 pub use drive::{WorkerReport, drive};
 pub use events::{Event, Observer};
 pub use explain::{Explained, explain_queries};
-pub use plan::{Amount, Ask, DEFAULT_LOAD_BATCH, PhasePlan, Promises, Recipe, ResolvedPhase, Rows, WorkerJob};
+pub use plan::{Amount, Ask, DEFAULT_LOAD_BATCH, Guarantees, PhasePlan, Recipe, ResolvedPhase, Rows, WorkerJob};
 pub use run::{PhaseContext, Written, run_phase};
 pub use stop::Stop;
 pub use team::{Member, Outbox, Snapshot};

@@ -1,4 +1,4 @@
-//! A phase with every default filled in and every promise checked against the store.
+//! A phase with every default filled in and every guarantee checked against the store.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -125,9 +125,9 @@ pub enum Amount {
     Duration(u64),
 }
 
-/// What a store promises a phase.
+/// What a store guarantees a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Promises {
+pub struct Guarantees {
     /// What acknowledged writes survive.
     pub durability: Durability,
     /// What the store sets for it, in its own words.
@@ -136,25 +136,25 @@ pub struct Promises {
     pub consistency: ReadConsistency,
 }
 
-impl Promises {
+impl Guarantees {
     /// What the phase asks for, else the strongest that the store has.
     pub(super) fn resolve(study: &Study, phase: &Phase, can: &Capabilities) -> Result<Self, StoreError> {
         let refuse = |what: String| Err(StoreError::NotSupported(format!("phase `{}`: {what}", phase.name)));
         if !can.indexes && study.collections.values().any(|c| !c.index.is_empty()) {
             return refuse("the study asks for a secondary index, which this store cannot make; remove `index`".into());
         }
-        let promised = |d: Durability| can.promises(d).map(|means| (d, means));
-        let Some((durability, durability_means)) = phase.durability.map_or(can.default_durability(), promised) else {
+        let guaranteed = |d: Durability| can.guarantees(d).map(|means| (d, means));
+        let Some((durability, durability_means)) = phase.durability.map_or(can.default_durability(), guaranteed) else {
             let Some(asked) = phase.durability else {
                 return refuse("this store declares no durability at all".into());
             };
             let can: Vec<_> = can.durability.iter().map(|(d, _)| d.to_string()).collect();
-            return refuse(format!("this store cannot promise durability `{asked}`; it can: {}", can.join("; ")));
+            return refuse(format!("this store cannot guarantee durability `{asked}`; it can: {}", can.join("; ")));
         };
         let consistency = phase.consistency.unwrap_or_else(|| can.default_consistency());
         if phase.consistency.is_some() && !can.consistency.iter().any(|(have, _)| *have == consistency) {
             let can: Vec<_> = can.consistency.iter().map(|(c, _)| c.to_string()).collect();
-            return refuse(format!("this store cannot promise `{consistency}` reads; it can: {}", can.join(", ")));
+            return refuse(format!("this store cannot guarantee `{consistency}` reads; it can: {}", can.join(", ")));
         }
         Ok(Self { durability, durability_means, consistency })
     }
@@ -197,11 +197,11 @@ impl ResolvedPhase {
         }
     }
 
-    /// What the store promises it.
-    pub fn promises(&self) -> Promises {
+    /// What the store guarantees it.
+    pub fn guarantees(&self) -> Guarantees {
         match self {
-            Self::Operations(plan) => plan.promises,
-            Self::Copy(plan) => plan.promises,
+            Self::Operations(plan) => plan.guarantees,
+            Self::Copy(plan) => plan.guarantees,
         }
     }
 }
@@ -219,15 +219,15 @@ pub struct PhasePlan {
     pub recipes: Vec<Recipe>,
     /// How much.
     pub amount: Amount,
-    /// Open loop: when operations are due.
+    /// Open loop: when operations are scheduled.
     pub rate: Option<(Rate, Arrival)>,
     /// Closed loop: pause between operations, in ns.
     pub think_ns: u64,
-    /// What the store promises it.
-    pub promises: Promises,
+    /// What the store guarantees it.
+    pub guarantees: Guarantees,
     /// How long one try may take, in ns.
     pub timeout_ns: u64,
-    /// How long operations that were due are still sent and awaited after the end, in ns.
+    /// How long operations that were scheduled are still sent and awaited after the end, in ns.
     pub drain_ns: u64,
     /// Whether acknowledged versions are kept and read back.
     pub ledger: bool,
@@ -282,7 +282,7 @@ impl PhasePlan {
                 return refuse("compare-and-swap needs read, which this store cannot do".into());
             }
         }
-        let promises = Promises::resolve(study, phase, capabilities)?;
+        let guarantees = Guarantees::resolve(study, phase, capabilities)?;
         let arrival = match phase.arrival {
             ArrivalSpec::Constant => Arrival::Constant,
             ArrivalSpec::Poisson => Arrival::Poisson,
@@ -300,7 +300,7 @@ impl PhasePlan {
             amount,
             rate: rate.map(|rate| (rate, arrival)),
             think_ns: phase.think.unwrap_or_default().ns(),
-            promises,
+            guarantees,
             timeout_ns: phase.timeout.ns(),
             drain_ns: phase.drain.ns(),
             ledger: phase.ledger.is_kept(),

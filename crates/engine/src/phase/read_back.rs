@@ -63,7 +63,7 @@ pub(super) fn read_back(
     book: &mut Book,
 ) -> LedgerReport {
     let options = SessionOptions {
-        durability: plan.promises.durability,
+        durability: plan.guarantees.durability,
         consistency: strongest(&**store),
         timeout: Duration::from_nanos(plan.timeout_ns),
         in_flight: IN_FLIGHT,

@@ -239,11 +239,11 @@ pub fn run_phase(
     })
 }
 
-/// Arrivals that are drawn again, at the end of a phase, to learn when the last of them was due.
+/// Arrivals that are drawn again, at the end of a phase, to learn when the last of them was scheduled.
 const WALKED: u64 = 10_000_000;
 
-/// When the last of so many operations of a Poisson process, shared by the workers, was due, in ns.
-fn last_due_ns(plan: &PhasePlan, seed: u64, operations: u64) -> u64 {
+/// When the last of so many operations of a Poisson process, shared by the workers, was scheduled, in ns.
+fn last_scheduled_ns(plan: &PhasePlan, seed: u64, operations: u64) -> u64 {
     let workers = u64::from(plan.workers);
     let last = |w: u64| {
         let mut arrivals = drive::arrivals(plan, seed, w)?.ok()?;
@@ -356,19 +356,19 @@ impl Gathered {
         });
         let scheduled = plan.rate.as_ref().map(|(rate, arrival)| match plan.amount {
             Amount::Duration(_) => {
-                let due = (0..u64::from(plan.workers))
+                let scheduled = (0..u64::from(plan.workers))
                     .filter_map(|worker| drive::arrivals(plan, seed, worker)?.ok())
-                    .map(|arrivals| arrivals.due_by(sending_ns.saturating_sub(1)))
+                    .map(|arrivals| arrivals.scheduled_by(sending_ns.saturating_sub(1)))
                     .sum();
-                (due, sending_ns)
+                (scheduled, sending_ns)
             }
             _ => {
-                let due = self.total.ops.iter().map(|t| t.ended() + t.censored).sum();
+                let scheduled = self.total.ops.iter().map(|t| t.ended() + t.unfinished).sum();
                 let over_ns = match arrival {
-                    Arrival::Poisson if due <= WALKED => last_due_ns(plan, seed, due),
-                    _ => rate.due_time_ns(due),
+                    Arrival::Poisson if scheduled <= WALKED => last_scheduled_ns(plan, seed, scheduled),
+                    _ => rate.scheduled_start_ns(scheduled),
                 };
-                (due, over_ns)
+                (scheduled, over_ns)
             }
         });
         PhaseRecord {
@@ -379,13 +379,13 @@ impl Gathered {
             began_unix_ns,
             sending_ns,
             elapsed_ns,
-            due: scheduled.map(|(due, _)| due),
-            due_over_ns: scheduled.map(|(_, over_ns)| over_ns),
+            scheduled: scheduled.map(|(scheduled, _)| scheduled),
+            scheduled_over_ns: scheduled.map(|(_, over_ns)| over_ns),
             workers: plan.workers,
             connections: plan.connections,
             in_flight: plan.in_flight,
-            durability: plan.promises.durability,
-            consistency: plan.promises.consistency,
+            durability: plan.guarantees.durability,
+            consistency: plan.guarantees.consistency,
             total: self.total,
             intervals: self.done,
             worker_use: reports.iter().map(|r| r.usage).collect::<Vec<WorkerUse>>(),

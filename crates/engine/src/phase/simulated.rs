@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use super::clock::{Clock, FakeClock};
 use super::drive::WorkerReport;
+use super::lanes::Lanes;
 use super::maker::Maker;
 use super::plan::PhasePlan;
-use super::slots::Slots;
 use super::stop::Stop;
 use super::team::Outbox;
 use super::worker::{Turn, Turns, Worker, WorkerCore};
@@ -138,7 +138,7 @@ pub(super) fn simulate_until<S: Session>(
     phase_start.begin(clock.now_ns());
     let options = SessionOptions {
         durability: crate::store::Durability::MEMORY,
-        consistency: plan.promises.consistency,
+        consistency: plan.guarantees.consistency,
         timeout: Duration::from_nanos(plan.timeout_ns),
         in_flight: plan.in_flight,
         clock: Arc::new(clock.clone()),
@@ -150,12 +150,12 @@ pub(super) fn simulate_until<S: Session>(
     let arrivals = plan.rate.as_ref().map(|(rate, arrival)| Arrivals::new(rate, *arrival, 0, 1, 1).unwrap());
     let (snapshots, received) = mpsc::channel();
     let (_give, spare) = mpsc::channel();
-    let slots = Slots::new(Arc::clone(&plan), Arc::clone(&catalog), clock.clone(), 0, 1);
+    let lanes = Lanes::new(Arc::clone(&plan), Arc::clone(&catalog), clock.clone(), 0, 1);
     let core = WorkerCore::new(
         Arc::clone(&plan),
         0,
         maker,
-        slots,
+        lanes,
         arrivals,
         clock.now_ns(),
         1_000_000_000,
@@ -202,7 +202,7 @@ const MS: Duration = Duration::from_millis(1);
 
 /// Four servers of 1 ms, 1,000 operations a second, a stall of 1 s at second 5 of 10.
 ///
-/// The k-th operation due in the stall is due at 5 s + k ms. After the stall four are done each
+/// The k-th operation due in the stall is scheduled at 5 s + k ms. After the stall four are done each
 /// millisecond, so it ends at 6 s + (k/4 + 1) ms: response 1001 − 0.75 k ms, for k up to 1,334, when
 /// the backlog is gone. Of 10,000 operations the slowest 1 % are k < 100 (p99 = 926 ms), the slowest
 /// 5 % are k < 500 (p95 = 626 ms), the slowest 10 % are k < 1,000 (p90 = 251 ms).
@@ -210,14 +210,14 @@ const MS: Duration = Duration::from_millis(1);
 fn a_stall_shows_in_response_time_and_not_in_service_time() {
     let stalled = SlowOptions {
         latency: MS,
-        slots: std::num::NonZeroU32::new(4),
+        concurrency: std::num::NonZeroU32::new(4),
         stall_at: Some(Duration::from_secs(5)),
         stall_for: Duration::from_secs(1),
         ..SlowOptions::default()
     };
     let run = simulate(&["phases.phase.rate=1000", "phases.phase.in_flight=4"], 0, slow(stalled));
     let tally = &run.record.ops[0];
-    assert_eq!((tally.succeeded, tally.censored, tally.errors()), (10_000, 0, 0));
+    assert_eq!((tally.succeeded, tally.unfinished, tally.errors()), (10_000, 0, 0));
     assert_eq!((tally.checked, tally.wrong), (10_000, 0));
     near(run.response_ms(0.99), 926.0);
     near(run.response_ms(0.95), 626.0);
@@ -225,8 +225,8 @@ fn a_stall_shows_in_response_time_and_not_in_service_time() {
     near(run.response_ms(0.50), 1.0);
     near(run.service_ms(0.99), 1.0);
     // Waiting for the store is not our lateness.
-    assert!(run.record.slip.max() <= 1_000, "{}", run.record.slip.max());
-    near(tally.slot_wait.value_at_quantile(0.95) as f64 / 1e6, 625.0);
+    assert!(run.record.send_delay.max() <= 1_000, "{}", run.record.send_delay.max());
+    near(tally.client_queueing.value_at_quantile(0.95) as f64 / 1e6, 625.0);
     assert_eq!(run.intervals, (0..10).chain([10]).collect::<Vec<_>>()[..run.intervals.len()].to_vec());
 }
 
@@ -235,7 +235,7 @@ fn a_stall_shows_in_response_time_and_not_in_service_time() {
 fn a_closed_loop_hides_the_stall() {
     let stalled = SlowOptions {
         latency: MS,
-        slots: std::num::NonZeroU32::new(4),
+        concurrency: std::num::NonZeroU32::new(4),
         stall_at: Some(Duration::from_secs(5)),
         stall_for: Duration::from_secs(1),
         ..SlowOptions::default()
@@ -246,22 +246,23 @@ fn a_closed_loop_hides_the_stall() {
     near(run.record.ops[0].succeeded as f64, 36_000.0);
 }
 
-/// One server of 10 ms answers 100 a second; 1,000 a second are due. After T seconds 100 T have ended
-/// and 900 T are censored; the one due at t ends at 10 t, so of all operations, answered at 9 t or
-/// censored at age T − t, the median grows with T.
+/// One server of 10 ms answers 100 a second; 1,000 a second are scheduled. After T seconds 100 T have ended
+/// and 900 T are unfinished; the one due at t ends at 10 t, so of all operations, answered at 9 t or
+/// unfinished at age T − t, the median grows with T.
 #[test]
-fn a_rate_that_cannot_be_held_leaves_censored_operations() {
+fn a_rate_that_cannot_be_sustained_leaves_unfinished_operations() {
     let mut medians = Vec::new();
     for (seconds, text) in [(5u64, "5s"), (10, "10s")] {
-        let slow_one = SlowOptions { latency: MS * 10, slots: std::num::NonZeroU32::new(1), ..SlowOptions::default() };
+        let slow_one =
+            SlowOptions { latency: MS * 10, concurrency: std::num::NonZeroU32::new(1), ..SlowOptions::default() };
         let duration = format!("phases.phase.duration={text}");
         let run = simulate(&["phases.phase.rate=1000", &duration], 0, slow(slow_one));
         let tally = &run.record.ops[0];
-        assert_eq!(tally.ended() + tally.censored, 1_000 * seconds, "every operation that was due is told of");
+        assert_eq!(tally.ended() + tally.unfinished, 1_000 * seconds, "every operation that was scheduled is told of");
         near(tally.ended() as f64, 100.0 * seconds as f64);
         assert_eq!(tally.response.len(), 1_000 * seconds);
         medians.push(run.response_ms(0.5));
-        // Answered: 9 t for t up to T/10. Censored: T − t for t from T/10 to T.
+        // Answered: 9 t for t up to T/10. Unfinished: T − t for t from T/10 to T.
         near(run.response_ms(1.0), 900.0 * seconds as f64);
     }
     near(medians[1], 2.0 * medians[0]);
@@ -270,21 +271,21 @@ fn a_rate_that_cannot_be_held_leaves_censored_operations() {
 /// With a drain, the backlog is worked off after the end and counted at its true response time.
 #[test]
 fn a_drain_works_off_the_backlog() {
-    let slow_one = SlowOptions { latency: MS * 2, slots: std::num::NonZeroU32::new(1), ..SlowOptions::default() };
+    let slow_one = SlowOptions { latency: MS * 2, concurrency: std::num::NonZeroU32::new(1), ..SlowOptions::default() };
     let run = simulate(&["phases.phase.rate=1000", "phases.phase.drain=30s"], 0, slow(slow_one));
     let tally = &run.record.ops[0];
-    assert_eq!((tally.succeeded, tally.censored), (10_000, 0));
+    assert_eq!((tally.succeeded, tally.unfinished), (10_000, 0));
     near(run.ended_ns as f64, 20e9);
     near(run.response_ms(1.0), 10_000.0);
 }
 
 /// A host that wakes 300 µs late is our fault, and is told apart from waiting for the store.
 #[test]
-fn lateness_of_the_client_is_slip() {
+fn lateness_of_the_client_is_send_delay() {
     let quick = SlowOptions { latency: Duration::from_micros(100), ..SlowOptions::default() };
     let run = simulate(&["phases.phase.rate=1000", "phases.phase.in_flight=8"], 300_000, slow(quick));
-    near(run.record.slip.value_at_quantile(0.5) as f64, 300_000.0);
-    assert!(run.record.ops[0].slot_wait.max() <= 1_000);
+    near(run.record.send_delay.value_at_quantile(0.5) as f64, 300_000.0);
+    assert!(run.record.ops[0].client_queueing.max() <= 1_000);
 }
 
 /// A store that works on the caller's thread: each call takes this long of the clock.
@@ -297,9 +298,9 @@ impl Session for Holding {
     }
 }
 
-/// While a call holds the thread, other slots stand free; what falls due then waits for the store.
+/// While a call holds the thread, other lanes stand free; what is scheduled then waits for the store.
 #[test]
-fn a_store_that_holds_the_thread_is_no_slip() {
+fn a_store_that_holds_the_thread_is_no_send_delay() {
     let clock = FakeClock::new();
     let run = simulate_on(
         &clock,
@@ -308,20 +309,20 @@ fn a_store_that_holds_the_thread_is_no_slip() {
         0,
         |_, _| Holding(clock.clone(), 1_500_000),
     );
-    assert!(run.record.slip.max() <= 1_000, "{}", run.record.slip.max());
+    assert!(run.record.send_delay.max() <= 1_000, "{}", run.record.send_delay.max());
     // Served at 667 a second: the last of 10,000 waits for 5 s.
-    near(run.record.ops[0].slot_wait.max() as f64, 5e9);
+    near(run.record.ops[0].client_queueing.max() as f64, 5e9);
 }
 
-/// Several operations become due while the host sleeps: each is late by its own time, though the
-/// slot was busy with the one before it when it was sent.
+/// Several operations are scheduled while the host sleeps: each is late by its own time, though the
+/// lane was busy with the one before it when it was sent.
 #[test]
-fn a_batch_of_late_operations_is_all_slip() {
+fn a_batch_of_late_operations_is_all_send_delay() {
     let instant = SlowOptions::default();
     let run = simulate(&["phases.phase.rate=100000", "phases.phase.duration=1s"], 95_000, slow(instant));
     // Ten operations a batch, late by 95, 85, …, 5 µs.
-    near(run.record.slip.mean(), 50_000.0);
-    assert!(run.record.ops[0].slot_wait.max() <= 1_000);
+    near(run.record.send_delay.mean(), 50_000.0);
+    assert!(run.record.ops[0].client_queueing.max() <= 1_000);
 }
 
 #[test]
@@ -359,7 +360,7 @@ fn temporary_failures_are_tried_again_as_often_as_the_study_says() {
     let run = simulate(&retries, 0, |_, _| Busy { fails: 2, seen: 0 });
     let tally = &run.record.ops[0];
     assert_eq!((tally.succeeded, tally.errors(), tally.retries), (100, 0, 200));
-    // Two waits, of at most 10 and 15 ms; the response counts from when the operation was due.
+    // Two waits, of at most 10 and 15 ms; the response counts from its scheduled start.
     assert!(run.response_ms(1.0) <= 25.1 && run.response_ms(0.5) > 1.0, "{}", run.response_ms(1.0));
     let run = simulate(&retries, 0, |_, _| Busy { fails: 3, seen: 0 });
     let tally = &run.record.ops[0];

@@ -17,13 +17,13 @@ use crate::store::{
 fn what_the_client_was_late_with_at_the_end_is_still_sent() {
     let run = simulate(&["phases.phase.rate=1000"], 50_000_000, slow(SlowOptions::default()));
     let tally = &run.record.ops[0];
-    assert_eq!((tally.succeeded, tally.censored), (10_000, 0));
+    assert_eq!((tally.succeeded, tally.unfinished), (10_000, 0));
     assert!(run.ended_ns > 10_000_000_000, "some of it was sent after the end");
-    // Later than that, what was due is told of as never sent, and nothing is lost from the count.
+    // Later than that, what was scheduled is told of as never sent, and nothing is lost from the count.
     let run = simulate(&["phases.phase.rate=1000"], 150_000_000, slow(SlowOptions::default()));
     let tally = &run.record.ops[0];
-    assert!(tally.censored > 0 && tally.succeeded + tally.censored == 10_000, "{}", tally.censored);
-    assert_eq!(tally.unanswered, 0);
+    assert!(tally.unfinished > 0 && tally.succeeded + tally.unfinished == 10_000, "{}", tally.unfinished);
+    assert_eq!(tally.unfinished_sent, 0);
 }
 
 /// The grace is for our own lateness: what waited for the store is not sent after the end.
@@ -32,8 +32,8 @@ fn what_waited_for_the_store_at_the_end_is_not_sent_any_more() {
     let latency = Duration::from_millis(30);
     let run = simulate(&["phases.phase.rate=1000"], 0, slow(SlowOptions { latency, ..SlowOptions::default() }));
     let tally = &run.record.ops[0];
-    // One slot of 30 ms: 333 in 10 s, and one more is in flight when the end comes.
-    assert_eq!((tally.succeeded + tally.censored, tally.unanswered), (10_000, 1));
+    // One lane of 30 ms: 333 in 10 s, and one more is in flight when the end comes.
+    assert_eq!((tally.succeeded + tally.unfinished, tally.unfinished_sent), (10_000, 1));
     assert_eq!(tally.succeeded, 333);
     assert!(run.ended_ns < 10_001_000_000);
 }
@@ -51,7 +51,7 @@ fn a_writer_whose_keys_are_all_open_ends_the_phase() {
         slow(never),
     );
     let tally = &run.record.ops[0];
-    assert_eq!((tally.timed_out, tally.succeeded, tally.censored), (3, 0, 0));
+    assert_eq!((tally.timed_out, tally.succeeded, tally.unfinished), (3, 0, 0));
     let partial = run.report.partial.expect("it ended early");
     assert_eq!(partial.cause, PartialCause::NoKeys);
     assert!(partial.why.contains("every key of a worker"), "{partial:?}");
@@ -91,20 +91,20 @@ impl<S: Session> Session for Interrupted<S> {
 /// A phase on a store with one place, that is asked to end at this time.
 fn interrupted(text: &str, overrides: &[&str], latency: Duration, at_s: u64) -> Run {
     let (clock, stop) = (FakeClock::new(), Arc::new(Stop::new()));
-    let options = SlowOptions { latency, slots: std::num::NonZeroU32::new(1), ..SlowOptions::default() };
+    let options = SlowOptions { latency, concurrency: std::num::NonZeroU32::new(1), ..SlowOptions::default() };
     simulate_until(&clock, &stop, text, overrides, 0, |session, catalog| {
         let inner: <Slow<MemoryStore> as Store>::Session = slow(options)(session, catalog);
         Interrupted { inner, clock: clock.clone(), at_ns: START + at_s * SECOND, stop: Arc::clone(&stop) }
     })
 }
 
-/// Twice as much is due as the store can do, and a drain works off the rest: the user need not wait for it.
+/// Twice as much is scheduled as the store can do, and a drain works off the rest: the user need not wait for it.
 #[test]
 fn a_request_to_end_is_heeded_while_a_drain_goes_on() {
     let drained = ["phases.phase.rate=1000", "phases.phase.drain=30s"];
     let run = interrupted(STUDY, &drained, Duration::from_millis(2), 12);
     let tally = &run.record.ops[0];
-    assert_eq!(tally.succeeded + tally.censored, 10_000, "all that was due in the phase is told of");
+    assert_eq!(tally.succeeded + tally.unfinished, 10_000, "all that was scheduled in the phase is told of");
     assert!((5_990..=6_050).contains(&tally.succeeded), "{}", tally.succeeded);
     assert!(run.report.ended_early && run.ended_ns < 12_200_000_000, "{}", run.ended_ns);
     // Not asked before it has ended, nothing is cut off.
@@ -116,7 +116,7 @@ fn a_request_to_end_is_heeded_while_a_drain_goes_on() {
 fn a_request_to_end_is_heeded_while_a_closed_loop_awaits_its_last_answers() {
     let run = interrupted(STUDY, &["phases.phase.timeout=1h"], Duration::from_secs(600), 11);
     let tally = &run.record.ops[0];
-    assert_eq!((tally.succeeded, tally.censored, tally.unanswered), (0, 1, 1));
+    assert_eq!((tally.succeeded, tally.unfinished, tally.unfinished_sent), (0, 1, 1));
     assert!(run.report.ended_early && run.ended_ns < 11_200_000_000, "{}", run.ended_ns);
 }
 
@@ -126,8 +126,8 @@ fn an_open_loop_of_so_many_operations_counts_no_more_when_it_is_interrupted() {
     let overrides = ["phases.phase.rate=1000", "phases.phase.timeout=1h"];
     let run = interrupted(&text, &overrides, Duration::from_secs(600), 5);
     let tally = &run.record.ops[0];
-    // One was sent, and 99 had become due and were not: those of the 5 s after them were never asked for.
-    assert_eq!((tally.ended(), tally.censored, tally.unanswered), (0, 100, 1));
+    // One was sent, and 99 had are scheduled and were not: those of the 5 s after them were never asked for.
+    assert_eq!((tally.ended(), tally.unfinished, tally.unfinished_sent), (0, 100, 1));
 }
 
 /// The time until which a drain lasts is no multiple of anything that a worker waits for.
@@ -137,7 +137,7 @@ fn a_drain_ends_when_it_ends() {
     let run =
         simulate(&["phases.phase.rate=1000", "phases.phase.drain=37ms", "phases.phase.timeout=1h"], 0, slow(stuck));
     assert_eq!(run.ended_ns, 10_037_000_000);
-    assert_eq!((run.record.ops[0].censored, run.report.ended_early), (10_000, false));
+    assert_eq!((run.record.ops[0].unfinished, run.report.ended_early), (10_000, false));
 }
 
 /// A connection that is lost at one time and can be had again from another one on. Until then each operation is turned away at

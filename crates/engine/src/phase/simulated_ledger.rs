@@ -29,7 +29,7 @@ struct Seen {
     reads: u64,
 }
 
-/// An answer that is due: when, to which request, of which keys.
+/// An answer that is scheduled: when, to which request, of which keys.
 type Flying = (u64, Token, Vec<String>, Result<(), ErrorKind>);
 
 struct Scripted {
@@ -64,10 +64,10 @@ impl Session for Scripted {
 
     fn poll(&mut self, _: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
         let now = self.clock.now_ns();
-        let (due, later) = std::mem::take(&mut self.flying).into_iter().partition(|(at, ..)| *at <= now);
+        let (scheduled, later) = std::mem::take(&mut self.flying).into_iter().partition(|(at, ..)| *at <= now);
         self.flying = later;
-        let due: Vec<_> = due;
-        for (_, token, keys, result) in due {
+        let scheduled: Vec<_> = scheduled;
+        for (_, token, keys, result) in scheduled {
             for key in &keys {
                 *self.seen.lock().unwrap().open.get_mut(key).unwrap() -= 1;
             }
@@ -94,7 +94,7 @@ fn run(mix: &str, overrides: &[&str], answer: Answer) -> (super::simulated::Run,
 const MS: u64 = 1_000_000;
 
 #[test]
-fn with_more_slots_than_keys_no_key_has_two_open_writes() {
+fn with_more_lanes_than_keys_no_key_has_two_open_writes() {
     for (mix, keys) in [("{ upsert = 1 }", 3), ("{ upsert = 2, delete = 1 }", 2), ("{ upsert = { batch = 3 } }", 7)] {
         let count = format!("collections.docs.count={keys}");
         let answer: Answer = |nth, _| Some((MS * (1 + nth % 3), Ok(())));
@@ -105,21 +105,21 @@ fn with_more_slots_than_keys_no_key_has_two_open_writes() {
     }
 }
 
-/// One key of 10 ms a write takes 100 a second; 1,000 a second are due. What waits for the key waits for the store: it counts
-/// from when it was due, and none is left out.
+/// One key of 10 ms a write takes 100 a second; 1,000 a second are scheduled. What waits for the key waits for the store: it counts
+/// from its scheduled start, and none is left out.
 #[test]
-fn a_write_that_waits_for_a_key_counts_from_when_it_was_due() {
+fn a_write_that_waits_for_a_key_counts_from_its_scheduled_start() {
     let overrides = ["collections.docs.count=1", "phases.phase.in_flight=16", "phases.phase.rate=1000"];
     let (run, seen) = run("{ upsert = 1 }", &overrides, |_, _| Some((10 * MS, Ok(()))));
     let tally = &run.record.ops[0];
     assert_eq!((seen.most, tally.errors()), (1, 0));
     near(tally.succeeded as f64, 1_000.0);
-    assert_eq!(tally.succeeded + tally.censored, 10_000, "every operation that was due is told of");
+    assert_eq!(tally.succeeded + tally.unfinished, 10_000, "every operation that was scheduled is told of");
     assert_eq!(tally.response.len(), 10_000);
     // Answered: 9 t for t up to 1 s; due and not sent: 10 s − t.
     near(tally.response.max() as f64, 9e9);
-    near(tally.slot_wait.max() as f64, 9e9);
-    assert!(run.record.slip.max() <= 1_000, "not our lateness: {}", run.record.slip.max());
+    near(tally.client_queueing.max() as f64, 9e9);
+    assert!(run.record.send_delay.max() <= 1_000, "not our lateness: {}", run.record.send_delay.max());
     assert!(run.ended_ns < 10_020_000_000);
 }
 

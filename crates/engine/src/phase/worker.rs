@@ -1,15 +1,15 @@
 //! The loop: one for every store, every mode and every host.
 //!
 //! [`Turns::turn`] never blocks. It takes completions, gives up what ran out of time, sends what is
-//! due while there are free slots, and says when it wants to be called again.
+//! due while there are free lanes, and says when it wants to be called again.
 
 use std::sync::Arc;
 use std::task::Context;
 
 use super::clock::Clock;
+use super::lanes::{Earlier, Fatal, Lanes};
 use super::maker::{Maker, Stage, Task, sent_bytes};
 use super::plan::{Amount, PhasePlan};
-use super::slots::{Earlier, Fatal, Slots};
 use super::stop::Stop;
 use super::team::{Outbox, Snapshot};
 use crate::measure::{Partial, PartialCause, Recorder, WorkerUse, record, thread_cpu_ns, thread_run_queue_ns};
@@ -34,7 +34,7 @@ pub(super) enum Turn {
     Until {
         /// In ns of the clock.
         at_ns: u64,
-        /// Whether an operation is due then; otherwise something else is.
+        /// Whether an operation is scheduled then; otherwise something else is.
         arrival: bool,
     },
     /// Nothing more.
@@ -43,29 +43,29 @@ pub(super) enum Turn {
 
 /// Why nothing can be sent now.
 enum Hold {
-    /// Something is due at this time.
-    Due { at_ns: u64, arrival: bool },
-    /// No slot is free, or the last operations are still in flight.
+    /// Something is scheduled at this time.
+    Scheduled { at_ns: u64, arrival: bool },
+    /// No lane is free, or the last operations are still in flight.
     Answers,
     /// All has been sent.
     Done,
 }
 
-/// The next operation, in its slot.
+/// The next operation, in its lane.
 struct Next {
-    slot: usize,
-    /// When it was due (open loop).
-    due: Option<u64>,
-    /// When its slot would have been free, and this thread, had operations before not been sent late.
+    lane: usize,
+    /// When it was scheduled (open loop).
+    scheduled: Option<u64>,
+    /// When its lane would have been free, and this thread, had operations before not been sent late.
     could: u64,
 }
 
-/// What a worker knows of time and its limits, apart from slots.
+/// What a worker knows of time and its limits, apart from lanes.
 struct Course {
     start_ns: u64,
-    /// When it stops sending what falls due.
+    /// When it stops sending what is scheduled.
     end_ns: u64,
-    /// When it gives up what is still due or in flight (open loop with a duration).
+    /// When it gives up what is still waiting or in flight (open loop with a duration).
     give_up_ns: u64,
     /// Operations left to make; `u64::MAX` where time or the load decides.
     left: u64,
@@ -78,7 +78,7 @@ struct Course {
 
 /// What a host calls: a worker on whatever sessions.
 pub(super) trait Turns {
-    /// Takes completions, sends what is due, and says when to be called again.
+    /// Takes completions, sends what is scheduled, and says when to be called again.
     fn turn(&mut self, context: &mut Context<'_>) -> Turn;
 
     /// So long was spent waiting actively.
@@ -97,7 +97,7 @@ pub(super) struct WorkerCore<C> {
     number: u32,
     touched: Vec<bool>,
     maker: Maker,
-    slots: Slots<C>,
+    lanes: Lanes<C>,
     course: Course,
     /// The next operation, drawn while there was time.
     prepared: Option<Task>,
@@ -107,14 +107,14 @@ pub(super) struct WorkerCore<C> {
     outbox: Outbox,
     usage: Usage,
     /// Until when the store last worked on this thread, and how late its operation was sent, by our
-    /// own fault: meanwhile nothing else could be sent, whatever slots were free.
+    /// own fault: meanwhile nothing else could be sent, whatever lanes were free.
     held: (u64, u64),
     /// Whether the next operation is a write that waits for a key (`ledger`), and when one was free last.
     keyless: bool,
     key_free_ns: u64,
     /// Whether something was submitted that no poll has looked at: no waker is registered for it.
     unpolled: bool,
-    censored_unsent: bool,
+    unfinished_counted: bool,
     /// What had happened to the sessions' connections at the last snapshot.
     connections: SessionCounters,
     /// The phase ends here, because a connection was lost.
@@ -140,17 +140,17 @@ impl<S: Session, C: Clock> Turns for Worker<S, C> {
             }
             match self.hold() {
                 None => {
-                    if self.core.slots.last_ns >= self.core.course.next_interval_ns || self.core.slots.fatal.is_some() {
-                        let now = self.core.slots.last_ns;
+                    if self.core.lanes.last_ns >= self.core.course.next_interval_ns || self.core.lanes.fatal.is_some() {
+                        let now = self.core.lanes.last_ns;
                         self.look_around(now);
                     }
                 }
                 Some(hold) => {
                     self.flush();
                     if self.core.unpolled {
-                        let before = self.core.slots.in_flight;
+                        let before = self.core.lanes.in_flight;
                         self.collect(context);
-                        if self.core.slots.in_flight < before {
+                        if self.core.lanes.in_flight < before {
                             return Turn::Again;
                         }
                     }
@@ -177,10 +177,10 @@ impl<S: Session, C: Clock> Worker<S, C> {
         let Self { sessions, core } = self;
         core.unpolled = false;
         for session in sessions {
-            let _ = session.poll(context, &mut core.slots);
+            let _ = session.poll(context, &mut core.lanes);
         }
-        let now = core.slots.now();
-        core.slots.expire(now, &mut core.abandoned);
+        let now = core.lanes.now();
+        core.lanes.expire(now, &mut core.abandoned);
         self.abandon();
         now
     }
@@ -219,9 +219,9 @@ impl<S: Session, C: Clock> Worker<S, C> {
 
     /// Sends one operation that waits for its next try or its second request, if its time has come.
     fn send_again(&mut self) -> bool {
-        let Some(slot) = self.core.slots.next_again() else { return false };
+        let Some(lane) = self.core.lanes.next_again() else { return false };
         // Its request takes the buffers: what was prepared there is written again later.
-        self.send(slot);
+        self.send(lane);
         true
     }
 
@@ -232,38 +232,38 @@ impl<S: Session, C: Clock> Worker<S, C> {
             Ok(next) => next,
             Err(hold) => return Some(hold),
         };
-        let sent = self.send(next.slot);
-        self.core.note_slip(&next, sent);
+        let sent = self.send(next.lane);
+        self.core.note_send_delay(&next, sent);
         None
     }
 
-    /// Sends what a slot holds. Gives the time of the send, in ns of the clock.
+    /// Sends what a lane holds. Gives the time of the send, in ns of the clock.
     #[inline]
-    fn send(&mut self, slot: usize) -> u64 {
+    fn send(&mut self, lane: usize) -> u64 {
         let Self { sessions, core } = self;
         if core.plan.ledger {
-            core.set_floors(slot);
+            core.set_floors(lane);
         }
-        let WorkerCore { maker, slots, .. } = core;
-        let s = &mut slots.slots[slot];
+        let WorkerCore { maker, lanes, .. } = core;
+        let s = &mut lanes.lanes[lane];
         let (task, stage, session) = (s.task, s.stage, s.session);
-        // Lent out for the time of the call: the request borrows it, and so do the slots.
+        // Lent out for the time of the call: the request borrows it, and so do the lanes.
         let revision = std::mem::take(&mut s.revision);
         let request = maker.request(&task, &s.indexes, stage, &revision);
-        slots.recorder.ops[task.recipe].bytes_written += sent_bytes(&request.op);
-        let now = slots.now();
-        slots.sent(slot, now);
-        if !slots.open_loop && slots.slots[slot].tries == 1 && stage != Stage::Swap {
-            slots.slots[slot].intended_ns = now;
+        lanes.recorder.ops[task.recipe].bytes_written += sent_bytes(&request.op);
+        let now = lanes.now();
+        lanes.sent(lane, now);
+        if !lanes.open_loop && lanes.lanes[lane].tries == 1 && stage != Stage::Swap {
+            lanes.lanes[lane].scheduled_ns = now;
         }
-        let token = slots.token(slot);
-        sessions[session].submit(&request, token, slots);
+        let token = lanes.token(lane);
+        sessions[session].submit(&request, token, lanes);
         core.touched[session] = true;
-        let s = &mut core.slots.slots[slot];
+        let s = &mut core.lanes.lanes[lane];
         if s.in_flight {
             core.unpolled = true;
         } else {
-            core.held = (core.slots.last_ns, s.lag_ns);
+            core.held = (core.lanes.last_ns, s.lag_ns);
         }
         if s.revision.is_empty() {
             s.revision = revision;
@@ -301,7 +301,7 @@ impl<C: Clock> WorkerCore<C> {
         plan: Arc<PhasePlan>,
         number: u32,
         maker: Maker,
-        mut slots: Slots<C>,
+        mut lanes: Lanes<C>,
         arrivals: Option<Arrivals>,
         start_ns: u64,
         interval_ns: u64,
@@ -316,11 +316,11 @@ impl<C: Clock> WorkerCore<C> {
             }
             Amount::Load => (u64::MAX, u64::MAX),
         };
-        slots.begin(start_ns);
+        lanes.begin(start_ns);
         Self {
             touched: vec![false; plan.connections as usize],
             maker,
-            slots,
+            lanes,
             course: Course {
                 start_ns,
                 end_ns,
@@ -347,7 +347,7 @@ impl<C: Clock> WorkerCore<C> {
             keyless: false,
             key_free_ns: start_ns,
             unpolled: false,
-            censored_unsent: false,
+            unfinished_counted: false,
             connections: SessionCounters::default(),
             cut_off: None,
             number,
@@ -357,13 +357,13 @@ impl<C: Clock> WorkerCore<C> {
 
     /// The ledger, and requests to end.
     fn look_around(&mut self, now: u64) {
-        if !self.slots.endings.is_empty() {
-            self.slots.settle(&mut self.maker);
+        if !self.lanes.endings.is_empty() {
+            self.lanes.settle(&mut self.maker);
         }
         if let Some(ledger) = &mut self.maker.ledger {
             ledger.faults(self.stop.faults());
         }
-        if self.slots.fatal.is_some() || self.cut_off.is_some() {
+        if self.lanes.fatal.is_some() || self.cut_off.is_some() {
             self.stop.ask();
         }
         // At the latest now: a turn that goes on after this sends nothing more.
@@ -374,45 +374,45 @@ impl<C: Clock> WorkerCore<C> {
         }
     }
 
-    /// Whether an end now leaves anything out: what is still to come, is in flight, or was due and not sent.
+    /// Whether an end now leaves anything out: what is still to come, is in flight, or was scheduled and not sent.
     fn is_unfinished(&self, now: u64) -> bool {
         let Course { start_ns, end_ns, left, arrivals, .. } = &self.course;
         let backlog = || arrivals.as_ref().is_some_and(|a| start_ns.saturating_add(a.peek_ns()) < *end_ns);
-        self.slots.in_flight > 0 || !self.slots.again.is_empty() || (*left > 0 && (now < *end_ns || backlog()))
+        self.lanes.in_flight > 0 || !self.lanes.again.is_empty() || (*left > 0 && (now < *end_ns || backlog()))
     }
 
-    /// Puts the next operation into a slot, to be sent at once, or says why not.
+    /// Puts the next operation into a lane, to be sent at once, or says why not.
     #[inline]
     fn take_next(&mut self) -> Result<Next, Hold> {
-        let now = self.slots.last_ns;
+        let now = self.lanes.last_ns;
         if now >= self.course.end_ns && self.course.arrivals.is_none() {
             return Err(Hold::Done);
         }
         if self.course.left == 0 {
             return Err(Hold::Done);
         }
-        let due = match &self.course.arrivals {
+        let scheduled = match &self.course.arrivals {
             None => None,
             Some(arrivals) => {
-                let due = self.course.start_ns.saturating_add(arrivals.peek_ns());
-                if due >= self.course.end_ns {
+                let scheduled = self.course.start_ns.saturating_add(arrivals.peek_ns());
+                if scheduled >= self.course.end_ns {
                     return Err(Hold::Done);
                 }
-                Some(due)
+                Some(scheduled)
             }
         };
-        let Some((slot, free_since)) = self.slots.rested(now) else {
+        let Some((lane, free_since)) = self.lanes.rested(now) else {
             return Err(if now >= self.course.give_up_ns { Hold::Done } else { Hold::Answers });
         };
         if free_since > now {
-            return Err(Hold::Due { at_ns: free_since, arrival: false });
+            return Err(Hold::Scheduled { at_ns: free_since, arrival: false });
         }
-        if let Some(due) = due
+        if let Some(scheduled) = scheduled
             && now >= self.course.give_up_ns
         {
             // The end has come. What could have been sent before it, but for our own lateness, still is,
             // for a while.
-            let could = due.max(free_since.saturating_sub(self.slots.slots[slot].lag_ns));
+            let could = scheduled.max(free_since.saturating_sub(self.lanes.lanes[lane].lag_ns));
             // What waits for a key waits for the store.
             let could = if self.keyless { now } else { could };
             let grace_over = self.course.ended_early || now >= self.course.give_up_ns.saturating_add(GRACE_NS);
@@ -420,14 +420,14 @@ impl<C: Clock> WorkerCore<C> {
                 return Err(Hold::Done);
             }
         }
-        if due.is_none() && self.plan.think_ns > 0 && self.slots.slots[slot].generation > 0 {
+        if scheduled.is_none() && self.plan.think_ns > 0 && self.lanes.lanes[lane].generation > 0 {
             let ready = free_since.saturating_add(self.plan.think_ns);
             if ready > now {
-                return Err(Hold::Due { at_ns: ready, arrival: false });
+                return Err(Hold::Scheduled { at_ns: ready, arrival: false });
             }
         }
-        if self.plan.ledger && !self.slots.endings.is_empty() {
-            self.slots.settle(&mut self.maker);
+        if self.plan.ledger && !self.lanes.endings.is_empty() {
+            self.lanes.settle(&mut self.maker);
         }
         if self.prepared.is_none() {
             self.prepared = self.maker.next(&mut self.indexes);
@@ -442,22 +442,22 @@ impl<C: Clock> WorkerCore<C> {
                 self.key_free_ns = now;
             }
         }
-        if let Some(due) = due
-            && due > now
+        if let Some(scheduled) = scheduled
+            && scheduled > now
         {
             // The wait for the next arrival may have passed while the operation was drawn.
-            if due > self.slots.now() {
-                return Err(Hold::Due { at_ns: due, arrival: true });
+            if scheduled > self.lanes.now() {
+                return Err(Hold::Scheduled { at_ns: scheduled, arrival: true });
             }
         }
-        self.slots.free.pop_front();
+        self.lanes.free.pop_front();
         if self.course.left != u64::MAX {
             self.course.left -= 1;
         }
         if let Some(arrivals) = &mut self.course.arrivals {
             arrivals.advance();
         }
-        let s = &mut self.slots.slots[slot];
+        let s = &mut self.lanes.lanes[lane];
         s.task = self.prepared.take().unwrap_or_default();
         std::mem::swap(&mut s.indexes, &mut self.indexes);
         s.stage = match self.plan.recipes[s.task.recipe].label.kind {
@@ -466,37 +466,41 @@ impl<C: Clock> WorkerCore<C> {
         };
         s.tries = 0;
         s.earlier = Earlier::default();
-        s.intended_ns = due.unwrap_or(0);
+        s.scheduled_ns = scheduled.unwrap_or(0);
         let (held_until, held_lag) = self.held;
-        Ok(Next { slot, due, could: free_since.saturating_sub(s.lag_ns).max(held_until.saturating_sub(held_lag)) })
+        Ok(Next {
+            lane,
+            scheduled,
+            could: free_since.saturating_sub(s.lag_ns).max(held_until.saturating_sub(held_lag)),
+        })
     }
 
-    /// Notes how much later than it could an operation was sent that was due.
+    /// Notes how much later than it could an operation was sent that was scheduled.
     #[inline]
-    fn note_slip(&mut self, next: &Next, sent: u64) {
-        let Some(due) = next.due else { return };
-        // Had the operation before not been sent late, its slot (or this thread, where the store
+    fn note_send_delay(&mut self, next: &Next, sent: u64) {
+        let Some(scheduled) = next.scheduled else { return };
+        // Had the operation before not been sent late, its lane (or this thread, where the store
         // works on it) would have been free earlier: what that one was late by is our fault a
         // second time, not a wait for the store.
-        let could = due.max(next.could).max(self.key_free_ns);
-        let slip = sent.saturating_sub(could);
-        let s = &mut self.slots.slots[next.slot];
-        s.lag_ns = slip;
-        record(&mut self.slots.recorder.slip, slip);
-        record(&mut self.slots.recorder.ops[s.task.recipe].slot_wait, could - due);
+        let could = scheduled.max(next.could).max(self.key_free_ns);
+        let delay = sent.saturating_sub(could);
+        let s = &mut self.lanes.lanes[next.lane];
+        s.lag_ns = delay;
+        record(&mut self.lanes.recorder.send_delay, delay);
+        record(&mut self.lanes.recorder.ops[s.task.recipe].client_queueing, could - scheduled);
         if !s.in_flight {
-            self.held.1 = slip;
+            self.held.1 = delay;
         }
     }
 
     /// Every key that the next write could have has a write under way or of unknown outcome. It is drawn a key for again when
-    /// an answer has settled one; until then it waits, as for a free slot.
+    /// an answer has settled one; until then it waits, as for a free lane.
     #[cold]
     fn wait_for_key(&mut self) -> Hold {
         self.keyless = true;
-        if self.slots.in_flight == 0 && self.slots.again.is_empty() {
+        if self.lanes.in_flight == 0 && self.lanes.again.is_empty() {
             let why = "every key of a worker has a write of unknown outcome, which no further write may follow";
-            self.slots.fatal = Some(Fatal { why: why.to_owned(), cause: PartialCause::NoKeys });
+            self.lanes.fatal = Some(Fatal { why: why.to_owned(), cause: PartialCause::NoKeys });
             self.stop.ask();
         }
         Hold::Answers
@@ -509,16 +513,16 @@ impl<C: Clock> WorkerCore<C> {
     }
 
     /// Of a read that is sent now, also once more: what it must find.
-    fn set_floors(&mut self, slot: usize) {
-        self.slots.settle(&mut self.maker);
-        let s = &mut self.slots.slots[slot];
+    fn set_floors(&mut self, lane: usize) {
+        self.lanes.settle(&mut self.maker);
+        let s = &mut self.lanes.lanes[lane];
         s.floor = self.maker.floor(&s.task);
         self.maker.floors(&s.task, &s.indexes, &mut s.floors);
     }
 
     /// Whether nothing is in flight or waits for another try.
     fn is_idle(&self) -> bool {
-        self.slots.in_flight == 0 && self.slots.again.is_empty()
+        self.lanes.in_flight == 0 && self.lanes.again.is_empty()
     }
 
     /// Whether what is in flight is given up at some time. A closed loop has no schedule to be late for: it is awaited,
@@ -528,33 +532,33 @@ impl<C: Clock> WorkerCore<C> {
     }
 
     fn is_given_up(&self) -> bool {
-        self.is_limited() && self.slots.last_ns >= self.course.give_up_ns
+        self.is_limited() && self.lanes.last_ns >= self.course.give_up_ns
     }
 
     /// Where nothing more is to be sent: whether nothing more is waited for either.
     fn is_over(&self) -> bool {
-        let over = self.slots.last_ns >= self.course.end_ns || self.course.end_ns == u64::MAX;
+        let over = self.lanes.last_ns >= self.course.end_ns || self.course.end_ns == u64::MAX;
         self.is_given_up() || (self.is_idle() && over)
     }
 
     fn give_up_in_flight(&mut self) {
-        let now = self.slots.last_ns;
-        self.slots.censor_in_flight(now, &mut self.abandoned);
+        let now = self.lanes.last_ns;
+        self.lanes.censor_in_flight(now, &mut self.abandoned);
     }
 
     /// Until when to wait; the sessions have something at `wake_at_ns` without any I/O.
     fn wait(&self, hold: Hold, wake_at_ns: Option<u64>) -> Turn {
-        let now = self.slots.last_ns;
-        let (due, arrival) = match hold {
-            Hold::Due { at_ns, arrival } => (at_ns, arrival),
+        let now = self.lanes.last_ns;
+        let (scheduled, arrival) = match hold {
+            Hold::Scheduled { at_ns, arrival } => (at_ns, arrival),
             Hold::Answers | Hold::Done => (u64::MAX, false),
         };
-        let mut at_ns = due.min(wake_at_ns.unwrap_or(u64::MAX));
+        let mut at_ns = scheduled.min(wake_at_ns.unwrap_or(u64::MAX));
         let mut earlier = |other: u64| at_ns = at_ns.min(other);
-        if self.slots.in_flight > 0 {
-            earlier(self.slots.next_timeout_ns);
+        if self.lanes.in_flight > 0 {
+            earlier(self.lanes.next_timeout_ns);
         }
-        for (_, again) in &self.slots.again {
+        for (_, again) in &self.lanes.again {
             earlier(*again);
         }
         if self.course.end_ns > now {
@@ -565,34 +569,34 @@ impl<C: Clock> WorkerCore<C> {
         }
         earlier(self.course.next_interval_ns);
         earlier(now + LONGEST_WAIT_NS);
-        Turn::Until { at_ns, arrival: arrival && at_ns == due }
+        Turn::Until { at_ns, arrival: arrival && at_ns == scheduled }
     }
 
-    /// Counts what was due and never sent, and hands over the rest.
+    /// Counts what was scheduled and never sent, and hands over the rest.
     fn finish(&mut self, connections: SessionCounters) {
-        if std::mem::replace(&mut self.censored_unsent, true) {
+        if std::mem::replace(&mut self.unfinished_counted, true) {
             return;
         }
-        let (now, end_ns) = (self.slots.last_ns, self.course.end_ns);
+        let (now, end_ns) = (self.lanes.last_ns, self.course.end_ns);
         self.unmake_prepared();
         if end_ns != u64::MAX
             && let Some(mut arrivals) = self.course.arrivals.take()
         {
             // Only which kind of operation each would have been is drawn: no key was touched.
             loop {
-                let due = self.course.start_ns.saturating_add(arrivals.peek_ns());
-                if due >= end_ns || self.course.left == 0 {
+                let scheduled = self.course.start_ns.saturating_add(arrivals.peek_ns());
+                if scheduled >= end_ns || self.course.left == 0 {
                     break;
                 }
                 let recipe = self.maker.next_recipe();
-                self.slots.censor(recipe, now.saturating_sub(due));
+                self.lanes.censor(recipe, now.saturating_sub(scheduled));
                 arrivals.advance();
                 if self.course.left != u64::MAX {
                     self.course.left -= 1;
                 }
             }
         }
-        self.slots.settle(&mut self.maker);
+        self.lanes.settle(&mut self.maker);
         self.snapshot(now, connections, true);
     }
 
@@ -612,7 +616,7 @@ impl<C: Clock> WorkerCore<C> {
         usage.total.run_queue_ns += run_queue_ns;
         usage.total.spin_ns += spin_ns;
         usage.total.wall_ns = wall_ns;
-        let recorder = &mut self.slots.recorder;
+        let recorder = &mut self.lanes.recorder;
         (recorder.cpu_ns, recorder.run_queue_ns, recorder.spin_ns) = (cpu_ns, run_queue_ns, spin_ns);
         let before = std::mem::replace(&mut self.connections, connections);
         recorder.connections = connections.since(before);
@@ -645,7 +649,7 @@ impl<C: Clock> WorkerCore<C> {
         if let Some(why) = self.cut_off.take() {
             return Some(Partial { cause: PartialCause::Disconnected, why });
         }
-        let Fatal { why, cause } = self.slots.fatal.take()?;
+        let Fatal { why, cause } = self.lanes.fatal.take()?;
         // The answer alone does not tell a busy store from one that was lost.
         let connected = self.connections.disconnects == 0;
         let cause = if cause == PartialCause::Disconnected && connected { PartialCause::Failed } else { cause };
@@ -660,13 +664,13 @@ impl<C: Clock> WorkerCore<C> {
             usage: self.usage.total,
             distinct: self.maker.take_distinct(),
             ledger: self.maker.ledger.take(),
-            reads: self.slots.reads,
-            messages: self.slots.messages.into_iter().collect(),
-            wrong_examples: self.slots.wrong_examples,
+            reads: self.lanes.reads,
+            messages: self.lanes.messages.into_iter().collect(),
+            wrong_examples: self.lanes.wrong_examples,
             taken: self.maker.taken(),
             partial,
-            sent_until_ns: self.course.end_ns.min(self.slots.last_ns),
-            ended_ns: self.slots.last_ns,
+            sent_until_ns: self.course.end_ns.min(self.lanes.last_ns),
+            ended_ns: self.lanes.last_ns,
             ended_early: self.course.ended_early,
             error: None,
         }

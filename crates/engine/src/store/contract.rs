@@ -153,7 +153,7 @@ pub enum Runtime {
     Reactor,
 }
 
-/// What one session promises and how it behaves.
+/// What one session guarantees and how it behaves.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
     /// What an acknowledged write survives.
@@ -206,9 +206,9 @@ pub enum Support {
 pub struct Capabilities {
     /// The operations it can do, and how. What is missing is refused.
     pub operations: Vec<(OpKind, Support)>,
-    /// The durability levels it can promise, and what each one is set to. What is missing is refused.
+    /// The durability levels it can guarantee, and what each one is set to. What is missing is refused.
     pub durability: Vec<(Durability, &'static str)>,
-    /// The read consistencies it can promise, and how.
+    /// The read consistencies it can guarantee, and how.
     pub consistency: Vec<(ReadConsistency, &'static str)>,
     /// Whether secondary indexes can be made.
     pub indexes: bool,
@@ -252,12 +252,12 @@ impl Capabilities {
         self.operations.iter().find(|(k, _)| *k == kind).map(|(_, s)| *s)
     }
 
-    /// The durability where none is asked for: the strongest of fsync, os and none that can be promised, or
+    /// The durability where none is asked for: the strongest of fsync, os and none that can be guaranteed, or
     /// else the first that can; with what it is set to.
     pub fn default_durability(&self) -> Option<(Durability, &'static str)> {
         [Durability::FSYNC, Durability::OS, Durability::MEMORY]
             .into_iter()
-            .find_map(|level| self.promises(level).map(|means| (level, means)))
+            .find_map(|level| self.guarantees(level).map(|means| (level, means)))
             .or_else(|| self.durability.first().copied())
     }
 
@@ -269,8 +269,8 @@ impl Capabilities {
             .unwrap_or_default()
     }
 
-    /// What a durability level is set to, if it can be promised.
-    pub fn promises(&self, durability: Durability) -> Option<&'static str> {
+    /// What a durability level is set to, if it can be guaranteed.
+    pub fn guarantees(&self, durability: Durability) -> Option<&'static str> {
         self.durability.iter().find(|(d, _)| *d == durability).map(|(_, text)| *text)
     }
 }

@@ -64,7 +64,7 @@ impl Store for NullStore {
     async fn open(&self, options: &SessionOptions) -> Result<NullSession, StoreError> {
         if options.durability != Durability::MEMORY {
             return Err(StoreError::NotSupported(format!(
-                "null: keeps nothing, so it cannot promise durability `{}`; use `none`",
+                "null: keeps nothing, so it cannot guarantee durability `{}`; use `none`",
                 options.durability
             )));
         }

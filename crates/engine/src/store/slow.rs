@@ -1,6 +1,6 @@
 //! `slow+URL`: a store that takes its time, by a deterministic queueing model.
 //!
-//! The store as a whole, over all its sessions, has so many slots. An operation takes the slot that
+//! The store as a whole, over all its sessions, serves so many operations at once. An operation takes the place that
 //! is free earliest, is served there for `latency ± jitter`, and completes. While the store stalls no
 //! service progresses: one that the stall cuts into ends later by what of the stall it sees. A bulk
 //! operation is one operation.
@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::Store;
 use super::held::{DueTimes, Held};
 
-/// A store that takes its time, by a deterministic queueing model: so many slots over all sessions, a
+/// A store that takes its time, by a deterministic queueing model: so many at once over all sessions, a
 /// service of `latency ± jitter` in each, and at most one stall, in which no service progresses.
 pub type Slow<S> = Held<S, Servers>;
 
@@ -26,7 +26,7 @@ pub struct SlowOptions {
     /// Service lasts evenly between `latency - jitter` (not below 0) and `latency + jitter`.
     pub jitter: Duration,
     /// Operations that are served at once, over all sessions; none for any number.
-    pub slots: Option<NonZeroU32>,
+    pub concurrency: Option<NonZeroU32>,
     /// When the stall begins, counted from the start of the measured phase; none for no stall.
     pub stall_at: Option<Duration>,
     /// How long the stall lasts.
@@ -40,7 +40,7 @@ impl Default for SlowOptions {
         Self {
             latency: Duration::ZERO,
             jitter: Duration::ZERO,
-            slots: None,
+            concurrency: None,
             stall_at: None,
             stall_for: Duration::from_secs(1),
             seed: 1,
@@ -66,15 +66,15 @@ pub struct Servers {
 
 #[derive(Debug)]
 struct SlowState {
-    /// When each slot is free, earliest on top; empty for any number of slots.
+    /// When each place is free, earliest on top; empty for any number.
     free_at_ns: BinaryHeap<Reverse<u64>>,
     random: u64,
 }
 
 impl Servers {
     fn new(options: SlowOptions) -> Self {
-        let slots = options.slots.map_or(0, NonZeroU32::get);
-        let state = SlowState { free_at_ns: (0..slots).map(|_| Reverse(0)).collect(), random: options.seed };
+        let concurrency = options.concurrency.map_or(0, NonZeroU32::get);
+        let state = SlowState { free_at_ns: (0..concurrency).map(|_| Reverse(0)).collect(), random: options.seed };
         Self {
             latency_ns: whole_ns(options.latency),
             jitter_ns: whole_ns(options.jitter),
@@ -135,8 +135,8 @@ impl DueTimes for Servers {
         if !o.jitter.is_zero() {
             parts.push(format!("jitter={}", short(o.jitter)));
         }
-        if let Some(slots) = o.slots {
-            parts.push(format!("slots={slots}"));
+        if let Some(concurrency) = o.concurrency {
+            parts.push(format!("concurrency={concurrency}"));
         }
         if let Some(stall_at) = o.stall_at {
             parts.push(format!("stall_at={}&stall_for={}", short(stall_at), short(o.stall_for)));

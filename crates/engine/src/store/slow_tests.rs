@@ -91,7 +91,7 @@ fn run_out(session: &mut impl Session, clock: &FakeClock) -> Vec<(u64, u64)> {
 const READ: Op<'static> = Op::Read { key: "a" };
 
 #[test]
-fn without_slots_every_operation_takes_its_latency() {
+fn without_a_limit_every_operation_takes_its_latency() {
     let clock = FakeClock::new();
     let store = slow(SlowOptions { latency: ms(1), ..Default::default() });
     let mut session = now(store.open(&options(&clock, None))).unwrap();
@@ -106,9 +106,9 @@ fn without_slots_every_operation_takes_its_latency() {
 }
 
 #[test]
-fn slots_are_shared_over_sessions_and_queue() {
+fn concurrency_is_shared_over_sessions_and_queues() {
     let clock = FakeClock::new();
-    let store = slow(SlowOptions { latency: ms(10), slots: NonZeroU32::new(2), ..Default::default() });
+    let store = slow(SlowOptions { latency: ms(10), concurrency: NonZeroU32::new(2), ..Default::default() });
     let mut a = now(store.open(&options(&clock, None))).unwrap();
     let mut b = now(store.open(&options(&clock, None))).unwrap();
     let mut ended = Vec::new();
@@ -164,7 +164,7 @@ fn a_stall_holds_up_the_queue_behind_it() {
     let clock = FakeClock::new();
     let store = slow(SlowOptions {
         latency: ms(10),
-        slots: NonZeroU32::new(1),
+        concurrency: NonZeroU32::new(1),
         stall_at: Some(ms(5)),
         stall_for: ms(100),
         ..Default::default()
@@ -253,11 +253,11 @@ fn it_says_what_it_is() {
     let store = slow(SlowOptions {
         latency: ms(1),
         jitter: Duration::from_micros(200),
-        slots: NonZeroU32::new(4),
+        concurrency: NonZeroU32::new(4),
         stall_at: Some(Duration::from_secs(5)),
         ..Default::default()
     });
-    let url = "slow+memory:?latency=1ms&jitter=200us&slots=4&stall_at=5s&stall_for=1s";
+    let url = "slow+memory:?latency=1ms&jitter=200us&concurrency=4&stall_at=5s&stall_for=1s";
     assert_eq!(store.describe().url, url);
     assert_eq!(Slow::new(MemoryStore::new(), SlowOptions::default()).describe().url, "slow+memory:");
     let twice = Slow::new(store, SlowOptions { latency: Duration::from_nanos(1_500), ..Default::default() });

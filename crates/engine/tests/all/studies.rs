@@ -95,15 +95,15 @@ fn every_phase_can_be_planned_on_a_store_that_does_everything() {
 fn bulk_insert_has_the_published_sizes() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/bulk-insert.toml");
     let study = Study::read(&file, &[]).unwrap_or_else(|e| panic!("{e}"));
-    let levels = |path: &str| -> Vec<u64> {
-        let mut levels: Vec<u64> = study.factors[path].iter().map(|level| level.as_u64().unwrap()).collect();
-        levels.sort_unstable();
-        levels
+    let values = |path: &str| -> Vec<u64> {
+        let mut values: Vec<u64> = study.factors[path].iter().map(|value| value.as_u64().unwrap()).collect();
+        values.sort_unstable();
+        values
     };
-    assert_eq!(levels("phases.insert.batch"), [10, 100, 1_000, 10_000]);
-    assert_eq!(levels("phases.insert.workers"), [2, 4, 8, 16]);
+    assert_eq!(values("phases.insert.batch"), [10, 100, 1_000, 10_000]);
+    assert_eq!(values("phases.insert.workers"), [2, 4, 8, 16]);
     assert_eq!(study.collections["inserted"].count.unwrap().0, 100_000);
-    let most = levels("collections.stored.count")[3];
+    let most = values("collections.stored.count")[3];
     let Some(Size::Uniform(range)) = &study.collections["stored"].size else { panic!("documents of one size") };
     assert_eq!((most, range.min), (4_000_000, range.max));
     let bytes = (range.min.0 * most) as f64;

@@ -12,21 +12,21 @@ use storebench_results::{RestartedResult, StoreAfter};
 use storebench_study::workload::{Phase, RestartSpec};
 
 use super::observe::Journal;
-use super::runner::{Arm, Session};
+use super::runner::{Configuration, Session};
 
 /// How often the size of the store's files is looked at while it comes to rest.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 impl Session<'_> {
-    /// Stops the server of an arm in order and starts it again, where the phase asks for that.
+    /// Stops the server of a configuration in order and starts it again, where the phase asks for that.
     pub(super) fn restart(
         &self,
-        arm: &Arm,
+        configuration: &Configuration,
         phase: &Phase,
         journal: &mut Journal<'_>,
     ) -> Result<Option<RestartedResult>, StoreError> {
         let Some(how) = phase.restart else { return Ok(None) };
-        let Some(server) = &arm.request.server else {
+        let Some(server) = &configuration.request.server else {
             return Err(StoreError::NotSupported("no server of this store is controlled by the run".to_owned()));
         };
         let began = Instant::now();
@@ -34,13 +34,13 @@ impl Session<'_> {
         let stop_ns = began.elapsed().as_nanos() as u64;
         let dropped = match how {
             RestartSpec::Warm => None,
-            RestartSpec::Cold => Some(server.go_cold(&*arm.store)?.to_string()),
+            RestartSpec::Cold => Some(server.go_cold(&*configuration.store)?.to_string()),
         };
-        let started = server.start(&*arm.store)?;
+        let started = server.start(&*configuration.store)?;
         let (ready_ns, listening) = (started.ready.as_nanos() as u64, started.listening);
         journal.note(format!(
             "{}: started again before {}{}, ready after {}",
-            arm.name,
+            configuration.name,
             phase.name,
             dropped.as_ref().map_or_else(String::new, |dropped| format!(" ({dropped})")),
             duration(ready_ns as f64)
@@ -51,49 +51,49 @@ impl Session<'_> {
 
     /// Has the store compact and waits for rest where that was asked for, then looks at it. What fails here is noted: it
     /// takes nothing from what was measured.
-    pub(super) fn after(&self, arm: &Arm, phase: &Phase, journal: &mut Journal<'_>) -> StoreAfter {
+    pub(super) fn after(&self, configuration: &Configuration, phase: &Phase, journal: &mut Journal<'_>) -> StoreAfter {
         let mut after = StoreAfter::default();
-        let paths = self.data_of(arm);
+        let paths = self.data_of(configuration);
         let asked = (phase.settle.is_some() || phase.compact) && !self.stop.asked();
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let peak = (asked && !paths.is_empty()).then(|| scope.spawn(|| most(&paths, &over)));
             if asked {
-                self.rest(arm, phase, &mut after, journal);
+                self.rest(configuration, phase, &mut after, journal);
             }
             over.store(true, Ordering::Relaxed);
             after.disk_peak_bytes = peak.and_then(|peak| peak.join().ok());
         });
-        match arm.store.stats() {
+        match configuration.store.stats() {
             Ok(stats) => after.stats = stats.into_iter().filter(|(_, v)| v.is_finite()).collect(),
-            Err(error) => journal.note(format!("{} told nothing about itself: {error}", arm.name)),
+            Err(error) => journal.note(format!("{} told nothing about itself: {error}", configuration.name)),
         }
         after.disk_bytes = (!paths.is_empty()).then(|| folder_use(&paths).disk_bytes);
         after
     }
 
-    fn rest(&self, arm: &Arm, phase: &Phase, after: &mut StoreAfter, journal: &mut Journal<'_>) {
+    fn rest(&self, configuration: &Configuration, phase: &Phase, after: &mut StoreAfter, journal: &mut Journal<'_>) {
         if phase.compact {
             let began = self.clock.now_ns();
-            match arm.store.compact() {
+            match configuration.store.compact() {
                 Ok(()) => after.compact_ns = Some(self.clock.now_ns().saturating_sub(began)),
-                Err(error) => journal.note(format!("{} could not be compacted: {error}", arm.name)),
+                Err(error) => journal.note(format!("{} could not be compacted: {error}", configuration.name)),
             }
         }
         if let Some(at_most) = phase.settle {
             let began = self.clock.now_ns();
-            match arm.store.settle(at_most.0) {
+            match configuration.store.settle(at_most.0) {
                 Ok(rested) => after.settled = Some(rested),
-                Err(error) => journal.note(format!("{} could not be waited for: {error}", arm.name)),
+                Err(error) => journal.note(format!("{} could not be waited for: {error}", configuration.name)),
             }
             after.settle_ns = Some(self.clock.now_ns().saturating_sub(began));
         }
     }
 
-    /// Where the data of an arm's store lie on this machine, as far as it is known.
-    fn data_of(&self, arm: &Arm) -> Vec<PathBuf> {
-        let own = arm.store.paths();
-        let server = arm.request.server.as_ref().and_then(|server| server.seen()?.1);
+    /// Where the data of a configuration's store lie on this machine, as far as it is known.
+    fn data_of(&self, configuration: &Configuration) -> Vec<PathBuf> {
+        let own = configuration.store.paths();
+        let server = configuration.request.server.as_ref().and_then(|server| server.seen()?.1);
         if own.is_empty() { server.into_iter().collect() } else { own }
     }
 }

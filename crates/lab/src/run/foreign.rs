@@ -13,7 +13,7 @@ use storebench_engine::{Ask, Caller, RealClock, Stop};
 use storebench_results::SampledResult;
 use storebench_study::workload::{DEFAULT_SAMPLE, Study};
 
-use super::runner::Arm;
+use super::runner::Configuration;
 
 /// Documents that are read to tell their size.
 const READ_FOR_SIZE: usize = 256;
@@ -36,7 +36,7 @@ pub(super) struct Foreign {
 /// # Errors
 /// A store that tells no keys, holds no documents, or none with a field that a page asks for.
 pub(super) fn sample(
-    arm: &Arm,
+    configuration: &Configuration,
     study: &Study,
     catalog: &Arc<Catalog>,
     clock: &RealClock,
@@ -46,16 +46,16 @@ pub(super) fn sample(
     for (position, (name, collection)) in study.collections.iter().enumerate() {
         let Some(existing) = &collection.existing else { continue };
         let at_most = usize::try_from(collection.sample.unwrap_or(DEFAULT_SAMPLE).0).unwrap_or(usize::MAX);
-        let keys = arm.store.sample_keys(CollectionId(position as u16), at_most, study.seed)?;
+        let keys = configuration.store.sample_keys(CollectionId(position as u16), at_most, study.seed)?;
         let mut sampled = Sampled::new(keys);
         if sampled.count() == 0 {
             return Err(StoreError::NotSupported(format!(
                 "`{}` at {} holds no document to read; name another one in collections.{name}.existing",
-                existing.name, arm.description.url
+                existing.name, configuration.description.url
             )));
         }
-        let fields = page_fields(arm, position);
-        let documents = read(arm, position, &sampled, &fields, clock, stop)?;
+        let fields = page_fields(configuration, position);
+        let documents = read(configuration, position, &sampled, &fields, clock, stop)?;
         for field in &fields {
             let values: Vec<Value> = documents.iter().filter_map(|body| value_of(body, field)).collect();
             if values.is_empty() && !stop.asked() {
@@ -81,16 +81,18 @@ pub(super) fn sample(
         );
         found.catalog = Arc::new(found.catalog.with_sampled(position, sampled));
     }
-    for plan in arm.operations() {
+    for plan in configuration.operations() {
         plan.has_documents(&found.catalog, true)?;
     }
     Ok(found)
 }
 
 /// The fields that pages ask for, each once.
-fn page_fields(arm: &Arm, collection: usize) -> Vec<String> {
+fn page_fields(configuration: &Configuration, collection: usize) -> Vec<String> {
     let mut fields: Vec<String> = Vec::new();
-    for recipe in arm.operations().flat_map(|plan| &plan.recipes).filter(|of| of.label.collection == collection) {
+    for recipe in
+        configuration.operations().flat_map(|plan| &plan.recipes).filter(|of| of.label.collection == collection)
+    {
         if let Ask::Page(field, _) = &recipe.ask
             && !fields.contains(field)
         {
@@ -108,27 +110,27 @@ fn value_of(body: &[u8], field: &str) -> Option<Value> {
 
 /// Reads documents spread over the sample. Those that are gone meanwhile are left out.
 fn read(
-    arm: &Arm,
+    configuration: &Configuration,
     collection: usize,
     sampled: &Sampled,
     fields: &[String],
     clock: &RealClock,
     stop: &Stop,
 ) -> Result<Vec<Vec<u8>>, StoreError> {
-    let Some(plan) = arm.operations().next() else { return Ok(Vec::new()) };
+    let Some(plan) = configuration.operations().next() else { return Ok(Vec::new()) };
     let options = SessionOptions {
-        durability: plan.promises.durability,
-        consistency: plan.promises.consistency,
+        durability: plan.guarantees.durability,
+        consistency: plan.guarantees.consistency,
         timeout: std::time::Duration::from_nanos(plan.timeout_ns),
         in_flight: 1,
         clock: Arc::new(clock.clone()),
         phase_start: PhaseStart::new(),
     };
-    let mut caller = Caller::open(&*arm.store, &options)?;
+    let mut caller = Caller::open(&*configuration.store, &options)?;
     let wanted = if fields.is_empty() { READ_FOR_SIZE } else { READ_FOR_VALUES };
     let count = usize::try_from(sampled.count()).unwrap_or(usize::MAX);
     let picked: Vec<u64> = (0..wanted.min(count)).map(|n| (n * count / wanted.min(count)) as u64).collect();
-    let batch = if arm.capabilities.supports(OpKind::BulkRead).is_some() { BATCH } else { 1 };
+    let batch = if configuration.capabilities.supports(OpKind::BulkRead).is_some() { BATCH } else { 1 };
     let collection = CollectionId(collection as u16);
     let (mut bodies, mut keys) = (Vec::new(), BatchBuf::new());
     let mut failed = None;

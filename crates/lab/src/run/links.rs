@@ -12,7 +12,7 @@ use storebench_results::environment::{authority_of, port_of};
 use storebench_study::units::ByteSize;
 use storebench_study::workload::{ClientsReach, Fault, Lost, Study};
 
-/// The links of an arm.
+/// The links of a configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Links {
     /// Between this process and the store.

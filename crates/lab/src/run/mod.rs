@@ -3,9 +3,9 @@
 //! Everything that can be refused is refused before the first store is touched. After each phase the
 //! run folder holds all that was measured so far.
 
-#[cfg(test)]
-mod arms_tests;
 mod around;
+#[cfg(test)]
+mod configurations_tests;
 mod disk;
 mod error;
 mod faults;
@@ -31,7 +31,7 @@ mod trial;
 pub use disk::Disk;
 pub use error::LabError;
 pub use links::Links;
-pub use request::{ArmRequest, Compiled, PrepareMode, RunRequest, compile_documents};
+pub use request::{Compiled, ConfigurationRequest, PrepareMode, RunRequest, compile_documents};
 pub use runner::{RunOutcome, run};
 pub use servers::Managed;
 pub use transfers::{TransferProgress, TransferRequest, Transferred, Transfers};

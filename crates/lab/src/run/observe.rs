@@ -35,9 +35,9 @@ impl<'a> Journal<'a> {
     }
 
     /// A trial begins.
-    pub(super) fn began(&mut self, trial: u32, of: usize, arm: &str) {
+    pub(super) fn began(&mut self, trial: u32, of: usize, configuration: &str) {
         let folder = self.folder.as_ref().map(RunFolder::path);
-        self.observer.event(&Event::TrialBegan { trial, of, arm, folder });
+        self.observer.event(&Event::TrialBegan { trial, of, configuration, folder });
     }
 
     /// The phase that follows does this.

@@ -8,7 +8,7 @@ const AS_BEFORE: f64 = 0.95;
 /// The rate before is the median over at most so long, in ns.
 const BEFORE_NS: u64 = 10_000_000_000;
 /// It is as before when it was so over this long, in ns.
-const HELD_NS: u64 = 1_000_000_000;
+const SUSTAINED_NS: u64 = 1_000_000_000;
 /// How long after a fault an outage may still begin that is counted as its own, in ns.
 const LATE_NS: u64 = 2_000_000_000;
 
@@ -162,11 +162,11 @@ fn recovered(seen: &[IntervalAnswers], began_ns: u64, from_ns: u64) -> Option<u6
         for s in &after[nth..] {
             answers += s.answers;
             to_ns = s.to_ns;
-            if to_ns - first.from_ns >= HELD_NS {
+            if to_ns - first.from_ns >= SUSTAINED_NS {
                 break;
             }
         }
-        let long_enough = to_ns - first.from_ns >= HELD_NS;
+        let long_enough = to_ns - first.from_ns >= SUSTAINED_NS;
         if long_enough
             && answers as f64 / ((to_ns - first.from_ns) as f64 / 1e9) >= wanted
             && per_second(first) >= wanted
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_as_before_when_the_rate_before_is_held_for_a_second() {
+    fn it_is_as_before_when_the_rate_before_is_sustained_for_a_second() {
         // The fault comes at 2 s; a first burst of what had queued up does not count, since it does not last.
         let course = seen(&[50, 100, 100, 100, 0, 0, 120, 20, 90, 96, 100, 100]);
         assert_eq!(recovered(&course, 2_000 * MS, 3_000 * MS), Some(2_500 * MS));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use storebench_documents::{Catalog, CatalogOptions, Frozen};
 use storebench_engine::store::AnyStore;
 use storebench_results::cost::PriceSheet;
-use storebench_study::workload::{Levels, Study, short_names, shown_level};
+use storebench_study::workload::{FactorValues, Study, short_names, shown_value};
 
 use super::error::LabError;
 use super::links::Links;
@@ -69,22 +69,22 @@ pub fn compile_documents(
     Ok(Compiled { catalog: Arc::new(catalog), _scratch: Arc::new(scratch) })
 }
 
-/// One arm of a run: a store, and the study at one combination of its factors' levels.
+/// One configuration of a run: a store, and the study at one combination of its factors' values.
 #[derive(Clone)]
-pub struct ArmRequest {
+pub struct ConfigurationRequest {
     /// Name of the store in the study.
     pub store_name: String,
-    /// The store. Arms that measure one place under the same options share it.
+    /// The store. Configurations that measure one place under the same options share it.
     pub store: Arc<dyn AnyStore>,
     /// Its server, where the run starts and stops it.
     pub server: Option<Managed>,
     /// The links to it, and between servers, that can be broken.
     pub links: Links,
-    /// The host that it is on, where the study's stores take turns: the arm is there once for each host.
+    /// The host that it is on, where the study's stores take turns: the configuration is there once for each host.
     pub host: Option<String>,
-    /// The levels that concern it, by path.
-    pub levels: Levels,
-    /// The study at these levels, checked, overrides applied.
+    /// The values that concern it, by path.
+    pub values: FactorValues,
+    /// The study at these values, checked, overrides applied.
     pub study: Study,
     /// Its documents, compiled at `scale`.
     pub documents: Compiled,
@@ -92,36 +92,36 @@ pub struct ArmRequest {
     pub scale: f64,
 }
 
-impl ArmRequest {
-    /// The arms of a study without factors: one for each store.
+impl ConfigurationRequest {
+    /// The configurations of a study without factors: one for each store.
     pub fn of_stores(
         study: &Study,
         documents: &Compiled,
         scale: f64,
         stores: impl IntoIterator<Item = (String, Arc<dyn AnyStore>)>,
     ) -> Vec<Self> {
-        let arm = |(store_name, store)| Self {
+        let configuration = |(store_name, store)| Self {
             store_name,
             store,
             server: None,
             links: Links::default(),
             host: None,
-            levels: Levels::new(),
+            values: FactorValues::new(),
             study: study.clone(),
             documents: documents.clone(),
             scale,
         };
-        stores.into_iter().map(arm).collect()
+        stores.into_iter().map(configuration).collect()
     }
 
-    /// Its name: the store's, then the levels as `name=value` of the factors that have more than one.
+    /// Its name: the store's, then the values as `name=value` of the factors that have more than one.
     pub fn name(&self) -> String {
         let factors = &self.study.factors;
         let short = short_names(factors.keys().map(String::as_str));
         let mut name = self.store_name.clone();
-        for (path, level) in self.levels.iter().filter(|(path, _)| factors.get(*path).is_none_or(|all| all.len() > 1)) {
+        for (path, value) in self.values.iter().filter(|(path, _)| factors.get(*path).is_none_or(|all| all.len() > 1)) {
             let shown = short.get(path.as_str()).copied().unwrap_or(path);
-            name += &format!(" {shown}={}", shown_level(level));
+            name += &format!(" {shown}={}", shown_value(value));
         }
         name
     }
@@ -132,7 +132,7 @@ impl ArmRequest {
 pub struct RunRequest {
     /// Name of the run; its folder's name begins with it.
     pub name: String,
-    /// The study, checked, overrides applied, its factors at no level.
+    /// The study, checked, overrides applied, its factors at no value.
     pub study: Study,
     /// The study's text as given, kept in the run folder.
     pub study_text: String,
@@ -141,8 +141,8 @@ pub struct RunRequest {
     /// Overrides that were applied to it.
     pub overrides: Vec<String>,
     /// What is measured, in the order of the study.
-    pub arms: Vec<ArmRequest>,
-    /// Prices of what the arms run on.
+    pub configurations: Vec<ConfigurationRequest>,
+    /// Prices of what the configurations run on.
     pub prices: Option<PriceSheet>,
     /// A run folder to go on with: its whole trials are kept, the others run.
     pub resume: Option<PathBuf>,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use storebench_results::arms::{arm_of, is_whole};
+use storebench_results::configurations::{configuration_of, is_whole};
 use storebench_results::environment::Environment;
 use storebench_results::plan::Plan;
 use storebench_results::{RunInfo, TrialResult, read_run};
@@ -64,7 +64,10 @@ pub(super) fn open(
         return Err(refuse("every trial of it ended whole; there is nothing to go on with".into()));
     }
     let version = |trial: &TrialResult| {
-        let now = versions.iter().find(|(arm, _)| *arm == arm_of(trial)).map_or("", |(_, version)| *version);
+        let now = versions
+            .iter()
+            .find(|(configuration, _)| *configuration == configuration_of(trial))
+            .map_or("", |(_, version)| *version);
         (now != trial.version && !now.is_empty()).then(|| format!("{} was {} and is {now}", trial.store, trial.version))
     };
     if let Some(other) = trials.iter().find_map(version) {

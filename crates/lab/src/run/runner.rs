@@ -16,7 +16,7 @@ use storebench_machine::folder_use;
 use storebench_results::conclude::conclude;
 use storebench_results::cost::CostResult;
 use storebench_results::plan::{Plan, PlannedTrial};
-use storebench_results::verdicts::exit_code;
+use storebench_results::validity::exit_code;
 use storebench_results::{CollectionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, Secrets, redact};
 use storebench_study::workload::{Body, Claim, Collection, Study};
 
@@ -24,7 +24,7 @@ use super::error::LabError;
 use super::foreign::{self, Foreign};
 use super::ledgers::ledger_fits;
 use super::observe::Journal;
-use super::request::{ArmRequest, PrepareMode, RunRequest};
+use super::request::{ConfigurationRequest, PrepareMode, RunRequest};
 use super::resume;
 use super::servers::Managed;
 use super::transfers::{Files, write_files};
@@ -59,15 +59,15 @@ impl RunOutcome {
     }
 }
 
-/// One arm with everything that was found out without touching its store.
-pub(super) struct Arm {
-    /// Position among the arms of the request.
+/// One configuration with everything that was found out without touching its store.
+pub(super) struct Configuration {
+    /// Position among the configurations of the request.
     pub(super) position: usize,
     pub(super) name: String,
-    pub(super) request: ArmRequest,
+    pub(super) request: ConfigurationRequest,
     pub(super) store: Arc<dyn AnyStore>,
     pub(super) description: Description,
-    /// Where its data are: its URL without options. Arms at one place undo each other's database.
+    /// Where its data are: its URL without options. Configurations at one place undo each other's database.
     pub(super) location: String,
     /// What its database holds once it is loaded.
     pub(super) load_key: String,
@@ -78,15 +78,15 @@ pub(super) struct Arm {
     pub(super) kept: bool,
 }
 
-impl Arm {
-    /// The study at the levels of this arm.
+impl Configuration {
+    /// The study at the values of this configuration.
     pub(super) fn study(&self) -> &Study {
         &self.request.study
     }
 
-    /// Whether a trial is one of this arm, on the host whose turn it is.
+    /// Whether a trial is one of this configuration, on the host whose turn it is.
     pub(super) fn runs(&self, planned: &PlannedTrial) -> bool {
-        self.name == planned.arm && self.request.host == planned.host
+        self.name == planned.configuration && self.request.host == planned.host
     }
 
     /// The plans of phases that do not copy.
@@ -110,15 +110,15 @@ pub(super) struct Session<'a> {
     pub(super) request: &'a RunRequest,
     pub(super) clock: RealClock,
     pub(super) stop: Arc<Stop>,
-    /// By arm: its documents.
+    /// By configuration: its documents.
     pub(super) documents: Vec<Vec<CollectionResult>>,
-    /// By arm and phase: what the client itself costs. Measured when an embedded store first comes to it.
+    /// By configuration and phase: what the client itself costs. Measured when an embedded store first comes to it.
     pub(super) calibrated: BTreeMap<(usize, usize), Calibrated>,
     /// By what it holds: the catalog of a store whose documents Storebench did not make.
     pub(super) foreign: BTreeMap<String, Foreign>,
     /// What the phases of the current trial have written.
     pub(super) written: Written,
-    /// By place: the arm that made it ready last, if it was not removed since.
+    /// By place: the configuration that made it ready last, if it was not removed since.
     pub(super) touched: BTreeMap<String, usize>,
     /// Places that a trial of this run has made ready: what `--discard-existing` names is no longer there.
     pub(super) discarded: BTreeSet<String>,
@@ -151,7 +151,7 @@ fn run_with(
     stop: Arc<Stop>,
     observer: &mut dyn Observer,
 ) -> Result<RunOutcome, LabError> {
-    let Some(first) = request.arms.first() else {
+    let Some(first) = request.configurations.first() else {
         return Err(LabError::BadInput(
             "no store to run on; add `stores` to the study, or use --store sqlite:bench.db".into(),
         ));
@@ -163,23 +163,23 @@ fn run_with(
                 .into(),
         ));
     }
-    let arms = looked_at(request)?;
-    let plan = plan_of(&request.study, &arms);
+    let configurations = looked_at(request)?;
+    let plan = plan_of(&request.study, &configurations);
     let info = |folder: Option<&PathBuf>| run_info(request, first, secrets, jiff::Timestamp::now().to_string(), folder);
-    let paths: Vec<PathBuf> = arms.iter().flat_map(|a| a.store.paths()).collect();
+    let paths: Vec<PathBuf> = configurations.iter().flat_map(|a| a.store.paths()).collect();
     let environment = this_machine(&paths);
     let before = match &request.resume {
         Some(path) => {
             let versions: Vec<(&str, &str)> =
-                arms.iter().map(|a| (a.name.as_str(), a.description.version.as_str())).collect();
+                configurations.iter().map(|a| (a.name.as_str(), a.description.version.as_str())).collect();
             Some(resume::open(path, &info(None), &plan, &environment, &versions)?)
         }
         None => None,
     };
     if !request.anyway {
-        enough(&arms, &plan)?;
+        enough(&configurations, &plan)?;
     }
-    let files = write_files(request, &arms, &stop, observer)?;
+    let files = write_files(request, &configurations, &stop, observer)?;
     let folder = match (&request.resume, &request.runs_dir) {
         (Some(path), _) => {
             let kept: Vec<u32> = before.iter().flat_map(|before| &before.trials).map(|trial| trial.trial).collect();
@@ -200,7 +200,7 @@ fn run_with(
         request,
         clock: RealClock::new(),
         stop: Arc::clone(&stop),
-        documents: describe_all(&arms),
+        documents: describe_all(&configurations),
         calibrated: BTreeMap::new(),
         foreign: BTreeMap::new(),
         written: Written::default(),
@@ -215,7 +215,7 @@ fn run_with(
         run: info(path.as_ref()),
         plan,
         environment,
-        documents: distinct(&arms, &session.documents),
+        documents: distinct(&configurations, &session.documents),
         // The sheet stands from the first moment on, and the figures follow the trials.
         cost: request.prices.clone().map(CostResult::unmeasured),
         ..RunResult::default()
@@ -237,14 +237,16 @@ fn run_with(
         if result.trials.iter().any(|done| done.trial == planned.trial) {
             continue;
         }
-        let Some(arm) = arms.iter().find(|a| a.runs(planned)) else { continue };
+        let Some(configuration) = configurations.iter().find(|a| a.runs(planned)) else { continue };
         let later = trials.iter().filter(|t| t.trial > planned.trial);
-        let last = !later.into_iter().any(|t| arms.iter().any(|a| a.runs(t) && a.location == arm.location));
-        session.trial(arm, planned, last, trials.len(), &mut result, &mut journal);
+        let last = !later
+            .into_iter()
+            .any(|t| configurations.iter().any(|a| a.runs(t) && a.location == configuration.location));
+        session.trial(configuration, planned, last, trials.len(), &mut result, &mut journal);
     }
     if request.remove_after {
-        for arm in &arms {
-            session.remove(arm, &mut result, &mut journal);
+        for configuration in &configurations {
+            session.remove(configuration, &mut result, &mut journal);
         }
     }
     result.trials.sort_by_key(|trial| trial.trial);
@@ -265,8 +267,8 @@ impl Kept {
     /// Judges and writes what there is, but where that took long not again at once: of a study of a thousand trials it
     /// would take longer than the trials. What a kill may cost is at most twenty times as long as one writing takes.
     pub(super) fn soon(&mut self, published: &[Claim], journal: &mut Journal<'_>, result: &mut RunResult) {
-        let due = self.last.is_none_or(|(ended, took)| ended.elapsed() >= took * 20);
-        if due {
+        let scheduled = self.last.is_none_or(|(ended, took)| ended.elapsed() >= took * 20);
+        if scheduled {
             let began = Instant::now();
             keep_result(published, journal, result);
             self.last = Some((Instant::now(), began.elapsed()));
@@ -281,15 +283,15 @@ pub(super) fn keep_result(published: &[Claim], journal: &mut Journal<'_>, result
     journal.keep(|folder| folder.write_result(result));
 }
 
-/// All arms. The server of each runs while it is looked at, and no longer: beside the others it would be in their way.
-fn looked_at(request: &RunRequest) -> Result<Vec<Arm>, LabError> {
+/// All configurations. The server of each runs while it is looked at, and no longer: beside the others it would be in their way.
+fn looked_at(request: &RunRequest) -> Result<Vec<Configuration>, LabError> {
     let mut running: Option<(Managed, String)> = None;
     let stop = |running: &mut Option<(Managed, String)>| match running.take() {
         Some((server, store)) => server.stop().map_err(|source| LabError::Store { store, source }),
         None => Ok(()),
     };
-    let mut arms = Vec::new();
-    for (position, of) in request.arms.iter().enumerate() {
+    let mut configurations = Vec::new();
+    for (position, of) in request.configurations.iter().enumerate() {
         if let Some(server) = &of.server
             && !running.as_ref().is_some_and(|(running, _)| running.is(server))
         {
@@ -298,34 +300,41 @@ fn looked_at(request: &RunRequest) -> Result<Vec<Arm>, LabError> {
             server.start(&*of.store).map_err(|source| LabError::Store { store: store.clone(), source })?;
             running = Some((server.clone(), store));
         }
-        arms.push(arm(position, of, request.prepare)?);
+        configurations.push(configuration(position, of, request.prepare)?);
     }
     stop(&mut running)?;
-    Ok(arms)
+    Ok(configurations)
 }
 
-/// The plan of arms that were looked at.
-fn plan_of(study: &Study, arms: &[Arm]) -> Plan {
-    let outlines: Vec<Outline<'_>> =
-        arms.iter().map(|arm| Outline { request: &arm.request, description: &arm.description }).collect();
+/// The plan of configurations that were looked at.
+fn plan_of(study: &Study, configurations: &[Configuration]) -> Plan {
+    let outlines: Vec<Outline<'_>> = configurations
+        .iter()
+        .map(|configuration| Outline { request: &configuration.request, description: &configuration.description })
+        .collect();
     plan_run(study, &outlines)
 }
 
 /// Refuses a plan for which the disks are too small, or which nobody lives to see the end of.
-fn enough(arms: &[Arm], plan: &Plan) -> Result<(), LabError> {
+fn enough(configurations: &[Configuration], plan: &Plan) -> Result<(), LabError> {
     check_time(plan.estimate.least_s).map_err(LabError::BadInput)?;
     let mut needs: BTreeMap<&str, Need> = BTreeMap::new();
-    for arm in arms {
-        let data = arm.store.paths().into_iter().next();
-        let data = data.or_else(|| arm.request.server.as_ref().and_then(|server| server.seen()?.1));
-        let planned =
-            plan.arms.iter().find(|planned| planned.arm == arm.name && planned.store == arm.request.store_name);
+    for configuration in configurations {
+        let data = configuration.store.paths().into_iter().next();
+        let data = data.or_else(|| configuration.request.server.as_ref().and_then(|server| server.seen()?.1));
+        let planned = plan.configurations.iter().find(|planned| {
+            planned.configuration == configuration.name && planned.store == configuration.request.store_name
+        });
         let (Some(path), Some(planned)) = (data, planned) else { continue };
         // What the trials remove first is free for them.
-        let there = if arm.prepare == Prepare::Fresh { folder_use(&arm.store.paths()).disk_bytes } else { 0 };
+        let there = if configuration.prepare == Prepare::Fresh {
+            folder_use(&configuration.store.paths()).disk_bytes
+        } else {
+            0
+        };
         let bytes = planned.estimate.disk_bytes.saturating_sub(there);
-        let what = format!("the database of store `{}`", arm.request.store_name);
-        let need = needs.entry(&arm.location).or_insert(Need { what, path, bytes });
+        let what = format!("the database of store `{}`", configuration.request.store_name);
+        let need = needs.entry(&configuration.location).or_insert(Need { what, path, bytes });
         need.bytes = need.bytes.max(bytes);
     }
     let mut needs: Vec<Need> = needs.into_values().collect();
@@ -335,12 +344,16 @@ fn enough(arms: &[Arm], plan: &Plan) -> Result<(), LabError> {
 }
 
 /// Looks at a store and checks that it can do what is asked. Changes nothing.
-fn arm(position: usize, request: &ArmRequest, mode: PrepareMode) -> Result<Arm, LabError> {
+fn configuration(
+    position: usize,
+    request: &ConfigurationRequest,
+    mode: PrepareMode,
+) -> Result<Configuration, LabError> {
     let (name, store) = (&request.store_name, &request.store);
     let documents = request.documents.catalog.iter().map(Documents::count).sum();
     ledger_fits(&request.study, documents, this_machine(&[]).memory_available_bytes)?;
     let refused = |source| LabError::Store { store: name.clone(), source };
-    // Asked first: what a server can promise is known exactly once it has been asked.
+    // Asked first: what a server can guarantee is known exactly once it has been asked.
     let found = store.inspect().map_err(refused)?;
     let capabilities = store.capabilities();
     let plans = request
@@ -405,7 +418,7 @@ fn arm(position: usize, request: &ArmRequest, mode: PrepareMode) -> Result<Arm, 
         _ => Prepare::Fresh,
     };
     let kept = mode.keeps() || !loads(&request.study) && !nothing_there;
-    Ok(Arm {
+    Ok(Configuration {
         position,
         name: request.name(),
         request: request.clone(),
@@ -436,7 +449,7 @@ fn needs_documents(study: &Study, mode: PrepareMode) -> bool {
 
 fn run_info(
     request: &RunRequest,
-    first: &ArmRequest,
+    first: &ConfigurationRequest,
     secrets: &Secrets,
     began: String,
     folder: Option<&PathBuf>,
@@ -463,40 +476,43 @@ fn run_info(
     }
 }
 
-/// The documents of every arm. How far documents shrink is measured once for each definition of them.
-fn describe_all(arms: &[Arm]) -> Vec<Vec<CollectionResult>> {
+/// The documents of every configuration. How far documents shrink is measured once for each definition of them.
+fn describe_all(configurations: &[Configuration]) -> Vec<Vec<CollectionResult>> {
     let mut measured: BTreeMap<String, Option<Compression>> = BTreeMap::new();
-    arms.iter()
-        .map(|arm| arm.request.documents.catalog.iter().map(|d| describe(arm, d, &mut measured)).collect())
+    configurations
+        .iter()
+        .map(|configuration| {
+            configuration.request.documents.catalog.iter().map(|d| describe(configuration, d, &mut measured)).collect()
+        })
         .collect()
 }
 
-/// The documents of all arms, those that are alike once.
-fn distinct(arms: &[Arm], documents: &[Vec<CollectionResult>]) -> Vec<CollectionResult> {
+/// The documents of all configurations, those that are alike once.
+fn distinct(configurations: &[Configuration], documents: &[Vec<CollectionResult>]) -> Vec<CollectionResult> {
     let mut out: Vec<(CollectionResult, Vec<String>)> = Vec::new();
-    for (arm, of_arm) in arms.iter().zip(documents) {
-        for made in of_arm {
+    for (configuration, of_configuration) in configurations.iter().zip(documents) {
+        for made in of_configuration {
             match out.iter_mut().find(|(known, _)| known == made) {
-                Some((_, known)) if known.contains(&arm.name) => {}
-                Some((_, known)) => known.push(arm.name.clone()),
-                None => out.push((made.clone(), vec![arm.name.clone()])),
+                Some((_, known)) if known.contains(&configuration.name) => {}
+                Some((_, known)) => known.push(configuration.name.clone()),
+                None => out.push((made.clone(), vec![configuration.name.clone()])),
             }
         }
     }
     let first = documents.first().map_or(&[][..], Vec::as_slice);
     let position = |made: &CollectionResult| first.iter().position(|c| c.collection == made.collection);
     out.sort_by_key(|(made, _)| position(made));
-    let names: BTreeSet<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
+    let names: BTreeSet<&str> = configurations.iter().map(|configuration| configuration.name.as_str()).collect();
     let whole = |of: Vec<String>| if of.len() == names.len() { Vec::new() } else { of };
-    out.into_iter().map(|(made, of)| CollectionResult { arms: whole(of), ..made }).collect()
+    out.into_iter().map(|(made, of)| CollectionResult { configurations: whole(of), ..made }).collect()
 }
 
 fn describe(
-    arm: &Arm,
+    configuration: &Configuration,
     documents: &Documents,
     measured: &mut BTreeMap<String, Option<Compression>>,
 ) -> CollectionResult {
-    let study = arm.study();
+    let study = configuration.study();
     let of = study.collections.get(documents.name());
     let measure = || {
         (documents.body() != Body::Counter && documents.count() > 0)
@@ -507,7 +523,7 @@ fn describe(
     let key = serde_json::to_string(&(documents.name(), definition, study.seed)).unwrap_or_default();
     CollectionResult {
         collection: documents.name().to_owned(),
-        arms: Vec::new(),
+        configurations: Vec::new(),
         count: documents.count(),
         mean_bytes: documents.mean_bytes(),
         existing: foreign::name_in_store(study, documents).map(str::to_owned),

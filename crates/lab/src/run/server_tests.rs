@@ -12,7 +12,7 @@ use storebench_engine::store::{
     SessionOptions, Stats, Store, StoreError, Token,
 };
 use storebench_engine::{Caller, Event, RealClock, Stop};
-use storebench_results::verdicts::Level;
+use storebench_results::validity::Severity;
 use storebench_results::{FailureKind, RunResult, read_run};
 use storebench_study::workload::Study;
 
@@ -143,7 +143,7 @@ fn request(text: &str, server: &Server, runs_dir: Option<&Path>) -> RunRequest {
     let documents = compile_documents(&study, 1.0, Path::new("."), None).unwrap();
     RunRequest {
         name: "books".into(),
-        arms: ArmRequest::of_stores(&study, &documents, 1.0, [("here".to_owned(), store)]),
+        configurations: ConfigurationRequest::of_stores(&study, &documents, 1.0, [("here".to_owned(), store)]),
         study,
         prices: None,
         resume: None,
@@ -164,8 +164,8 @@ fn quietly(request: &RunRequest) -> Result<RunOutcome, LabError> {
     run(request, Arc::new(Stop::new()), &mut |_: &Event<'_>| {})
 }
 
-fn verdict<'a>(result: &'a RunResult, check: &str) -> &'a storebench_results::verdicts::Verdict {
-    result.verdicts.iter().find(|v| v.check == check).unwrap()
+fn check<'a>(result: &'a RunResult, check: &str) -> &'a storebench_results::validity::CheckResult {
+    result.checks.iter().find(|v| v.check == check).unwrap()
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_lost_connection_ends_the_trial_where_the_study_says_so() {
     assert!(mixed.partial.as_ref().unwrap().contains("lost its connection 1 of 1"), "{mixed:?}");
     let operations: u64 = mixed.ops.values().map(|op| op.count).sum();
     assert!(operations > 0 && operations < 3_000, "what was measured until then is kept");
-    assert_eq!(verdict(&outcome.result, "partial-run").level, Level::Caution);
+    assert_eq!(check(&outcome.result, "partial-run").severity, Severity::Caution);
     let kept = read_run(outcome.folder.as_ref().unwrap()).unwrap();
     assert_eq!(kept.trials[0].phases[1].connection_events.disconnects, 1);
 }
@@ -195,13 +195,14 @@ fn otherwise_the_run_goes_on_and_tells_what_happened() {
     let outcome = quietly(&request(&text, &server, Some(dir.path()))).unwrap();
     let mixed = &outcome.result.trials[0].phases[1];
     assert_eq!((mixed.connection_events.disconnects, &mixed.partial), (1, &None));
-    assert_eq!((mixed.sessions, mixed.slots), (1, 1));
+    assert_eq!((mixed.sessions, mixed.in_flight_limit), (1, 1));
     assert_eq!(mixed.unknown_outcomes, 1);
     let text = storebench_results::summary::summary(&outcome.result, storebench_results::summary::Layout::plain());
     assert!(text.contains("1 connection lost · 1 write of unknown outcome"), "{text}");
-    let unknown =
-        |v: &storebench_results::verdicts::Verdict| v.check == "errors" && v.saw.contains("1 write may or may not");
-    assert!(outcome.result.verdicts.iter().any(unknown), "{:?}", outcome.result.verdicts);
+    let unknown = |v: &storebench_results::validity::CheckResult| {
+        v.check == "errors" && v.observed.contains("1 write may or may not")
+    };
+    assert!(outcome.result.checks.iter().any(unknown), "{:?}", outcome.result.checks);
     let folder = outcome.folder.unwrap();
     let events = std::fs::read_to_string(folder.join("events.jsonl")).unwrap();
     assert!(events.contains(r#""connections":{"disconnects":1,"splits":0}"#), "{events}");
@@ -212,7 +213,7 @@ fn otherwise_the_run_goes_on_and_tells_what_happened() {
     let plan = mixed.ops["of-author"].query_plan.as_ref().unwrap();
     assert!(plan.full_scan && plan.plan.starts_with("author = \"") && plan.field.as_deref() == Some("author"));
     assert_eq!(mixed.ops["update"].query_plan, None);
-    assert_eq!(verdict(&outcome.result, "full-scan").level, Level::Caution);
+    assert_eq!(check(&outcome.result, "full-scan").severity, Severity::Caution);
 }
 
 /// The files of a run folder that hold any of these.
@@ -266,7 +267,7 @@ fn reader(server: &Server) -> Caller {
 
 /// The version of every document, in order.
 fn versions(server: &Server, request: &RunRequest) -> Vec<u64> {
-    let documents = request.arms[0].documents.catalog.get(0);
+    let documents = request.configurations[0].documents.catalog.get(0);
     let mut caller = reader(server);
     let mut found = Vec::new();
     for index in 0..documents.count() {
@@ -337,7 +338,7 @@ of-author = { op = "page", where = "author", limit = 1 }
         assert_eq!(reads.ops.values().map(|op| op.misses + op.errors + op.checked).sum::<u64>(), 0);
         assert!(reads.documents.distinct_keys <= 102);
     }
-    assert_eq!(verdict(&outcome.result, "wrong-content").level, Level::Note);
+    assert_eq!(check(&outcome.result, "wrong-content").severity, Severity::Note);
     let mut removing = request(text, &server, None);
     removing.remove_after = true;
     assert!(quietly(&removing).unwrap_err().to_string().contains("--remove-after"));

@@ -18,7 +18,7 @@ use super::links::Links;
 /// How long a connection may take that only tells whether anybody listens.
 const LISTENS_WITHIN: Duration = Duration::from_millis(200);
 
-/// A server that a run controls, with the further nodes of its store. Arms that measure one place share it.
+/// A server that a run controls, with the further nodes of its store. Configurations that measure one place share it.
 #[derive(Debug, Clone)]
 pub struct Managed {
     name: String,
@@ -166,7 +166,7 @@ impl Managed {
         filled(command, &self.places)
     }
 
-    /// Limits it from its next start on as a study says, which may differ between arms.
+    /// Limits it from its next start on as a study says, which may differ between configurations.
     pub(super) fn limit(&self, study: &Study) -> Result<(), StoreError> {
         let changes = study.has_faults_of_limits();
         for of in self.all() {

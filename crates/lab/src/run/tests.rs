@@ -11,7 +11,7 @@ use storebench_engine::store::{
 };
 use storebench_engine::{Event, Stop};
 use storebench_results::schema;
-use storebench_results::verdicts::Level;
+use storebench_results::validity::Severity;
 use storebench_results::{RunResult, read_run};
 use storebench_study::workload::{Body, Study};
 
@@ -51,7 +51,7 @@ fn request(text: &str, stores: Vec<(&str, Arc<dyn AnyStore>)>, runs_dir: Option<
     let documents = compile_documents(&study, 1.0, Path::new("."), None).unwrap();
     RunRequest {
         name: "books".into(),
-        arms: ArmRequest::of_stores(
+        configurations: ConfigurationRequest::of_stores(
             &study,
             &documents,
             1.0,
@@ -80,8 +80,8 @@ fn quietly(request: &RunRequest) -> Result<RunOutcome, LabError> {
 /// The exit code as on a machine that has time for the test.
 fn calm_exit_code(outcome: &RunOutcome) -> u8 {
     let mut result = outcome.result.clone();
-    result.verdicts.retain(|v| !matches!(v.check.as_str(), "schedule-slip" | "client-saturated"));
-    storebench_results::verdicts::exit_code(&result)
+    result.checks.retain(|v| !matches!(v.check.as_str(), "send-delay" | "client-saturated"));
+    storebench_results::validity::exit_code(&result)
 }
 
 fn memory() -> Arc<dyn AnyStore> {
@@ -139,7 +139,7 @@ fn a_run_is_measured_judged_and_kept() {
     let dir = tempfile::tempdir().unwrap();
     let outcome = quietly(&request(STUDY, vec![("memory", memory())], Some(dir.path()))).unwrap();
     let result = &outcome.result;
-    assert_eq!(calm_exit_code(&outcome), 0, "{:#?}", result.verdicts);
+    assert_eq!(calm_exit_code(&outcome), 0, "{:#?}", result.checks);
     let [load, warm, mixed, steady] = &result.trials[0].phases[..] else { panic!("four phases") };
     assert!(load.loads && warm.warm_up);
     assert_eq!((load.ops["books"].count, load.ops["books"].documents), (20, 2_000));
@@ -148,17 +148,17 @@ fn a_run_is_measured_judged_and_kept() {
     assert!(mixed.ops["read"].checked > 0 && mixed.ops["read"].wrong == 0);
     assert!(mixed.ops["read"].response_ns.is_none() && mixed.rate.is_none());
     assert!(mixed.ops["read"].service_ns.p99.is_some());
-    assert_eq!(steady.rate.as_ref().unwrap().due, 300);
+    assert_eq!(steady.rate.as_ref().unwrap().scheduled, 300);
     assert!(steady.ops["read"].response_ns.unwrap().count > 0);
     assert_eq!(mixed.client.cpu_source, "calibrated-on-null");
     assert!(mixed.client.cpu_us_per_op.unwrap() > 0.0);
     assert!((0.3..0.5).contains(&mixed.documents.compress_page.unwrap()));
-    let shares = result.verdicts.iter().find(|v| v.check == "client-shares-host").unwrap();
-    assert_eq!(shares.level, Level::Note);
+    let shares = result.checks.iter().find(|v| v.check == "client-shares-host").unwrap();
+    assert_eq!(shares.severity, Severity::Note);
 
     let folder = outcome.folder.unwrap();
     let kept = read_run(&folder).unwrap();
-    assert_eq!((&kept.verdicts, &kept.plan.trials), (&result.verdicts, &result.plan.trials));
+    assert_eq!((&kept.checks, &kept.plan.trials), (&result.checks, &result.plan.trials));
     assert_eq!(kept.trials[0].phases[2].ops["read"].service_ns.p99, mixed.ops["read"].service_ns.p99);
     let events = std::fs::read_to_string(folder.join("events.jsonl")).unwrap();
     let kinds: Vec<String> = events
@@ -170,7 +170,7 @@ fn a_run_is_measured_judged_and_kept() {
 }
 
 #[test]
-fn what_is_printed_fits_the_schema_and_holds_the_promised_fields() {
+fn what_is_printed_fits_the_schema_and_holds_the_guaranteed_fields() {
     let outcome = quietly(&request(STUDY, vec![("memory", memory())], None)).unwrap();
     assert!(outcome.folder.is_none());
     let value = serde_json::to_value(&outcome.result).unwrap();
@@ -179,11 +179,11 @@ fn what_is_printed_fits_the_schema_and_holds_the_promised_fields() {
         "/format",
         "/run",
         "/trials/0/store",
-        "/trials/0/levels",
+        "/trials/0/values",
         "/trials/0/phases/0/name",
         "/trials/0/phases/3/ops/read/count",
         "/trials/0/phases/3/ops/read/errors",
-        "/trials/0/phases/3/ops/read/censored",
+        "/trials/0/phases/3/ops/read/unfinished",
         "/trials/0/phases/3/ops/read/throughput_per_s",
         "/trials/0/phases/3/ops/read/response_ns/p50",
         "/trials/0/phases/3/ops/read/response_ns/p90",
@@ -195,19 +195,19 @@ fn what_is_printed_fits_the_schema_and_holds_the_promised_fields() {
         "/trials/0/phases/3/ops/read/service_ns/p99",
         "/trials/0/phases/3/client/cpu_us_per_op",
         "/trials/0/phases/3/client/rss_max_bytes",
-        "/trials/0/phases/3/client/slip_ns/p50",
-        "/trials/0/phases/3/client/slip_ns/p99",
-        "/trials/0/phases/3/client/slip_ns/max",
+        "/trials/0/phases/3/client/send_delay_ns/p50",
+        "/trials/0/phases/3/client/send_delay_ns/p99",
+        "/trials/0/phases/3/client/send_delay_ns/max",
         "/trials/0/phases/3/documents/count",
         "/trials/0/phases/3/documents/bytes",
         "/trials/0/phases/3/documents/distinct_keys",
         "/trials/0/phases/3/documents/compress_page",
         "/trials/0/phases/3/documents/compress_doc",
-        "/verdicts/0/check",
-        "/verdicts/0/level",
-        "/verdicts/0/saw",
-        "/verdicts/0/threshold",
-        "/verdicts/0/advice",
+        "/checks/0/check",
+        "/checks/0/severity",
+        "/checks/0/observed",
+        "/checks/0/threshold",
+        "/checks/0/advice",
     ] {
         assert!(value.pointer(pointer).is_some_and(|v| !v.is_null()), "{pointer}");
     }
@@ -215,17 +215,17 @@ fn what_is_printed_fits_the_schema_and_holds_the_promised_fields() {
 }
 
 #[test]
-fn every_block_measures_every_store() {
+fn every_round_measures_every_store() {
     let text = STUDY.replace("seed = 7", "seed = 7\nrepeats = 3");
     let request = request(&text, vec![("memory", memory()), ("null", Arc::new(NullStore::new()))], None);
     let outcome = quietly(&request).unwrap();
     let trials = &outcome.result.trials;
     assert_eq!(trials.len(), 6);
-    for block in trials.chunks(2) {
-        assert_ne!(block[0].store, block[1].store);
-        assert!(block.iter().all(|t| t.phases.len() == 4 && t.failure.is_none()), "{block:#?}");
+    for round in trials.chunks(2) {
+        assert_ne!(round[0].store, round[1].store);
+        assert!(round.iter().all(|t| t.phases.len() == 4 && t.failure.is_none()), "{round:#?}");
     }
-    let saturated = outcome.result.verdicts.iter().filter(|v| v.check == "client-saturated");
+    let saturated = outcome.result.checks.iter().filter(|v| v.check == "client-saturated");
     let null: Vec<_> = saturated.filter(|v| v.store.as_deref() == Some("null")).collect();
     assert!(!null.is_empty() && outcome.exit_code() != 1, "{null:#?}");
 }

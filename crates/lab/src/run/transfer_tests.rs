@@ -123,7 +123,7 @@ fn request(text: &str, transfers: Option<Arc<dyn Transfers>>) -> RunRequest {
     let store: Arc<dyn AnyStore> = Arc::new(MemoryStore::new());
     RunRequest {
         name: "texts".into(),
-        arms: ArmRequest::of_stores(&study, &documents, 1.0, [("memory".to_owned(), store)]),
+        configurations: ConfigurationRequest::of_stores(&study, &documents, 1.0, [("memory".to_owned(), store)]),
         study,
         study_text: text.into(),
         study_file: None,
@@ -170,9 +170,8 @@ fn copies_are_phases_and_their_files_are_written_once() {
     assert_eq!(by_hand.files_read.load(Ordering::Relaxed), 2, "and read by each trial");
     assert!(!folders[0].0.exists(), "nothing is left behind");
     // Keys of copies are not judged, nor what their loop waits for.
-    let judged = |check: &str, phase: &str| {
-        result.verdicts.iter().any(|v| v.check == check && v.phase.as_deref() == Some(phase))
-    };
+    let judged =
+        |check: &str, phase: &str| result.checks.iter().any(|v| v.check == check && v.phase.as_deref() == Some(phase));
     for check in ["few-distinct-keys", "closed-loop-latency"] {
         assert!(!judged(check, "export") && !judged(check, "import") && judged(check, "read"), "{check}");
     }
@@ -231,10 +230,10 @@ fn nobody_who_copies_is_refused_before_anything_is_touched() {
 #[test]
 fn a_plan_tells_of_copies_and_the_disk_of_their_files() {
     let request = request(STUDY, None);
-    let described = request.arms[0].store.describe();
-    let plan = plan_run(&request.study, &[Outline { request: &request.arms[0], description: &described }]);
+    let described = request.configurations[0].store.describe();
+    let plan = plan_run(&request.study, &[Outline { request: &request.configurations[0], description: &described }]);
     assert_eq!((plan.phases[0].workers, plan.phases[0].parts, plan.phases[2].parts), (3, Some(12), Some(64)));
-    assert_eq!((plan.arms[0].documents, plan.phases[2].documents), (300, Some(300)));
+    assert_eq!((plan.configurations[0].documents, plan.phases[2].documents), (300, Some(300)));
     let documents = plan.collections[0].total_bytes;
     assert_eq!(plan.estimate.written_bytes, documents, "what is copied out of the store is not written into it");
     assert!(plan.estimate.files_bytes > 2 * documents && plan.estimate.files_bytes < 4 * documents);

@@ -22,7 +22,7 @@ use storebench_study::workload::{CopyDirection, does};
 use super::error::LabError;
 use super::observe::Journal;
 use super::request::RunRequest;
-use super::runner::{Arm, Session};
+use super::runner::{Configuration, Session};
 
 /// Files of one collection, at most.
 const MOST_FILES: u32 = 16;
@@ -124,28 +124,33 @@ impl Files {
 /// The study copies, and nobody was given who can; the files cannot be written.
 pub(super) fn write_files(
     request: &RunRequest,
-    arms: &[Arm],
+    configurations: &[Configuration],
     stop: &Stop,
     observer: &mut dyn Observer,
 ) -> Result<Files, LabError> {
     let mut files = Files::default();
-    let copies = || arms.iter().flat_map(|arm| arm.plans.iter().filter_map(move |plan| Some((arm, plan.copy()?))));
+    let copies = || {
+        configurations.iter().flat_map(|configuration| {
+            configuration.plans.iter().filter_map(move |plan| Some((configuration, plan.copy()?)))
+        })
+    };
     let Some((_, first)) = copies().next() else { return Ok(files) };
     let Some(transfers) = &request.transfers else {
         let what = format!("phase `{}` copies, and nothing was given that copies", first.name);
         return Err(LabError::BadInput(what));
     };
-    // By what is read: the parts that it is cut into, as arms have it.
-    let mut wanted: BTreeMap<(*const Catalog, usize), (&Arm, u32)> = BTreeMap::new();
-    for (arm, copy) in copies() {
+    // By what is read: the parts that it is cut into, as configurations have it.
+    let mut wanted: BTreeMap<(*const Catalog, usize), (&Configuration, u32)> = BTreeMap::new();
+    for (configuration, copy) in copies() {
         if copy.direction == CopyDirection::In {
-            let catalog = &arm.request.documents.catalog;
-            let common = &mut wanted.entry((Arc::as_ptr(catalog), copy.label.collection)).or_insert((arm, 0)).1;
+            let catalog = &configuration.request.documents.catalog;
+            let common =
+                &mut wanted.entry((Arc::as_ptr(catalog), copy.label.collection)).or_insert((configuration, 0)).1;
             *common = common_divisor(*common, copy.copy_parts());
         }
     }
-    for (key, (arm, common)) in wanted {
-        let documents = arm.request.documents.catalog.get(key.1);
+    for (key, (configuration, common)) in wanted {
+        let documents = configuration.request.documents.catalog.get(key.1);
         let text = format!("writing {} documents of `{}` into files", count(documents.count()), documents.name());
         observer.event(&Event::Note { text });
         let folder = scratch().map_err(|error| LabError::BadInput(error.to_string()))?;
@@ -165,7 +170,7 @@ fn common_divisor(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
-/// As many files as divide the parts of every arm, so that all parts are of one size.
+/// As many files as divide the parts of every configuration, so that all parts are of one size.
 fn files_for(common: u32) -> u32 {
     (1..=MOST_FILES).rev().find(|files| common.is_multiple_of(*files)).unwrap_or(1)
 }
@@ -194,7 +199,7 @@ impl Expected {
     }
 }
 
-fn expected(arm: &Arm, position: usize, copy: &CopyPlan, documents: &Documents) -> Expected {
+fn expected(configuration: &Configuration, position: usize, copy: &CopyPlan, documents: &Documents) -> Expected {
     let all = documents.count();
     if copy.direction == CopyDirection::In {
         return Expected::Exactly(all);
@@ -202,11 +207,11 @@ fn expected(arm: &Arm, position: usize, copy: &CopyPlan, documents: &Documents) 
     if copy.view.is_some() {
         return Expected::Unknown;
     }
-    let study = arm.study();
+    let study = configuration.study();
     let does = |ops: &[OpKind]| does(study, &study.phases[..position], ops, documents.name());
     if does(&[OpKind::Delete, OpKind::Touch]) {
         Expected::Unknown
-    } else if arm.kept || does(&[OpKind::Insert]) {
+    } else if configuration.kept || does(&[OpKind::Insert]) {
         // An earlier run may have inserted too.
         Expected::AtLeast(all)
     } else {
@@ -218,13 +223,13 @@ impl Session<'_> {
     /// Runs a phase that copies, and keeps it.
     pub(super) fn copy(
         &self,
-        arm: &Arm,
+        configuration: &Configuration,
         planned: &PlannedTrial,
         position: usize,
         copy: &CopyPlan,
         journal: &mut Journal<'_>,
     ) -> Result<(PhaseResult, Option<Partial>), StoreError> {
-        let catalog = &arm.request.documents.catalog;
+        let catalog = &configuration.request.documents.catalog;
         let collection = copy.label.collection;
         let documents = catalog.get(collection);
         let Some(transfers) = &self.request.transfers else {
@@ -239,7 +244,7 @@ impl Session<'_> {
         let files = files.ok_or_else(|| StoreError::Failed("there are no files to copy from".to_owned()))?;
         let request = TransferRequest {
             direction: copy.direction,
-            store: &arm.store,
+            store: &configuration.store,
             collection: CollectionId(u16::try_from(collection).unwrap_or(u16::MAX)),
             documents,
             files,
@@ -248,7 +253,7 @@ impl Session<'_> {
             parts: copy.copy_parts(),
             batch: copy.batch,
             in_flight: copy.in_flight,
-            durability: copy.promises.durability,
+            durability: copy.guarantees.durability,
             timeout: copy.timeout.0,
             view: copy.view.as_deref(),
             interval: self.request.interval,
@@ -257,7 +262,8 @@ impl Session<'_> {
         journal.phase(vec![copy.label.clone()]);
         let began = Event::PhaseBegan { phase: &copy.name, loads: true, operations: None, duration_ns: None };
         journal.event(&began);
-        let stats = StatsSampler::new(Arc::clone(&arm.store), Arc::new(self.clock.clone()), self.request.interval);
+        let stats =
+            StatsSampler::new(Arc::clone(&configuration.store), Arc::new(self.clock.clone()), self.request.interval);
         let start_ns = self.clock.now_ns();
         // Without it only what the store tells of itself is missing.
         let stats = stats.start(start_ns).ok();
@@ -272,7 +278,7 @@ impl Session<'_> {
         record.store_stats = store_stats;
         record.distinct_keys = vec![(collection, moved)];
         if record.partial.is_none() {
-            record.partial = self.fault(arm, position, copy, (moved, rejected, first_reject), journal);
+            record.partial = self.fault(configuration, position, copy, (moved, rejected, first_reject), journal);
         }
         journal.event(&Event::PhaseEnded {
             phase: &copy.name,
@@ -280,29 +286,31 @@ impl Session<'_> {
             elapsed_ns: record.elapsed_ns,
             connections: SessionCounters::default(),
         });
-        journal.keep(|folder| folder.add_phase(planned.trial, &arm.request.store_name, Pass::Measured, &record, []));
-        let documents = self.documents.get(arm.position).map_or(&[][..], Vec::as_slice);
-        let mut found = gather_phase(&record, documents, &arm.capabilities, None);
-        found.limits = judge_limits(&record, &arm.study().limits);
+        journal.keep(|folder| {
+            folder.add_phase(planned.trial, &configuration.request.store_name, Pass::Measured, &record, [])
+        });
+        let documents = self.documents.get(configuration.position).map_or(&[][..], Vec::as_slice);
+        let mut found = gather_phase(&record, documents, &configuration.capabilities, None);
+        found.limits = judge_limits(&record, &configuration.study().limits);
         found.tasks = Some(tasks);
         for op in found.ops.values_mut() {
             copy.direction.op_name().clone_into(&mut op.kind);
         }
-        found.store_after = Some(self.after(arm, &arm.study().phases[position], journal));
+        found.store_after = Some(self.after(configuration, &configuration.study().phases[position], journal));
         Ok((found, record.partial))
     }
 
     /// Why data were lost on the way, if they were.
     fn fault(
         &self,
-        arm: &Arm,
+        configuration: &Configuration,
         position: usize,
         copy: &CopyPlan,
         (moved, rejected, first_reject): (u64, u64, Option<String>),
         journal: &mut Journal<'_>,
     ) -> Option<Partial> {
-        let documents = arm.request.documents.catalog.get(copy.label.collection);
-        let expected = expected(arm, position, copy, documents);
+        let documents = configuration.request.documents.catalog.get(copy.label.collection);
+        let expected = expected(configuration, position, copy, documents);
         if expected == Expected::Unknown && moved != documents.count() {
             journal.note(format!(
                 "{} documents arrived of `{}`, which was loaded with {}: a view, or what the study did before, decides \
@@ -376,8 +384,8 @@ fn as_phase(record: PhaseRecord, copy: &CopyPlan) -> PhaseRecord {
         warm_up: copy.warm_up,
         loads: into,
         labels: vec![copy.label.clone()],
-        durability: copy.promises.durability,
-        consistency: copy.promises.consistency,
+        durability: copy.guarantees.durability,
+        consistency: copy.guarantees.consistency,
         intervals: intervals.collect(),
         total: one(&record.total),
         ..record
@@ -389,7 +397,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_divide_the_parts_of_every_arm() {
+    fn files_divide_the_parts_of_every_configuration() {
         let common = |parts: &[u32]| parts.iter().fold(0, |common, parts| common_divisor(common, *parts));
         for (parts, files) in
             [(&[64][..], 16), (&[64, 128, 1_536], 16), (&[8, 12], 4), (&[3], 3), (&[7, 5], 1), (&[1], 1)]

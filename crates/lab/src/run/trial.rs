@@ -17,7 +17,7 @@ use storebench_results::bottleneck::Bottleneck;
 use storebench_results::environment::port_of;
 use storebench_results::human::count;
 use storebench_results::plan::PlannedTrial;
-use storebench_results::verdicts::spoiled;
+use storebench_results::validity::spoiled;
 use storebench_results::{
     CollectionResult, Failure, FailureKind, FaultResult, Pass, PhaseResult, ProbeResult, QueryPlanResult, RunResult,
     SampledResult, SearchResult, TrialResult, gather_phase, judge_limits,
@@ -31,7 +31,7 @@ use super::ledgers::ledger_share;
 use super::observe::Journal;
 use super::outage::{AnswerTimeline, FaultTimes};
 use super::resources::{IDLE, LONG, Sampling, StoreProcesses, limits_felt, settled};
-use super::runner::{Arm, Session, loads};
+use super::runner::{Configuration, Session, loads};
 use super::servers::{Managed, Started};
 use crate::environment::is_here;
 use crate::search::{Search, Step};
@@ -52,20 +52,23 @@ fn settings_of(phase: &Phase) -> IndexMap<String, serde_json::Value> {
     all
 }
 
-/// What keys, operations and arrivals are drawn from: alike for all arms of a block, so that they are asked the same, and
-/// another in each block and at each probe of a search. Repeats of one draw would tell nothing of other draws.
+/// What keys, operations and arrivals are drawn from: alike for all configurations of a round, so that they are asked the same, and
+/// another in each round and at each probe of a search. Repeats of one draw would tell nothing of other draws.
 ///
 /// Trials that may share a database draw apart: the second would find in memory just what the first had asked for.
-fn block_seed(arm: &Arm, planned: &PlannedTrial, probe: u64) -> u64 {
-    let block = mix64(arm.study().seed, planned.block.into());
-    let drawn = if arm.study().database == Database::Kept { mix64(block, planned.trial.into()) } else { block };
+fn round_seed(configuration: &Configuration, planned: &PlannedTrial, probe: u64) -> u64 {
+    let round = mix64(configuration.study().seed, planned.round.into());
+    let drawn =
+        if configuration.study().database == Database::Kept { mix64(round, planned.trial.into()) } else { round };
     mix64(drawn, probe)
 }
 
 /// Whether a phase found everything that it asked for: what lost documents, or could not be asked, is no database to keep.
 fn found_all(trial: &TrialResult, phase: &PhaseResult) -> bool {
     let lost = phase.ledger.as_ref().is_some_and(|ledger| ledger.lost > 0);
-    !lost && !spoiled(trial, phase) && phase.ops.values().all(|op| op.errors == 0 && op.misses == 0 && op.censored == 0)
+    !lost
+        && !spoiled(trial, phase)
+        && phase.ops.values().all(|op| op.errors == 0 && op.misses == 0 && op.unfinished == 0)
 }
 
 /// The rate of a phase as its study says it, or as the search set it.
@@ -105,56 +108,58 @@ impl Session<'_> {
     /// Runs a trial into `result`, which is written after every phase.
     pub(super) fn trial(
         &mut self,
-        arm: &Arm,
+        configuration: &Configuration,
         planned: &PlannedTrial,
         last: bool,
         of: usize,
         result: &mut RunResult,
         journal: &mut Journal<'_>,
     ) {
-        journal.enter(planned.trial, &arm.name);
-        journal.log(serde_json::json!({ "event": "trial-began", "block": planned.block }));
+        journal.enter(planned.trial, &configuration.name);
+        journal.log(serde_json::json!({ "event": "trial-began", "round": planned.round }));
         if of > 1 {
-            journal.note(format!("trial {} of {of}: {}", planned.trial, arm.name));
+            journal.note(format!("trial {} of {of}: {}", planned.trial, configuration.name));
         }
-        journal.began(planned.trial, of, &arm.name);
+        journal.began(planned.trial, of, &configuration.name);
         let at = result.trials.len();
         // What is not loaded whole holds nothing that could be kept.
-        let holds = self.holds.remove(&arm.location);
-        let kept = arm.study().database == Database::Kept && holds.as_ref() == Some(&arm.load_key);
+        let holds = self.holds.remove(&configuration.location);
+        let kept = configuration.study().database == Database::Kept && holds.as_ref() == Some(&configuration.load_key);
         result.trials.push(TrialResult {
             database_kept: kept,
             host: planned.host.clone(),
-            ..describe(arm, planned, self.documents.get(arm.position).map_or(&[], Vec::as_slice))
+            ..describe(configuration, planned, self.documents.get(configuration.position).map_or(&[], Vec::as_slice))
         });
         let fail = |result: &mut RunResult, during: &str, error: &StoreError| {
             result.trials[at].failure.get_or_insert_with(|| failure(error.into(), during, error.to_string()));
         };
-        self.touched.insert(arm.location.clone(), arm.position);
-        let start = |server: &Managed| server.limit(arm.study()).and_then(|()| server.start(&*arm.store));
-        let started = arm.request.server.as_ref().map(start).transpose();
+        self.touched.insert(configuration.location.clone(), configuration.position);
+        let start =
+            |server: &Managed| server.limit(configuration.study()).and_then(|()| server.start(&*configuration.store));
+        let started = configuration.request.server.as_ref().map(start).transpose();
         let took = |started: Started| started.ready.as_nanos() as u64;
         let ready = started.map(|started| result.trials[at].server_ready_ns = started.map(took));
-        match ready.and_then(|()| self.prepare(arm, kept)).and_then(|()| self.sample(arm, journal)) {
+        match ready.and_then(|()| self.prepare(configuration, kept)).and_then(|()| self.sample(configuration, journal))
+        {
             Err(error) => fail(result, "prepare", &error),
             Ok(sampled) => {
-                self.discarded.insert(arm.location.clone());
+                self.discarded.insert(configuration.location.clone());
                 result.trials[at].sampled = sampled;
                 // A server may tell its version only once it was asked something.
-                result.trials[at].version = arm.store.describe().version;
-                self.written = Written { inserted: Vec::new(), book: self.book(arm) };
-                for position in 0..arm.plans.len() {
+                result.trials[at].version = configuration.store.describe().version;
+                self.written = Written { inserted: Vec::new(), book: self.book(configuration) };
+                for position in 0..configuration.plans.len() {
                     if self.stop.asked() {
                         result.run.interrupted = true;
                         break;
                     }
-                    let loads = arm.study().phases[position].loads();
+                    let loads = configuration.study().phases[position].loads();
                     if kept && loads {
                         continue;
                     }
-                    let ended = self.phase(arm, planned, position, at, result, journal);
+                    let ended = self.phase(configuration, planned, position, at, result, journal);
                     if let Err(error) = ended {
-                        fail(result, &arm.study().phases[position].name, &error);
+                        fail(result, &configuration.study().phases[position].name, &error);
                     }
                     self.kept.soon(&self.request.study.published, journal, result);
                     if result.trials[at].failure.is_some() || result.run.interrupted {
@@ -166,24 +171,24 @@ impl Session<'_> {
                     && !result.run.interrupted
                     && trial.phases.iter().all(|p| found_all(trial, p))
                 {
-                    self.holds.insert(arm.location.clone(), arm.load_key.clone());
+                    self.holds.insert(configuration.location.clone(), configuration.load_key.clone());
                 }
             }
         }
         if self.request.remove_after && last {
-            self.touched.remove(&arm.location);
-            if let Err(error) = arm.store.remove() {
+            self.touched.remove(&configuration.location);
+            if let Err(error) = configuration.store.remove() {
                 fail(result, "remove", &error);
             }
         }
-        if let Err(error) = arm.store.close() {
+        if let Err(error) = configuration.store.close() {
             fail(result, "close", &error);
         }
-        if let Some(Err(error)) = arm.request.server.as_ref().map(Managed::stop) {
+        if let Some(Err(error)) = configuration.request.server.as_ref().map(Managed::stop) {
             fail(result, "stop", &error);
         }
         if let Some(failure) = &result.trials[at].failure {
-            journal.note(format!("{} ended early, in {}: {}", arm.name, failure.during, failure.message));
+            journal.note(format!("{} ended early, in {}: {}", configuration.name, failure.during, failure.message));
         }
         journal.log(serde_json::json!({ "event": "trial-ended" }));
         self.kept.soon(&self.request.study.published, journal, result);
@@ -191,92 +196,110 @@ impl Session<'_> {
 
     /// Removes what a store still holds after the last trial: one that was interrupted, or whose later
     /// trials never began.
-    pub(super) fn remove(&mut self, arm: &Arm, result: &mut RunResult, journal: &mut Journal<'_>) {
-        if self.touched.get(&arm.location) != Some(&arm.position) {
+    pub(super) fn remove(&mut self, configuration: &Configuration, result: &mut RunResult, journal: &mut Journal<'_>) {
+        if self.touched.get(&configuration.location) != Some(&configuration.position) {
             return;
         }
-        self.touched.remove(&arm.location);
-        let server = arm.request.server.as_ref();
-        let removed = server.map_or(Ok(()), |server| server.start(&*arm.store).map(drop));
-        let removed = removed.and_then(|()| arm.store.remove()).and_then(|()| arm.store.close());
+        self.touched.remove(&configuration.location);
+        let server = configuration.request.server.as_ref();
+        let removed = server.map_or(Ok(()), |server| server.start(&*configuration.store).map(drop));
+        let removed = removed.and_then(|()| configuration.store.remove()).and_then(|()| configuration.store.close());
         if let Err(error) = removed.and_then(|()| server.map_or(Ok(()), Managed::stop)) {
-            journal.note(format!("what Storebench put into {} could not be removed: {error}", arm.name));
-            if let Some(trial) = result.trials.iter_mut().rev().find(|t| t.arm == arm.name) {
+            journal.note(format!("what Storebench put into {} could not be removed: {error}", configuration.name));
+            if let Some(trial) = result.trials.iter_mut().rev().find(|t| t.configuration == configuration.name) {
                 trial.failure.get_or_insert_with(|| failure((&error).into(), "remove", error.to_string()));
             }
         }
     }
 
-    /// An empty ledger, where a phase of this arm keeps one.
-    fn book(&self, arm: &Arm) -> Book {
-        if !arm.operations().any(|plan| plan.ledger) {
+    /// An empty ledger, where a phase of this configuration keeps one.
+    fn book(&self, configuration: &Configuration) -> Book {
+        if !configuration.operations().any(|plan| plan.ledger) {
             return Book::default();
         }
-        let catalog = self.catalog(arm);
-        Book::new(arm.study().seed, catalog.iter().map(Documents::count).sum(), ledger_share(arm.study()))
+        let catalog = self.catalog(configuration);
+        Book::new(
+            configuration.study().seed,
+            catalog.iter().map(Documents::count).sum(),
+            ledger_share(configuration.study()),
+        )
     }
 
-    fn prepare(&self, arm: &Arm, kept: bool) -> Result<(), StoreError> {
-        let how = match arm.prepare {
+    fn prepare(&self, configuration: &Configuration, kept: bool) -> Result<(), StoreError> {
+        let how = match configuration.prepare {
             Prepare::Fresh | Prepare::Discard if kept => Prepare::Keep,
             // What was there at the beginning is gone. What a copy has put there since, nobody has agreed to lose.
-            Prepare::Discard if self.discarded.contains(&arm.location) => Prepare::Fresh,
+            Prepare::Discard if self.discarded.contains(&configuration.location) => Prepare::Fresh,
             how => how,
         };
-        // Beside somebody else's data nothing is emptied but what an earlier block or run of ours put
+        // Beside somebody else's data nothing is emptied but what an earlier round or run of ours put
         // there: a load would meet its own documents again.
-        if how == Prepare::IntoExisting && !kept && loads(arm.study()) && !self.request.prepare.keeps() {
-            arm.store.remove()?;
+        if how == Prepare::IntoExisting && !kept && loads(configuration.study()) && !self.request.prepare.keeps() {
+            configuration.store.remove()?;
         }
-        arm.store.prepare(&arm.study().into(), how)
+        configuration.store.prepare(&configuration.study().into(), how)
     }
 
     /// What a store holds of documents that Storebench did not make, sampled at its first trial: every
-    /// block asks for the same keys.
-    fn sample(&mut self, arm: &Arm, journal: &mut Journal<'_>) -> Result<IndexMap<String, SampledResult>, StoreError> {
-        let study = arm.study();
+    /// round asks for the same keys.
+    fn sample(
+        &mut self,
+        configuration: &Configuration,
+        journal: &mut Journal<'_>,
+    ) -> Result<IndexMap<String, SampledResult>, StoreError> {
+        let study = configuration.study();
         if !study.reads_only() {
             return Ok(IndexMap::new());
         }
-        if let Some(known) = self.foreign.get(&arm.load_key) {
+        if let Some(known) = self.foreign.get(&configuration.load_key) {
             return Ok(known.sampled.clone());
         }
-        let found = foreign::sample(arm, study, &arm.request.documents.catalog, &self.clock, &self.stop)?;
+        let found =
+            foreign::sample(configuration, study, &configuration.request.documents.catalog, &self.clock, &self.stop)?;
         for sampled in found.sampled.values() {
-            journal.note(format!("{}: {} keys of `{}` sampled", arm.name, count(sampled.keys), sampled.existing));
+            journal.note(format!(
+                "{}: {} keys of `{}` sampled",
+                configuration.name,
+                count(sampled.keys),
+                sampled.existing
+            ));
         }
-        Ok(self.foreign.entry(arm.load_key.clone()).or_insert(found).sampled.clone())
+        Ok(self.foreign.entry(configuration.load_key.clone()).or_insert(found).sampled.clone())
     }
 
     /// The documents as this store holds them.
-    fn catalog(&self, arm: &Arm) -> Arc<Catalog> {
-        Arc::clone(self.foreign.get(&arm.load_key).map_or(&arm.request.documents.catalog, |found| &found.catalog))
+    fn catalog(&self, configuration: &Configuration) -> Arc<Catalog> {
+        Arc::clone(
+            self.foreign
+                .get(&configuration.load_key)
+                .map_or(&configuration.request.documents.catalog, |found| &found.catalog),
+        )
     }
 
     /// Runs one phase, at the highest rate within the study's limits where that is searched.
     fn phase(
         &mut self,
-        arm: &Arm,
+        configuration: &Configuration,
         planned: &PlannedTrial,
         position: usize,
         at: usize,
         result: &mut RunResult,
         journal: &mut Journal<'_>,
     ) -> Result<(), StoreError> {
-        let phase = &arm.study().phases[position];
-        let restarted = self.restart(arm, phase, journal)?;
-        let search = arm.study().search.as_ref().filter(|search| search.phase == phase.name);
-        let (mut found, partial) = match (&arm.plans[position], search) {
-            (ResolvedPhase::Copy(copy), _) => self.copy(arm, planned, position, copy, journal)?,
+        let phase = &configuration.study().phases[position];
+        let restarted = self.restart(configuration, phase, journal)?;
+        let search = configuration.study().search.as_ref().filter(|search| search.phase == phase.name);
+        let (mut found, partial) = match (&configuration.plans[position], search) {
+            (ResolvedPhase::Copy(copy), _) => self.copy(configuration, planned, position, copy, journal)?,
             (ResolvedPhase::Operations(_), Some(search)) => {
                 let (search, found, partial) =
-                    self.search(arm, planned, &result.trials[at], position, search, journal)?;
+                    self.search(configuration, planned, &result.trials[at], position, search, journal)?;
                 result.trials[at].searches.push(search);
                 (found, partial)
             }
             (ResolvedPhase::Operations(plan), None) => {
-                let plan = arm.now(plan, result.trials[at].database_kept);
-                self.measure(arm, planned, position, &plan, None, journal)?
+                let plan = configuration.now(plan, result.trials[at].database_kept);
+                self.measure(configuration, planned, position, &plan, None, journal)?
             }
         };
         match &partial {
@@ -297,11 +320,11 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Runs a phase at one rate after another. Gives the search, and the phase at the highest rate that held (at the
+    /// Runs a phase at one rate after another. Gives the search, and the phase at the highest rate that met the limits (at the
     /// first rate where none did).
     fn search(
         &mut self,
-        arm: &Arm,
+        configuration: &Configuration,
         planned: &PlannedTrial,
         trial: &TrialResult,
         position: usize,
@@ -316,42 +339,42 @@ impl Session<'_> {
                 Step::Done(found) => break found,
             };
             // What the rate before left behind would be counted against this one.
-            let rested = match arm.store.settle(wanted.rest.0) {
+            let rested = match configuration.store.settle(wanted.rest.0) {
                 Ok(rested) => Some(rested),
                 Err(error) => {
-                    journal.note(format!("{} could not be waited for: {error}", arm.name));
+                    journal.note(format!("{} could not be waited for: {error}", configuration.name));
                     None
                 }
             };
-            let probe = self.at_rate(arm, position, rate)?;
+            let probe = self.at_rate(configuration, position, rate)?;
             // Other keys and arrivals each time: the same ones would confirm nothing.
-            let (mut found, partial) = self.measure(arm, planned, position, &probe, Some(number), journal)?;
-            // Cut off by the user, it says nothing of its rate: what held before stands.
+            let (mut found, partial) = self.measure(configuration, planned, position, &probe, Some(number), journal)?;
+            // Cut off by the user, it says nothing of its rate: what was met before stands.
             if self.stop.asked() {
                 let why = "interrupted before the search had ended".to_owned();
                 let partial = partial.unwrap_or(Partial { cause: PartialCause::Interrupted, why: why.clone() });
                 found.partial.get_or_insert(why);
                 return Ok((search.so_far(), found, Some(partial)));
             }
-            let held = partial.is_none() && found.limits.iter().all(|limit| limit.held);
+            let met = partial.is_none() && found.limits.iter().all(|limit| limit.met);
             journal.note(format!(
                 "{} at {}/s: limits {}",
                 wanted.phase,
                 storebench_results::human::rate(rate),
-                if held { "hold" } else { "do not hold" }
+                if met { "are met" } else { "are not met" }
             ));
             search.tell(ProbeResult {
                 rate,
                 why,
-                held,
+                met,
                 limits: found.limits.clone(),
                 achieved_per_s: found.rate.as_ref().map_or(0.0, |r| r.achieved_per_s),
-                slots_busy_share: found.slots_busy_share,
-                slip_p99_ns: found.client.slip_ns.p99,
+                in_flight_share: found.in_flight_share,
+                send_delay_p99_ns: found.client.send_delay_ns.p99,
                 rested,
             });
             let better = best.as_ref().is_none_or(|(_, of)| {
-                held && (!of.limits.iter().all(|l| l.held) || best.as_ref().is_some_and(|(known, _)| rate >= *known))
+                met && (!of.limits.iter().all(|l| l.met) || best.as_ref().is_some_and(|(known, _)| rate >= *known))
             });
             // What was lost or wrong at any rate must be in the result, whatever rate is found.
             if partial.is_some() || spoiled(trial, &found) {
@@ -362,21 +385,21 @@ impl Session<'_> {
                 best = Some((rate, found));
             }
         };
-        // A rate above the result may have held once by luck: what is shown is the phase at the result.
+        // A rate above the result may have met them once by luck: what is shown is the phase at the result.
         let shown = match (out.rate, best) {
             (Some(rate), Some((of, found))) if (of / rate - 1.0).abs() < 1e-9 => (found, None),
             (rate, _) => {
-                let again = self.at_rate(arm, position, rate.unwrap_or(wanted.from))?;
-                self.measure(arm, planned, position, &again, None, journal)?
+                let again = self.at_rate(configuration, position, rate.unwrap_or(wanted.from))?;
+                self.measure(configuration, planned, position, &again, None, journal)?
             }
         };
         Ok((out, shown.0, shown.1))
     }
 
-    /// A phase in open loop at this rate. What was due is awaited as long as its limits on times are, so that only
-    /// what is slower is left unanswered.
-    fn at_rate(&self, arm: &Arm, position: usize, rate: f64) -> Result<PhasePlan, StoreError> {
-        let study = arm.study();
+    /// A phase in open loop at this rate. What was scheduled is awaited as long as its limits on times are, so that only
+    /// what is slower is left unfinished.
+    fn at_rate(&self, configuration: &Configuration, position: usize, rate: f64) -> Result<PhasePlan, StoreError> {
+        let study = configuration.study();
         let mut phase = study.phases[position].clone();
         let times = study.limits.iter().filter_map(|(path, limit)| match limit {
             Limit::Time(span) if LimitPath::parse(path).is_some_and(|of| of.phase == phase.name) => Some(span.0),
@@ -384,53 +407,54 @@ impl Session<'_> {
         });
         phase.drain.0 = times.fold(phase.drain.0, std::time::Duration::max);
         phase.rate = Some(RateSpec::Constant(rate));
-        let resolved = PhasePlan::resolve(study, &phase, &self.catalog(arm), &arm.capabilities)?;
+        let resolved = PhasePlan::resolve(study, &phase, &self.catalog(configuration), &configuration.capabilities)?;
         // Each rate writes over what the one before it wrote.
-        Ok(arm.now(&resolved, true).into_owned())
+        Ok(configuration.now(&resolved, true).into_owned())
     }
 
     /// Runs one phase as planned, or as this probe of a search, and keeps it.
     fn measure(
         &mut self,
-        arm: &Arm,
+        configuration: &Configuration,
         planned: &PlannedTrial,
         position: usize,
         plan: &PhasePlan,
         probe: Option<u32>,
         journal: &mut Journal<'_>,
     ) -> Result<(PhaseResult, Option<Partial>), StoreError> {
-        let phase = &arm.study().phases[position];
-        let seed = block_seed(arm, planned, probe.unwrap_or(0).into());
-        let catalog = &self.catalog(arm);
-        let which = (arm.position, position);
-        if arm.capabilities.embedded && !plan.recipes.is_empty() && !self.calibrated.contains_key(&which) {
+        let phase = &configuration.study().phases[position];
+        let seed = round_seed(configuration, planned, probe.unwrap_or(0).into());
+        let catalog = &self.catalog(configuration);
+        let which = (configuration.position, position);
+        if configuration.capabilities.embedded && !plan.recipes.is_empty() && !self.calibrated.contains_key(&which) {
             self.calibrated.insert(which, calibrate(plan, catalog, &self.clock)?);
         }
-        let query_plans = self.query_plans(arm, plan, catalog, journal);
+        let query_plans = self.query_plans(configuration, plan, catalog, journal);
         journal.phase(plan.labels());
-        let faults = arm.study().faults_of(phase);
+        let faults = configuration.study().faults_of(phase);
         let mut breaker = (!faults.is_empty()).then(|| {
-            let (server, links) = (arm.request.server.clone(), arm.request.links.clone());
+            let (server, links) = (configuration.request.server.clone(), configuration.request.links.clone());
             let stop = Arc::clone(&self.stop);
             Breaker {
-                study: arm.study(),
+                study: configuration.study(),
                 server,
                 links,
-                store: Arc::clone(&arm.store),
+                store: Arc::clone(&configuration.store),
                 stop,
                 faults,
                 happened: Vec::new(),
             }
         });
         // What was there before is put to no test: time has made it durable.
-        if let Some(server) = &arm.request.server
+        if let Some(server) = &configuration.request.server
             && breaker.as_ref().is_some_and(Breaker::is_of_disks)
         {
             server.settle_disk()?;
         }
-        let limited = || arm.request.server.as_ref().and_then(Managed::limited);
+        let limited = || configuration.request.server.as_ref().and_then(Managed::limited);
         let limited_before = limited();
-        let mut sampling = Sampling::of(self.place(arm), arm.store.paths(), &endpoints(arm));
+        let mut sampling =
+            Sampling::of(self.place(configuration), configuration.store.paths(), &endpoints(configuration));
         if writes_for_long(phase, catalog) && !self.stop.asked() {
             sampling.look_at_idle_disk(IDLE);
         }
@@ -443,7 +467,7 @@ impl Session<'_> {
         }
         let died = RefCell::new(None);
         let gone = || {
-            let now = arm.request.server.as_ref().and_then(Managed::died);
+            let now = configuration.request.server.as_ref().and_then(Managed::died);
             let mut died = died.borrow_mut();
             *died = now.or(died.take());
             died.is_some()
@@ -459,7 +483,7 @@ impl Session<'_> {
             gone: &gone,
             observer: &mut *journal,
         };
-        let record = run_phase(&arm.store, plan, context);
+        let record = run_phase(&configuration.store, plan, context);
         // A server that has gone by itself explains what went wrong better than those who asked it.
         gone();
         let died = died.into_inner();
@@ -474,21 +498,21 @@ impl Session<'_> {
         }
         let pass = Pass::of(probe, record.warm_up);
         journal.keep(|folder| {
-            folder.add_phase(planned.trial, &arm.request.store_name, pass, &record, sampling.taken.rows())
+            folder.add_phase(planned.trial, &configuration.request.store_name, pass, &record, sampling.taken.rows())
         });
         let happened = breaker.as_ref().map_or(&[][..], |breaker| &breaker.happened);
         if let Some(message) = untold(&record.store_stats, happened) {
             let times = record.store_stats.failed;
             journal.note(format!(
                 "could not read the statistics of {} ({times} failed attempt{} in {}): {message}",
-                arm.name,
+                configuration.name,
                 if times == 1 { "" } else { "s" },
                 plan.name
             ));
         }
-        let documents = self.documents.get(arm.position).map_or(&[][..], Vec::as_slice);
+        let documents = self.documents.get(configuration.position).map_or(&[][..], Vec::as_slice);
         let calibrated = self.calibrated.get(&which).map(|c| &c.cpu_ns_per_op[..]);
-        let mut found = gather_phase(&record, documents, &arm.capabilities, calibrated);
+        let mut found = gather_phase(&record, documents, &configuration.capabilities, calibrated);
         if let Some(rate) = &mut found.rate {
             rate.planned = plan_rate(phase, plan).unwrap_or_default();
         }
@@ -496,52 +520,55 @@ impl Session<'_> {
             op.query_plan = plan;
         }
         found.settings = settings_of(phase);
-        found.limits = judge_limits(&record, &arm.study().limits);
+        found.limits = judge_limits(&record, &configuration.study().limits);
         found.probe = probe;
-        found.resources = sampling.taken.sum(&found, self.stored(arm, position));
+        found.resources = sampling.taken.sum(&found, self.stored(configuration, position));
         if let Some(used) = &mut found.resources {
             used.limited = limited_before.zip(limited()).map(|(before, after)| limits_felt(&before, &after));
         }
-        found.bottleneck =
-            Bottleneck::of(&found, arm.capabilities.embedded && arm.request.server.is_none(), processors());
+        found.bottleneck = Bottleneck::of(
+            &found,
+            configuration.capabilities.embedded && configuration.request.server.is_none(),
+            processors(),
+        );
         found.faults = breaker.map(|breaker| breaker.happened).unwrap_or_default();
         if !found.faults.is_empty() {
             seen_by_clients(&record, &mut found.faults);
         }
         for problem in found.faults.iter().filter_map(|fault| fault.problem.as_ref()) {
-            journal.note(format!("{}, {}: {problem}", arm.name, plan.name));
+            journal.note(format!("{}, {}: {problem}", configuration.name, plan.name));
             record.partial.get_or_insert(Partial { cause: PartialCause::Failed, why: problem.clone() });
         }
         found.partial = record.partial.as_ref().map(|partial| partial.why.clone());
-        let after = self.after(arm, phase, journal);
+        let after = self.after(configuration, phase, journal);
         if let Some(used) = &mut found.resources {
-            settled(used, after.disk_bytes, self.stored(arm, position));
+            settled(used, after.disk_bytes, self.stored(configuration, position));
         }
         found.store_after = Some(after);
         Ok((found, record.partial))
     }
 
-    /// Where the processes of an arm's store are.
-    fn place(&self, arm: &Arm) -> StoreProcesses {
-        match &arm.request.server {
-            Some(server) => StoreProcesses::Managed(server.clone(), port_here(arm)),
-            None if arm.capabilities.embedded => StoreProcesses::Here,
-            None => port_here(arm).map_or(StoreProcesses::Unknown, StoreProcesses::Port),
+    /// Where the processes of a configuration's store are.
+    fn place(&self, configuration: &Configuration) -> StoreProcesses {
+        match &configuration.request.server {
+            Some(server) => StoreProcesses::Managed(server.clone(), port_here(configuration)),
+            None if configuration.capabilities.embedded => StoreProcesses::Here,
+            None => port_here(configuration).map_or(StoreProcesses::Unknown, StoreProcesses::Port),
         }
     }
 
     /// The documents that a store of ours holds behind a phase, and their bytes; none where they may have been deleted or
     /// grown, or are not ours.
-    fn stored(&self, arm: &Arm, position: usize) -> Option<(u64, f64)> {
-        let study = arm.study();
+    fn stored(&self, configuration: &Configuration, position: usize) -> Option<(u64, f64)> {
+        let study = configuration.study();
         let so_far = &study.phases[..=position];
-        let plans = arm.plans[..=position].iter().filter_map(ResolvedPhase::operations);
+        let plans = configuration.plans[..=position].iter().filter_map(ResolvedPhase::operations);
         let kinds = plans.flat_map(|plan| &plan.recipes).map(|recipe| recipe.label.kind);
         let changes = |kind| matches!(kind, OpKind::Delete | OpKind::BulkDelete | OpKind::Append | OpKind::Prepend);
         if kinds.into_iter().any(changes) || study.collections.values().any(|c| c.existing.is_some()) {
             return None;
         }
-        let known = self.documents.get(arm.position)?;
+        let known = self.documents.get(configuration.position)?;
         let inserted = |at: usize| self.written.inserted.get(at).copied().unwrap_or(0);
         let mut sum = (0, 0.0);
         for (at, of) in known.iter().enumerate() {
@@ -557,13 +584,13 @@ impl Session<'_> {
     /// that cannot tell is noted: it takes nothing from what is measured.
     fn query_plans(
         &self,
-        arm: &Arm,
+        configuration: &Configuration,
         plan: &PhasePlan,
         catalog: &Arc<Catalog>,
         journal: &mut Journal<'_>,
     ) -> Vec<Option<QueryPlanResult>> {
         let mut plans = vec![None; plan.recipes.len()];
-        for (at, told) in explain_queries(&*arm.store, plan, catalog, arm.study().seed) {
+        for (at, told) in explain_queries(&*configuration.store, plan, catalog, configuration.study().seed) {
             let recipe = &plan.recipes[at];
             match told {
                 Ok(told) => {
@@ -573,25 +600,29 @@ impl Session<'_> {
                         full_scan: told.full_scan,
                     });
                 }
-                Err(error) => journal
-                    .note(format!("{} did not explain `{}` of {}: {error}", arm.name, recipe.label.name, plan.name)),
+                Err(error) => journal.note(format!(
+                    "{} did not explain `{}` of {}: {error}",
+                    configuration.name, recipe.label.name, plan.name
+                )),
             }
         }
         plans
     }
 }
 
-/// Where the servers of an arm tell of themselves.
-fn endpoints(arm: &Arm) -> Vec<String> {
-    let study = arm.study();
-    let Some((own, spec)) = study.server_of(&arm.request.store_name, arm.description.scheme) else { return Vec::new() };
+/// Where the servers of a configuration tell of themselves.
+fn endpoints(configuration: &Configuration) -> Vec<String> {
+    let study = configuration.study();
+    let Some((own, spec)) = study.server_of(&configuration.request.store_name, configuration.description.scheme) else {
+        return Vec::new();
+    };
     let nodes = study.nodes_of(own).flat_map(|(_, spec)| &spec.metrics);
     spec.metrics.iter().chain(nodes).cloned().collect()
 }
 
-/// The port that an arm's server listens on, where it is on this machine.
-fn port_here(arm: &Arm) -> Option<u16> {
-    port_of(&arm.description.url).filter(|_| is_here(&arm.description.url) == Some(true))
+/// The port that a configuration's server listens on, where it is on this machine.
+fn port_here(configuration: &Configuration) -> Option<u16> {
+    port_of(&configuration.description.url).filter(|_| is_here(&configuration.description.url) == Some(true))
 }
 
 /// Processors that this process may use.
@@ -603,21 +634,21 @@ fn failure(kind: FailureKind, during: &str, message: String) -> Failure {
     Failure { kind, during: during.to_owned(), message }
 }
 
-fn describe(arm: &Arm, planned: &PlannedTrial, documents: &[CollectionResult]) -> TrialResult {
+fn describe(configuration: &Configuration, planned: &PlannedTrial, documents: &[CollectionResult]) -> TrialResult {
     TrialResult {
         trial: planned.trial,
-        block: planned.block,
-        store: arm.request.store_name.clone(),
-        arm: arm.name.clone(),
-        levels: arm.request.levels.clone(),
-        here: is_here(&arm.description.url),
+        round: planned.round,
+        store: configuration.request.store_name.clone(),
+        configuration: configuration.name.clone(),
+        values: configuration.request.values.clone(),
+        here: is_here(&configuration.description.url),
         documents: documents.iter().map(|c| (c.collection.clone(), c.count)).collect(),
-        scheme: arm.description.scheme.to_owned(),
-        url: arm.description.url.clone(),
-        version: arm.description.version.clone(),
-        embedded: arm.capabilities.embedded,
-        notes: arm.capabilities.notes.iter().map(|n| (*n).to_owned()).collect(),
-        approximated: arm
+        scheme: configuration.description.scheme.to_owned(),
+        url: configuration.description.url.clone(),
+        version: configuration.description.version.clone(),
+        embedded: configuration.capabilities.embedded,
+        notes: configuration.capabilities.notes.iter().map(|n| (*n).to_owned()).collect(),
+        approximated: configuration
             .capabilities
             .operations
             .iter()

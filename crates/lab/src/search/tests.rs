@@ -12,15 +12,15 @@ fn spec(from: f64, to: f64, within: f64, confirm: u32) -> RateSearch {
     RateSearch { phase: "any".into(), from, to, within, confirm, most_probes: 100_000, rest }
 }
 
-/// Runs a search on a store: a function from the rate and the number of the probe, from 0, to whether it held.
+/// Runs a search on a store: a function from the rate and the number of the probe, from 0, to whether it met the limits.
 fn run(spec: &RateSearch, mut store: impl FnMut(f64, usize) -> bool) -> SearchResult {
     let mut search = Search::new(spec);
     loop {
         match search.next() {
             Step::Done(found) => return found,
             Step::Probe { number, rate, why } => {
-                let held = store(rate, number as usize - 1);
-                search.tell(ProbeResult { rate, why, held, ..ProbeResult::default() });
+                let met = store(rate, number as usize - 1);
+                search.tell(ProbeResult { rate, why, met, ..ProbeResult::default() });
             }
         }
     }
@@ -52,7 +52,7 @@ fn a_threshold_is_found_as_its_specification_says() {
             (7_611.0, ProbeReason::Bisect),
             (6_979.0, ProbeReason::Bisect),
             (7_288.0, ProbeReason::Bisect),
-            (7_288.0, ProbeReason::ConfirmHolds),
+            (7_288.0, ProbeReason::ConfirmMet),
             (7_611.0, ProbeReason::ConfirmFails),
         ]
     );
@@ -79,11 +79,8 @@ fn a_store_that_always_holds_is_found_at_the_limit() {
 fn a_found_rate_that_fails_again_is_stepped_down_from() {
     // Holds up to 1,000, but for one lucky probe at 1,189 that every later one refutes.
     let found = run(&spec(500.0, 4_000.0, 0.05, 1), |rate, n| rate <= 1_000.0 || (n == 4 && rate == 1_189.0));
-    assert!(found.probes.iter().any(|p| p.rate == 1_189.0 && p.held), "{found:?}");
-    assert!(
-        found.probes.iter().any(|p| p.rate == 1_189.0 && p.why == ProbeReason::ConfirmHolds && !p.held),
-        "{found:?}"
-    );
+    assert!(found.probes.iter().any(|p| p.rate == 1_189.0 && p.met), "{found:?}");
+    assert!(found.probes.iter().any(|p| p.rate == 1_189.0 && p.why == ProbeReason::ConfirmMet && !p.met), "{found:?}");
     assert_eq!(found.rate, Some(1_000.0));
     assert!(found.fails_at.unwrap() <= 1_050.0);
 }
@@ -187,22 +184,22 @@ proptest! {
     }
 }
 
-const SLOTS: usize = 4;
+const CONCURRENCY: usize = 4;
 const SERVICE_NS: u64 = 1_000_000;
 const CAPACITY_PER_S: f64 = 4_000.0;
 
-/// The p99 of response times, in ns, of a store of 4 slots that takes 1 ms for each operation: operations begin in the
-/// order in which they are due, each when the one four before it has ended (all take alike long, so none overtakes).
+/// The p99 of response times, in ns, of a store that serves 4 at once and takes 1 ms for each operation: operations begin in the
+/// order in which they are scheduled, each when the one four before it has ended (all take alike long, so none overtakes).
 fn p99_ns(rate: f64, arrival: Arrival, seed: u64, operations: usize) -> u64 {
-    let mut due = Arrivals::new(&Rate::Constant(rate), arrival, 0, 1, seed).unwrap();
-    let mut free_ns = [0u64; SLOTS];
+    let mut scheduled = Arrivals::new(&Rate::Constant(rate), arrival, 0, 1, seed).unwrap();
+    let mut free_ns = [0u64; CONCURRENCY];
     let mut times: Vec<u64> = (0..operations)
         .map(|n| {
-            let due_ns = due.peek_ns();
-            due.advance();
-            let slot = &mut free_ns[n % SLOTS];
-            *slot = due_ns.max(*slot) + SERVICE_NS;
-            *slot - due_ns
+            let scheduled_ns = scheduled.peek_ns();
+            scheduled.advance();
+            let free = &mut free_ns[n % CONCURRENCY];
+            *free = scheduled_ns.max(*free) + SERVICE_NS;
+            *free - scheduled_ns
         })
         .collect();
     *times.select_nth_unstable(operations * 99 / 100).1
@@ -229,7 +226,7 @@ fn under_poisson_arrivals_it_agrees_with_a_long_simulation() {
         let holds = p99_ns(rate, Arrival::Poisson, 1, 1_000_000) < LIMIT_NS;
         *(if holds { &mut low } else { &mut high }) = rate;
     }
-    // The first wait for a slot, so the limit binds below the capacity; it is no D/D/4 in disguise.
+    // The first wait in the client, so the limit binds below the capacity; it is no D/D/4 in disguise.
     assert!(low > 0.8 * CAPACITY_PER_S && high < 0.99 * CAPACITY_PER_S, "{low}");
     for seed in 0..4 {
         let found = run(&spec(100.0, 100_000.0, 0.03, 1), |rate, n| {

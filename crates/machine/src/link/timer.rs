@@ -41,7 +41,7 @@ impl Timer {
         self.asked.set(self.asked.get() + 1);
         self.sleepers.borrow_mut().insert((at, self.asked.get()), waker.clone());
         if at < self.fires_at.get() {
-            self.arm(at);
+            self.configuration(at);
         }
     }
 
@@ -70,13 +70,13 @@ impl Timer {
             }
             self.fires_at.set(u64::MAX);
             if let Some(((next, _), _)) = sleepers.first_key_value() {
-                self.arm(*next);
+                self.configuration(*next);
             }
         }
     }
 
     /// Arming it anew takes back an earlier firing, which spares reading it.
-    fn arm(&self, at: u64) {
+    fn configuration(&self, at: u64) {
         // Zero would disarm it.
         let at = at.max(1);
         self.fires_at.set(at);

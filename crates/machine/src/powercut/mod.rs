@@ -1,4 +1,4 @@
-//! A file system that forgets, when its power is cut, what was not synced. What it promises is said at [`PowerCut`].
+//! A file system that forgets, when its power is cut, what was not synced. What it guarantees is said at [`PowerCut`].
 
 mod content;
 mod files;

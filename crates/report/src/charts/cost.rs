@@ -1,4 +1,4 @@
-//! Money against latency: each arm where it stands.
+//! Money against latency: each configuration where it stands.
 
 use crate::data::{Axis, Chart, Kind, Scale, Series, Unit, keys};
 use crate::subject::Subject;
@@ -15,23 +15,29 @@ pub(super) fn charts(subject: &Subject) -> Vec<Chart> {
             .to_owned();
     for (run, of) in subject.runs.iter().enumerate() {
         let Some(cost) = &of.result.cost else { continue };
-        for priced in &cost.arms {
-            let (Some(at), Some(arm)) = (priced.measured, of.result.arms.iter().find(|arm| arm.arm == priced.arm))
-            else {
+        for priced in &cost.configurations {
+            let (Some(at), Some(configuration)) = (
+                priced.measured,
+                of.result
+                    .configurations
+                    .iter()
+                    .find(|configuration| configuration.configuration == priced.configuration),
+            ) else {
                 continue;
             };
-            let position = subject.position(run, &priced.arm);
+            let position = subject.position(run, &priced.configuration);
             let axis = chart.axis(Axis::new(
                 &format!("{} for a million {}", cost.sheet.currency, cost.work),
                 Unit::Money,
                 Scale::Linear,
             ));
-            for (name, figure) in &arm.figures {
+            for (name, figure) in &configuration.figures {
                 let phase = name.strip_suffix(".response.p99").or_else(|| name.strip_suffix(".service.p99"));
                 let Some(phase) = phase.filter(|phase| !phase.contains('.') && figure.figure.trials > 0) else {
                     continue;
                 };
-                let line = Series { arm: position, keys: keys([("phase", phase)]), axis, ..Series::default() };
+                let line =
+                    Series { configuration: position, keys: keys([("phase", phase)]), axis, ..Series::default() };
                 chart.add_estimates(line, vec![Some(figure.figure.value)], &[Some(at.per_million.without_clients)]);
             }
         }

@@ -1,10 +1,10 @@
-//! What more of a factor does: each of its levels a point, with its interval.
+//! What more of a factor does: each of its values a point, with its interval.
 
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 use storebench_results::stats::Estimate;
-use storebench_results::{ArmResult, FactorSweep};
-use storebench_study::workload::{short_names, shown_level};
+use storebench_results::{ConfigurationResult, FactorSweep};
+use storebench_study::workload::{short_names, shown_value};
 
 use crate::data::{Axis, Chart, Line, Scale, Series, Unit, keys};
 use crate::subject::Subject;
@@ -20,55 +20,58 @@ const FIGURES: [(&str, &str, Unit, Scale); 7] = [
     ("disk", "on disk", Unit::Bytes, Scale::Linear),
 ];
 
-/// One chart for each factor with numbers as levels, with the figure to choose.
+/// One chart for each factor with numbers as values, with the figure to choose.
 pub(super) fn charts(subject: &Subject) -> Vec<Chart> {
-    let levels = arms(subject).flat_map(|(_, arm)| &arm.levels).filter(|(_, level)| level.as_f64().is_some());
-    let factors: IndexSet<&str> = levels.map(|(path, _)| path.as_str()).collect();
+    let values = configurations(subject)
+        .flat_map(|(_, configuration)| &configuration.values)
+        .filter(|(_, value)| value.as_f64().is_some());
+    let factors: IndexSet<&str> = values.map(|(path, _)| path.as_str()).collect();
     let short = short_names(factors.iter().copied().collect::<Vec<_>>());
     factors.iter().map(|factor| chart(subject, factor, short.get(factor).copied().unwrap_or(factor))).collect()
 }
 
-/// The arms of all runs, with their positions.
-fn arms(subject: &Subject) -> impl Iterator<Item = (usize, &ArmResult)> {
-    subject
-        .runs
-        .iter()
-        .enumerate()
-        .flat_map(move |(run, of)| of.result.arms.iter().map(move |arm| (subject.position(run, &arm.arm), arm)))
+/// The configurations of all runs, with their positions.
+fn configurations(subject: &Subject) -> impl Iterator<Item = (usize, &ConfigurationResult)> {
+    subject.runs.iter().enumerate().flat_map(move |(run, of)| {
+        of.result
+            .configurations
+            .iter()
+            .map(move |configuration| (subject.position(run, &configuration.configuration), configuration))
+    })
 }
 
-/// Arms that differ in this factor alone.
+/// Configurations that differ in this factor alone.
 struct Group<'a> {
     label: String,
     /// The first of them, whose colour the line has.
-    arm: usize,
-    levels: Vec<(f64, &'a ArmResult)>,
+    configuration: usize,
+    values: Vec<(f64, &'a ConfigurationResult)>,
 }
 
 fn groups<'a>(subject: &'a Subject, factor: &str) -> Vec<Group<'a>> {
     let mut all: IndexMap<(usize, String, String), Group<'a>> = IndexMap::new();
-    for (position, arm) in arms(subject) {
-        let Some(level) = arm.levels.get(factor).and_then(Value::as_f64) else { continue };
-        let others: Vec<(&String, &Value)> = arm.levels.iter().filter(|(path, _)| *path != factor).collect();
+    for (position, configuration) in configurations(subject) {
+        let Some(value) = configuration.values.get(factor).and_then(Value::as_f64) else { continue };
+        let others: Vec<(&String, &Value)> = configuration.values.iter().filter(|(path, _)| *path != factor).collect();
         let key = serde_json::to_string(&others).unwrap_or_default();
-        let run = subject.arms.get(position).map_or(0, |arm| arm.run);
-        let group = all.entry((run, arm.store.clone(), key)).or_insert_with(|| Group {
-            label: place(&arm.store, others.iter().copied()),
-            arm: position,
-            levels: Vec::new(),
+        let run = subject.configurations.get(position).map_or(0, |configuration| configuration.run);
+        let group = all.entry((run, configuration.store.clone(), key)).or_insert_with(|| Group {
+            label: place(&configuration.store, others.iter().copied()),
+            configuration: position,
+            values: Vec::new(),
         });
-        group.levels.push((level, arm));
+        group.values.push((value, configuration));
     }
-    let mut groups: Vec<Group<'a>> = all.into_values().filter(|group| group.levels.len() > 1).collect();
+    let mut groups: Vec<Group<'a>> = all.into_values().filter(|group| group.values.len() > 1).collect();
     for group in &mut groups {
-        group.levels.sort_by(|a, b| a.0.total_cmp(&b.0));
+        group.values.sort_by(|a, b| a.0.total_cmp(&b.0));
     }
     groups
 }
 
 fn chart(subject: &Subject, factor: &str, name: &str) -> Chart {
     let groups = groups(subject, factor);
-    let all: Vec<f64> = groups.iter().flat_map(|g| g.levels.iter().map(|(level, _)| *level)).collect();
+    let all: Vec<f64> = groups.iter().flat_map(|g| g.values.iter().map(|(value, _)| *value)).collect();
     let (least, most) = (all.iter().copied().fold(f64::INFINITY, f64::min), all.iter().copied().fold(0.0, f64::max));
     let scale = if least > 0.0 && most / least >= 8.0 { Scale::Log } else { Scale::Linear };
     let mut chart = Chart::lines(
@@ -77,23 +80,32 @@ fn chart(subject: &Subject, factor: &str, name: &str) -> Chart {
         Axis::new(name, Unit::Plain, scale),
     );
     chart.about = format!(
-        "Each level of {name} that was measured, everything else alike, with the 95 % interval over its trials. Where \
+        "Each value of {name} that was measured, everything else alike, with the 95 % interval over its trials. Where \
          intervals overlap a difference is not sure."
     );
     for group in &groups {
-        let figures: IndexSet<&String> = group.levels.iter().flat_map(|(_, arm)| arm.figures.keys()).collect();
+        let figures: IndexSet<&String> =
+            group.values.iter().flat_map(|(_, configuration)| configuration.figures.keys()).collect();
         for figure in figures.into_iter().filter(|figure| concerns(factor, figure)) {
             let Some((label, unit, y_scale)) = shown(figure) else { continue };
-            let of = |arm: &ArmResult| arm.figures.get(figure).filter(|f| f.figure.trials > 0).map(|f| f.figure);
-            let y: Vec<Option<Estimate>> = group.levels.iter().map(|(_, arm)| of(arm)).collect();
+            let of = |configuration: &ConfigurationResult| {
+                configuration.figures.get(figure).filter(|f| f.figure.trials > 0).map(|f| f.figure)
+            };
+            let y: Vec<Option<Estimate>> = group.values.iter().map(|(_, configuration)| of(configuration)).collect();
             if y.iter().flatten().count() < 2 {
                 continue;
             }
             let axis = chart.axis(Axis::new(label, unit, y_scale));
-            let x = group.levels.iter().map(|(level, _)| Some(*level)).collect();
+            let x = group.values.iter().map(|(value, _)| Some(*value)).collect();
             let keys = keys([("figure", figure)]);
             chart.add_estimates(
-                Series { label: group.label.clone(), arm: group.arm, keys, axis, ..Series::default() },
+                Series {
+                    label: group.label.clone(),
+                    configuration: group.configuration,
+                    keys,
+                    axis,
+                    ..Series::default()
+                },
                 x,
                 &y,
             );
@@ -131,23 +143,23 @@ fn concerns(factor: &str, figure: &str) -> bool {
     }
 }
 
-/// How many times as much as at the lowest level, and that over what the factor grew by.
+/// How many times as much as at the lowest value, and that over what the factor grew by.
 fn speed_ups(subject: &Subject, factor: &str, chart: &mut Chart) {
     for (run, of) in subject.runs.iter().enumerate() {
         for swept in of.result.sweeps.iter().filter(|s| s.factor == factor && s.sweep.curve.len() > 1) {
-            let arm = of.result.arms.iter().find(|arm| is_of(arm, swept));
-            let position = arm.map_or(0, |arm| subject.position(run, &arm.arm));
+            let configuration = of.result.configurations.iter().find(|configuration| is_of(configuration, swept));
+            let position = configuration.map_or(0, |configuration| subject.position(run, &configuration.configuration));
             let curve = &swept.sweep.curve;
-            let x: Vec<Option<f64>> = curve.iter().map(|level| Some(level.level)).collect();
+            let x: Vec<Option<f64>> = curve.iter().map(|value| Some(value.value)).collect();
             for (name, y) in [
-                ("speed-up", curve.iter().map(|level| level.speed_up).collect::<Vec<_>>()),
-                ("efficiency", curve.iter().map(|level| level.efficiency).collect()),
+                ("speed-up", curve.iter().map(|value| value.speed_up).collect::<Vec<_>>()),
+                ("efficiency", curve.iter().map(|value| value.efficiency).collect()),
             ] {
                 let axis = chart.axis(Axis::new(name, Unit::Ratio, Scale::Linear));
                 let keys = keys([("figure", &format!("{name} of {}", swept.figure))]);
                 let line = Series {
                     label: place(&swept.store, &swept.others),
-                    arm: position,
+                    configuration: position,
                     keys,
                     axis,
                     ..Series::default()
@@ -158,17 +170,18 @@ fn speed_ups(subject: &Subject, factor: &str, chart: &mut Chart) {
     }
 }
 
-fn is_of(arm: &ArmResult, swept: &FactorSweep) -> bool {
-    arm.store == swept.store && swept.others.iter().all(|(path, level)| arm.levels.get(path) == Some(level))
+fn is_of(configuration: &ConfigurationResult, swept: &FactorSweep) -> bool {
+    configuration.store == swept.store
+        && swept.others.iter().all(|(path, value)| configuration.values.get(path) == Some(value))
 }
 
-/// A store and the levels of other factors.
-fn place<'a>(store: &str, levels: impl IntoIterator<Item = (&'a String, &'a Value)> + Clone) -> String {
-    let short = short_names(levels.clone().into_iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>());
-    let named = |(path, level): (&'a String, &'a Value)| {
-        format!(" {}={}", short.get(path.as_str()).copied().unwrap_or(path), shown_level(level))
+/// A store and the values of other factors.
+fn place<'a>(store: &str, values: impl IntoIterator<Item = (&'a String, &'a Value)> + Clone) -> String {
+    let short = short_names(values.clone().into_iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>());
+    let named = |(path, value): (&'a String, &'a Value)| {
+        format!(" {}={}", short.get(path.as_str()).copied().unwrap_or(path), shown_value(value))
     };
-    levels.into_iter().fold(store.to_owned(), |text, level| text + &named(level))
+    values.into_iter().fold(store.to_owned(), |text, value| text + &named(value))
 }
 
 /// The study's limits on the figures that are drawn.

@@ -7,12 +7,12 @@ use crate::subject::Subject;
 /// Columns that a phase needs to be drawn.
 const SHORTEST: u32 = 3;
 
-/// One chart, with arm and phase to choose.
+/// One chart, with configuration and phase to choose.
 pub(super) fn charts(subject: &Subject, merged: &Merged) -> Vec<Chart> {
     let axis = Axis::new("time since the phase began", Unit::Seconds, Scale::Linear);
     let mut chart = Chart { kind: Kind::Heat, ..Chart::lines("heat", "Every operation, by when and how long", axis) };
     chart.about = "Each cell counts the operations that were answered in this span of time after so long, over all trials of \
-                   the arm and all operations of the phase; darker is more, by powers of ten. Two bands are two kinds of \
+                   the configuration and all operations of the phase; darker is more, by powers of ten. Two bands are two kinds of \
                    answers; a column that reaches up is a stall."
         .to_owned();
     let response = merged.all.iter().any(|of| of.response);
@@ -25,7 +25,7 @@ pub(super) fn charts(subject: &Subject, merged: &Merged) -> Vec<Chart> {
         chart.heat.push(Heat {
             keys: keys([("phase", &of.phase)]),
             chosen: Vec::new(),
-            arm: of.arm,
+            configuration: of.configuration,
             from: Number(0.0),
             step: Number(of.step_s),
             columns,

@@ -1,10 +1,10 @@
-//! Latency by percentile, up to where one value lies beyond, of histograms merged over the trials of an arm.
+//! Latency by percentile, up to where one value lies beyond, of histograms merged over the trials of a configuration.
 
 use std::collections::HashMap;
 
 use hdrhistogram::Histogram;
 use indexmap::IndexMap;
-use storebench_results::arms::is_whole;
+use storebench_results::configurations::is_whole;
 
 use crate::data::{Axis, Chart, Scale, Series, Unit, keys};
 use crate::recorded::{HistogramOf, ReportError};
@@ -17,10 +17,10 @@ pub(super) const COLUMNS: usize = 120;
 /// Rows of a heat map for each doubling.
 pub(super) const ROWS: f64 = 4.0;
 
-/// The histograms of an arm in a phase, merged.
+/// The histograms of a configuration in a phase, merged.
 #[derive(Debug)]
 pub(super) struct OfPhase {
-    pub(super) arm: usize,
+    pub(super) configuration: usize,
     pub(super) phase: String,
     /// By operation.
     pub(super) ops: IndexMap<String, Histogram<u64>>,
@@ -46,14 +46,14 @@ impl Merged {
             let length = longest.entry(&phase.name).or_default();
             *length = length.max(phase.elapsed_ns as f64 / 1e9);
         }
-        for (run, arm, trial) in subject.trials().filter(|(_, _, trial)| is_whole(trial)) {
+        for (run, configuration, trial) in subject.trials().filter(|(_, _, trial)| is_whole(trial)) {
             for phase in trial.phases.iter().filter(|p| !p.warm_up) {
                 let length = longest.get(phase.name.as_str()).copied().unwrap_or(1.0);
                 let read = subject.runs[run].histograms(trial.trial, &trial.store, &phase.name)?;
                 let response = read.iter().any(|h| h.series == "response");
                 let wanted = if response { "response" } else { "service" };
-                let merged = all.entry((arm, phase.name.clone())).or_insert_with(|| OfPhase {
-                    arm,
+                let merged = all.entry((configuration, phase.name.clone())).or_insert_with(|| OfPhase {
+                    configuration,
                     phase: phase.name.clone(),
                     ops: IndexMap::new(),
                     response,
@@ -96,7 +96,7 @@ pub(super) fn charts(subject: &Subject, merged: &Merged) -> Vec<Chart> {
     );
     chart.about = "How slow the slowest are: to the right the share of operations that were answered within the time above, \
                    each further step leaving a tenth of the rest. A line ends where fewer than ten operations lie beyond. \
-                   Histograms are merged over all trials of an arm; operations that failed are in none, so a p99 read here may \
+                   Histograms are merged over all trials of a configuration; operations that failed are in none, so a p99 read here may \
                    lie below the one of the tables, which counts them as infinite."
         .to_owned();
     let loads: Vec<&str> = subject
@@ -113,7 +113,13 @@ pub(super) fn charts(subject: &Subject, merged: &Merged) -> Vec<Chart> {
             // A phase and its operation are one choice: which operations there are depends on the phase.
             let shown = if *op == of.phase { op.clone() } else { format!("{}: {op}", of.phase) };
             let figures = figures(histogram);
-            let line = Series { arm: of.arm, keys: keys([("phase", &shown)]), axis, figures, ..Series::default() };
+            let line = Series {
+                configuration: of.configuration,
+                keys: keys([("phase", &shown)]),
+                axis,
+                figures,
+                ..Series::default()
+            };
             let (x, y) = curve(histogram);
             chart.add(line, x, y);
             phases.push(&of.phase);

@@ -9,7 +9,7 @@ use crate::subject::Subject;
 /// One chart for each phase that was searched, with the limit to choose.
 pub(super) fn charts(subject: &Subject) -> Vec<Chart> {
     let mut charts: IndexMap<&str, Chart> = IndexMap::new();
-    for (_, arm, trial) in subject.trials() {
+    for (_, configuration, trial) in subject.trials() {
         for search in &trial.searches {
             let chart = charts.entry(&search.phase).or_insert_with(|| empty(&search.phase));
             // A rate may be tried several times: each try is a line of its own, so that none hides another.
@@ -37,7 +37,7 @@ pub(super) fn charts(subject: &Subject) -> Vec<Chart> {
                     };
                     let x = probes.iter().map(|probe| Some(probe.rate)).collect();
                     let y = probes.iter().map(|probe| probe.limits.get(nth).and_then(|l| l.found)).collect();
-                    chart.add(Series { label, arm, keys: keys.clone(), axis, ..Series::default() }, x, y);
+                    chart.add(Series { label, configuration, keys: keys.clone(), axis, ..Series::default() }, x, y);
                 }
                 let line = Line::limit(limit.limit, axis, keys);
                 if !chart.lines.contains(&line) {
@@ -57,7 +57,7 @@ fn empty(phase: &str) -> Chart {
         ..Chart::lines(
             &format!("search-{}", phase.replace(['.', ' '], "-")),
             &format!("The search for the highest rate of {phase}"),
-            Axis::new("operations due each second", Unit::PerSecond, Scale::Log),
+            Axis::new("operations scheduled each second", Unit::PerSecond, Scale::Log),
         )
     };
     chart.about =

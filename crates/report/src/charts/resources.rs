@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 
-use crate::charts::timeline::{Points, Timeline, block_at_first, is_long_enough, line_of};
+use crate::charts::timeline::{Points, Timeline, is_long_enough, line_of, round_at_first};
 use crate::data::{Axis, Chart, Scale, Series, Unit};
 use crate::recorded::{ResourceRow, StoreRow};
 use crate::subject::Subject;
@@ -25,7 +25,7 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
             .to_owned();
     chart.group = Some("time".to_owned());
     chart.marks = axis.marks();
-    for (run, arm, trial) in subject.trials() {
+    for (run, configuration, trial) in subject.trials() {
         let (label, keys) = line_of(subject, run, trial);
         let of = &subject.runs[run];
         let rows: Vec<&ResourceRow> = of.resources.iter().filter(|row| row.trial == trial.trial).collect();
@@ -43,11 +43,11 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
             let axis = chart.axis(Axis::new(&figure, unit, Scale::Linear));
             let mut keys = keys.clone();
             keys.insert("figure".to_owned(), figure);
-            chart.add(Series { label: label.clone(), arm, keys, axis, ..Series::default() }, x, y);
+            chart.add(Series { label: label.clone(), configuration, keys, axis, ..Series::default() }, x, y);
         }
     }
-    let block = block_at_first(subject, &mut chart);
-    chart.choose(&[("figure", "figure", None), ("block", "block", block)]);
+    let round = round_at_first(subject, &mut chart);
+    chart.choose(&[("figure", "figure", None), ("round", "round", round)]);
     vec![chart]
 }
 

@@ -13,7 +13,7 @@ use crate::data::{Axis, Chart, Mark, MarkKind, Number, Scale, Series, Unit};
 use crate::recorded::IntervalRow;
 use crate::subject::Subject;
 
-/// Trials beyond these are shown a block at a time at first.
+/// Trials beyond these are shown a round at a time at first.
 const MOST_LINES: usize = 12;
 /// Values of a line; longer ones are drawn by the worst of neighbouring intervals.
 const MOST_POINTS: usize = 4_000;
@@ -78,7 +78,7 @@ impl Timeline {
                 to: Some(Number(span.from_s + span.length_s)),
                 label: if span.warm_up && name != "warm-up" { format!("{name} (warm-up)") } else { name.clone() },
                 kind: MarkKind::Phase,
-                arm: None,
+                configuration: None,
             })
             .collect()
     }
@@ -91,19 +91,23 @@ impl Timeline {
 
 /// Where a line of a trial is, and what stands beside it.
 pub(crate) fn line_of(subject: &Subject, run: usize, trial: &TrialResult) -> (String, IndexMap<String, String>) {
-    let of_arm =
-        subject.runs[run].result.trials.iter().filter(|t| subject.arm(run, t) == subject.arm(run, trial)).count();
-    let label = if of_arm > 1 { format!("trial {}", trial.trial) } else { String::new() };
-    (label, [("block".to_owned(), trial.block.to_string())].into())
+    let of_configuration = subject.runs[run]
+        .result
+        .trials
+        .iter()
+        .filter(|t| subject.configuration(run, t) == subject.configuration(run, trial))
+        .count();
+    let label = if of_configuration > 1 { format!("trial {}", trial.trial) } else { String::new() };
+    (label, [("round".to_owned(), trial.round.to_string())].into())
 }
 
-/// Whether all blocks are shown together at first; where not, the first one is.
-pub(crate) fn block_at_first(subject: &Subject, chart: &mut Chart) -> Option<String> {
+/// Whether all rounds are shown together at first; where not, the first one is.
+pub(crate) fn round_at_first(subject: &Subject, chart: &mut Chart) -> Option<String> {
     if subject.trials().count() > MOST_LINES {
         return Some("1".to_owned());
     }
     for series in &mut chart.series {
-        series.keys.shift_remove("block");
+        series.keys.shift_remove("round");
     }
     None
 }
@@ -124,13 +128,13 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
     }
     let mut throughput = Chart::lines("throughput-over-time", "Throughput over time", axis.axis());
     throughput.about =
-        "What was done each second, one line for each trial, in the colour of its arm. A line that falls or \
+        "What was done each second, one line for each trial, in the colour of its configuration. A line that falls or \
                         jumps is a store that was not at rest; dips to the ground are stalls."
             .to_owned();
     let mut times = Chart::lines("latency-over-time", "Latency over time", axis.axis());
     times.about =
         "How long operations took, interval by interval: percentiles of each interval's own histogram, none of \
-                   them averaged. Response times, which count from when an operation was due, where the loop was open; \
+                   them averaged. Response times, which count from when an operation was scheduled, where the loop was open; \
                    else service times."
             .to_owned();
     let mut errors = Chart::lines("errors-over-time", "Errors over time", axis.axis());
@@ -145,10 +149,10 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
         subject.runs[run].intervals.iter().filter(|row| row.trial == trial.trial).collect()
     };
     let mut banded = false;
-    for (run, arm, trial) in subject.trials() {
+    for (run, configuration, trial) in subject.trials() {
         let (label, keys) = line_of(subject, run, trial);
         let rows = rows_of(run, trial);
-        let line = |axis| Series { label: label.clone(), arm, keys: keys.clone(), axis, ..Series::default() };
+        let line = |axis| Series { label: label.clone(), configuration, keys: keys.clone(), axis, ..Series::default() };
         let (x, y) = rates(&rows, axis, &done);
         throughput.add(line(per_s), x, y);
         let (x, y) = rates(&rows, axis, &|row| row.errors);
@@ -166,15 +170,15 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
             }
         }
     }
-    for (run, arm, trial) in subject.trials().filter(|(run, _, trial)| is_alone(subject, *run, trial)) {
+    for (run, configuration, trial) in subject.trials().filter(|(run, _, trial)| is_alone(subject, *run, trial)) {
         if let Some((x, y)) = means(&rows_of(run, trial), axis, &done, subject.runs[run].result.run.seed) {
             let label = "mean of the phase".to_owned();
-            throughput.add_estimates(Series { label, arm, axis: per_s, ..Series::default() }, x, &y);
+            throughput.add_estimates(Series { label, configuration, axis: per_s, ..Series::default() }, x, &y);
             banded = true;
         }
     }
     if banded {
-        throughput.about += " Where an arm was measured once, the level line is the mean of each phase, and its band how \
+        throughput.about += " Where a configuration was measured once, the level line is the mean of each phase, and its band how \
                              far that mean is sure within this one trial; of another trial it says nothing.";
     }
     let mut events = events(subject, axis);
@@ -190,17 +194,21 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
             chart.group = Some("time".to_owned());
             chart.marks = axis.marks();
             chart.marks.extend(events.iter().cloned());
-            let block = block_at_first(subject, &mut chart);
+            let round = round_at_first(subject, &mut chart);
             let p99 = Some("p99".to_owned());
-            chart.choose(&[("percentile", "percentile", p99), ("op", "operation", None), ("block", "block", block)]);
+            chart.choose(&[("percentile", "percentile", p99), ("op", "operation", None), ("round", "round", round)]);
             chart
         })
         .collect()
 }
 
-/// Whether a trial is the only one of its arm, which then has no interval over trials.
+/// Whether a trial is the only one of its configuration, which then has no interval over trials.
 fn is_alone(subject: &Subject, run: usize, trial: &TrialResult) -> bool {
-    subject.trials().filter(|(r, _, other)| subject.arm(*r, other) == subject.arm(run, trial)).count() == 1
+    subject
+        .trials()
+        .filter(|(r, _, other)| subject.configuration(*r, other) == subject.configuration(run, trial))
+        .count()
+        == 1
 }
 
 /// The choice of no operation in particular.
@@ -288,9 +296,9 @@ fn join_tails(intervals: &mut Vec<Vec<&IntervalRow>>) {
 /// What phases went through: stalls, other levels, ends before their time.
 fn events(subject: &Subject, axis: &Timeline) -> Vec<Mark> {
     let mut all = Vec::new();
-    for (run, arm, trial) in subject.trials() {
+    for (run, configuration, trial) in subject.trials() {
         for phase in &trial.phases {
-            all.extend(of_phase(subject, run, arm, trial, phase, axis));
+            all.extend(of_phase(subject, run, configuration, trial, phase, axis));
         }
     }
     all
@@ -299,7 +307,7 @@ fn events(subject: &Subject, axis: &Timeline) -> Vec<Mark> {
 fn of_phase(
     subject: &Subject,
     run: usize,
-    arm: usize,
+    configuration: usize,
     trial: &TrialResult,
     phase: &PhaseResult,
     axis: &Timeline,
@@ -327,7 +335,7 @@ fn of_phase(
             to: (kind == MarkKind::Stall || slope).then(|| Number(axis.at(&phase.name, to.1))),
             label: format!("{what}, trial {}", trial.trial),
             kind,
-            arm: Some(arm),
+            configuration: Some(configuration),
         });
     }
     for fault in &phase.faults {
@@ -338,7 +346,7 @@ fn of_phase(
             to: Some(Number(axis.at(&phase.name, over_ns.unwrap_or(phase.elapsed_ns)))),
             label: format!("{}, trial {}", fault.what, trial.trial),
             kind: MarkKind::Fault,
-            arm: Some(arm),
+            configuration: Some(configuration),
         });
     }
     if let Some(why) = &phase.partial {
@@ -347,7 +355,7 @@ fn of_phase(
             to: None,
             label: format!("trial {} ended early: {why}", trial.trial),
             kind: MarkKind::End,
-            arm: Some(arm),
+            configuration: Some(configuration),
         });
     }
     marks

@@ -15,7 +15,7 @@ const APART: f64 = 1.0 / 300.0;
 /// One span for each time that a figure was above nothing, of every trial.
 pub(super) fn marks(subject: &Subject, axis: &Timeline) -> Vec<Mark> {
     let mut all = Vec::new();
-    for (run, arm, trial) in subject.trials() {
+    for (run, configuration, trial) in subject.trials() {
         let rows = subject.runs[run].store.iter().filter(|row| row.trial == trial.trial);
         let mut figures: IndexMap<&str, Vec<(f64, f64)>> = IndexMap::new();
         for row in rows.filter(|row| GOING_ON.iter().any(|end| row.figure.ends_with(end))) {
@@ -28,7 +28,7 @@ pub(super) fn marks(subject: &Subject, axis: &Timeline) -> Vec<Mark> {
                 to: Some(Number(to)),
                 label: label.clone(),
                 kind: MarkKind::Work,
-                arm: Some(arm),
+                configuration: Some(configuration),
             }));
         }
     }

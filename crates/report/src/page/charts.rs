@@ -62,9 +62,10 @@ fn shown(value: f64, unit: Unit) -> String {
 }
 
 fn named(subject: &Subject, chart: &Chart, series: &Series) -> String {
-    let arm = subject.arms.get(series.arm).map_or("", |arm| arm.name.as_str());
+    let configuration =
+        subject.configurations.get(series.configuration).map_or("", |configuration| configuration.name.as_str());
     let mut parts =
-        vec![if series.label.is_empty() || series.label.starts_with("trial") { arm } else { "" }.to_owned()];
+        vec![if series.label.is_empty() || series.label.starts_with("trial") { configuration } else { "" }.to_owned()];
     parts.push(series.label.clone());
     parts.extend(chart.choices.iter().filter_map(|choice| series.keys.get(&choice.key).cloned()));
     parts.retain(|part| !part.is_empty());
@@ -169,7 +170,7 @@ fn by_figures(subject: &Subject, chart: &Chart, listed: &[&Series]) -> Markup {
 
 /// How many operations there are in each cell's row, over all of time.
 fn heat(subject: &Subject, chart: &Chart) -> Markup {
-    let titles = ["arm", "phase"].map(|name| (name, false)).into_iter();
+    let titles = ["configuration", "phase"].map(|name| (name, false)).into_iter();
     let numbers = ["operations", "fastest", "most often", "slowest"].map(|name| (name, true));
     let row = |of: &Heat| {
         let rows = rows(&of.cells);
@@ -177,7 +178,7 @@ fn heat(subject: &Subject, chart: &Chart) -> Markup {
         let three = [rows.first(), rows.iter().max_by_key(|(_, n)| *n), rows.last()];
         let time = |row: &(u32, u64)| duration(2f64.powf(f64::from(row.0) / 4.0));
         let mut cells = vec![
-            text(subject.arms.get(of.arm).map_or("", |arm| arm.name.as_str())),
+            text(subject.configurations.get(of.configuration).map_or("", |configuration| configuration.name.as_str())),
             text(of.keys.get("phase").map_or("", String::as_str)),
             number(Some(all as f64), |_| count(all)),
         ];

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use storebench_results::answer::answer;
 use storebench_results::human::{bytes, duration, plural};
-use storebench_results::verdicts::Level;
+use storebench_results::validity::Severity;
 
 use crate::subject::{Subject, run_names};
 
@@ -16,9 +16,9 @@ pub(super) fn title(subject: &Subject) -> String {
     }
 }
 
-/// A level as a class and a word.
-pub(super) fn badge(level: Level) -> Markup {
-    html! { span class=(format!("badge {level}")) { (level.to_string()) } }
+/// A severity as a class and a word.
+pub(super) fn badge(severity: Severity) -> Markup {
+    html! { span class=(format!("badge {severity}")) { (severity.to_string()) } }
 }
 
 pub(super) fn head(subject: &Subject) -> Markup {
@@ -35,7 +35,7 @@ pub(super) fn head(subject: &Subject) -> Markup {
                     div.answer {
                         p.found { (said.found) }
                         @for change in &said.changes { p.change { (change) } }
-                        p.worth { (badge(said.level)) " " (said.worth) }
+                        p.worth { (badge(said.severity)) " " (said.worth) }
                     }
                     p.facts {
                         @if subject.runs.len() > 1 { b { (name) } " · " }

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use maud::{Markup, html};
-use storebench_results::arms::arm_of;
+use storebench_results::configurations::configuration_of;
 use storebench_results::human::{bytes, count, duration, percent};
 use storebench_results::plan::PlannedPhase;
-use storebench_results::{PhaseResult, Promise, RunResult, TrialResult};
+use storebench_results::{Guarantee, PhaseResult, RunResult, TrialResult};
 
 use super::tables::{self, text};
 use crate::recorded::Recorded;
@@ -67,8 +67,11 @@ fn command(of: &RunResult) -> String {
         text += &format!(" --scale {}", of.run.scale);
     }
     let mut known = HashSet::new();
-    for arm in of.plan.arms.iter().filter(|arm| known.insert(&arm.store)) {
-        text += &format!(" \\\n    --store {}", quoted(&format!("{}={}", arm.store, arm.url.replace("hosted+", ""))));
+    for configuration in of.plan.configurations.iter().filter(|configuration| known.insert(&configuration.store)) {
+        text += &format!(
+            " \\\n    --store {}",
+            quoted(&format!("{}={}", configuration.store, configuration.url.replace("hosted+", "")))
+        );
     }
     text
 }
@@ -138,9 +141,9 @@ fn stores(of: &RunResult) -> Markup {
     let rows = first.into_iter().flat_map(|trial| {
         trial.phases.iter().enumerate().map(move |(nth, phase)| {
             let of_trial = [&trial.store, &trial.url, &trial.version].map(|of| text(if nth == 0 { of } else { "" }));
-            let promise =
-                |of: &Promise| text(html! { (of.name) @if let Some(means) = &of.means { span.dim { " " (means) } } });
-            let of_phase = [text(&phase.name), promise(&phase.durability), promise(&phase.consistency)];
+            let guarantee =
+                |of: &Guarantee| text(html! { (of.name) @if let Some(means) = &of.means { span.dim { " " (means) } } });
+            let of_phase = [text(&phase.name), guarantee(&phase.durability), guarantee(&phase.consistency)];
             of_trial.into_iter().chain(of_phase).collect()
         })
     });
@@ -200,16 +203,16 @@ fn machine(of: &RunResult) -> Markup {
 fn trials(of: &RunResult) -> Markup {
     let titles = [
         "trial",
-        "block",
-        "arm",
+        "round",
+        "configuration",
         "began",
         "phase",
         "took",
         "operations",
         "errors",
         "client CPU/op",
-        "slip p99",
-        "slots busy",
+        "send delay p99",
+        "in-flight limit in use",
         "ended",
     ];
     let known = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), duration);
@@ -217,16 +220,16 @@ fn trials(of: &RunResult) -> Markup {
         let failure = t.failure.as_ref().filter(|f| f.during == p.name).map(|failure| &failure.message);
         [
             t.trial.to_string(),
-            t.block.to_string(),
-            arm_of(t).to_owned(),
+            t.round.to_string(),
+            configuration_of(t).to_owned(),
             p.began.get(11..19).unwrap_or(&p.began).to_owned(),
             p.name.clone(),
             duration(p.elapsed_ns as f64),
             count(p.ops.values().map(|op| op.count).sum()),
             count(p.ops.values().map(|op| op.errors).sum()),
             known(p.client.cpu_us_per_op.map(|us| us * 1e3)),
-            known(p.client.slip_ns.p99.map(|ns| ns as f64)),
-            percent(p.slots_busy_share),
+            known(p.client.send_delay_ns.p99.map(|ns| ns as f64)),
+            percent(p.in_flight_share),
             p.partial.as_ref().or(failure).cloned().unwrap_or_default(),
         ]
         .map(text)

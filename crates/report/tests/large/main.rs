@@ -10,7 +10,7 @@ mod study;
 use std::path::PathBuf;
 
 use storebench_report::{Life, Recorded, Subject, page};
-use study::{ARMS, SECONDS};
+use study::{CONFIGURATIONS, SECONDS};
 
 const TRIALS: u32 = 40;
 const MANY_TRIALS: u32 = 200;
@@ -27,13 +27,13 @@ fn many_trials_of_half_a_minute() {
     let text = page(&subject, Life::Written).unwrap();
     // 5 MB for 200 trials.
     assert!(text.len() < 25_000 * count as usize, "{} bytes", text.len());
-    // Nobody can tell so many lines apart: blocks are there to choose from.
+    // Nobody can tell so many lines apart: rounds are there to choose from.
     let (_, data) = text.split_once("id=\"data\">").unwrap();
     let data: serde_json::Value = serde_json::Deserializer::from_str(data).into_iter().next().unwrap().unwrap();
     let charts = data["charts"].as_array().unwrap();
     let chart = charts.iter().find(|c| c["id"] == "throughput-over-time").unwrap();
     assert_eq!(chart["series"].as_array().unwrap().len(), count as usize);
-    assert_eq!(chart["choices"][0]["values"].as_array().unwrap().len(), (count / ARMS) as usize);
+    assert_eq!(chart["choices"][0]["values"].as_array().unwrap().len(), (count / CONFIGURATIONS) as usize);
     let points: usize = chart["series"].as_array().unwrap().iter().map(|s| s["y"].as_array().unwrap().len()).sum();
     assert_eq!(points, (u64::from(count) * SECONDS) as usize, "no interval is left out");
 }

@@ -10,8 +10,8 @@ use storebench_results::environment::Environment;
 use storebench_results::plan::Plan;
 use storebench_results::{FORMAT, Pass, RunFolder, RunInfo, RunResult, Secrets, TrialResult, gather_phase};
 
-/// Arms, each a trial in each block.
-pub(crate) const ARMS: u32 = 20;
+/// Configurations, each a trial in each round.
+pub(crate) const CONFIGURATIONS: u32 = 20;
 /// One-second intervals of each trial: 200 trials have two hours of them.
 pub(crate) const SECONDS: u64 = 36;
 
@@ -25,7 +25,7 @@ fn phase(trial: u32) -> PhaseRecord {
                     let tally = &mut record.ops[op];
                     tally.succeeded += 1;
                     tally.documents += 1;
-                    let ns = base + n * n * 40 + u64::from(trial % ARMS) * 1_000 + (second * 7_919) % 5_000;
+                    let ns = base + n * n * 40 + u64::from(trial % CONFIGURATIONS) * 1_000 + (second * 7_919) % 5_000;
                     tally.service.saturating_record(ns);
                     tally.response.saturating_record(ns + 3_000);
                 }
@@ -44,8 +44,8 @@ fn phase(trial: u32) -> PhaseRecord {
         began_unix_ns: 1_767_225_600_000_000_000,
         sending_ns: SECONDS * 1_000_000_000,
         elapsed_ns: SECONDS * 1_000_000_000,
-        due: Some(SECONDS * 120),
-        due_over_ns: Some(SECONDS * 1_000_000_000),
+        scheduled: Some(SECONDS * 120),
+        scheduled_over_ns: Some(SECONDS * 1_000_000_000),
         workers: 2,
         connections: 1,
         in_flight: 1,
@@ -82,13 +82,13 @@ pub(crate) fn write(folder: &Path, count: u32) -> Result<(), Box<dyn Error>> {
         let mut measured = gather_phase(&record, &[], &capabilities, None);
         measured.settings = [("popularity".to_owned(), "uniform".into())].into();
         measured.rate.iter_mut().for_each(|rate| rate.planned = 120.into());
-        let workers = (number - 1) % ARMS + 1;
+        let workers = (number - 1) % CONFIGURATIONS + 1;
         trials.push(TrialResult {
             trial: number,
-            block: (number - 1) / ARMS + 1,
+            round: (number - 1) / CONFIGURATIONS + 1,
             store: "store".into(),
-            arm: format!("store workers={workers}"),
-            levels: [("phases.steady.workers".to_owned(), workers.into())].into(),
+            configuration: format!("store workers={workers}"),
+            values: [("phases.steady.workers".to_owned(), workers.into())].into(),
             scheme: "memory".into(),
             url: "memory:".into(),
             phases: vec![measured],
@@ -103,15 +103,15 @@ pub(crate) fn write(folder: &Path, count: u32) -> Result<(), Box<dyn Error>> {
             ended: Some("2026-01-01T02:00:00Z".into()),
             ..RunInfo::default()
         },
-        plan: Plan { repeats: count / ARMS, ..Plan::default() },
+        plan: Plan { repeats: count / CONFIGURATIONS, ..Plan::default() },
         environment: Environment::default(),
         documents: Vec::new(),
         trials,
-        arms: Vec::new(),
+        configurations: Vec::new(),
         sweeps: Vec::new(),
         claims: Vec::new(),
         cost: None,
-        verdicts: Vec::new(),
+        checks: Vec::new(),
     };
     conclude(&[], &mut result);
     out.write_result(&result)?;

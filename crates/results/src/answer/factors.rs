@@ -5,14 +5,14 @@ use storebench_study::workload::short_names;
 
 use crate::figures::{DOCUMENTS, THROUGHPUT};
 use crate::human::{count, ratio};
-use crate::sweep::{is_spent, level_in_words};
+use crate::sweep::{is_spent, value_in_words};
 use crate::{FactorSweep, RunResult};
 
 /// Sentences, of one store in one phase each.
 const MOST: usize = 4;
 
-/// A sentence for each store and phase: of each factor with numbers as levels how much of it is enough, or what its
-/// highest level changes. Nothing of factors whose other levels vary too: there the curves tell.
+/// A sentence for each store and phase: of each factor with numbers as values how much of it is enough, or what its
+/// highest value changes. Nothing of factors whose other values vary too: there the curves tell.
 pub(super) fn changes(result: &RunResult, phases: &[String]) -> Vec<String> {
     let of_phase = |swept: &FactorSweep, phase: &str| {
         [DOCUMENTS, THROUGHPUT].iter().any(|measure| swept.figure == format!("{phase}.{}", measure.name))
@@ -55,10 +55,10 @@ fn clause(swept: &FactorSweep, name: &str) -> Option<String> {
     if is_spent(&swept.factor) && sweep.curve.len() > 2 {
         return Some(sweep.in_words(name));
     }
-    let mut measured = sweep.curve.iter().filter(|level| level.figure.is_some());
+    let mut measured = sweep.curve.iter().filter(|value| value.figure.is_some());
     let (first, last) = (measured.next()?, measured.next_back()?);
     let change = last.speed_up.as_ref()?;
-    let (first, last) = (level_in_words(first.level), level_in_words(last.level));
+    let (first, last) = (value_in_words(first.value), value_in_words(last.value));
     Some(format!("with {name} = {last} {} as fast as with {first}", ratio(change)))
 }
 
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expense_is_told_by_its_highest_level() {
+    fn what_is_no_expense_is_told_by_its_highest_value() {
         let mut run = fixture::concluded(fixture::swept());
         for swept in &mut run.sweeps {
             swept.factor = "collections.books.count".into();

@@ -4,19 +4,20 @@ use indexmap::IndexSet;
 use storebench_study::workload::FaultKind;
 
 use super::listed;
-use crate::arms::arms_of;
+use crate::configurations::configurations_of;
 use crate::human::{count, duration};
-use crate::verdicts::{allowed, lost_writes};
+use crate::validity::{allowed, lost_writes};
 use crate::{PhaseResult, RunResult, TrialResult};
 
-/// Arms that are told of.
+/// Configurations that are told of.
 const MOST: usize = 3;
 
-/// One sentence for each arm whose server was broken: the longest outage, and whether anything was lost.
+/// One sentence for each configuration whose server was broken: the longest outage, and whether anything was lost.
 pub(super) fn broken(result: &RunResult) -> Vec<String> {
     let mut all = Vec::new();
-    for arm in arms_of(&result.plan, &result.trials) {
-        let phases = || arm.trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (*trial, phase)));
+    for configuration in configurations_of(&result.plan, &result.trials) {
+        let phases =
+            || configuration.trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (*trial, phase)));
         let done = || phases().flat_map(|(_, phase)| &phase.faults).filter(|fault| fault.began_ns.is_some());
         if done().next().is_none() {
             continue;
@@ -30,7 +31,7 @@ pub(super) fn broken(result: &RunResult) -> Vec<String> {
         };
         let kept = phases().filter_map(|(trial, phase)| of_ledger(trial, phase)).max_by_key(|(lost, _)| *lost);
         let kept = kept.map_or_else(String::new, |(_, text)| format!("; {text}"));
-        all.push(format!("{} after {}: {silent}{kept}.", arm.name, listed(what)));
+        all.push(format!("{} after {}: {silent}{kept}.", configuration.name, listed(what)));
     }
     all.truncate(MOST);
     all

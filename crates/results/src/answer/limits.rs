@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 
 use super::listed;
 use super::phases::{best_of_stores, one_before, ranked, standings};
-use crate::arms::{arm_of, is_whole};
+use crate::configurations::{configuration_of, is_whole};
 use crate::figures::RATE_WITHIN_LIMITS;
 use crate::human::{duration, percent, rate};
 use crate::{PhaseResult, RunResult, TrialResult};
@@ -16,22 +16,25 @@ pub(super) fn searched(result: &RunResult) -> Option<String> {
     let phase = &result.trials.iter().flat_map(|t| &t.searches).next()?.phase;
     let all = standings(result, phase, RATE_WITHIN_LIMITS.name);
     let within = format!(" within the limits of {phase}{}", in_words(result, phase));
-    // One store's arms stand beside each other, those of several stores each at their best.
+    // One store's configurations stand beside each other, those of several stores each at their best.
     let ranked = match best_of_stores(&all) {
         one if one.len() == 1 => ranked(&all),
         several => several,
     };
     let (Some(first), second) = (ranked.first(), ranked.get(1)) else {
-        return Some(format!("No arm held the limits of {phase}{} at a rate that was tried.", in_words(result, phase)));
+        return Some(format!(
+            "No configuration met the limits of {phase}{} at a rate that was tried.",
+            in_words(result, phase)
+        ));
     };
     let without: Vec<String> = stores(result).into_iter().filter(|s| !ranked.iter().any(|r| r.store == *s)).collect();
     let lacking = match without.len() {
         0 => String::new(),
-        _ => format!(" Not every trial of {} held them at some rate.", listed(&without)),
+        _ => format!(" Not every trial of {} met them at some rate.", listed(&without)),
     };
     Some(match second {
         Some(second) => one_before(first, second, &within) + &lacking,
-        None => format!("{} reached {}{within}{}.{lacking}", first.arm, first.shown(), first.once()),
+        None => format!("{} reached {}{within}{}.{lacking}", first.configuration, first.shown(), first.once()),
     })
 }
 
@@ -56,37 +59,37 @@ fn stores(result: &RunResult) -> BTreeSet<String> {
     result.trials.iter().map(|trial| trial.store.clone()).collect()
 }
 
-/// One arm's rate, as planned, and which of its limited phases held.
-struct Held<'a> {
+/// One configuration's rate, as planned, and which of its limited phases met their limits.
+struct AtRate<'a> {
     rate: Option<f64>,
     whole: bool,
     broken: Vec<&'a str>,
 }
 
-/// Where phases have limits: at which of the given rates they held. None where no phase has both.
+/// Where phases have limits: at which of the given rates they were met. None where no phase has both.
 pub(super) fn given(result: &RunResult) -> Option<String> {
     let limited = |phase: &&PhaseResult| !phase.warm_up && !phase.limits.is_empty() && phase.rate.is_some();
-    let mut stores: IndexMap<&str, IndexMap<&str, Held<'_>>> = IndexMap::new();
+    let mut stores: IndexMap<&str, IndexMap<&str, AtRate<'_>>> = IndexMap::new();
     for trial in &result.trials {
         let mut phases = trial.phases.iter().filter(limited).peekable();
         if phases.peek().is_none() && is_whole(trial) {
             continue;
         }
-        let held = stores.entry(&trial.store).or_default().entry(arm_of(trial)).or_insert_with(|| Held {
+        let at = stores.entry(&trial.store).or_default().entry(configuration_of(trial)).or_insert_with(|| AtRate {
             rate: given_rate(trial),
             whole: true,
             broken: Vec::new(),
         });
-        held.whole &= is_whole(trial);
+        at.whole &= is_whole(trial);
         for phase in phases {
-            let broken = phase.limits.iter().filter(|limit| !limit.held).map(|limit| limit.path.as_str());
-            held.broken.extend(broken.filter(|path| !held.broken.contains(path)).collect::<Vec<_>>());
+            let broken = phase.limits.iter().filter(|limit| !limit.met).map(|limit| limit.path.as_str());
+            at.broken.extend(broken.filter(|path| !at.broken.contains(path)).collect::<Vec<_>>());
         }
     }
-    if stores.values().flat_map(IndexMap::values).all(|held| held.rate.is_none()) {
+    if stores.values().flat_map(IndexMap::values).all(|at| at.rate.is_none()) {
         return None;
     }
-    let told: Vec<String> = stores.iter().map(|(store, arms)| of_store(store, arms)).collect();
+    let told: Vec<String> = stores.iter().map(|(store, configurations)| of_store(store, configurations)).collect();
     Some(format!("{}.", told.join("; ")))
 }
 
@@ -98,35 +101,36 @@ fn given_rate(trial: &TrialResult) -> Option<f64> {
     rates.all(|rate| rate == first).then_some(first)
 }
 
-fn of_store(store: &str, arms: &IndexMap<&str, Held<'_>>) -> String {
-    let mut rates: Vec<(f64, bool, &Held<'_>)> = Vec::new();
-    for held in arms.values() {
-        let Some(rate) = held.rate else { continue };
-        let all = held.whole && held.broken.is_empty();
+fn of_store(store: &str, configurations: &IndexMap<&str, AtRate<'_>>) -> String {
+    let mut rates: Vec<(f64, bool, &AtRate<'_>)> = Vec::new();
+    for at in configurations.values() {
+        let Some(rate) = at.rate else { continue };
+        let all = at.whole && at.broken.is_empty();
         match rates.iter_mut().find(|(known, ..)| *known == rate) {
-            // Several arms at one rate: the best of them speaks for the store.
-            Some(known) if all && !known.1 => *known = (rate, all, held),
+            // Several configurations at one rate: the best of them speaks for the store.
+            Some(known) if all && !known.1 => *known = (rate, all, at),
             Some(_) => {}
-            None => rates.push((rate, all, held)),
+            None => rates.push((rate, all, at)),
         }
     }
     rates.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let holds = rates.iter().take_while(|(_, all, _)| *all).last();
+    let meets = rates.iter().take_while(|(_, all, _)| *all).last();
     let breaks = rates.iter().find(|(_, all, _)| !all);
-    let why = |held: &Held<'_>| match held.broken.as_slice() {
+    let why = |of: &AtRate<'_>| match of.broken.as_slice() {
         [] => "a trial did not complete".to_owned(),
-        some => format!("{} broke", listed(some)),
+        [one] => format!("{one} was not met"),
+        some => format!("{} were not met", listed(some)),
     };
-    match (holds, breaks) {
-        (Some((up_to, ..)), None) if rates.len() == 1 => format!("{store} held every limit at {}/s", rate(*up_to)),
+    match (meets, breaks) {
+        (Some((up_to, ..)), None) if rates.len() == 1 => format!("{store} met every limit at {}/s", rate(*up_to)),
         (Some((up_to, ..)), None) => {
-            format!("{store} held every limit at each rate that was tried, up to {}/s", rate(*up_to))
+            format!("{store} met every limit at each rate that was tried, up to {}/s", rate(*up_to))
         }
-        (Some((up_to, ..)), Some((at, _, held))) => {
-            format!("{store} held every limit up to {}/s; at {}/s {}", rate(*up_to), rate(*at), why(held))
+        (Some((up_to, ..)), Some((fails_at, _, of))) => {
+            format!("{store} met every limit up to {}/s; at {}/s {}", rate(*up_to), rate(*fails_at), why(of))
         }
-        (None, Some((at, _, held))) => {
-            format!("{store} did not hold the limits, not at {}/s: {}", rate(*at), why(held))
+        (None, Some((fails_at, _, of))) => {
+            format!("{store} did not meet the limits, not at {}/s: {}", rate(*fails_at), why(of))
         }
         (None, None) => format!("{store} was measured at no constant rate"),
     }

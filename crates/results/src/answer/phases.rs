@@ -1,13 +1,13 @@
-//! Which arm is ahead in which phase, and by how much.
+//! Which configuration is ahead in which phase, and by how much.
 
 use indexmap::{IndexMap, IndexSet};
 
 use super::listed;
-use crate::arms::{Arm, arm_of, arms_of, is_whole};
+use crate::configurations::{Configuration, configuration_of, configurations_of, is_whole};
 use crate::figures::{Better, DOCUMENTS, Measure, RATE_WITHIN_LIMITS, THROUGHPUT, in_documents};
-use crate::human::{duration, percent, plural, rate, ratio};
+use crate::human::{count, duration, percent, plural, rate, ratio};
+use crate::in_flight::carried_at_most;
 use crate::series::Series;
-use crate::slots::carried_at_most;
 use crate::stats::Estimate;
 use crate::{PhaseResult, RunResult, TrialResult};
 
@@ -19,9 +19,9 @@ const TOO_FEW: &str = "measured too few times to rule out chance";
 /// A figure of fewer requests in a trial says how many they were.
 const FEW_REQUESTS: u64 = 20;
 
-/// One arm's figure of a phase.
+/// One configuration's figure of a phase.
 pub(super) struct Standing {
-    pub(super) arm: String,
+    pub(super) configuration: String,
     pub(super) store: String,
     pub(super) series: Series,
     /// The fewest operations of the phase in a trial.
@@ -65,7 +65,7 @@ fn shown(measure: Measure, figure: Estimate, at_least: bool) -> String {
     }
 }
 
-/// How one arm stands to another: a ratio in the direction that is better, above 1 where the first is ahead.
+/// How one configuration stands to another: a ratio in the direction that is better, above 1 where the first is ahead.
 struct Lead {
     ratio: Option<Estimate>,
 }
@@ -107,7 +107,7 @@ pub(super) fn told(result: &RunResult) -> Vec<String> {
     }
     let varied = |name: &str| {
         let of = |path: &String| path.strip_prefix("phases.").and_then(|rest| rest.split('.').next()) == Some(name);
-        result.trials.iter().any(|trial| trial.levels.keys().any(of))
+        result.trials.iter().any(|trial| trial.values.keys().any(of))
     };
     let by_factor: Vec<String> = phases.keys().filter(|name| varied(name)).cloned().collect();
     if !by_factor.is_empty() {
@@ -127,7 +127,7 @@ pub(super) fn first(result: &RunResult) -> Option<String> {
     searched.or_else(limited).or_else(|| told(result).into_iter().next())
 }
 
-/// The figure of a phase that arms are told by: of an open loop how fast it answers, else how much.
+/// The figure of a phase that configurations are told by: of an open loop how fast it answers, else how much.
 fn figure_of(phases: &[&PhaseResult]) -> &'static str {
     match phases.first() {
         Some(phase) if phase.rate.is_some() => RESPONSE_P99,
@@ -146,11 +146,11 @@ fn places(phase: &str, figure: &str, found: &[&PhaseResult]) -> Vec<String> {
     }
 }
 
-/// Every arm that has a figure in all of its whole trials, in a place: `PHASE` or `PHASE.OP`.
+/// Every configuration that has a figure in all of its whole trials, in a place: `PHASE` or `PHASE.OP`.
 pub(super) fn standings(result: &RunResult, place: &str, measure: &str) -> Vec<Standing> {
     let figure = &format!("{place}.{measure}");
-    let of = |arm: Arm<'_>| {
-        let trials: Vec<&TrialResult> = arm.whole().collect();
+    let of = |configuration: Configuration<'_>| {
+        let trials: Vec<&TrialResult> = configuration.whole().collect();
         let store = trials.first()?.store.clone();
         let series = Series::of(trials.clone(), |_| Vec::new()).shift_remove(figure)?;
         let requests_of = |phase: &PhaseResult| {
@@ -162,13 +162,13 @@ pub(super) fn standings(result: &RunResult, place: &str, measure: &str) -> Vec<S
         };
         let requests = trials.iter().flat_map(|trial| &trial.phases).filter_map(requests_of).min().unwrap_or(0);
         (series.none_in().is_empty() && series.over_trials().trials > 0).then(|| Standing {
-            arm: arm.name.to_owned(),
+            configuration: configuration.name.to_owned(),
             store,
             series,
             requests,
         })
     };
-    arms_of(&result.plan, &result.trials).into_iter().filter_map(of).collect()
+    configurations_of(&result.plan, &result.trials).into_iter().filter_map(of).collect()
 }
 
 /// The best of them.
@@ -182,7 +182,7 @@ pub(super) fn best<'a>(of: impl IntoIterator<Item = &'a Standing>) -> Option<&'a
     })
 }
 
-/// The best arm of each store, the best store first.
+/// The best configuration of each store, the best store first.
 pub(super) fn best_of_stores(all: &[Standing]) -> Vec<&Standing> {
     let mut stores: IndexMap<&str, Vec<&Standing>> = IndexMap::new();
     for standing in all {
@@ -201,10 +201,10 @@ pub(super) fn ranked<'a>(all: impl IntoIterator<Item = &'a Standing>) -> Vec<&'a
     found
 }
 
-/// One arm before another: `fjall is ahead: 145 k docs/s in insert, ×2.75 [2.40, 3.20] as many as sqlite (52.6 k docs/s)`.
+/// One configuration before another: `fjall is ahead: 145 k docs/s in insert, ×2.75 [2.40, 3.20] as many as sqlite (52.6 k docs/s)`.
 pub(super) fn one_before(ahead: &Standing, other: &Standing, place: &str) -> String {
     let lead = Lead::of(ahead, other);
-    let (a, b) = (&ahead.arm, &other.arm);
+    let (a, b) = (&ahead.configuration, &other.configuration);
     let (x, y) = (ahead.shown(), other.shown());
     if lead.open() {
         return format!("{a} and {b} cannot be told apart{place}: {x} and {y}, {}.", lead.shown());
@@ -225,65 +225,73 @@ pub(super) fn ahead(result: &RunResult) -> Option<String> {
         places(name, figure, &found).into_iter().map(standings).collect::<Vec<_>>()
     };
     let all: Vec<(String, Vec<Standing>)> = phases.iter().flat_map(of_phase).filter(|(_, of)| !of.is_empty()).collect();
-    let unheld = unheld(result, &phases);
+    let missed = missed(result, &phases);
     let Some(stores) = all.iter().map(|(_, of)| best_of_stores(of).len()).max() else {
-        return (!unheld.is_empty()).then(|| unheld.join(" "));
+        return (!missed.is_empty()).then(|| missed.join(" "));
     };
     let text = match (all.as_slice(), stores) {
         (_, 1) if all.iter().all(|(_, of)| of.len() == 1) => figures(&all),
-        (_, 1) => levels(&all),
+        (_, 1) => values(&all),
         ([(phase, of)], _) => {
             let ranked = best_of_stores(of);
             one_before(ranked[0], ranked[1], &format!(" in {phase}"))
         }
         _ => stores_by_phase(&all),
     };
-    Some([text].into_iter().chain(unheld).collect::<Vec<_>>().join(" "))
+    Some([text].into_iter().chain(missed).collect::<Vec<_>>().join(" "))
 }
 
-/// Open loops in which not all that was due was answered: such a phase has no p99, and the arm stands beside no other one.
-fn unheld(result: &RunResult, phases: &[String]) -> Vec<String> {
+/// Open loops in which not all that was scheduled was answered: such a phase has no p99, and the configuration stands beside no other one.
+fn missed(result: &RunResult, phases: &[String]) -> Vec<String> {
     let mut told: IndexMap<(&str, &str), String> = IndexMap::new();
     for trial in &result.trials {
         for phase in trial.phases.iter().filter(|p| phases.contains(&p.name) && !p.warm_up) {
-            let Some(rates) = phase.rate.as_ref().filter(|r| r.achieved_per_s < r.due_per_s * HELD) else { continue };
-            told.entry((arm_of(trial), phase.name.as_str())).or_insert_with(|| {
-                let unanswered: f64 = phase.ops.values().map(|op| op.censored as f64).sum();
-                let due: f64 = phase.ops.values().map(|op| op.count as f64 + op.censored as f64).sum();
-                let left = if unanswered > 0.0 {
-                    format!(", and {} of the operations due were unanswered at the end", percent(unanswered / due))
+            let Some(rates) = phase.rate.as_ref().filter(|r| r.achieved_per_s < r.scheduled_per_s * SUSTAINED) else {
+                continue;
+            };
+            told.entry((configuration_of(trial), phase.name.as_str())).or_insert_with(|| {
+                let unfinished: f64 = phase.ops.values().map(|op| op.unfinished as f64).sum();
+                let scheduled: f64 = phase.ops.values().map(|op| op.count as f64 + op.unfinished as f64).sum();
+                let left = if unfinished > 0.0 {
+                    format!(
+                        ", and {} of the scheduled operations were unfinished at the end",
+                        percent(unfinished / scheduled)
+                    )
                 } else {
                     String::new()
                 };
                 let carried = carried_at_most(phase).zip(phase.all.service_ns.mean);
-                let slots = carried.map_or_else(String::new, |(most, service_ns)| {
-                    let (slots, most) = (plural(phase.slots, "slot"), rate(most));
-                    format!("; at a mean service time of {} its {slots} allow at most {most}/s", duration(service_ns))
+                let limited = carried.map_or_else(String::new, |(most, service_ns)| {
+                    let (limit, most) = (count(phase.in_flight_limit), rate(most));
+                    format!(
+                        "; at a mean service time of {} its in-flight limit of {limit} allows at most {most}/s",
+                        duration(service_ns)
+                    )
                 });
                 format!(
-                    "{} did not hold {}/s in {}: {}/s were answered{left}{slots}.",
-                    arm_of(trial),
-                    rate(rates.due_per_s),
+                    "{} did not sustain {}/s in {}: {}/s were answered{left}{limited}.",
+                    configuration_of(trial),
+                    rate(rates.scheduled_per_s),
                     phase.name,
                     rate(rates.achieved_per_s)
                 )
             });
         }
     }
-    let more = told.len().saturating_sub(MOST_UNHELD);
-    let mut all: Vec<String> = told.into_values().take(MOST_UNHELD).collect();
+    let more = told.len().saturating_sub(MOST_MISSED);
+    let mut all: Vec<String> = told.into_values().take(MOST_MISSED).collect();
     if more > 0 {
-        all.push(format!("The same holds for {more} more."));
+        all.push(format!("The same is true of {more} more."));
     }
     all
 }
 
-/// So much of what is due has to be answered for a rate to be held.
-const HELD: f64 = 0.99;
-/// So many arms that did not hold their rate are named.
-const MOST_UNHELD: usize = 2;
+/// So much of what is scheduled has to be answered for a rate to be sustained.
+const SUSTAINED: f64 = 0.99;
+/// So many configurations that did not sustain their rate are named.
+const MOST_MISSED: usize = 2;
 
-/// One arm: its figures.
+/// One configuration: its figures.
 fn figures(all: &[(String, Vec<Standing>)]) -> String {
     let one = |(phase, of): &(String, Vec<Standing>)| {
         let figure = of[0].series.over_trials();
@@ -292,15 +300,19 @@ fn figures(all: &[(String, Vec<Standing>)]) -> String {
         format!("{}{sure} in {phase}", of[0].shown())
     };
     let of = &all[0].1[0];
-    format!("{} reached {}{}.", of.arm, listed(all.iter().map(one)), of.once())
+    format!("{} reached {}{}.", of.configuration, listed(all.iter().map(one)), of.once())
 }
 
-/// One store at several levels: the best of each phase beside the first arm.
-fn levels(all: &[(String, Vec<Standing>)]) -> String {
+/// One store at several values: the best of each phase beside the first configuration.
+fn values(all: &[(String, Vec<Standing>)]) -> String {
     let one = |(phase, of): &(String, Vec<Standing>)| {
         let (first, best) = (of.first()?, best(of)?);
-        Some(match best.arm == first.arm {
-            true => format!("In {phase} no arm is ahead of the first, {} ({}).", first.arm, first.shown()),
+        Some(match best.configuration == first.configuration {
+            true => format!(
+                "In {phase} no configuration is ahead of the first, {} ({}).",
+                first.configuration,
+                first.shown()
+            ),
             false => one_before(best, first, &format!(" in {phase}")),
         })
     };
@@ -335,6 +347,6 @@ fn stores_by_phase(all: &[(String, Vec<Standing>)]) -> String {
         let not = if parts.is_empty() { "Not" } else { "not" };
         parts.push(format!("{not} told apart in {}", listed(&open)));
     }
-    let how = if varied { ", each store at its best levels" } else { "" };
+    let how = if varied { ", each store at its best values" } else { "" };
     format!("{}{how}.", parts.join("; "))
 }

@@ -1,18 +1,18 @@
 use super::*;
-use crate::verdicts::Verdict;
+use crate::validity::CheckResult;
 use crate::{Failure, LimitResult, RateResult, RunResult, SearchResult, TrialResult, fixture};
 
-/// Stores at these speeds, each in as many blocks as there are speeds.
+/// Stores at these speeds, each in as many rounds as there are speeds.
 fn stores(speeds: &[(&str, &[f64])]) -> RunResult {
     let mut run = fixture::run_of(&[fixture::load(), fixture::closed_loop()]);
     let one = run.trials.remove(0);
     for (store, speeds) in speeds {
-        for (block, speed) in speeds.iter().enumerate() {
+        for (round, speed) in speeds.iter().enumerate() {
             let mut trial = TrialResult {
                 trial: run.trials.len() as u32 + 1,
-                block: block as u32 + 1,
+                round: round as u32 + 1,
                 store: (*store).to_owned(),
-                arm: (*store).to_owned(),
+                configuration: (*store).to_owned(),
                 ..one.clone()
             };
             fixture::speed(&mut trial, *speed);
@@ -54,13 +54,13 @@ fn several_phases_are_one_sentence() {
     let text = found(&run);
     assert!(text.starts_with("b is ahead in mixed (×1.50 ") && text.contains("; a is ahead in again (×"), "{text}");
     assert!(!text.contains("too few times"), "{text}");
-    run.trials.retain(|trial| trial.block == 1);
+    run.trials.retain(|trial| trial.round == 1);
     let text = found(&run);
     assert!(text.starts_with("b came out ahead, measured too few times to rule out chance, in mixed (×"), "{text}");
 }
 
 #[test]
-fn levels_of_one_store_and_a_single_arm() {
+fn values_of_one_store_and_a_single_configuration() {
     let text = found(&fixture::concluded(fixture::swept()));
     assert!(
         text.starts_with("sqlite workers=8 and sqlite workers=1 ") || text.contains(" is ahead in mixed: "),
@@ -76,31 +76,31 @@ fn levels_of_one_store_and_a_single_arm() {
     assert_eq!(one, "a reached 1,010 ops/s (±2.49 %) in mixed.");
 }
 
-fn at_rates(held: &[(f64, bool)]) -> RunResult {
-    let mut run = stores(&[("a", &vec![1.0; held.len()])]);
-    for (trial, (rate, held)) in run.trials.iter_mut().zip(held) {
-        trial.arm = format!("a rate={rate}");
+fn at_rates(met: &[(f64, bool)]) -> RunResult {
+    let mut run = stores(&[("a", &vec![1.0; met.len()])]);
+    for (trial, (rate, met)) in run.trials.iter_mut().zip(met) {
+        trial.configuration = format!("a rate={rate}");
         let phase = &mut trial.phases[1];
         phase.rate = Some(RateResult { planned: (*rate).into(), ..RateResult::default() });
-        phase.limits = vec![LimitResult { path: "mixed.response.p99".into(), held: *held, ..LimitResult::default() }];
+        phase.limits = vec![LimitResult { path: "mixed.response.p99".into(), met: *met, ..LimitResult::default() }];
     }
     run
 }
 
 #[test]
-fn up_to_which_given_rate_limits_held() {
+fn up_to_which_given_rate_limits_were_met() {
     assert_eq!(
         found(&at_rates(&[(250.0, true), (5_000.0, false), (1_000.0, true)])),
-        "a held every limit up to 1,000/s; at 5,000/s mixed.response.p99 broke."
+        "a met every limit up to 1,000/s; at 5,000/s mixed.response.p99 was not met."
     );
     assert_eq!(
         found(&at_rates(&[(250.0, true), (1_000.0, true)])),
-        "a held every limit at each rate that was tried, up to 1,000/s."
+        "a met every limit at each rate that was tried, up to 1,000/s."
     );
-    // What held above a rate that did not is luck.
+    // What was met above a rate where it was not is luck.
     assert_eq!(
         found(&at_rates(&[(250.0, false), (1_000.0, true)])),
-        "a did not hold the limits, not at 250/s: mixed.response.p99 broke."
+        "a did not meet the limits, not at 250/s: mixed.response.p99 was not met."
     );
     let mut failed = at_rates(&[(250.0, true), (1_000.0, true)]);
     failed.trials[1].failure = Some(Failure::default());
@@ -110,17 +110,17 @@ fn up_to_which_given_rate_limits_held() {
 fn searched(found: &[(&str, f64)]) -> RunResult {
     let mut run = stores(&found.iter().map(|(store, _)| (*store, &[1.0][..])).collect::<Vec<_>>());
     for (nth, (trial, (_, rate))) in run.trials.iter_mut().zip(found).enumerate() {
-        trial.arm = format!("{} workers={}", trial.store, nth + 1);
+        trial.configuration = format!("{} workers={}", trial.store, nth + 1);
         trial.searches =
             vec![SearchResult { phase: "mixed".into(), rate: Some(*rate), complete: true, ..SearchResult::default() }];
         trial.phases[1].limits =
-            vec![LimitResult { path: "mixed.response.p95".into(), limit: 36e6, held: true, ..LimitResult::default() }];
+            vec![LimitResult { path: "mixed.response.p95".into(), limit: 36e6, met: true, ..LimitResult::default() }];
     }
     run
 }
 
 #[test]
-fn the_levels_of_one_store_stand_beside_each_other_within_its_limits() {
+fn the_values_of_one_store_stand_beside_each_other_within_its_limits() {
     let text = found(&searched(&[("a", 100.0), ("a", 300.0), ("a", 200.0)]));
     assert!(
         text.starts_with("a workers=2 came out ahead within the limits of mixed (mixed.response.p95 ≤ 36.0 ms),"),
@@ -137,37 +137,48 @@ fn the_levels_of_one_store_stand_beside_each_other_within_its_limits() {
 }
 
 #[test]
-fn a_rate_that_was_not_held_is_the_answer() {
+fn a_rate_that_was_not_sustained_is_the_answer() {
     let mut run = stores(&[("a", &[1.0])]);
     let phase = &mut run.trials[0].phases[1];
-    phase.rate =
-        Some(RateResult { planned: 1_000.into(), due_per_s: 1_000.0, achieved_per_s: 745.0, ..RateResult::default() });
+    phase.rate = Some(RateResult {
+        planned: 1_000.into(),
+        scheduled_per_s: 1_000.0,
+        achieved_per_s: 745.0,
+        ..RateResult::default()
+    });
     // What is not answered has no p99.
     for op in phase.ops.values_mut() {
-        (op.count, op.censored) = (750, 250);
+        (op.count, op.unfinished) = (750, 250);
         op.response_of_attempts_ns = None;
     }
     phase.all.response_of_attempts_ns = None;
     let text = found(&run);
     assert!(
         text.ends_with(
-            "a did not hold 1,000/s in mixed: 745/s were answered, and 25 % of the operations due were unanswered at the end."
+            "a did not sustain 1,000/s in mixed: 745/s were answered, and 25 % of the scheduled operations were unfinished at the end."
         ),
         "{text}"
     );
 }
 
 #[test]
-fn slots_that_were_all_taken_stand_beside_a_rate_that_was_not_held() {
+fn an_in_flight_limit_that_was_reached_stands_beside_a_rate_that_was_not_sustained() {
     let mut run = stores(&[("a", &[1.0])]);
     let phase = &mut run.trials[0].phases[1];
-    phase.rate =
-        Some(RateResult { planned: 1_000.into(), due_per_s: 1_000.0, achieved_per_s: 745.0, ..RateResult::default() });
-    (phase.slots, phase.slots_busy_share, phase.all.service_ns.mean) = (2, 0.89, Some(2.5e6));
-    assert!(found(&run).ends_with("a did not hold 1,000/s in mixed: 745/s were answered."), "{}", found(&run));
-    run.trials[0].phases[1].slots_busy_share = 0.90;
+    phase.rate = Some(RateResult {
+        planned: 1_000.into(),
+        scheduled_per_s: 1_000.0,
+        achieved_per_s: 745.0,
+        ..RateResult::default()
+    });
+    (phase.in_flight_limit, phase.in_flight_share, phase.all.service_ns.mean) = (2, 0.89, Some(2.5e6));
+    assert!(found(&run).ends_with("a did not sustain 1,000/s in mixed: 745/s were answered."), "{}", found(&run));
+    run.trials[0].phases[1].in_flight_share = 0.90;
     let text = found(&run);
-    assert!(text.ends_with("; at a mean service time of 2.50 ms its 2 slots allow at most 800/s."), "{text}");
+    assert!(
+        text.ends_with("; at a mean service time of 2.50 ms its in-flight limit of 2 allows at most 800/s."),
+        "{text}"
+    );
 }
 
 #[test]
@@ -224,45 +235,48 @@ fn what_did_not_end_is_said() {
 }
 
 #[test]
-fn the_worst_verdicts_make_the_second_sentence() {
+fn the_worst_checks_make_the_second_sentence() {
     let mut run = stores(&[("a", &[1.0])]);
-    let verdict = |check: &str, level| Verdict {
+    let check = |check: &str, severity| CheckResult {
         check: check.into(),
-        level,
-        saw: String::new(),
+        severity,
+        observed: String::new(),
         threshold: String::new(),
         advice: String::new(),
         trial: None,
         store: None,
-        arm: None,
+        configuration: None,
         phase: None,
     };
-    let mut said = |verdicts: Vec<Verdict>| {
-        run.verdicts = verdicts;
+    let mut said = |checks: Vec<CheckResult>| {
+        run.checks = checks;
         let found = answer(&run);
-        (found.worth, found.level)
+        (found.worth, found.severity)
     };
-    let (pass, note) = (verdict("errors", Level::Pass), verdict("single-run", Level::Note));
-    let (caution, invalid) = (verdict("too-short", Level::Caution), verdict("schedule-slip", Level::Invalid));
-    assert_eq!(said(vec![]), ("No check has run yet.".into(), Level::Pass));
-    assert_eq!(said(vec![pass.clone()]), ("Valid: 1 checks passed.".into(), Level::Pass));
-    assert_eq!(said(vec![pass.clone(), note.clone()]), ("Valid: 1 checks passed, and 1 note.".into(), Level::Note));
+    let (pass, note) = (check("errors", Severity::Pass), check("single-run", Severity::Note));
+    let (caution, invalid) = (check("too-short", Severity::Caution), check("send-delay", Severity::Invalid));
+    assert_eq!(said(vec![]), ("No check has run yet.".into(), Severity::Pass));
+    assert_eq!(said(vec![pass.clone()]), ("Valid: 1 checks passed.".into(), Severity::Pass));
+    assert_eq!(said(vec![pass.clone(), note.clone()]), ("Valid: 1 checks passed, and 1 note.".into(), Severity::Note));
     assert_eq!(
         said(vec![pass, note.clone(), caution.clone()]),
-        ("With cautions: phases were short (too-short), and 1 note.".into(), Level::Caution)
+        ("With cautions: phases were short (too-short), and 1 note.".into(), Severity::Caution)
     );
-    let other = Verdict { saw: "6 GB of 24".into(), ..verdict("regime-differs", Level::Caution) };
-    let doubted =
-        Verdict { arm: Some("a".into()), saw: "5 GB of 24".into(), ..verdict("regime-differs", Level::Caution) };
+    let other = CheckResult { observed: "6 GB of 24".into(), ..check("data-to-memory-differs", Severity::Caution) };
+    let doubted = CheckResult {
+        configuration: Some("a".into()),
+        observed: "5 GB of 24".into(),
+        ..check("data-to-memory-differs", Severity::Caution)
+    };
     assert_eq!(
         said(vec![caution.clone(), doubted.clone(), other, doubted.clone(), note.clone()]).0,
-        "Doubtful: the data-to-memory ratio differs from the study's (regime-differs; a: 5 GB of 24; and 1 \
+        "Doubtful: the data-to-memory ratio differs from the study's (data-to-memory-differs; a: 5 GB of 24; and 1 \
          more). With cautions: phases were short (too-short), and 1 note."
     );
     assert!(said(vec![doubted.clone()]).0.ends_with("; a: 5 GB of 24)."));
     assert!(said(vec![doubted, note.clone()]).0.ends_with("). There is 1 note."));
     assert_eq!(
         said(vec![note, caution, invalid]),
-        ("The measurement is invalid: the client sent late (schedule-slip), and 1 caution.".into(), Level::Invalid)
+        ("The measurement is invalid: the client sent late (send-delay), and 1 caution.".into(), Severity::Invalid)
     );
 }

@@ -7,30 +7,30 @@ use indexmap::IndexSet;
 use super::listed;
 use crate::RunResult;
 use crate::human::{count, plural};
-use crate::verdicts::{Level, exit_code, in_short, is_of_the_answer};
+use crate::validity::{Severity, exit_code, in_short, is_of_the_answer};
 
 /// Checks that are named.
 const MOST_NAMED: usize = 4;
 
-/// The sentence, and the worst level.
-pub(super) fn worth(result: &RunResult) -> (String, Level) {
-    let of = |level: Level| -> Vec<String> {
-        let checks = result.verdicts.iter().filter(|v| v.level == level).map(|v| &v.check);
+/// The sentence, and the worst severity.
+pub(super) fn worth(result: &RunResult) -> (String, Severity) {
+    let of = |severity: Severity| -> Vec<String> {
+        let checks = result.checks.iter().filter(|v| v.severity == severity).map(|v| &v.check);
         checks.collect::<IndexSet<_>>().into_iter().cloned().collect()
     };
-    let (invalid, cautions, notes) = (of(Level::Invalid), of(Level::Caution), of(Level::Note));
-    let checks: BTreeSet<&str> = result.verdicts.iter().map(|v| v.check.as_str()).collect();
+    let (invalid, cautions, notes) = (of(Severity::Invalid), of(Severity::Caution), of(Severity::Note));
+    let checks: BTreeSet<&str> = result.checks.iter().map(|v| v.check.as_str()).collect();
     let also = |names: &[String], what: &str, whats: &str| match names.len() {
         0 => String::new(),
         n => format!(", and {} {}", count(n as u64), if n == 1 { what } else { whats }),
     };
     let cut = if result.run.interrupted { " The run was interrupted." } else { "" };
-    let (text, level) = if checks.is_empty() {
-        ("No check has run yet.".to_owned(), Level::Pass)
+    let (text, severity) = if checks.is_empty() {
+        ("No check has run yet.".to_owned(), Severity::Pass)
     } else if !invalid.is_empty() {
         let lost = exit_code(result) == 1;
         let what = if lost { "Data were lost, wrong or could not be verified" } else { "The measurement is invalid" };
-        (format!("{what}: {}{}.", named(&invalid), also(&cautions, "caution", "cautions")), Level::Invalid)
+        (format!("{what}: {}{}.", named(&invalid), also(&cautions, "caution", "cautions")), Severity::Invalid)
     } else if !cautions.is_empty() {
         let (grave, other): (Vec<_>, Vec<_>) = cautions.into_iter().partition(|check| is_of_the_answer(check));
         let doubts = grave.iter().map(|check| doubt(result, check) + " ").collect::<String>();
@@ -39,27 +39,28 @@ pub(super) fn worth(result: &RunResult) -> (String, Level) {
             true => format!("{doubts}There {}.", are_notes(notes.len())),
             false => format!("{doubts}With cautions: {}{}.", named(&other), also(&notes, "note", "notes")),
         };
-        (text, Level::Caution)
+        (text, Severity::Caution)
     } else {
         let passed = checks.len() - notes.len();
         let text = format!("Valid: {} checks passed{}.", count(passed as u64), also(&notes, "note", "notes"));
-        (text, if notes.is_empty() { Level::Pass } else { Level::Note })
+        (text, if notes.is_empty() { Severity::Pass } else { Severity::Note })
     };
-    (text + cut, level)
+    (text + cut, severity)
 }
 
-/// What a check saw on which the answer hangs: `Doubtful: arms did different work (work-differs; one and other, load: …).`
+/// What a check saw on which the answer hangs: `Doubtful: configurations did different work (work-differs; one and other, load: …).`
 fn doubt(result: &RunResult, check: &str) -> String {
-    let mut found = result.verdicts.iter().filter(|v| v.check == check && v.level == Level::Caution);
+    let mut found = result.checks.iter().filter(|v| v.check == check && v.severity == Severity::Caution);
     let Some(first) = found.next() else { return String::new() };
-    let place = first.arm.as_ref().map_or_else(String::new, |arm| format!("{arm}: "));
-    let others: BTreeSet<&str> = found.map(|other| other.saw.as_str()).filter(|saw| *saw != first.saw).collect();
+    let place = first.configuration.as_ref().map_or_else(String::new, |configuration| format!("{configuration}: "));
+    let others: BTreeSet<&str> =
+        found.map(|other| other.observed.as_str()).filter(|observed| *observed != first.observed).collect();
     let more = match others.len() {
         0 => String::new(),
         n => format!("; and {} more", count(n as u64)),
     };
     let short = in_short(check).unwrap_or(check);
-    format!("Doubtful: {short} ({check}; {place}{}{more}).", first.saw)
+    format!("Doubtful: {short} ({check}; {place}{}{more}).", first.observed)
 }
 
 fn are_notes(n: usize) -> String {

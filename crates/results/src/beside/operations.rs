@@ -9,7 +9,7 @@ use crate::times;
 pub fn operations<'a>(phases: impl IntoIterator<Item = &'a PhaseResult>) -> Table {
     let mut columns = vec![("phase", ColumnKind::Text), ("operation", ColumnKind::Text)];
     columns
-        .extend(["count", "ops/s", "docs/s", "errors", "misses", "unanswered"].map(|name| (name, ColumnKind::Count)));
+        .extend(["count", "ops/s", "docs/s", "errors", "misses", "unfinished"].map(|name| (name, ColumnKind::Count)));
     columns.push(("time", ColumnKind::Text));
     columns.extend(times::SHOWN.map(|(name, ..)| (name, ColumnKind::Count)));
     let mut table = Table::new(columns);
@@ -22,7 +22,7 @@ pub fn operations<'a>(phases: impl IntoIterator<Item = &'a PhaseResult>) -> Tabl
             let (kind, times) = times::main(op);
             let mut row: Vec<Cell> = vec![phase.name.as_str().into(), name.as_str().into(), counted(op.count)];
             row.extend([op.throughput_per_s, op.documents_per_s].map(per_s));
-            row.extend([op.errors, op.misses, op.censored].map(counted));
+            row.extend([op.errors, op.misses, op.unfinished].map(counted));
             row.push(kind.into());
             row.extend(times::SHOWN.map(|shown| {
                 let value = shown.2(&times).filter(|_| times.count >= shown.1);

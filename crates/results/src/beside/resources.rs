@@ -1,28 +1,29 @@
-//! What arms used in a phase, beside each other, and what was their limit.
+//! What configurations used in a phase, beside each other, and what was their limit.
 
 use indexmap::{IndexMap, IndexSet};
 
-use super::{ArmsTable, Shown, find, over};
-use crate::arms::arm_of;
+use super::{ConfigurationsTable, Shown, find, over};
 use crate::bottleneck::Limit;
+use crate::configurations::configuration_of;
 use crate::figures::{SPACE_AMPLIFICATION, STORE_CPU, STORE_MEMORY, WRITE_AMPLIFICATION};
 use crate::human::{bytes, digits, duration};
 use crate::table::{Cell, ColumnKind, Table};
-use crate::{ArmResult, RunResult, TrialResult, WatchedProcess};
+use crate::{ConfigurationResult, RunResult, TrialResult, WatchedProcess};
 
 fn times(factor: f64) -> String {
     format!("×{}", digits(factor))
 }
 
 /// A table for each measured phase of which something was seen.
-pub fn resources_beside(result: &RunResult) -> Vec<ArmsTable> {
+pub fn resources_beside(result: &RunResult) -> Vec<ConfigurationsTable> {
     let phases = result.measured_phases().filter(|p| p.resources.is_some());
     let names: IndexSet<&str> = phases.map(|phase| phase.name.as_str()).collect();
     names.into_iter().filter_map(|phase| table(result, phase)).collect()
 }
 
-fn table(result: &RunResult, phase: &str) -> Option<ArmsTable> {
-    let arms: Vec<&ArmResult> = result.arms.iter().filter(|arm| arm.trials + arm.failed > 0).collect();
+fn table(result: &RunResult, phase: &str) -> Option<ConfigurationsTable> {
+    let configurations: Vec<&ConfigurationResult> =
+        result.configurations.iter().filter(|configuration| configuration.trials + configuration.failed > 0).collect();
     let all: [Shown; 4] = [
         (STORE_CPU, "CPU/op", duration as fn(f64) -> String),
         (STORE_MEMORY, "memory", bytes),
@@ -30,28 +31,32 @@ fn table(result: &RunResult, phase: &str) -> Option<ArmsTable> {
         (SPACE_AMPLIFICATION, "space amplification", times),
     ]
     .map(|(measure, title, show)| (measure.name.to_owned(), title.to_owned(), ColumnKind::Less, show));
-    let shown: Vec<&Shown> =
-        all.iter().filter(|(measure, ..)| arms.iter().any(|arm| find(arm, phase, measure).is_some())).collect();
-    let limits: Vec<String> = arms.iter().map(|arm| limit(result, arm, phase)).collect();
+    let shown: Vec<&Shown> = all
+        .iter()
+        .filter(|(measure, ..)| {
+            configurations.iter().any(|configuration| find(configuration, phase, measure).is_some())
+        })
+        .collect();
+    let limits: Vec<String> = configurations.iter().map(|configuration| limit(result, configuration, phase)).collect();
     if shown.is_empty() && limits.iter().all(String::is_empty) {
         return None;
     }
-    let mut columns = vec![("arm", ColumnKind::Arm)];
+    let mut columns = vec![("configuration", ColumnKind::Configuration)];
     columns.extend(shown.iter().map(|(_, title, kind, _)| (title.as_str(), *kind)));
     columns.push(("bottleneck", ColumnKind::Text));
     let mut table = Table::new(columns);
-    for (arm, limit) in arms.iter().zip(limits) {
-        let mut row: Vec<Cell> = vec![arm.arm.as_str().into()];
-        row.extend(shown.iter().map(|(measure, _, _, show)| over(find(arm, phase, measure), *show, "none")));
+    for (configuration, limit) in configurations.iter().zip(limits) {
+        let mut row: Vec<Cell> = vec![configuration.configuration.as_str().into()];
+        row.extend(shown.iter().map(|(measure, _, _, show)| over(find(configuration, phase, measure), *show, "none")));
         row.push(if limit.is_empty() { "-".into() } else { limit.into() });
         table.rows.push(row);
     }
-    Some(ArmsTable { phase: phase.to_owned(), table, notes: notes(result, phase, &shown) })
+    Some(ConfigurationsTable { phase: phase.to_owned(), table, notes: notes(result, phase, &shown) })
 }
 
-/// What was the limit of an arm's trials, most often; with the evidence of the first such.
-fn limit(result: &RunResult, arm: &ArmResult, phase: &str) -> String {
-    let trials = result.trials.iter().filter(|trial| arm_of(trial) == arm.arm);
+/// What was the limit of a configuration's trials, most often; with the evidence of the first such.
+fn limit(result: &RunResult, configuration: &ConfigurationResult, phase: &str) -> String {
+    let trials = result.trials.iter().filter(|trial| configuration_of(trial) == configuration.configuration);
     let found: Vec<_> =
         trials.flat_map(|t| &t.phases).filter(|p| p.name == phase).filter_map(|p| p.bottleneck.as_ref()).collect();
     let mut often: IndexMap<Limit, usize> = IndexMap::new();
@@ -93,7 +98,7 @@ fn notes(result: &RunResult, phase: &str, shown: &[&Shown]) -> Vec<String> {
     let unknown = |trial: &TrialResult| {
         let mut phases = trial.phases.iter().filter(|p| p.name == phase);
         let why = phases.find_map(|p| p.resources.as_ref()?.disk.as_ref()?.amplification_unknown.clone())?;
-        Some(format!("write amplification of {}, trial {}: {why}", arm_of(trial), trial.trial))
+        Some(format!("write amplification of {}, trial {}: {why}", configuration_of(trial), trial.trial))
     };
     let mut unknown = result.trials.iter().filter_map(unknown);
     notes.extend(unknown.next());

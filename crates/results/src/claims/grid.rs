@@ -1,51 +1,51 @@
-//! Values by group of arms, side and block: what pairs are made of.
+//! Values by group of configurations, side and round: what pairs are made of.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::arms::{Key, level_text};
+use super::configurations::{Key, value_text};
 use crate::TrialResult;
 use crate::stats::{Estimate, paired_ratio};
 
 /// One trial's value, placed.
 #[derive(Debug, Clone)]
 pub(super) struct Cell {
-    /// What its arm shares with the arms it is compared with: store and remaining factors.
+    /// What its configuration shares with the configurations it is compared with: store and remaining factors.
     pub(super) group: String,
     /// Which side of the comparison, from 0.
     pub(super) side: usize,
-    pub(super) block: u32,
+    pub(super) round: u32,
     /// What is averaged: the logarithm of a figure, or a share.
     pub(super) value: f64,
 }
 
-/// The group of a trial: all that its arm is, but for what is compared.
+/// The group of a trial: all that its configuration is, but for what is compared.
 pub(super) fn group(trial: &TrialResult, compared: &BTreeSet<Key>) -> String {
     let mut shared = Vec::new();
     if !compared.contains(&Key::Store) {
         shared.push(trial.store.clone());
     }
-    for (path, level) in &trial.levels {
+    for (path, value) in &trial.values {
         let key = Key::Factor(path.clone());
         if !compared.contains(&key) {
-            shared.push(format!("{} = {}", key.name(), level_text(level)));
+            shared.push(format!("{} = {}", key.name(), value_text(value)));
         }
     }
     shared.join(", ")
 }
 
-/// A value for each side (outer) and block (inner).
+/// A value for each side (outer) and round (inner).
 pub(super) type Sides = Vec<Vec<f64>>;
 
-/// Complete: every group has every side in every block.
+/// Complete: every group has every side in every round.
 #[derive(Debug)]
 pub(super) struct Grid {
     /// Each group by itself.
     pub(super) groups: Vec<(String, Sides)>,
     /// The mean over groups.
     pub(super) all: Sides,
-    /// Blocks that lack an arm.
-    pub(super) blocks_left_out: Vec<u32>,
-    /// Groups that lack a side in all blocks.
+    /// Rounds that lack a configuration.
+    pub(super) rounds_left_out: Vec<u32>,
+    /// Groups that lack a side in all rounds.
     pub(super) groups_left_out: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ impl Grid {
         let mut by_group: BTreeMap<&str, BTreeMap<(usize, u32), Vec<f64>>> = BTreeMap::new();
         for cell in cells {
             let of = by_group.entry(&cell.group).or_default();
-            of.entry((cell.side, cell.block)).or_default().push(cell.value);
+            of.entry((cell.side, cell.round)).or_default().push(cell.value);
         }
         let groups_left_out: Vec<String> = by_group
             .iter()
@@ -64,36 +64,36 @@ impl Grid {
             .collect();
         by_group.retain(|group, _| !groups_left_out.iter().any(|left_out| left_out == group));
         if by_group.is_empty() {
-            return Err("no two of these arms are alike in all else".into());
+            return Err("no two of these configurations are alike in all else".into());
         }
-        let blocks: BTreeSet<u32> = cells.iter().map(|cell| cell.block).collect();
-        // Several arms of one side stand in one place where the sides name different factors; then as many must be
-        // there in each block.
-        let complete = |block: &u32| {
+        let rounds: BTreeSet<u32> = cells.iter().map(|cell| cell.round).collect();
+        // Several configurations of one side stand in one place where the sides name different factors; then as many must be
+        // there in each round.
+        let complete = |round: &u32| {
             by_group.values().all(|of| {
                 (0..sides).all(|side| {
                     let most = of.iter().filter(|((of, _), _)| *of == side).map(|(_, values)| values.len()).max();
-                    of.get(&(side, *block)).map(Vec::len) == most
+                    of.get(&(side, *round)).map(Vec::len) == most
                 })
             })
         };
-        let (kept, blocks_left_out): (Vec<u32>, Vec<u32>) = blocks.into_iter().partition(complete);
+        let (kept, rounds_left_out): (Vec<u32>, Vec<u32>) = rounds.into_iter().partition(complete);
         if kept.is_empty() {
-            return Err("no block holds all of these arms".into());
+            return Err("no round holds all of these configurations".into());
         }
         let groups: Vec<(String, Sides)> = by_group
             .iter()
             .map(|(group, of)| {
                 let mean =
-                    |side: usize, block: &u32| of.get(&(side, *block)).map_or(f64::NAN, |values| average(values));
-                let side = |side: usize| kept.iter().map(|block| mean(side, block)).collect();
+                    |side: usize, round: &u32| of.get(&(side, *round)).map_or(f64::NAN, |values| average(values));
+                let side = |side: usize| kept.iter().map(|round| mean(side, round)).collect();
                 ((*group).to_owned(), (0..sides).map(side).collect())
             })
             .collect();
         let over_groups =
-            |side: usize, block: usize| average(&groups.iter().map(|(_, of)| of[side][block]).collect::<Vec<_>>());
-        let all = (0..sides).map(|side| (0..kept.len()).map(|block| over_groups(side, block)).collect()).collect();
-        Ok(Self { groups, all, blocks_left_out, groups_left_out })
+            |side: usize, round: usize| average(&groups.iter().map(|(_, of)| of[side][round]).collect::<Vec<_>>());
+        let all = (0..sides).map(|side| (0..kept.len()).map(|round| over_groups(side, round)).collect()).collect();
+        Ok(Self { groups, all, rounds_left_out, groups_left_out })
     }
 }
 
@@ -101,7 +101,7 @@ fn average(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Side `of` over side `to`, of logarithms, paired by blocks.
+/// Side `of` over side `to`, of logarithms, paired by rounds.
 pub(super) fn ratio(sides: &Sides, of: usize, to: usize) -> Option<Estimate> {
     // Of the difference, so that no figure leaves the range of numbers on the way.
     let pairs: Vec<(f64, f64)> = sides[of].iter().zip(&sides[to]).map(|(of, to)| ((of - to).exp(), 1.0)).collect();

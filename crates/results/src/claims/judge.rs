@@ -1,11 +1,13 @@
-//! Each kind of claim against the arms of a run.
+//! Each kind of claim against the configurations of a run.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use storebench_study::workload::{Between, Claim, ClaimTest, Levels, PeakTest, RatioTest, ShareTest, did_you_mean};
+use storebench_study::workload::{
+    Between, Claim, ClaimTest, FactorValues, PeakTest, RatioTest, ShareTest, did_you_mean,
+};
 
-use super::arms::{Arms, Key, Picked, WholeTrial, level_text, picks, text};
+use super::configurations::{Configurations, Key, Picked, WholeTrial, picks, text, value_text};
 use super::grid::{Cell, Grid, Sides, group, ratio};
 use super::model::{ClaimPart, ClaimResult, ClaimVerdict};
 use crate::RunResult;
@@ -13,9 +15,9 @@ use crate::figures::Better;
 use crate::human::{count, number};
 use crate::stats::{Estimate, geometric_mean};
 use crate::sweep::PRACTICAL;
-use crate::verdicts::{Level, Verdict};
+use crate::validity::{CheckResult, Severity};
 
-/// What was found for some arms.
+/// What was found for some configurations.
 struct Judged {
     verdict: ClaimVerdict,
     found: Estimate,
@@ -33,13 +35,13 @@ struct Outcome {
 /// Holds claims against a run, in their order. See the [module](super) for the rules.
 ///
 /// Trials that failed or were cut off take no part. Where a check calls the figures invalid the claim stays undecided:
-/// so this comes after the verdicts of the run.
+/// so this comes after the checks of the run.
 pub(crate) fn judge_claims(claims: &[Claim], result: &RunResult) -> Vec<ClaimResult> {
-    let arms = Arms::of(result);
-    claims.iter().map(|claim| judge(claim, &arms, result)).collect()
+    let configurations = Configurations::of(result);
+    claims.iter().map(|claim| judge(claim, &configurations, result)).collect()
 }
 
-fn judge(claim: &Claim, arms: &Arms<'_>, result: &RunResult) -> ClaimResult {
+fn judge(claim: &Claim, configurations: &Configurations<'_>, result: &RunResult) -> ClaimResult {
     let mut out = ClaimResult {
         says: claim.says.clone(),
         figures: claim.figures.clone(),
@@ -51,17 +53,17 @@ fn judge(claim: &Claim, arms: &Arms<'_>, result: &RunResult) -> ClaimResult {
         each: Vec::new(),
     };
     let outcome = testable(claim, result).and_then(|test| match test {
-        ClaimTest::Ratio(test) => judge_ratio(arms, test),
+        ClaimTest::Ratio(test) => judge_ratio(configurations, test),
         ClaimTest::Rises(test) => {
-            let ladder = Ladder::of(arms, &test.over, &test.at)?.up_to(test.up_to)?;
-            trend(arms, &test.rises, &ladder, test.between.unwrap_or(RISES), Trend::Up)
+            let ladder = Ladder::of(configurations, &test.over, &test.at)?.up_to(test.up_to)?;
+            trend(configurations, &test.rises, &ladder, test.between.unwrap_or(RISES), Trend::Up)
         }
         ClaimTest::Falls(test) => {
-            let ladder = Ladder::of(arms, &test.over, &test.at)?.up_to(test.up_to)?;
-            trend(arms, &test.falls, &ladder, test.between.unwrap_or(FALLS), Trend::Down)
+            let ladder = Ladder::of(configurations, &test.over, &test.at)?.up_to(test.up_to)?;
+            trend(configurations, &test.falls, &ladder, test.between.unwrap_or(FALLS), Trend::Down)
         }
-        ClaimTest::ShareWithin(test) => share_within(arms, test),
-        ClaimTest::Peak(test) => peak(arms, test),
+        ClaimTest::ShareWithin(test) => share_within(configurations, test),
+        ClaimTest::Peak(test) => peak(configurations, test),
     });
     match outcome {
         Err(why) => out.why = why,
@@ -88,9 +90,9 @@ fn testable<'a>(claim: &'a Claim, result: &RunResult) -> Result<&'a ClaimTest, S
     {
         return Err(format!("the run's scale of {} is below {least}, from which on it can be told", result.run.scale));
     }
-    let other = |v: &&Verdict| v.check == "regime-differs" && v.level > Level::Pass;
-    if let Some(differs) = result.verdicts.iter().find(other).filter(|_| claim.needs_regime) {
-        return Err(format!("it speaks of documents as large beside the memory as the study's: {}", differs.saw));
+    let other = |v: &&CheckResult| v.check == "data-to-memory-differs" && v.severity > Severity::Pass;
+    if let Some(differs) = result.checks.iter().find(other).filter(|_| claim.needs_data_to_memory) {
+        return Err(format!("it speaks of documents as large beside the memory as the study's: {}", differs.observed));
     }
     claim.test.as_ref().ok_or_else(|| "the study gives no test for it".to_owned())
 }
@@ -101,14 +103,14 @@ const FALLS: Between = Between { low: 0.0, high: Some(1.0 / (1.0 + PRACTICAL)) }
 
 /// What a test expects, in one line.
 fn expected(test: &ClaimTest) -> String {
-    let levels = |levels: &Levels| {
-        levels.iter().map(|(name, level)| format!("{name} = {}", level_text(level))).collect::<Vec<_>>().join(", ")
+    let values = |values: &FactorValues| {
+        values.iter().map(|(name, value)| format!("{name} = {}", value_text(value))).collect::<Vec<_>>().join(", ")
     };
-    let at = |at: &Levels| if at.is_empty() { String::new() } else { format!(" at {}", levels(at)) };
-    let up_to = |level: Option<f64>| level.map_or_else(String::new, |level| format!(" up to {}", number(level)));
+    let at = |at: &FactorValues| if at.is_empty() { String::new() } else { format!(" at {}", values(at)) };
+    let up_to = |value: Option<f64>| value.map_or_else(String::new, |value| format!(" up to {}", number(value)));
     match test {
         ClaimTest::Ratio(t) => {
-            format!("{} of {} over {}: {}", t.ratio, levels(&t.of), levels(&t.to), range(&t.between))
+            format!("{} of {} over {}: {}", t.ratio, values(&t.of), values(&t.to), range(&t.between))
         }
         ClaimTest::Rises(t) => {
             let between = range(&t.between.unwrap_or(RISES));
@@ -135,19 +137,19 @@ fn range(between: &Between) -> String {
 
 /// A figure's logarithms of the trials on each side, and the way the figure is better.
 fn cells(
-    arms: &Arms<'_>,
+    configurations: &Configurations<'_>,
     name: &str,
     sides: &[Picked],
     compared: &BTreeSet<Key>,
 ) -> Result<(Vec<Cell>, Better), String> {
     let mut out = Vec::new();
     let mut way = None;
-    for whole in &arms.whole {
+    for whole in &configurations.whole {
         let mut on = (0..sides.len()).filter(|side| picks(&sides[*side], whole.trial));
         let Some(side) = on.next() else { continue };
         if let Some(other) = on.next() {
             return Err(format!(
-                "an arm is on both sides: {} and {}; name a level that tells them apart",
+                "a configuration is on both sides: {} and {}; name a value that tells them apart",
                 text(&sides[side]),
                 text(&sides[other])
             ));
@@ -158,16 +160,16 @@ fn cells(
             let trial = whole.trial.trial;
             let figure =
                 figure.ok_or_else(|| format!("trial {trial} has none: nothing succeeded, or not enough of it"))?;
-            out.push(Cell { group, side, block: whole.trial.block, value: figure.ln() });
+            out.push(Cell { group, side, round: whole.trial.round, value: figure.ln() });
         }
     }
-    let better = way.ok_or_else(|| arms.no_figure(name))?;
+    let better = way.ok_or_else(|| configurations.no_figure(name))?;
     Ok((out, better))
 }
 
 /// Judges all groups together and each by itself, and says what speaks against the verdict.
 fn conclude(
-    arms: &Arms<'_>,
+    configurations: &Configurations<'_>,
     name: &str,
     picked: &[Picked],
     grid: &Grid,
@@ -179,9 +181,9 @@ fn conclude(
         each = grid
             .groups
             .iter()
-            .filter_map(|(arms, sides)| {
+            .filter_map(|(configurations, sides)| {
                 let Judged { verdict, found, .. } = judge(sides)?;
-                Some(ClaimPart { arms: arms.clone(), verdict, found })
+                Some(ClaimPart { configurations: configurations.clone(), verdict, found })
             })
             .collect();
     }
@@ -189,19 +191,19 @@ fn conclude(
     let any = |verdict| each.iter().find(|part| part.verdict == verdict);
     if let (Some(yes), Some(no)) = (any(ClaimVerdict::Matches), any(ClaimVerdict::Differs)) {
         verdict = ClaimVerdict::Undecided;
-        why.insert(0, format!("it matches on {} and differs on {}", yes.arms, no.arms));
+        why.insert(0, format!("it matches on {} and differs on {}", yes.configurations, no.configurations));
     }
-    let invalid = arms.invalid(name, |trial| picked.iter().any(|picked| picks(picked, trial)));
+    let invalid = configurations.invalid(name, |trial| picked.iter().any(|picked| picks(picked, trial)));
     if !invalid.is_empty() {
         verdict = ClaimVerdict::Undecided;
         why.insert(0, format!("these figures are invalid by {}", invalid.join(", ")));
     }
-    if !grid.blocks_left_out.is_empty() {
-        let blocks: Vec<String> = grid.blocks_left_out.iter().map(u32::to_string).collect();
-        why.push(format!("left out, for lack of an arm: block {}", blocks.join(", ")));
+    if !grid.rounds_left_out.is_empty() {
+        let rounds: Vec<String> = grid.rounds_left_out.iter().map(u32::to_string).collect();
+        why.push(format!("left out, for lack of a configuration: round {}", rounds.join(", ")));
     }
     if !grid.groups_left_out.is_empty() {
-        why.push(format!("left out, for lack of a level: {}", grid.groups_left_out.join("; ")));
+        why.push(format!("left out, for lack of a value: {}", grid.groups_left_out.join("; ")));
     }
     Ok(Outcome { verdict, found: all.found, why, each })
 }
@@ -215,19 +217,19 @@ fn place(found: Estimate, between: &Between) -> Judged {
             (ClaimVerdict::Undecided, "the interval reaches over an end of the range: more repeats tell")
         }
         _ if between.holds(found.value, found.value) => {
-            (ClaimVerdict::Undecided, "one block has no interval; its value lies within: repeats tell")
+            (ClaimVerdict::Undecided, "one round has no interval; its value lies within: repeats tell")
         }
-        _ => (ClaimVerdict::Undecided, "one block has no interval; its value lies outside: repeats tell"),
+        _ => (ClaimVerdict::Undecided, "one round has no interval; its value lies outside: repeats tell"),
     };
     Judged { verdict, found, why: why.to_owned() }
 }
 
-fn judge_ratio(arms: &Arms<'_>, test: &RatioTest) -> Result<Outcome, String> {
-    let sides = [arms.picked(&test.of)?, arms.picked(&test.to)?];
+fn judge_ratio(configurations: &Configurations<'_>, test: &RatioTest) -> Result<Outcome, String> {
+    let sides = [configurations.picked(&test.of)?, configurations.picked(&test.to)?];
     let compared = sides.iter().flatten().map(|(key, _)| key.clone()).collect();
-    let (cells, _) = cells(arms, &test.ratio, &sides, &compared)?;
+    let (cells, _) = cells(configurations, &test.ratio, &sides, &compared)?;
     let grid = Grid::of(sides.len(), &cells)?;
-    conclude(arms, &test.ratio, &sides, &grid, |sides| Some(place(ratio(sides, 0, 1)?, &test.between)))
+    conclude(configurations, &test.ratio, &sides, &grid, |sides| Some(place(ratio(sides, 0, 1)?, &test.between)))
 }
 
 /// Which way a figure goes over a factor.
@@ -237,60 +239,61 @@ enum Trend {
     Down,
 }
 
-/// A factor's levels as sides, ascending.
+/// A factor's values as sides, ascending.
 struct Ladder {
-    levels: Vec<f64>,
+    values: Vec<f64>,
     sides: Vec<Picked>,
     compared: BTreeSet<Key>,
-    /// Levels that no trial ended whole at.
+    /// Values that no trial ended whole at.
     failed: Vec<Value>,
 }
 
 impl Ladder {
-    fn of(arms: &Arms<'_>, over: &str, at: &Levels) -> Result<Self, String> {
-        let (key, at) = (arms.key(over)?, arms.picked(at)?);
-        let mut levels = Vec::new();
-        for whole in arms.whole.iter().filter(|whole| picks(&at, whole.trial)) {
-            let level = key.level(whole.trial).ok_or_else(|| format!("not every arm has a level of `{over}`"))?;
-            levels.push(level.as_f64().ok_or_else(|| format!("the levels of `{over}` are not numbers"))?);
+    fn of(configurations: &Configurations<'_>, over: &str, at: &FactorValues) -> Result<Self, String> {
+        let (key, at) = (configurations.key(over)?, configurations.picked(at)?);
+        let mut values = Vec::new();
+        for whole in configurations.whole.iter().filter(|whole| picks(&at, whole.trial)) {
+            let value =
+                key.value(whole.trial).ok_or_else(|| format!("not every configuration has a value of `{over}`"))?;
+            values.push(value.as_f64().ok_or_else(|| format!("the values of `{over}` are not numbers"))?);
         }
-        levels.sort_by(f64::total_cmp);
-        levels.dedup();
-        if levels.len() < 2 {
-            return Err(format!("`{over}` has fewer than two levels with a trial that ended whole"));
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        if values.len() < 2 {
+            return Err(format!("`{over}` has fewer than two values with a trial that ended whole"));
         }
-        let side = |level: &f64| {
+        let side = |value: &f64| {
             let mut picked = at.clone();
-            picked.push((key.clone(), Value::from(*level)));
+            picked.push((key.clone(), Value::from(*value)));
             picked
         };
-        let sides = levels.iter().map(side).collect();
-        let failed = arms.failed_levels(&key, &at);
+        let sides = values.iter().map(side).collect();
+        let failed = configurations.failed_values(&key, &at);
         let compared = at.into_iter().map(|(key, _)| key).chain([key]).collect();
-        Ok(Self { levels, sides, compared, failed })
+        Ok(Self { values, sides, compared, failed })
     }
 
-    /// Without the levels above one.
+    /// Without the values above one.
     fn up_to(mut self, highest: Option<f64>) -> Result<Self, String> {
         let Some(highest) = highest else { return Ok(self) };
-        let kept = self.levels.iter().filter(|level| **level <= highest).count();
+        let kept = self.values.iter().filter(|value| **value <= highest).count();
         if kept < 2 {
-            return Err(format!("fewer than two levels up to {} have a trial that ended whole", number(highest)));
+            return Err(format!("fewer than two values up to {} have a trial that ended whole", number(highest)));
         }
-        self.levels.truncate(kept);
+        self.values.truncate(kept);
         self.sides.truncate(kept);
-        self.failed.retain(|level| level.as_f64().is_none_or(|level| level <= highest));
+        self.failed.retain(|value| value.as_f64().is_none_or(|value| value <= highest));
         Ok(self)
     }
 
-    /// Says which levels are missing. One beyond the ends decides nothing, and might have decided otherwise.
+    /// Says which values are missing. One beyond the ends decides nothing, and might have decided otherwise.
     fn note(&self, mut outcome: Outcome) -> Outcome {
         if !self.failed.is_empty() {
-            let failed: Vec<String> = self.failed.iter().map(level_text).collect();
+            let failed: Vec<String> = self.failed.iter().map(value_text).collect();
             outcome.why.push(format!("no trial ended whole at {}", failed.join(", ")));
         }
-        let (first, last) = (self.levels.first(), self.levels.last());
-        let beyond = |level: f64| first.is_some_and(|first| level < *first) || last.is_some_and(|last| level > *last);
+        let (first, last) = (self.values.first(), self.values.last());
+        let beyond = |value: f64| first.is_some_and(|first| value < *first) || last.is_some_and(|last| value > *last);
         if outcome.verdict == ClaimVerdict::Matches && self.failed.iter().filter_map(Value::as_f64).any(beyond) {
             outcome.verdict = ClaimVerdict::Undecided;
         }
@@ -298,13 +301,19 @@ impl Ladder {
     }
 }
 
-/// Rises and falls: the greatest level over the smallest lies in the range, and no step surely goes the other way by more than
+/// Rises and falls: the greatest value over the smallest lies in the range, and no step surely goes the other way by more than
 /// the practical threshold. That a step goes the right way is not asked for: a curve may flatten.
-fn trend(arms: &Arms<'_>, name: &str, ladder: &Ladder, between: Between, trend: Trend) -> Result<Outcome, String> {
-    let (cells, _) = cells(arms, name, &ladder.sides, &ladder.compared)?;
+fn trend(
+    configurations: &Configurations<'_>,
+    name: &str,
+    ladder: &Ladder,
+    between: Between,
+    trend: Trend,
+) -> Result<Outcome, String> {
+    let (cells, _) = cells(configurations, name, &ladder.sides, &ladder.compared)?;
     let grid = Grid::of(ladder.sides.len(), &cells)?;
-    let last = ladder.levels.len() - 1;
-    let outcome = conclude(arms, name, &ladder.sides, &grid, |sides| {
+    let last = ladder.values.len() - 1;
+    let outcome = conclude(configurations, name, &ladder.sides, &grid, |sides| {
         let mut judged = place(ratio(sides, last, 0)?, &between);
         let back = (1..=last).find(|to| {
             // The earlier over the later, the way round that is above 1 where it goes the wrong way.
@@ -316,7 +325,7 @@ fn trend(arms: &Arms<'_>, name: &str, ladder: &Ladder, between: Between, trend: 
         });
         if let Some(to) = back {
             let way = if trend == Trend::Up { "falls" } else { "rises" };
-            let (from, to) = (number(ladder.levels[to - 1]), number(ladder.levels[to]));
+            let (from, to) = (number(ladder.values[to - 1]), number(ladder.values[to]));
             judged.verdict = ClaimVerdict::Differs;
             judged.why = format!("it {way} from {from} to {to}");
         }
@@ -325,21 +334,21 @@ fn trend(arms: &Arms<'_>, name: &str, ladder: &Ladder, between: Between, trend: 
     Ok(ladder.note(outcome))
 }
 
-/// A peak: the levels that may be the best all lie in the range. Those may be that the best does not surely beat.
-fn peak(arms: &Arms<'_>, test: &PeakTest) -> Result<Outcome, String> {
-    let ladder = Ladder::of(arms, &test.over, &test.at)?;
-    let inside = |level: &f64| test.between.holds(*level, *level);
-    // Where all levels lie on one side of the claim any outcome would confirm it, or none.
-    if !ladder.levels.iter().any(inside) {
-        return Err(format!("no level of {} from {} was run", test.over, range(&test.between)));
+/// A peak: the values that may be the best all lie in the range. Those may be that the best does not surely beat.
+fn peak(configurations: &Configurations<'_>, test: &PeakTest) -> Result<Outcome, String> {
+    let ladder = Ladder::of(configurations, &test.over, &test.at)?;
+    let inside = |value: &f64| test.between.holds(*value, *value);
+    // Where all values lie on one side of the claim any outcome would confirm it, or none.
+    if !ladder.values.iter().any(inside) {
+        return Err(format!("no value of {} from {} was run", test.over, range(&test.between)));
     }
-    if ladder.levels.iter().all(inside) {
-        return Err(format!("no level of {} was run but {}", test.over, range(&test.between)));
+    if ladder.values.iter().all(inside) {
+        return Err(format!("no value of {} was run but {}", test.over, range(&test.between)));
     }
-    let (cells, better) = cells(arms, &test.peak, &ladder.sides, &ladder.compared)?;
+    let (cells, better) = cells(configurations, &test.peak, &ladder.sides, &ladder.compared)?;
     let grid = Grid::of(ladder.sides.len(), &cells)?;
-    let outcome = conclude(arms, &test.peak, &ladder.sides, &grid, |sides| {
-        // Sums, since all sides have the same blocks.
+    let outcome = conclude(configurations, &test.peak, &ladder.sides, &grid, |sides| {
+        // Sums, since all sides have the same rounds.
         let worth = |side: &usize| {
             let sum: f64 = sides[*side].iter().sum();
             if better == Better::More { sum } else { -sum }
@@ -349,53 +358,54 @@ fn peak(arms: &Arms<'_>, test: &PeakTest) -> Result<Outcome, String> {
             let gain = if better == Better::More { ratio(sides, best, side) } else { ratio(sides, side, best) };
             side != best && gain.and_then(|gain| gain.low).is_some_and(|low| low > 1.0)
         };
-        let maybe: Vec<f64> = (0..sides.len()).filter(|side| !beaten(*side)).map(|side| ladder.levels[side]).collect();
-        let blocks = sides[best].len();
-        let ends = (blocks > 1).then(|| (maybe.first().copied(), maybe.last().copied()));
+        let maybe: Vec<f64> = (0..sides.len()).filter(|side| !beaten(*side)).map(|side| ladder.values[side]).collect();
+        let rounds = sides[best].len();
+        let ends = (rounds > 1).then(|| (maybe.first().copied(), maybe.last().copied()));
         let (low, high) = ends.unwrap_or((None, None));
-        let found = Estimate { value: ladder.levels[best], low, high, trials: blocks as u32 };
-        let (verdict, why) = if blocks < 2 {
+        let found = Estimate { value: ladder.values[best], low, high, trials: rounds as u32 };
+        let (verdict, why) = if rounds < 2 {
             return Some(place(found, &test.between));
         } else if maybe.iter().all(inside) {
-            let (lowest, highest) = (ladder.levels.first(), ladder.levels.last());
+            let (lowest, highest) = (ladder.values.first(), ladder.values.last());
             let open = |end: Option<&f64>, at: Option<&f64>, bounded: bool| bounded && end == at;
-            // What lies beyond the levels that were run may be better still.
+            // What lies beyond the values that were run may be better still.
             if open(maybe.last(), highest, test.between.high.is_some()) {
-                (ClaimVerdict::Undecided, "the highest level that was run may be the best: higher ones tell")
+                (ClaimVerdict::Undecided, "the highest value that was run may be the best: higher ones tell")
             } else if open(maybe.first(), lowest, test.between.low > 0.0) {
-                (ClaimVerdict::Undecided, "the lowest level that was run may be the best: lower ones tell")
+                (ClaimVerdict::Undecided, "the lowest value that was run may be the best: lower ones tell")
             } else {
-                (ClaimVerdict::Matches, "every level that may be the best lies within")
+                (ClaimVerdict::Matches, "every value that may be the best lies within")
             }
         } else if !maybe.iter().any(inside) {
-            (ClaimVerdict::Differs, "every level that may be the best lies outside")
+            (ClaimVerdict::Differs, "every value that may be the best lies outside")
         } else {
-            (ClaimVerdict::Undecided, "levels within and without may be the best: more repeats tell")
+            (ClaimVerdict::Undecided, "values within and without may be the best: more repeats tell")
         };
         Some(Judged { verdict, found, why: why.to_owned() })
     })?;
     Ok(ladder.note(outcome))
 }
 
-/// The share within a limit: the mean over blocks with Student's interval, on the shares themselves, since one may
+/// The share within a limit: the mean over rounds with Student's interval, on the shares themselves, since one may
 /// be 0.
-fn share_within(arms: &Arms<'_>, test: &ShareTest) -> Result<Outcome, String> {
-    let picked = arms.picked(&test.at)?;
+fn share_within(configurations: &Configurations<'_>, test: &ShareTest) -> Result<Outcome, String> {
+    let picked = configurations.picked(&test.at)?;
     let compared = picked.iter().map(|(key, _)| key.clone()).collect();
     let cell = |whole: &WholeTrial<'_>| {
         let value = whole.share_within(&test.share_within)?;
-        Some(Cell { group: group(whole.trial, &compared), side: 0, block: whole.trial.block, value })
+        Some(Cell { group: group(whole.trial, &compared), side: 0, round: whole.trial.round, value })
     };
-    let cells: Vec<Cell> = arms.whole.iter().filter(|whole| picks(&picked, whole.trial)).filter_map(cell).collect();
+    let cells: Vec<Cell> =
+        configurations.whole.iter().filter(|whole| picks(&picked, whole.trial)).filter_map(cell).collect();
     if cells.is_empty() {
-        return Err(no_limit(arms, &test.share_within));
+        return Err(no_limit(configurations, &test.share_within));
     }
     let grid = Grid::of(1, &cells)?;
-    conclude(arms, &test.share_within, &[picked], &grid, |sides| Some(place(mean(&sides[0])?, &test.between)))
+    conclude(configurations, &test.share_within, &[picked], &grid, |sides| Some(place(mean(&sides[0])?, &test.between)))
 }
 
-fn no_limit(arms: &Arms<'_>, path: &str) -> String {
-    let paths: BTreeSet<&str> = arms
+fn no_limit(configurations: &Configurations<'_>, path: &str) -> String {
+    let paths: BTreeSet<&str> = configurations
         .whole
         .iter()
         .flat_map(|whole| &whole.trial.phases)
@@ -404,8 +414,8 @@ fn no_limit(arms: &Arms<'_>, path: &str) -> String {
         .collect();
     match did_you_mean(path, paths) {
         Some(near) if near == path => format!("the limit `{path}` is on no time, so it has no share"),
-        Some(near) => format!("no trial of these arms has the limit `{path}`; is it `{near}`?"),
-        None => format!("no trial of these arms has the limit `{path}`"),
+        Some(near) => format!("no trial of these configurations has the limit `{path}`; is it `{near}`?"),
+        None => format!("no trial of these configurations has the limit `{path}`"),
     }
 }
 

@@ -17,7 +17,7 @@ pub enum ClaimVerdict {
     Matches,
     /// The interval lies wholly elsewhere.
     Differs,
-    /// The interval straddles, there is none, or groups of arms disagree.
+    /// The interval straddles, there is none, or groups of configurations disagree.
     Undecided,
     /// This run cannot tell.
     NotTestable,
@@ -46,24 +46,24 @@ pub struct ClaimResult {
     pub source: Option<String>,
     /// How it stands.
     pub verdict: ClaimVerdict,
-    /// What was found here, over all groups of arms: a ratio; a share from 0 to 1; of a peak the best level, with the
-    /// least and the greatest level that may be the best as its ends. Null where nothing was to be found.
+    /// What was found here, over all groups of configurations: a ratio; a share from 0 to 1; of a peak the best value, with the
+    /// least and the greatest value that may be the best as its ends. Null where nothing was to be found.
     pub found: Option<Estimate>,
     /// What the claim comes to in figures of a run; empty without a test.
     pub expected: String,
     /// Why the verdict is what it is, and what else a reader should know.
     pub why: String,
-    /// What was found for each group of arms that are alike but for what is compared; empty where there is one.
+    /// What was found for each group of configurations that are alike but for what is compared; empty where there is one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub each: Vec<ClaimPart>,
 }
 
-/// What was found for one group of arms.
+/// What was found for one group of configurations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ClaimPart {
-    /// What its arms share: `redb, batch = 100`.
-    pub arms: String,
+    /// What its configurations share: `redb, batch = 100`.
+    pub configurations: String,
     /// How the claim stands for it alone.
     pub verdict: ClaimVerdict,
     /// As in [`ClaimResult`].

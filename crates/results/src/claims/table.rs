@@ -12,7 +12,7 @@ const WIDTHS: [usize; 4] = [42, 24, 24, 24];
 const INDENT: usize = 4;
 const WIDTH: usize = 120;
 
-/// Claims as a table of at most 120 columns; under each the test, what was found for each group of arms, and why
+/// Claims as a table of at most 120 columns; under each the test, what was found for each group of configurations, and why
 /// the verdict is what it is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClaimTable<'a>(pub &'a [ClaimResult]);
@@ -30,7 +30,7 @@ impl fmt::Display for ClaimTable<'_> {
                 note(f, &format!("expected: {}", claim.expected))?;
             }
             for part in &claim.each {
-                note(f, &format!("{}: {}, {}", part.arms, estimate(&part.found), part.verdict))?;
+                note(f, &format!("{}: {}, {}", part.configurations, estimate(&part.found), part.verdict))?;
             }
             if !claim.why.is_empty() {
                 let why = if claim.verdict == ClaimVerdict::NotTestable { "because" } else { "why" };

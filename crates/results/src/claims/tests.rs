@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use storebench_study::workload::Claim;
 
 use super::*;
-use crate::verdicts::{Level, Verdict};
+use crate::validity::{CheckResult, Severity};
 use crate::{Failure, LimitResult, OpResult, Percentiles, PhaseResult, RunResult, TrialResult, fixture};
 
 /// A trial whose phase `load` writes so many documents a second, in batches of its factor `batch` (or of 10).
-fn trial(store: &str, levels: Value, block: u32, documents_per_s: f64) -> TrialResult {
-    let levels: IndexMap<String, Value> = serde_json::from_value(levels).unwrap();
-    let batch = levels.get("phases.load.batch").and_then(Value::as_u64).unwrap_or(10);
+fn trial(store: &str, values: Value, round: u32, documents_per_s: f64) -> TrialResult {
+    let values: IndexMap<String, Value> = serde_json::from_value(values).unwrap();
+    let batch = values.get("phases.load.batch").and_then(Value::as_u64).unwrap_or(10);
     let op = OpResult {
         kind: "bulk-insert".into(),
         succeeded: 1_000,
@@ -24,15 +24,15 @@ fn trial(store: &str, levels: Value, block: u32, documents_per_s: f64) -> TrialR
     let mut phase = PhaseResult { name: "load".into(), ops: IndexMap::new(), ..PhaseResult::default() };
     phase.all.service_ns = op.service_ns;
     phase.ops.insert("docs".into(), op);
-    TrialResult { store: store.into(), levels, block, phases: vec![phase], ..TrialResult::default() }
+    TrialResult { store: store.into(), values, round, phases: vec![phase], ..TrialResult::default() }
 }
 
-/// A run of one store over one factor: figures by level (outer), block (inner).
+/// A run of one store over one factor: figures by value (outer), round (inner).
 fn run(factor: &str, figures: &[(u64, &[f64])]) -> RunResult {
     let mut trials = Vec::new();
-    for (level, figures) in figures {
-        for (block, figure) in (1..).zip(*figures) {
-            trials.push(trial("a", json!({ factor: level }), block, *figure));
+    for (value, figures) in figures {
+        for (round, figure) in (1..).zip(*figures) {
+            trials.push(trial("a", json!({ factor: value }), round, *figure));
         }
     }
     of(trials)
@@ -68,12 +68,12 @@ fn ratio(between: Value) -> Value {
 }
 
 #[test]
-fn a_ratio_is_paired_by_blocks() {
+fn a_ratio_is_paired_by_rounds() {
     let run = batches();
     let result = judged(ratio(json!([2, 4])), &run);
     assert_eq!(result.verdict, ClaimVerdict::Matches, "{result:?}");
     let found = result.found.unwrap();
-    // The blocks differ by a third, their ratios by 3 %. At batch 1 the figure is that of operations.
+    // The rounds differ by a third, their ratios by 3 %. At batch 1 the figure is that of operations.
     assert!((found.value - 3.01).abs() < 0.02 && found.relative_half_width().unwrap() < 0.05, "{found:?}");
     assert_eq!(result.expected, "load.documents of batch = 10 over batch = 1: 2 to 4");
     assert_eq!(verdict(ratio(json!([2])), &run), ClaimVerdict::Matches);
@@ -83,18 +83,18 @@ fn a_ratio_is_paired_by_blocks() {
 }
 
 #[test]
-fn one_block_is_undecided_and_its_value_shown() {
+fn one_round_is_undecided_and_its_value_shown() {
     let one = run(BATCH, &[(1, &[100.0]), (10, &[300.0])]);
     let result = judged(ratio(json!([2, 4])), &one);
     assert_eq!(result.verdict, ClaimVerdict::Undecided);
     let found = result.found.unwrap();
     assert!((found.value - 3.0).abs() < 1e-9 && found.low.is_none());
-    assert!(result.why.contains("one block has no interval; its value lies within"), "{}", result.why);
+    assert!(result.why.contains("one round has no interval; its value lies within"), "{}", result.why);
     assert!(judged(ratio(json!([4])), &one).why.contains("its value lies outside"));
 }
 
 #[test]
-fn arms_and_figures_that_are_not_there_are_not_testable() {
+fn configurations_and_figures_that_are_not_there_are_not_testable() {
     let run = batches();
     let why = |test: Value| {
         let result = judged(test, &run);
@@ -102,15 +102,15 @@ fn arms_and_figures_that_are_not_there_are_not_testable() {
         result.why
     };
     let with = |of: Value, figure: &str| json!({ "ratio": figure, "of": of, "to": { "batch": 1 }, "between": [1] });
-    assert_eq!(why(with(json!({ "batch": 1_000 }), "load.documents")), "no arm has batch = 1,000");
+    assert_eq!(why(with(json!({ "batch": 1_000 }), "load.documents")), "no configuration has batch = 1,000");
     let unknown = why(with(json!({ "workers": 2 }), "load.documents"));
     assert_eq!(unknown, "`workers` was not varied; the factors of the run are `phases.load.batch`");
     let wrong = why(with(json!({ "batch": 10 }), "load.servic.p99"));
     assert!(wrong.contains("has the figure `load.servic.p99`; is it `load.service.p99`?"), "{wrong}");
     let same = why(with(json!({ "store": "a" }), "load.documents"));
-    assert!(same.contains("an arm is on both sides: store = a and batch = 1"), "{same}");
-    assert!(why(json!({ "peak": "load.documents", "over": "batch", "between": [200, 300] })).contains("no level"));
-    assert!(why(json!({ "peak": "load.documents", "over": "batch", "between": [1, 300] })).contains("no level"));
+    assert!(same.contains("a configuration is on both sides: store = a and batch = 1"), "{same}");
+    assert!(why(json!({ "peak": "load.documents", "over": "batch", "between": [200, 300] })).contains("no value"));
+    assert!(why(json!({ "peak": "load.documents", "over": "batch", "between": [1, 300] })).contains("no value"));
     assert!(why(json!({ "share_within": "load.service.p99", "between": [0.9, 1] })).contains("has the limit"));
 }
 
@@ -136,10 +136,10 @@ fn the_study_says_what_cannot_be_tested() {
 #[test]
 fn a_factor_goes_by_as_much_of_its_path_as_tells_it_apart() {
     let mut trials = Vec::new();
-    for block in 1..=3 {
+    for round in 1..=3 {
         for (load, read) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
-            let levels = json!({ "phases.load.workers": load, "phases.read.workers": read });
-            trials.push(trial("a", levels, block, 100.0 * f64::from(load) + f64::from(block)));
+            let values = json!({ "phases.load.workers": load, "phases.read.workers": read });
+            trials.push(trial("a", values, round, 100.0 * f64::from(load) + f64::from(round)));
         }
     }
     let run = of(trials);
@@ -149,20 +149,20 @@ fn a_factor_goes_by_as_much_of_its_path_as_tells_it_apart() {
     for name in ["load.workers", "phases.load.workers"] {
         let result = judged(test(name), &run);
         assert_eq!(result.verdict, ClaimVerdict::Matches, "{result:?}");
-        // The other factor makes two groups of one observation for each block, not two observations.
+        // The other factor makes two groups of one observation for each round, not two observations.
         assert_eq!((result.each.len(), result.found.unwrap().trials), (2, 3));
-        assert_eq!(result.each[0].arms, "a, workers = 1");
+        assert_eq!(result.each[0].configurations, "a, workers = 1");
     }
 }
 
 #[test]
 fn stores_that_disagree_are_not_averaged_into_a_match() {
     let mut trials = Vec::new();
-    for block in 1..=4 {
-        let wobble = 1.0 + 0.002 * f64::from(block);
+    for round in 1..=4 {
+        let wobble = 1.0 + 0.002 * f64::from(round);
         for (store, at_10) in [("a", 100.0), ("b", 900.0)] {
-            trials.push(trial(store, json!({ BATCH: 1 }), block, 100.0));
-            trials.push(trial(store, json!({ BATCH: 10 }), block, at_10 * wobble));
+            trials.push(trial(store, json!({ BATCH: 1 }), round, 100.0));
+            trials.push(trial(store, json!({ BATCH: 10 }), round, at_10 * wobble));
         }
     }
     let run = of(trials);
@@ -171,7 +171,7 @@ fn stores_that_disagree_are_not_averaged_into_a_match() {
     assert_eq!(result.verdict, ClaimVerdict::Undecided);
     assert!((result.found.unwrap().value - 3.0).abs() < 0.05);
     assert!(result.why.starts_with("it matches on b and differs on a"), "{}", result.why);
-    let verdicts: Vec<_> = result.each.iter().map(|part| (part.arms.as_str(), part.verdict)).collect();
+    let verdicts: Vec<_> = result.each.iter().map(|part| (part.configurations.as_str(), part.verdict)).collect();
     assert_eq!(verdicts, [("a", ClaimVerdict::Differs), ("b", ClaimVerdict::Matches)]);
     // One store alone, or one against the other.
     let only = json!({ "ratio": "load.documents", "of": { "batch": 10, "store": "b" },
@@ -202,21 +202,21 @@ fn a_rise_holds_at_no_step_back_and_a_fall_is_the_reverse() {
 }
 
 #[test]
-fn a_rise_may_end_where_the_claim_does_and_levels_that_failed_beyond_it_leave_it_open() {
+fn a_rise_may_end_where_the_claim_does_and_values_that_failed_beyond_it_leave_it_open() {
     let peaked = [(1, &[100.0, 101.0, 99.0][..]), (10, &[300.0, 303.0, 298.0]), (100, &[150.0, 152.0, 149.0])];
     let mut run = run(BATCH, &peaked);
     let rises = json!({ "rises": "load.documents", "over": "batch" });
     let to_10 = json!({ "rises": "load.documents", "over": "batch", "up_to": 10 });
     assert_eq!(verdict(rises.clone(), &run), ClaimVerdict::Differs);
     assert_eq!(verdict(to_10.clone(), &run), ClaimVerdict::Matches);
-    let is_100 = |t: &&mut TrialResult| t.levels.values().any(|level| level == 100);
+    let is_100 = |t: &&mut TrialResult| t.values.values().any(|value| value == 100);
     run.trials.iter_mut().filter(is_100).for_each(|t| t.failure = Some(Failure::default()));
     assert_eq!(verdict(rises, &run), ClaimVerdict::Undecided);
     assert_eq!(verdict(to_10, &run), ClaimVerdict::Matches);
 }
 
 #[test]
-fn a_peak_is_where_the_levels_that_may_be_the_best_are() {
+fn a_peak_is_where_the_values_that_may_be_the_best_are() {
     let at = |between: Value| json!({ "peak": "load.documents", "over": "batch", "between": between });
     let far = [(1, &[100.0, 101.0, 99.0][..]), (10, &[300.0, 303.0, 298.0]), (100, &[200.0, 202.0, 199.0])];
     let clear = run(BATCH, &far);
@@ -225,7 +225,7 @@ fn a_peak_is_where_the_levels_that_may_be_the_best_are() {
     assert_eq!(result.verdict, ClaimVerdict::Matches);
     assert_eq!((found.value, found.low, found.high), (10.0, Some(10.0), Some(10.0)));
     assert_eq!(verdict(at(json!([50])), &clear), ClaimVerdict::Differs);
-    // The least of times is at the same level.
+    // The least of times is at the same value.
     let times = json!({ "peak": "load.service.p99", "over": "batch", "between": [10, 50] });
     assert_eq!(verdict(times, &clear), ClaimVerdict::Matches);
     let near = run(BATCH, &[far[0], (10, &[300.0, 320.0, 290.0]), (100, &[310.0, 300.0, 298.0])]);
@@ -233,7 +233,7 @@ fn a_peak_is_where_the_levels_that_may_be_the_best_are() {
     let found = result.found.unwrap();
     assert_eq!(result.verdict, ClaimVerdict::Undecided);
     assert_eq!((found.low, found.high), (Some(10.0), Some(100.0)));
-    // The highest level may be the best, and nobody knows what lies beyond it.
+    // The highest value may be the best, and nobody knows what lies beyond it.
     assert_eq!(verdict(at(json!([10, 100])), &near), ClaimVerdict::Undecided);
     assert_eq!(verdict(at(json!([10])), &near), ClaimVerdict::Matches);
     let one = run(BATCH, &[(1, &[100.0]), (10, &[300.0])]);
@@ -245,8 +245,8 @@ fn a_share_within_a_limit_is_a_mean_of_shares() {
     let path = "load.response.p99";
     let limited = |shares: &[f64]| {
         let mut trials = Vec::new();
-        for (block, share) in (1..).zip(shares) {
-            let mut trial = trial("a", json!({ "rate": 250 }), block, 100.0);
+        for (round, share) in (1..).zip(shares) {
+            let mut trial = trial("a", json!({ "rate": 250 }), round, 100.0);
             trial.phases[0].limits =
                 vec![LimitResult { path: path.into(), share_within: Some(*share), ..LimitResult::default() }];
             trials.push(trial);
@@ -269,12 +269,12 @@ fn a_share_within_a_limit_is_a_mean_of_shares() {
 #[test]
 fn what_failed_takes_no_part_and_is_named() {
     let mut run = batches();
-    // Block 2 lacks batch 10.
+    // Round 2 lacks batch 10.
     run.trials[4].failure = Some(Failure::default());
     let result = judged(ratio(json!([2, 4])), &run);
     assert_eq!((result.verdict, result.found.unwrap().trials), (ClaimVerdict::Matches, 2), "{result:?}");
-    assert!(result.why.ends_with("left out, for lack of an arm: block 2"), "{}", result.why);
-    for trial in run.trials.iter_mut().filter(|trial| trial.levels[BATCH] == 100) {
+    assert!(result.why.ends_with("left out, for lack of a configuration: round 2"), "{}", result.why);
+    for trial in run.trials.iter_mut().filter(|trial| trial.values[BATCH] == 100) {
         trial.phases[0].partial = Some("the store went away".into());
     }
     let rises = judged(json!({ "rises": "load.documents", "over": "batch" }), &run);
@@ -286,28 +286,28 @@ fn what_failed_takes_no_part_and_is_named() {
 #[test]
 fn invalid_figures_decide_nothing() {
     let mut run = batches();
-    let invalid = Verdict {
+    let invalid = CheckResult {
         check: "client-saturated".into(),
-        level: Level::Invalid,
-        saw: String::new(),
+        severity: Severity::Invalid,
+        observed: String::new(),
         threshold: String::new(),
         advice: String::new(),
         trial: Some(1),
         store: None,
-        arm: None,
+        configuration: None,
         phase: Some("load".into()),
     };
-    run.verdicts = vec![invalid.clone()];
+    run.checks = vec![invalid.clone()];
     let result = judged(ratio(json!([2, 4])), &run);
     assert_eq!(result.verdict, ClaimVerdict::Undecided);
     assert!(result.why.starts_with("these figures are invalid by client-saturated"), "{}", result.why);
-    // Of another phase, of arms that take no part, or only a caution: nothing to it.
+    // Of another phase, of configurations that take no part, or only a caution: nothing to it.
     for other in [
-        Verdict { phase: Some("read".into()), ..invalid.clone() },
-        Verdict { trial: Some(9), ..invalid.clone() },
-        Verdict { level: Level::Caution, ..invalid },
+        CheckResult { phase: Some("read".into()), ..invalid.clone() },
+        CheckResult { trial: Some(9), ..invalid.clone() },
+        CheckResult { severity: Severity::Caution, ..invalid },
     ] {
-        run.verdicts = vec![other];
+        run.checks = vec![other];
         assert_eq!(verdict(ratio(json!([2, 4])), &run), ClaimVerdict::Matches);
     }
 }

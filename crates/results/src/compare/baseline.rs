@@ -21,17 +21,18 @@ pub struct Saved {
 }
 
 impl Source {
-    /// Reads the baseline `NAME` or `NAME#ARM` of this folder.
+    /// Reads the baseline `NAME` or `NAME#CONFIGURATION` of this folder.
     ///
     /// # Errors
     /// It is not there, or cannot be read.
     pub fn baseline(dir: &Path, text: &str) -> Result<Self, CompareError> {
-        let (name, arm) = text.split_once('#').map_or((text, None), |(name, arm)| (name, Some(arm)));
+        let (name, configuration) =
+            text.split_once('#').map_or((text, None), |(name, configuration)| (name, Some(configuration)));
         let path = path_of(dir, name)?;
         if !path.exists() {
             return Err(CompareError::Baseline(missing(dir, name)));
         }
-        Self::read(path.display().to_string(), Some(name.to_owned()), &path, arm)
+        Self::read(path.display().to_string(), Some(name.to_owned()), &path, configuration)
     }
 }
 
@@ -49,14 +50,17 @@ pub fn save_baseline(run: &Source, dir: &Path, name: &str, replace: bool) -> Res
     if !replace && path.exists() {
         return taken();
     }
-    if let Some(arm) = &run.arm {
-        let text = format!("a baseline holds a whole run: leave `#{arm}` out, and name the arm when you compare");
+    if let Some(configuration) = &run.configuration {
+        let text = format!(
+            "a baseline holds a whole run: leave `#{configuration}` out, and name the configuration when you compare"
+        );
         return Err(CompareError::Baseline(text));
     }
     let mut partial: Vec<String> = run.unfinished().map(|why| format!("{}: {why}", run.label())).into_iter().collect();
-    for arm in run.arms()? {
-        let (_, left_out) = arm.whole();
-        partial.extend(left_out.into_iter().map(|t| format!("{}, trial {}: {}", arm.label(), t.trial, t.why)));
+    for configuration in run.configurations()? {
+        let (_, left_out) = configuration.whole();
+        partial
+            .extend(left_out.into_iter().map(|t| format!("{}, trial {}: {}", configuration.label(), t.trial, t.why)));
     }
     if !partial.is_empty() {
         let text = format!("a partial run cannot be a baseline:\n  {}\nrun it again", partial.join("\n  "));

@@ -10,19 +10,19 @@ pub enum CompareError {
     /// A run cannot be read.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// A run has no such arm, or several.
-    #[error("{run} has {} called `{wanted}`; its arms are: {}", if *.several { "several arms" } else { "no arm" }, list(.there))]
-    Arm {
+    /// A run has no such configuration, or several.
+    #[error("{run} has {} called `{wanted}`; its configurations are: {}", if *.several { "several configurations" } else { "no configuration" }, list(.there))]
+    Configuration {
         /// The run as it was named.
         run: String,
-        /// The arm that was asked for.
+        /// The configuration that was asked for.
         wanted: String,
-        /// Whether more than one arm is meant by it.
+        /// Whether more than one configuration is meant by it.
         several: bool,
-        /// The arms that there are.
+        /// The configurations that there are.
         there: Vec<String>,
     },
-    /// There are no two arms that belong to each other.
+    /// There are no two configurations that belong to each other.
     #[error("{0}")]
     Nothing(String),
     /// What is partial is not compared.

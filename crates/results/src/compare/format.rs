@@ -5,21 +5,22 @@ use std::collections::BTreeMap;
 use indexmap::{IndexMap, IndexSet};
 
 use super::model::{
-    CompareResult, ComparedArm, ComparedFigure, ComparedPair, GateOutcome, Judgement, LeftOutTrial, VerdictCount,
+    CheckCount, CompareResult, ComparedConfiguration, ComparedFigure, ComparedPair, GateOutcome, Judgement,
+    LeftOutTrial,
 };
 use crate::figures::{DOCUMENTS, THROUGHPUT};
 use crate::human::{bytes, digits, duration, percent, plural, rate};
 use crate::stats::Estimate;
 use crate::times::INFINITE;
-use crate::verdicts::Level;
+use crate::validity::Severity;
 
 /// Percentiles that are shown unless all are.
 const SHOWN: [&str; 3] = ["p50", "p99", "p99.9"];
 
-/// Said where ratios are not taken within blocks.
+/// Said where ratios are not taken within rounds.
 pub(super) const APART: &str = "measured apart: a drift of the machine between A and B is in every ratio";
 /// Said where they are.
-pub(super) const PAIRED: &str = "paired by block: a drift of the machine from block to block cancels";
+pub(super) const PAIRED: &str = "paired by round: a drift of the machine from round to round cancels";
 /// Said where a trial stands alone.
 pub(super) const ONE_TRIAL: &str = "one trial tells no spread: run with repeats = 5";
 
@@ -104,22 +105,23 @@ pub(super) fn counts(figures: &[&ComparedFigure]) -> String {
     if out.is_empty() { "no figure in common".to_owned() } else { out.join(", ") }
 }
 
-/// What an arm is, in facts.
-pub(super) fn facts(arm: &ComparedArm) -> Vec<String> {
-    let run = arm.baseline.as_ref().map_or_else(|| arm.run.clone(), |name| format!("baseline {name}"));
-    let trials = plural(arm.trials.len() as u64, "trial");
+/// What a configuration is, in facts.
+pub(super) fn facts(configuration: &ComparedConfiguration) -> Vec<String> {
+    let run =
+        configuration.baseline.as_ref().map_or_else(|| configuration.run.clone(), |name| format!("baseline {name}"));
+    let trials = plural(configuration.trials.len() as u64, "trial");
     // The day and minute tell runs apart; the rest is in the result.
-    let began = arm.began.get(..16).unwrap_or(&arm.began).replace('T', " ");
-    [run, arm.arm.clone(), arm.store_version.clone(), trials, began]
+    let began = configuration.began.get(..16).unwrap_or(&configuration.began).replace('T', " ");
+    [run, configuration.configuration.clone(), configuration.store_version.clone(), trials, began]
         .into_iter()
         .filter(|fact| !fact.is_empty())
         .collect()
 }
 
-/// `noisy-blocks (3)`, those of one level.
-pub(super) fn checks(verdicts: &[VerdictCount], level: Level) -> Option<String> {
-    let told = |v: &VerdictCount| if v.count == 1 { v.check.clone() } else { format!("{} ({})", v.check, v.count) };
-    let checks: Vec<String> = verdicts.iter().filter(|v| v.level == level).map(told).collect();
+/// `noisy-rounds (3)`, those of one severity.
+pub(super) fn checks(checks: &[CheckCount], severity: Severity) -> Option<String> {
+    let told = |v: &CheckCount| if v.count == 1 { v.check.clone() } else { format!("{} ({})", v.check, v.count) };
+    let checks: Vec<String> = checks.iter().filter(|v| v.severity == severity).map(told).collect();
     (!checks.is_empty()).then(|| checks.join(", "))
 }
 
@@ -129,9 +131,10 @@ pub(super) fn reservations(result: &CompareResult) -> Vec<String> {
     for pair in &result.pairs {
         let (a, b) = (pair.a.label(), pair.b.label());
         out.extend(pair.differences.iter().map(|d| format!("{a} and {b} are not alike: {}", d.place_and_text())));
-        for arm in [&pair.a, &pair.b] {
-            let told = |t: &LeftOutTrial| format!("{}, trial {} is in no figure: {}", arm.label(), t.trial, t.why);
-            out.extend(arm.left_out.iter().map(told));
+        for configuration in [&pair.a, &pair.b] {
+            let told =
+                |t: &LeftOutTrial| format!("{}, trial {} is in no figure: {}", configuration.label(), t.trial, t.why);
+            out.extend(configuration.left_out.iter().map(told));
         }
     }
     out.into_iter().collect()
@@ -160,15 +163,19 @@ fn outlying(pair: &ComparedPair, of: impl Fn(&ComparedFigure) -> &Vec<u32>) -> O
     (!by_trial.is_empty()).then(|| by_trial.iter().map(told).collect::<Vec<_>>().join("; "))
 }
 
-/// Arms without another, in words.
+/// Configurations without another, in words.
 pub(super) fn unmatched(result: &CompareResult) -> Vec<String> {
-    result.unmatched.iter().map(|left| format!("only {} has the arm {}", left.run, left.arm)).collect()
+    result
+        .unmatched
+        .iter()
+        .map(|left| format!("only {} has the configuration {}", left.run, left.configuration))
+        .collect()
 }
 
 /// What came of a gate, in words.
 pub(super) fn outcome(outcome: GateOutcome) -> &'static str {
     match outcome {
-        GateOutcome::Held => "held",
+        GateOutcome::Passed => "passed",
         GateOutcome::NotSure => "not sure",
         GateOutcome::Failed => "FAILED",
         GateOutcome::NotJudged => "not judged",

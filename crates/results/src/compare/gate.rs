@@ -158,7 +158,7 @@ impl Gate {
             (Judgement::Lacking | Judgement::AtLeast, _) => (GateOutcome::NotJudged, why()),
             (_, Some((_, low, high))) if beyond(low) && beyond(high) => (GateOutcome::Failed, None),
             (_, Some((value, ..))) if beyond(value) => (GateOutcome::NotSure, None),
-            (_, Some(_)) => (GateOutcome::Held, None),
+            (_, Some(_)) => (GateOutcome::Passed, None),
             (_, None) => (GateOutcome::NotJudged, Some("one trial has no interval; use repeats".to_owned())),
         }
     }

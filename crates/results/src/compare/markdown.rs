@@ -11,7 +11,7 @@ use crate::human::percent;
 use crate::stats::Estimate;
 use crate::table::ColumnKind::{Count, Text};
 use crate::table::{Table, escaped};
-use crate::verdicts::Level;
+use crate::validity::Severity;
 
 /// The comparison as Markdown; `all` shows every figure.
 pub fn markdown(result: &CompareResult, all: bool) -> String {
@@ -39,10 +39,10 @@ pub fn markdown(result: &CompareResult, all: bool) -> String {
 
 fn pair_markdown(out: &mut String, pair: &ComparedPair, all: bool) {
     let _ = writeln!(out, "### {}\n", escaped(&pair.a.title));
-    for (side, arm) in [("A", &pair.a), ("B", &pair.b)] {
-        let _ = writeln!(out, "- **{side}**: {}", escaped(&facts(arm).join(" · ")));
+    for (side, configuration) in [("A", &pair.a), ("B", &pair.b)] {
+        let _ = writeln!(out, "- **{side}**: {}", escaped(&facts(configuration).join(" · ")));
     }
-    let _ = writeln!(out, "- {}", if pair.paired_by_block { PAIRED } else { APART });
+    let _ = writeln!(out, "- {}", if pair.paired_by_round { PAIRED } else { APART });
     let figures = shown(pair, all);
     let _ = writeln!(out, "\n**{}**\n", counts(&figures));
     if !figures.is_empty() {
@@ -52,10 +52,10 @@ fn pair_markdown(out: &mut String, pair: &ComparedPair, all: bool) {
         out.push_str(&table.markdown(str::to_owned));
         out.push('\n');
     }
-    for (side, arm) in [("A", &pair.a), ("B", &pair.b)] {
-        for level in [Level::Invalid, Level::Caution] {
-            if let Some(checks) = checks(&arm.verdicts, level) {
-                let _ = writeln!(out, "- {side} {level}: {checks}");
+    for (side, configuration) in [("A", &pair.a), ("B", &pair.b)] {
+        for severity in [Severity::Invalid, Severity::Caution] {
+            if let Some(checks) = checks(&configuration.checks, severity) {
+                let _ = writeln!(out, "- {side} {severity}: {checks}");
             }
         }
     }
@@ -82,7 +82,7 @@ fn gates(out: &mut String, result: &CompareResult) {
         Table::new([("gate", Text), ("figure", Text), ("B/A", Count), ("95 % interval", Count), ("", Text)]);
     for gate in &result.gates {
         let word = outcome(gate.outcome);
-        let word = if gate.outcome == GateOutcome::Held { word.to_owned() } else { format!("**{word}**") };
+        let word = if gate.outcome == GateOutcome::Passed { word.to_owned() } else { format!("**{word}**") };
         let figure = match result.pairs.get(gate.pair as usize - 1) {
             Some(pair) if result.pairs.len() > 1 => format!("{} of {}", code(&gate.figure), escaped(&pair.b.label())),
             _ => code(&gate.figure),

@@ -1,6 +1,6 @@
-//! Runs beside each other: each figure of two arms, their ratio with its interval, and what of it is sure.
+//! Runs beside each other: each figure of two configurations, their ratio with its interval, and what of it is sure.
 //!
-//! A pure function of run folders. Arms of one run are paired by block; arms of two runs are not, and then a drift of
+//! A pure function of run folders. Configurations of one run are paired by round; configurations of two runs are not, and then a drift of
 //! the machine between the two is in every ratio. What did unlike work is refused. `docs/compare.md` tells what each
 //! word means.
 
@@ -22,8 +22,8 @@ pub use error::CompareError;
 pub use gate::{Gate, GateError, parse_threshold};
 pub use markdown::markdown;
 pub use model::{
-    COMPARE_FORMAT, CompareResult, ComparedArm, ComparedFigure, ComparedPair, GateOutcome, GateResult, Judgement,
-    LeftOutTrial, UnmatchedArm, VerdictCount,
+    COMPARE_FORMAT, CheckCount, CompareResult, ComparedConfiguration, ComparedFigure, ComparedPair, GateOutcome,
+    GateResult, Judgement, LeftOutTrial, UnmatchedConfiguration,
 };
 pub use pairs::{CompareRequest, compare};
 pub use sides::Source;

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::comparability::Difference;
 use crate::stats::Estimate;
-use crate::verdicts::Level;
+use crate::validity::Severity;
 
 /// The name of the format that this version writes.
 pub const COMPARE_FORMAT: &str = "storebench-compare/1";
 
-/// Arms beside each other.
+/// Configurations beside each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CompareResult {
@@ -24,25 +24,25 @@ pub struct CompareResult {
     pub confidence: f64,
     /// Whether what is partial, unlike or invalid was to be compared all the same.
     pub anyway: bool,
-    /// Each two arms that were compared.
+    /// Each two configurations that were compared.
     pub pairs: Vec<ComparedPair>,
-    /// Arms that only one of the runs has.
-    pub unmatched: Vec<UnmatchedArm>,
+    /// Configurations that only one of the runs has.
+    pub unmatched: Vec<UnmatchedConfiguration>,
     /// What was judged of each `--fail-on`, once for each figure that it names.
     pub gates: Vec<GateResult>,
 }
 
-/// Two arms beside each other.
+/// Two configurations beside each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ComparedPair {
     /// What B is compared with.
-    pub a: ComparedArm,
+    pub a: ComparedConfiguration,
     /// The other.
-    pub b: ComparedArm,
-    /// Whether ratios were taken within blocks of one run. Otherwise a drift between A and B is in them.
-    pub paired_by_block: bool,
-    /// How their work, promises, copies or documents differ. Empty unless compared anyway.
+    pub b: ComparedConfiguration,
+    /// Whether ratios were taken within rounds of one run. Otherwise a drift between A and B is in them.
+    pub paired_by_round: bool,
+    /// How their work, guarantees, copies or documents differ. Empty unless compared anyway.
     pub differences: Vec<Difference>,
     /// What else a reader should know.
     pub notes: Vec<String>,
@@ -50,16 +50,16 @@ pub struct ComparedPair {
     pub figures: Vec<ComparedFigure>,
 }
 
-/// One arm of a run.
+/// One configuration of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct ComparedArm {
+pub struct ComparedConfiguration {
     /// The run as it was named.
     pub run: String,
     /// The baseline's name, if it is one.
     pub baseline: Option<String>,
-    /// The arm.
-    pub arm: String,
+    /// The configuration.
+    pub configuration: String,
     /// The study's title.
     pub title: String,
     /// When the run began (RFC 3339, UTC).
@@ -72,8 +72,8 @@ pub struct ComparedArm {
     pub trials: Vec<u32>,
     /// Trials that are not whole, and so in no figure.
     pub left_out: Vec<LeftOutTrial>,
-    /// Its verdicts at `caution` and `invalid`, worst first.
-    pub verdicts: Vec<VerdictCount>,
+    /// Its checks at `caution` and `invalid`, worst first.
+    pub checks: Vec<CheckCount>,
 }
 
 /// A trial that is in no figure.
@@ -89,26 +89,26 @@ pub struct LeftOutTrial {
 /// How often a check said something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct VerdictCount {
+pub struct CheckCount {
     /// Name of the check.
     pub check: String,
     /// What it said.
-    pub level: Level,
+    pub severity: Severity,
     /// How often, over trials and phases.
     pub count: u32,
 }
 
-/// An arm that only one run has.
+/// A configuration that only one run has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct UnmatchedArm {
+pub struct UnmatchedConfiguration {
     /// The run as it was named.
     pub run: String,
-    /// The arm.
-    pub arm: String,
+    /// The configuration.
+    pub configuration: String,
 }
 
-/// One figure of two arms.
+/// One figure of two configurations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ComparedFigure {
@@ -128,7 +128,7 @@ pub struct ComparedFigure {
     pub a: Estimate,
     /// B over its trials.
     pub b: Estimate,
-    /// Trials of A in which there was none: nothing succeeded, the time was not reached by enough attempts, or no rate held
+    /// Trials of A in which there was none: nothing succeeded, the time was not reached by enough attempts, or no rate met
     /// the limits. There is no ratio then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub none_in_a: Vec<u32>,
@@ -169,7 +169,7 @@ pub enum Judgement {
     OneTrial,
     /// A trial of A, of B or of both has no such figure.
     Lacking,
-    /// The limits held at the highest rate of a search: how much higher the figure is nobody knows.
+    /// The limits are met at the highest rate of a search: how much higher the figure is nobody knows.
     AtLeast,
 }
 
@@ -200,7 +200,7 @@ pub struct GateResult {
 #[serde(rename_all = "kebab-case")]
 pub enum GateOutcome {
     /// The ratio is on the right side of the line.
-    Held,
+    Passed,
     /// The ratio is beyond the line, but its interval is not wholly: passes.
     NotSure,
     /// The whole interval is beyond the line, or only B has trials without the figure.
@@ -210,7 +210,7 @@ pub enum GateOutcome {
 }
 
 impl CompareResult {
-    /// The exit code: 4 when a run is invalid by its own verdicts (unless compared anyway), 1 when a gate failed, 4 when
+    /// The exit code: 4 when a run is invalid by its own checks (unless compared anyway), 1 when a gate failed, 4 when
     /// one could not be judged, otherwise 0. The first that holds counts: a gate on figures that do not measure the
     /// store says nothing.
     pub fn exit_code(&self) -> u8 {
@@ -237,7 +237,7 @@ impl CompareResult {
         let (failed, not_judged) = (of(GateOutcome::Failed), of(GateOutcome::NotJudged));
         if !self.anyway && !invalid.is_empty() {
             let runs = invalid.join("; ");
-            Some(format!("invalid by its own verdicts: {runs}; measure again, or pass over it with --anyway"))
+            Some(format!("invalid by its own checks: {runs}; measure again, or pass over it with --anyway"))
         } else if !failed.is_empty() {
             Some(format!("gate failed: {}", failed.join("; ")))
         } else if !not_judged.is_empty() {
@@ -247,15 +247,15 @@ impl CompareResult {
         }
     }
 
-    /// Arms that are invalid, each with its checks.
+    /// Configurations that are invalid, each with its checks.
     fn invalid(&self) -> Vec<String> {
-        let checks_of = |arm: &ComparedArm| {
-            let invalid = arm.verdicts.iter().filter(|v| v.level == Level::Invalid);
+        let checks_of = |configuration: &ComparedConfiguration| {
+            let invalid = configuration.checks.iter().filter(|v| v.severity == Severity::Invalid);
             let checks: Vec<&str> = invalid.map(|v| v.check.as_str()).collect();
-            (!checks.is_empty()).then(|| format!("{} ({})", arm.label(), checks.join(", ")))
+            (!checks.is_empty()).then(|| format!("{} ({})", configuration.label(), checks.join(", ")))
         };
-        let arms = self.pairs.iter().flat_map(|pair| [&pair.a, &pair.b]);
-        arms.filter_map(checks_of).collect::<IndexSet<_>>().into_iter().collect()
+        let configurations = self.pairs.iter().flat_map(|pair| [&pair.a, &pair.b]);
+        configurations.filter_map(checks_of).collect::<IndexSet<_>>().into_iter().collect()
     }
 }
 
@@ -266,12 +266,12 @@ impl ComparedFigure {
     }
 }
 
-impl ComparedArm {
-    /// How it is named in one word: `RUN#ARM`.
+impl ComparedConfiguration {
+    /// How it is named in one word: `RUN#CONFIGURATION`.
     pub fn label(&self) -> String {
         match &self.baseline {
-            Some(name) => format!("baseline {name}#{}", self.arm),
-            None => format!("{}#{}", self.run, self.arm),
+            Some(name) => format!("baseline {name}#{}", self.configuration),
+            None => format!("{}#{}", self.run, self.configuration),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Two arms: their figures, the ratio of each, and what of it is sure.
+//! Two configurations: their figures, the ratio of each, and what of it is sure.
 
 use std::collections::BTreeSet;
 
@@ -6,15 +6,17 @@ use indexmap::{IndexMap, IndexSet};
 
 use super::error::CompareError;
 use super::gate::{Gate, judge_gates};
-use super::model::{COMPARE_FORMAT, CompareResult, ComparedArm, ComparedFigure, ComparedPair, Judgement, VerdictCount};
-use super::sides::{Arm, Source, matched};
+use super::model::{
+    COMPARE_FORMAT, CheckCount, CompareResult, ComparedConfiguration, ComparedFigure, ComparedPair, Judgement,
+};
+use super::sides::{Configuration, Source, matched};
 use crate::comparability::{Difference, client_differences, differences};
 use crate::cost::{PriceSheet, cost_figure};
 use crate::figures::{Better, COST, DISK, Figure, RATE_WITHIN_LIMITS, SPACE_AMPLIFICATION};
 use crate::human::bytes;
 use crate::series::Series;
 use crate::stats::{CONFIDENCE, Estimate};
-use crate::verdicts::{Level, Verdict};
+use crate::validity::{CheckResult, Severity};
 use crate::{RunResult, TrialResult};
 
 /// Checks that speak of data that were lost or wrong.
@@ -23,7 +25,7 @@ const SPOILED: [&str; 2] = ["lost-writes", "wrong-content"];
 /// What is compared, and how.
 #[derive(Debug, Clone, Copy)]
 pub struct CompareRequest<'a> {
-    /// The runs. The first is what the others are compared with; one alone has its arms compared.
+    /// The runs. The first is what the others are compared with; one alone has its configurations compared.
     pub runs: &'a [Source],
     /// What is within this share of 1 is alike.
     pub threshold: f64,
@@ -41,8 +43,8 @@ pub struct CompareRequest<'a> {
 pub fn compare(request: &CompareRequest<'_>) -> Result<CompareResult, CompareError> {
     let matched = matched(request.runs)?;
     if !request.anyway {
-        let arms = matched.pairs.iter().flat_map(|(a, b)| [a, b]);
-        let refused: IndexSet<String> = arms.flat_map(partial).collect();
+        let configurations = matched.pairs.iter().flat_map(|(a, b)| [a, b]);
+        let refused: IndexSet<String> = configurations.flat_map(partial).collect();
         if !refused.is_empty() {
             return Err(CompareError::Partial(refused.into_iter().collect()));
         }
@@ -50,7 +52,7 @@ pub fn compare(request: &CompareRequest<'_>) -> Result<CompareResult, CompareErr
     let mut pairs = Vec::new();
     let mut unlike = Vec::new();
     for (a, b) in &matched.pairs {
-        let pair = compare_arms(a, b, request.threshold)?;
+        let pair = compare_configurations(a, b, request.threshold)?;
         let told = |d: &Difference| format!("{} and {}: {}", a.label(), b.label(), d.place_and_text());
         unlike.extend(pair.differences.iter().map(told));
         if a.is(b) {
@@ -73,20 +75,24 @@ pub fn compare(request: &CompareRequest<'_>) -> Result<CompareResult, CompareErr
     })
 }
 
-/// What of an arm, or of its run, is partial.
-fn partial(arm: &Arm<'_>) -> Vec<String> {
-    let run = arm.source.unfinished().map(|why| format!("{}: {why}", arm.source.label()));
-    let (_, left_out) = arm.whole();
-    let trials = left_out.into_iter().map(|t| format!("{}, trial {}: {}", arm.label(), t.trial, t.why));
+/// What of a configuration, or of its run, is partial.
+fn partial(configuration: &Configuration<'_>) -> Vec<String> {
+    let run = configuration.source.unfinished().map(|why| format!("{}: {why}", configuration.source.label()));
+    let (_, left_out) = configuration.whole();
+    let trials = left_out.into_iter().map(|t| format!("{}, trial {}: {}", configuration.label(), t.trial, t.why));
     run.into_iter().chain(trials).collect()
 }
 
-fn compare_arms(a: &Arm<'_>, b: &Arm<'_>, threshold: f64) -> Result<ComparedPair, CompareError> {
+fn compare_configurations(
+    a: &Configuration<'_>,
+    b: &Configuration<'_>,
+    threshold: f64,
+) -> Result<ComparedPair, CompareError> {
     let (side_a, trials_a) = side(a)?;
     let (side_b, trials_b) = side(b)?;
-    let blocks = |trials: &[&TrialResult]| trials.iter().map(|trial| trial.block).collect::<BTreeSet<_>>();
-    let (blocks_a, blocks_b) = (blocks(&trials_a), blocks(&trials_b));
-    let paired = a.source.is_run_of(b.source) && !blocks_a.is_disjoint(&blocks_b);
+    let rounds = |trials: &[&TrialResult]| trials.iter().map(|trial| trial.round).collect::<BTreeSet<_>>();
+    let (rounds_a, rounds_b) = (rounds(&trials_a), rounds(&trials_b));
+    let paired = a.source.is_run_of(b.source) && !rounds_a.is_disjoint(&rounds_b);
     let (mut series_a, mut series_b) = (series(&a.source.run, &trials_a), series(&b.source.run, &trials_b));
     let sheets = sheets(&a.source.run, &b.source.run);
     if let Some((true, _)) = sheets {
@@ -111,53 +117,53 @@ fn compare_arms(a: &Arm<'_>, b: &Arm<'_>, threshold: f64) -> Result<ComparedPair
             notes.push(format!("only {only} has {}", names.join(", ")));
         }
     }
-    if paired && blocks_a != blocks_b {
-        let told: Vec<String> = blocks_a.symmetric_difference(&blocks_b).map(u32::to_string).collect();
-        notes.push(format!("in no ratio, since one of them lacks it: block {}", told.join(", ")));
+    if paired && rounds_a != rounds_b {
+        let told: Vec<String> = rounds_a.symmetric_difference(&rounds_b).map(u32::to_string).collect();
+        notes.push(format!("in no ratio, since one of them lacks it: round {}", told.join(", ")));
     }
     Ok(ComparedPair {
         a: side_a,
         b: side_b,
-        paired_by_block: paired,
+        paired_by_round: paired,
         differences: differences(&trials_a, &trials_b),
         notes,
         figures,
     })
 }
 
-/// An arm as it is told, and its whole trials.
-fn side<'a>(arm: &Arm<'a>) -> Result<(ComparedArm, Vec<&'a TrialResult>), CompareError> {
-    let (whole, left_out) = arm.whole();
+/// A configuration as it is told, and its whole trials.
+fn side<'a>(configuration: &Configuration<'a>) -> Result<(ComparedConfiguration, Vec<&'a TrialResult>), CompareError> {
+    let (whole, left_out) = configuration.whole();
     let Some(first) = whole.first() else {
-        return Err(CompareError::Nothing(format!("{} has no whole trial: run it again", arm.label())));
+        return Err(CompareError::Nothing(format!("{} has no whole trial: run it again", configuration.label())));
     };
-    let run = &arm.source.run;
-    let mut verdicts: Vec<VerdictCount> = Vec::new();
+    let run = &configuration.source.run;
+    let mut checks: Vec<CheckCount> = Vec::new();
     let is_of = |trials: &[&TrialResult], number: u32| trials.iter().any(|trial| trial.trial == number);
     // What was lost or wrong is told also of trials that are in no figure.
-    let ours = |v: &Verdict| match v.trial {
+    let ours = |v: &CheckResult| match v.trial {
         None => true,
-        Some(number) if SPOILED.contains(&v.check.as_str()) => is_of(&arm.trials, number),
+        Some(number) if SPOILED.contains(&v.check.as_str()) => is_of(&configuration.trials, number),
         Some(number) => is_of(&whole, number),
     };
-    for v in run.verdicts.iter().filter(|v| v.level >= Level::Caution && ours(v)) {
-        match verdicts.iter_mut().find(|found| found.check == v.check && found.level == v.level) {
+    for v in run.checks.iter().filter(|v| v.severity >= Severity::Caution && ours(v)) {
+        match checks.iter_mut().find(|found| found.check == v.check && found.severity == v.severity) {
             Some(found) => found.count += 1,
-            None => verdicts.push(VerdictCount { check: v.check.clone(), level: v.level, count: 1 }),
+            None => checks.push(CheckCount { check: v.check.clone(), severity: v.severity, count: 1 }),
         }
     }
-    verdicts.sort_by_key(|found| std::cmp::Reverse(found.level));
-    let side = ComparedArm {
-        run: arm.source.name.clone(),
-        baseline: arm.source.baseline.clone(),
-        arm: arm.name.to_owned(),
+    checks.sort_by_key(|found| std::cmp::Reverse(found.severity));
+    let side = ComparedConfiguration {
+        run: configuration.source.name.clone(),
+        baseline: configuration.source.baseline.clone(),
+        configuration: configuration.name.to_owned(),
         title: run.run.title.clone(),
         began: run.run.began.clone(),
         storebench_version: run.run.storebench_version.clone(),
         store_version: first.version.clone(),
         trials: whole.iter().map(|trial| trial.trial).collect(),
         left_out,
-        verdicts,
+        checks,
     };
     Ok((side, whole))
 }
@@ -184,7 +190,7 @@ fn notes(a: &Source, b: &Source) -> Vec<String> {
     if differing.is_empty() { Vec::new() } else { vec![format!("A and B differ in {}", differing.join("; "))] }
 }
 
-/// The figures that two arms are compared by. Times and throughput of a phase whose rate was searched are those of the
+/// The figures that two configurations are compared by. Times and throughput of a phase whose rate was searched are those of the
 /// rate that was found, another one in each trial: only the rate is compared.
 fn series(run: &RunResult, trials: &[&TrialResult]) -> IndexMap<String, Series> {
     let mut all = Series::of(trials.iter().copied(), |trial| cost_figure(run, trial).into_iter().collect());
@@ -254,7 +260,7 @@ fn compared(a: &Series, b: &Series, trials_a: &[&TrialResult], paired: bool, thr
 fn lacking(side: &str, none_in: &[u32], series: &Series) -> String {
     let trials = series.trials();
     match (none_in.len(), trials) {
-        (0, _) => format!("no block in common with {side}"),
+        (0, _) => format!("no round in common with {side}"),
         (_, 1) => format!("none in {side}"),
         (n, of) => format!("none in {n} of {of} trials of {side}"),
     }
@@ -294,7 +300,7 @@ impl Judgement {
             Self::Unsure => "unsure",
             Self::OneTrial => "one trial",
             Self::Lacking => "none",
-            Self::AtLeast => "not known: the limits held at the highest rate of the search",
+            Self::AtLeast => "not known: the limits are met at the highest rate of the search",
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The runs that were named, their arms, and which arms belong to each other.
+//! The runs that were named, their configurations, and which configurations belong to each other.
 
 use std::path::{Path, PathBuf};
 
 use super::error::CompareError;
-use super::model::{LeftOutTrial, UnmatchedArm};
-use crate::arms::arms_of;
+use super::model::{LeftOutTrial, UnmatchedConfiguration};
+use crate::configurations::configurations_of;
 use crate::{RESULT_FILE, RunResult, TrialResult, read_run};
 
 /// A run that was named to be compared, and what of it.
@@ -16,38 +16,38 @@ pub struct Source {
     pub baseline: Option<String>,
     /// Its `run.json`.
     pub file: PathBuf,
-    /// The one arm that was asked for: its name or a part of it.
-    pub arm: Option<String>,
+    /// The one configuration that was asked for: its name or a part of it.
+    pub configuration: Option<String>,
     /// What it found.
     pub run: RunResult,
 }
 
 impl Source {
-    /// Reads `PATH` or `PATH#ARM`; a path is a run folder or its `run.json`. A `#` may be part of the path.
+    /// Reads `PATH` or `PATH#CONFIGURATION`; a path is a run folder or its `run.json`. A `#` may be part of the path.
     ///
     /// # Errors
     /// The run cannot be read.
     pub fn open(text: &str) -> Result<Self, CompareError> {
         let splits = text.match_indices('#').map(|(at, _)| (&text[..at], Some(&text[at + 1..])));
-        let (path, arm) = std::iter::once((text, None))
+        let (path, configuration) = std::iter::once((text, None))
             .chain(splits)
             .find(|(path, _)| Path::new(path).exists())
-            .or_else(|| text.rsplit_once('#').map(|(path, arm)| (path, Some(arm))))
+            .or_else(|| text.rsplit_once('#').map(|(path, configuration)| (path, Some(configuration))))
             .unwrap_or((text, None));
         // Shells complete folders with a slash.
         let name = Some(path.trim_end_matches('/')).filter(|name| !name.is_empty()).unwrap_or(path);
-        Self::read(name.to_owned(), None, Path::new(path), arm)
+        Self::read(name.to_owned(), None, Path::new(path), configuration)
     }
 
     pub(super) fn read(
         name: String,
         baseline: Option<String>,
         path: &Path,
-        arm: Option<&str>,
+        configuration: Option<&str>,
     ) -> Result<Self, CompareError> {
         let run = read_run(path)?;
         let file = if path.is_dir() { path.join(RESULT_FILE) } else { path.to_owned() };
-        Ok(Self { name, baseline, file, arm: arm.map(str::to_owned), run })
+        Ok(Self { name, baseline, file, configuration: configuration.map(str::to_owned), run })
     }
 
     /// How it is named to the user.
@@ -60,10 +60,10 @@ impl Source {
         self.run.run == other.run.run
     }
 
-    /// Its arms in the order they were first measured; with `#ARM` that one only.
-    pub(super) fn arms(&self) -> Result<Vec<Arm<'_>>, CompareError> {
-        let all = self.all_arms();
-        let Some(wanted) = &self.arm else {
+    /// Its configurations in the order they were first measured; with `#CONFIGURATION` that one only.
+    pub(super) fn configurations(&self) -> Result<Vec<Configuration<'_>>, CompareError> {
+        let all = self.all_configurations();
+        let Some(wanted) = &self.configuration else {
             return if all.is_empty() {
                 Err(CompareError::Nothing(format!("{} holds no trial; run it again", self.label())))
             } else {
@@ -74,25 +74,27 @@ impl Source {
         let rules: [Rule; 3] =
             [|name, part| name == part, |name, part| name.starts_with(part), |name, part| name.contains(part)];
         for rule in rules {
-            let found: Vec<&Arm<'_>> = all.iter().filter(|arm| rule(arm.name, wanted)).collect();
+            let found: Vec<&Configuration<'_>> =
+                all.iter().filter(|configuration| rule(configuration.name, wanted)).collect();
             match found.as_slice() {
                 [] => {}
                 [one] => return Ok(vec![(*one).clone()]),
-                _ => return Err(self.no_arm(wanted, true, &all)),
+                _ => return Err(self.no_configuration(wanted, true, &all)),
             }
         }
-        Err(self.no_arm(wanted, false, &all))
+        Err(self.no_configuration(wanted, false, &all))
     }
 
-    /// Every arm, whatever was asked for.
-    pub(super) fn all_arms(&self) -> Vec<Arm<'_>> {
-        let all = arms_of(&self.run.plan, &self.run.trials).into_iter();
-        all.map(|crate::arms::Arm { name, trials }| Arm { source: self, name, trials }).collect()
+    /// Every configuration, whatever was asked for.
+    pub(super) fn all_configurations(&self) -> Vec<Configuration<'_>> {
+        let all = configurations_of(&self.run.plan, &self.run.trials).into_iter();
+        all.map(|crate::configurations::Configuration { name, trials }| Configuration { source: self, name, trials })
+            .collect()
     }
 
-    fn no_arm(&self, wanted: &str, several: bool, arms: &[Arm<'_>]) -> CompareError {
-        let there = arms.iter().map(|arm| arm.name.to_owned()).collect();
-        CompareError::Arm { run: self.label(), wanted: wanted.to_owned(), several, there }
+    fn no_configuration(&self, wanted: &str, several: bool, configurations: &[Configuration<'_>]) -> CompareError {
+        let there = configurations.iter().map(|configuration| configuration.name.to_owned()).collect();
+        CompareError::Configuration { run: self.label(), wanted: wanted.to_owned(), several, there }
     }
 
     /// Why the run as a whole is partial, if it is.
@@ -107,15 +109,15 @@ impl Source {
     }
 }
 
-/// Trials of one arm of a run.
+/// Trials of one configuration of a run.
 #[derive(Debug, Clone)]
-pub(super) struct Arm<'a> {
+pub(super) struct Configuration<'a> {
     pub(super) source: &'a Source,
     pub(super) name: &'a str,
     pub(super) trials: Vec<&'a TrialResult>,
 }
 
-impl<'a> Arm<'a> {
+impl<'a> Configuration<'a> {
     /// How it is named to the user.
     pub(super) fn label(&self) -> String {
         format!("{}#{}", self.source.label(), self.name)
@@ -154,27 +156,27 @@ impl<'a> Arm<'a> {
     }
 }
 
-/// Arms that belong together, and those that have no other.
+/// Configurations that belong together, and those that have no other.
 pub(super) struct Matched<'a> {
-    pub(super) pairs: Vec<(Arm<'a>, Arm<'a>)>,
-    pub(super) unmatched: Vec<UnmatchedArm>,
+    pub(super) pairs: Vec<(Configuration<'a>, Configuration<'a>)>,
+    pub(super) unmatched: Vec<UnmatchedConfiguration>,
 }
 
-/// Which arms are compared: of one run each with its first (or with the one that was asked for), of several each run with
+/// Which configurations are compared: of one run each with its first (or with the one that was asked for), of several each run with
 /// the first run, by name.
 pub(super) fn matched(runs: &[Source]) -> Result<Matched<'_>, CompareError> {
     let mut found = Matched { pairs: Vec::new(), unmatched: Vec::new() };
     let Some((first, others)) = runs.split_first() else {
         return Err(CompareError::Nothing("give a run to compare".to_owned()));
     };
-    let bases = first.arms()?;
+    let bases = first.configurations()?;
     if others.is_empty() {
         let Some(base) = bases.first() else { return Ok(found) };
-        let others = first.all_arms().into_iter().filter(|arm| arm.name != base.name);
-        found.pairs = others.map(|arm| (base.clone(), arm)).collect();
+        let others = first.all_configurations().into_iter().filter(|configuration| configuration.name != base.name);
+        found.pairs = others.map(|configuration| (base.clone(), configuration)).collect();
         if found.pairs.is_empty() {
             return Err(CompareError::Nothing(format!(
-                "{} has one arm, `{}`: give another run to compare it with, or a --baseline",
+                "{} has one configuration, `{}`: give another run to compare it with, or a --baseline",
                 first.label(),
                 base.name
             )));
@@ -182,39 +184,42 @@ pub(super) fn matched(runs: &[Source]) -> Result<Matched<'_>, CompareError> {
         return Ok(found);
     }
     for other in others {
-        let arms = other.arms()?;
-        if let ([a], [b]) = (bases.as_slice(), arms.as_slice()) {
+        let configurations = other.configurations()?;
+        if let ([a], [b]) = (bases.as_slice(), configurations.as_slice()) {
             found.pairs.push((a.clone(), b.clone()));
             continue;
         }
         let before = found.pairs.len();
         for a in &bases {
-            match arms.iter().find(|b| b.name == a.name) {
+            match configurations.iter().find(|b| b.name == a.name) {
                 Some(b) => found.pairs.push((a.clone(), b.clone())),
-                None if other.arm.is_none() => found.leave(a),
+                None if other.configuration.is_none() => found.leave(a),
                 None => {}
             }
         }
         if found.pairs.len() == before {
-            let names = |arms: &[Arm<'_>]| super::error::list(&arms.iter().map(|arm| arm.name).collect::<Vec<_>>());
+            let names = |configurations: &[Configuration<'_>]| {
+                super::error::list(&configurations.iter().map(|configuration| configuration.name).collect::<Vec<_>>())
+            };
             return Err(CompareError::Nothing(format!(
-                "{} and {} have no arm in common: {} and {}; choose one of each with RUN#ARM",
+                "{} and {} have no configuration in common: {} and {}; choose one of each with RUN#CONFIGURATION",
                 first.label(),
                 other.label(),
                 names(&bases),
-                names(&arms)
+                names(&configurations)
             )));
         }
-        if first.arm.is_none() {
-            arms.iter().filter(|b| bases.iter().all(|a| a.name != b.name)).for_each(|b| found.leave(b));
+        if first.configuration.is_none() {
+            configurations.iter().filter(|b| bases.iter().all(|a| a.name != b.name)).for_each(|b| found.leave(b));
         }
     }
     Ok(found)
 }
 
 impl Matched<'_> {
-    fn leave(&mut self, arm: &Arm<'_>) {
-        let left = UnmatchedArm { run: arm.source.label(), arm: arm.name.to_owned() };
+    fn leave(&mut self, configuration: &Configuration<'_>) {
+        let left =
+            UnmatchedConfiguration { run: configuration.source.label(), configuration: configuration.name.to_owned() };
         if !self.unmatched.contains(&left) {
             self.unmatched.push(left);
         }

@@ -2,29 +2,29 @@ use std::path::{Path, PathBuf};
 
 use super::pairs::judge;
 use super::*;
-use crate::arms::over_trials;
+use crate::configurations::over_trials;
 use crate::cost::{PriceSheet, cost_of_run};
 use crate::figures::Better;
 use crate::stats::Estimate;
 use crate::summary::{Layout, WIDTH};
-use crate::verdicts::{Level, Verdict};
+use crate::validity::{CheckResult, Severity};
 use crate::{Failure, Percentiles, RunResult, SearchResult, TrialResult, fixture};
 
-/// A run of these arms: for each its speed in each block.
-fn run(began: &str, arms: &[(&str, &[f64])]) -> RunResult {
+/// A run of these configurations: for each its speed in each round.
+fn run(began: &str, configurations: &[(&str, &[f64])]) -> RunResult {
     let mut run = fixture::run_of(&[fixture::load(), fixture::open_loop()]);
     let trial = run.trials.remove(0);
     run.run.began = began.into();
-    let blocks = arms.iter().map(|(_, speeds)| speeds.len()).max().unwrap();
-    for block in 0..blocks {
-        for (arm, speeds) in arms {
-            let Some(factor) = speeds.get(block) else { continue };
+    let rounds = configurations.iter().map(|(_, speeds)| speeds.len()).max().unwrap();
+    for round in 0..rounds {
+        for (configuration, speeds) in configurations {
+            let Some(factor) = speeds.get(round) else { continue };
             let number = run.trials.len() as u32 + 1;
             let mut trial = TrialResult {
                 trial: number,
-                block: block as u32 + 1,
-                arm: (*arm).into(),
-                store: (*arm).into(),
+                round: round as u32 + 1,
+                configuration: (*configuration).into(),
+                store: (*configuration).into(),
                 ..trial.clone()
             };
             fixture::speed(&mut trial, *factor);
@@ -35,11 +35,11 @@ fn run(began: &str, arms: &[(&str, &[f64])]) -> RunResult {
 }
 
 fn source(name: &str, run: RunResult) -> Source {
-    Source { name: name.into(), baseline: None, file: PathBuf::from(name).join("run.json"), arm: None, run }
+    Source { name: name.into(), baseline: None, file: PathBuf::from(name).join("run.json"), configuration: None, run }
 }
 
-fn with_arm(name: &str, run: RunResult, arm: &str) -> Source {
-    Source { arm: Some(arm.into()), ..source(name, run) }
+fn with_configuration(name: &str, run: RunResult, configuration: &str) -> Source {
+    Source { configuration: Some(configuration.into()), ..source(name, run) }
 }
 
 const EVEN: &[f64] = &[1.0, 1.01, 0.99, 1.005, 0.995];
@@ -68,12 +68,12 @@ fn two(by: f64) -> [Source; 2] {
 }
 
 #[test]
-fn arms_of_a_run_are_paired_by_block_and_drift_cancels() {
+fn configurations_of_a_run_are_paired_by_round_and_drift_cancels() {
     let drift = [1.0, 1.3, 1.6, 1.9, 2.2];
-    let b: Vec<f64> = drift.iter().map(|level| level * 1.1).collect();
+    let b: Vec<f64> = drift.iter().map(|base| base * 1.1).collect();
     let result = compared(&[source("runs/a", run(DAY_1, &[("old", &drift), ("new", &b)]))], &[]).unwrap();
     let pair = &result.pairs[0];
-    assert!(pair.paired_by_block && pair.a.arm == "old" && pair.b.arm == "new");
+    assert!(pair.paired_by_round && pair.a.configuration == "old" && pair.b.configuration == "new");
     let throughput = figure(&result, "steady.throughput");
     assert!((throughput.ratio.unwrap().value - 1.1).abs() < 1e-9, "{throughput:?}");
     assert_eq!((throughput.judgement, throughput.word.as_str()), (Judgement::Better, "faster"));
@@ -82,12 +82,12 @@ fn arms_of_a_run_are_paired_by_block_and_drift_cancels() {
     // The same as two runs: nothing tells the drift from a difference.
     let apart = [source("a", run(DAY_1, &[("old", &drift)])), source("b", run(DAY_2, &[("new", &b)]))];
     let result = compared(&apart, &[]).unwrap();
-    assert!(!result.pairs[0].paired_by_block);
+    assert!(!result.pairs[0].paired_by_round);
     assert_eq!(figure(&result, "steady.throughput").judgement, Judgement::Unsure);
 }
 
 #[test]
-fn a_block_that_one_arm_lacks_is_in_no_ratio() {
+fn a_round_that_one_configuration_lacks_is_in_no_ratio() {
     let mut of = run(DAY_1, &[("a", EVEN), ("b", EVEN)]);
     of.trials.remove(3);
     fixture::speed(&mut of.trials[2], 9.0);
@@ -95,7 +95,7 @@ fn a_block_that_one_arm_lacks_is_in_no_ratio() {
     let throughput = figure(&result, "steady.throughput");
     assert_eq!((throughput.a.trials, throughput.b.trials, throughput.ratio.unwrap().trials), (5, 4, 4));
     assert!((throughput.ratio.unwrap().value - 1.0).abs() < 1e-9, "{throughput:?}");
-    assert!(result.pairs[0].notes[0].contains("block 2"), "{:?}", result.pairs[0].notes);
+    assert!(result.pairs[0].notes[0].contains("round 2"), "{:?}", result.pairs[0].notes);
 }
 
 /// Nothing is slower than what does not happen, and its mean is no figure.
@@ -117,7 +117,7 @@ fn what_only_one_of_two_has_is_no_ratio_and_passes_no_gate() {
         run.trials[1].phases[1].ops.values_mut().for_each(|op| (op.succeeded, op.throughput_per_s) = (0, 0.0));
     };
     let (gates_of, words, code) = outcomes(&idle, false);
-    assert_eq!(gates_of, [GateOutcome::Failed, GateOutcome::NotJudged, GateOutcome::Held]);
+    assert_eq!(gates_of, [GateOutcome::Failed, GateOutcome::NotJudged, GateOutcome::Passed]);
     assert_eq!((words[0].as_str(), code), ("none in 1 of 5 trials of B", 1));
     let (gates_of, words, code) = outcomes(&idle, true);
     assert_eq!(gates_of[..2], [GateOutcome::NotJudged, GateOutcome::NotJudged]);
@@ -173,7 +173,7 @@ fn money_of_two_currencies_is_not_compared_and_of_two_sheets_is_told() {
         let mut of = two(1.0);
         for (source, sheet) in of.iter_mut().zip([sheet("USD", 1.0), sheet(currency, per_hour)]) {
             let run = &mut source.run;
-            run.arms = over_trials(&run.plan, &run.trials);
+            run.configurations = over_trials(&run.plan, &run.trials);
             run.cost = Some(cost_of_run(&sheet, run));
         }
         let result = compared(&of, &[]).unwrap();
@@ -189,10 +189,10 @@ fn money_of_two_currencies_is_not_compared_and_of_two_sheets_is_told() {
 fn what_was_lost_is_told_of_trials_that_are_in_no_figure_too() {
     let mut of = two(1.0);
     of[1].run.trials[1].failure = Some(Failure::default());
-    let of_trial_2 = |check: &str| verdict(check, Level::Invalid, Some(2));
-    of[1].run.verdicts = vec![of_trial_2("lost-writes"), of_trial_2("too-short")];
+    let of_trial_2 = |name: &str| check(name, Severity::Invalid, Some(2));
+    of[1].run.checks = vec![of_trial_2("lost-writes"), of_trial_2("too-short")];
     let result = anyway(&of);
-    let told: Vec<&str> = result.pairs[0].b.verdicts.iter().map(|v| v.check.as_str()).collect();
+    let told: Vec<&str> = result.pairs[0].b.checks.iter().map(|v| v.check.as_str()).collect();
     assert_eq!(told, ["lost-writes"]);
 }
 
@@ -214,7 +214,7 @@ fn what_is_sure_of_a_ratio() {
 }
 
 #[test]
-fn runs_are_matched_by_arm_and_the_first_is_the_base() {
+fn runs_are_matched_by_configuration_and_the_first_is_the_base() {
     let a = run(DAY_1, &[("x", EVEN), ("y", EVEN), ("only-a", EVEN)]);
     let b = run(DAY_2, &[("y", EVEN), ("x", EVEN), ("only-b", EVEN)]);
     let names = |result: &CompareResult| -> Vec<(String, String)> {
@@ -225,41 +225,45 @@ fn runs_are_matched_by_arm_and_the_first_is_the_base() {
     };
     let result = compared(&[source("a", a.clone()), source("b", b.clone())], &[]).unwrap();
     assert_eq!(names(&result), pairs(&[("a#x", "b#x"), ("a#y", "b#y")]));
-    let left: Vec<&str> = result.unmatched.iter().map(|left| left.arm.as_str()).collect();
+    let left: Vec<&str> = result.unmatched.iter().map(|left| left.configuration.as_str()).collect();
     assert_eq!(left, ["only-a", "only-b"]);
-    // One alone: its arms with its first, or with the one that was asked for.
+    // One alone: its configurations with its first, or with the one that was asked for.
     assert_eq!(
         names(&compared(&[source("a", a.clone())], &[]).unwrap()),
         pairs(&[("a#x", "a#y"), ("a#x", "a#only-a")])
     );
     assert_eq!(
-        names(&compared(&[with_arm("a", a.clone(), "y")], &[]).unwrap()),
+        names(&compared(&[with_configuration("a", a.clone(), "y")], &[]).unwrap()),
         pairs(&[("a#y", "a#x"), ("a#y", "a#only-a")])
     );
-    // Arms that were asked for belong together whatever they are called, and the others are nobody's concern.
-    let result = compared(&[with_arm("a", a.clone(), "x"), with_arm("b", b.clone(), "y")], &[]).unwrap();
+    // Configurations that were asked for belong together whatever they are called, and the others are nobody's concern.
+    let result =
+        compared(&[with_configuration("a", a.clone(), "x"), with_configuration("b", b.clone(), "y")], &[]).unwrap();
     assert_eq!((names(&result), result.unmatched.len()), (pairs(&[("a#x", "b#y")]), 0));
-    let result = compared(&[with_arm("a", a.clone(), "on"), with_arm("a", a.clone(), "y")], &[]).unwrap();
-    assert!(result.pairs[0].paired_by_block);
-    let result = compared(&[with_arm("a", a.clone(), "y"), source("b", b.clone())], &[]).unwrap();
+    let result =
+        compared(&[with_configuration("a", a.clone(), "on"), with_configuration("a", a.clone(), "y")], &[]).unwrap();
+    assert!(result.pairs[0].paired_by_round);
+    let result = compared(&[with_configuration("a", a.clone(), "y"), source("b", b.clone())], &[]).unwrap();
     assert_eq!((names(&result), result.unmatched.len()), (pairs(&[("a#y", "b#y")]), 0));
 
     let refusal = |runs: &[Source]| compared(runs, &[]).unwrap_err().to_string();
-    let text = refusal(&[with_arm("a", a.clone(), "z")]);
-    assert!(text.contains("no arm called `z`") && text.contains("`x`, `y`, `only-a`"), "{text}");
+    let text = refusal(&[with_configuration("a", a.clone(), "z")]);
+    assert!(text.contains("no configuration called `z`") && text.contains("`x`, `y`, `only-a`"), "{text}");
     let twins = run(DAY_1, &[("p=1", EVEN), ("p=2", EVEN)]);
-    assert!(refusal(&[with_arm("a", twins, "p=")]).contains("several arms"));
-    assert!(refusal(&[with_arm("a", a.clone(), "only"), source("b", b)]).contains("no arm in common"));
-    assert!(refusal(&[source("a", run(DAY_1, &[("x", EVEN)]))]).contains("one arm, `x`"));
-    let same = [with_arm("a", a.clone(), "x"), with_arm("copy", a, "x")];
+    assert!(refusal(&[with_configuration("a", twins, "p=")]).contains("several configurations"));
+    assert!(
+        refusal(&[with_configuration("a", a.clone(), "only"), source("b", b)]).contains("no configuration in common")
+    );
+    assert!(refusal(&[source("a", run(DAY_1, &[("x", EVEN)]))]).contains("one configuration, `x`"));
+    let same = [with_configuration("a", a.clone(), "x"), with_configuration("copy", a, "x")];
     assert!(refusal(&same).contains("the same trials"));
 }
 
 #[test]
-fn runs_of_earlier_versions_have_their_stores_for_arms() {
+fn runs_of_earlier_versions_have_their_stores_for_configurations() {
     let mut old = run(DAY_1, &[("a", EVEN), ("b", EVEN)]);
-    old.trials.iter_mut().for_each(|trial| trial.arm.clear());
-    assert_eq!(compared(&[source("old", old)], &[]).unwrap().pairs[0].b.arm, "b");
+    old.trials.iter_mut().for_each(|trial| trial.configuration.clear());
+    assert_eq!(compared(&[source("old", old)], &[]).unwrap().pairs[0].b.configuration, "b");
 }
 
 #[test]
@@ -271,9 +275,9 @@ fn gates_hold_fail_or_are_not_sure() {
     assert_eq!(outcome(0.9, "steady.read.response.p99 > x1.05"), GateOutcome::Failed);
     // It straddles the line: the point beyond, and not.
     assert_eq!(outcome(0.945, "steady.throughput < -5%"), GateOutcome::NotSure);
-    assert_eq!(outcome(0.955, "steady.throughput < -5%"), GateOutcome::Held);
-    assert_eq!(outcome(1.0, "steady.throughput < -5%"), GateOutcome::Held);
-    assert_eq!(outcome(1.2, "steady.throughput < -5%"), GateOutcome::Held);
+    assert_eq!(outcome(0.955, "steady.throughput < -5%"), GateOutcome::Passed);
+    assert_eq!(outcome(1.0, "steady.throughput < -5%"), GateOutcome::Passed);
+    assert_eq!(outcome(1.2, "steady.throughput < -5%"), GateOutcome::Passed);
     // To become better may be demanded.
     assert_eq!(outcome(1.0, "steady.throughput < +5%"), GateOutcome::Failed);
     for (by, code) in [(0.9, 1), (0.945, 0), (1.0, 0)] {
@@ -399,17 +403,17 @@ fn what_is_unlike_is_refused_and_stands_on_top_if_not() {
     assert!(markdown(&result, false).starts_with("**Compared anyway**"));
 }
 
-fn verdict(check: &str, level: Level, trial: Option<u32>) -> Verdict {
+fn check(name: &str, severity: Severity, trial: Option<u32>) -> CheckResult {
     let text = String::new;
-    Verdict {
-        check: check.into(),
-        level,
-        saw: text(),
+    CheckResult {
+        check: name.into(),
+        severity,
+        observed: text(),
         threshold: text(),
         advice: text(),
         trial,
         store: None,
-        arm: None,
+        configuration: None,
         phase: None,
     }
 }
@@ -417,27 +421,32 @@ fn verdict(check: &str, level: Level, trial: Option<u32>) -> Verdict {
 #[test]
 fn an_invalid_run_ends_with_4_before_any_gate() {
     let [a, mut b] = two(0.5);
-    b.run.verdicts = vec![verdict("client-saturated", Level::Invalid, Some(1)), verdict("noisy", Level::Caution, None)];
+    b.run.checks = vec![check("client-saturated", Severity::Invalid, Some(1)), check("noisy", Severity::Caution, None)];
     let runs = [a, b];
     let result = compared(&runs, &["steady.throughput < -5%"]).unwrap();
-    assert_eq!((result.exit_code(), result.pairs[0].b.verdicts.len()), (4, 2));
+    assert_eq!((result.exit_code(), result.pairs[0].b.checks.len()), (4, 2));
     assert!(result.trouble().unwrap().contains("runs/b#sqlite (client-saturated)"));
     assert_eq!(anyway(&runs).exit_code(), 0);
-    // Of an arm that is not compared: no concern.
+    // Of a configuration that is not compared: no concern.
     let mut other = run(DAY_1, &[("x", EVEN), ("y", EVEN), ("z", EVEN)]);
-    other.verdicts = vec![verdict("client-saturated", Level::Invalid, Some(3))];
-    assert_eq!(compared(&[with_arm("r", other.clone(), "x"), with_arm("r", other, "y")], &[]).unwrap().exit_code(), 0);
+    other.checks = vec![check("client-saturated", Severity::Invalid, Some(3))];
+    assert_eq!(
+        compared(&[with_configuration("r", other.clone(), "x"), with_configuration("r", other, "y")], &[])
+            .unwrap()
+            .exit_code(),
+        0
+    );
 }
 
 /// A comparison with something of everything.
 fn rich() -> CompareResult {
     let mut b = run(DAY_2, &[("sqlite", &faster(0.93)), ("redb", EVEN)]);
     b.environment.kernel = "6.2".into();
-    b.verdicts = vec![
-        verdict("too-short", Level::Caution, Some(1)),
-        verdict("too-short", Level::Caution, Some(3)),
-        verdict("client-shares-host", Level::Caution, None),
-        verdict("single-run", Level::Note, None),
+    b.checks = vec![
+        check("too-short", Severity::Caution, Some(1)),
+        check("too-short", Severity::Caution, Some(3)),
+        check("client-shares-host", Severity::Caution, None),
+        check("single-run", Severity::Note, None),
     ];
     for (at, trial) in b.trials.iter_mut().enumerate() {
         let after = crate::StoreAfter { disk_bytes: Some(70_000_000 + at as u64), ..Default::default() };
@@ -477,16 +486,16 @@ fn as_markdown() {
 
 #[test]
 fn several_pairs_as_text() {
-    let arms: &[(&str, &[f64])] = &[("old", EVEN), ("new", &faster(1.2)), ("one", &[1.0])];
-    let result = compared(&[source("runs/a", run(DAY_1, arms))], &["steady.throughput < -5%"]).unwrap();
+    let configurations: &[(&str, &[f64])] = &[("old", EVEN), ("new", &faster(1.2)), ("one", &[1.0])];
+    let result = compared(&[source("runs/a", run(DAY_1, configurations))], &["steady.throughput < -5%"]).unwrap();
     insta::assert_snapshot!(text(&result, false, Layout::plain()));
 }
 
 #[test]
 fn long_names_stay_within_the_width() {
-    let arm = "couchbase phases.by-user.rate=15000 collections.highlights.count=497030000";
+    let configuration = "couchbase phases.by-user.rate=15000 collections.highlights.count=497030000";
     let name = format!("storebench-runs/{}", "a-long-name-".repeat(5));
-    let runs = [source(&name, run(DAY_1, &[(arm, EVEN)])), source("b", run(DAY_2, &[(arm, EVEN)]))];
+    let runs = [source(&name, run(DAY_1, &[(configuration, EVEN)])), source("b", run(DAY_2, &[(configuration, EVEN)]))];
     let result = compared(&runs, &["read.response.p99 > +5%"]).unwrap();
     let shown = text(&result, true, Layout::plain());
     assert!(shown.lines().all(|line| line.chars().count() <= 120), "{shown}");
@@ -527,7 +536,7 @@ fn baselines_are_kept_whole_and_found_by_name() {
     assert!(refused.contains("--force"), "{refused}");
     assert!(save_baseline(&b, &baselines, "main", true).unwrap().replaced);
     assert_eq!(std::fs::read_dir(&baselines).unwrap().count(), 1, "nothing else is left there");
-    assert!(Source::baseline(&baselines, "main#x").unwrap().arm.is_some());
+    assert!(Source::baseline(&baselines, "main#x").unwrap().configuration.is_some());
     assert!(missing("mian").contains("did you mean `main`"));
     assert!(missing("../main").contains("names no baseline"));
     let mut cut = run(DAY_2, &[("x", EVEN)]);
@@ -537,12 +546,12 @@ fn baselines_are_kept_whole_and_found_by_name() {
 }
 
 #[test]
-fn a_path_may_hold_the_sign_of_an_arm() {
+fn a_path_may_hold_the_sign_of_an_configuration() {
     let dir = tempfile::tempdir().unwrap();
     let odd = kept(dir.path(), "issue#7", &run(DAY_1, &[("x", EVEN)]));
-    assert_eq!(odd.arm, None);
+    assert_eq!(odd.configuration, None);
     let text = dir.path().join("issue#7#x");
-    assert_eq!(Source::open(text.to_str().unwrap()).unwrap().arm.as_deref(), Some("x"));
+    assert_eq!(Source::open(text.to_str().unwrap()).unwrap().configuration.as_deref(), Some("x"));
     let slash = format!("{}/", dir.path().join("issue#7").display());
     assert_eq!(format!("{}/", Source::open(&slash).unwrap().name), slash);
     let error = Source::open("nowhere#x").unwrap_err().to_string();

@@ -12,7 +12,7 @@ use crate::lines::{self, facts as in_lines, wrap};
 use crate::summary::{Layout, Paint};
 use crate::table::ColumnKind::{Count, Text};
 use crate::table::Table;
-use crate::verdicts::Level;
+use crate::validity::Severity;
 
 /// The comparison as text; `all` shows every figure.
 pub fn text(result: &CompareResult, all: bool, layout: Layout) -> String {
@@ -49,13 +49,13 @@ fn pair_text(out: &mut String, pair: &ComparedPair, all: bool, layout: Layout) {
     }
     out.push_str(&in_lines("A  ", &facts(&pair.a), layout.width));
     out.push_str(&in_lines("B  ", &facts(&pair.b), layout.width));
-    let _ = writeln!(out, "{}", if pair.paired_by_block { PAIRED } else { APART });
+    let _ = writeln!(out, "{}", if pair.paired_by_round { PAIRED } else { APART });
     let figures = shown(pair, all);
     let _ = writeln!(out, "\n{}", paint.bold(&counts(&figures)));
-    for (side, arm) in [("A", &pair.a), ("B", &pair.b)] {
-        for (level, code) in [(Level::Invalid, "1;31"), (Level::Caution, "33")] {
-            if let Some(checks) = checks(&arm.verdicts, level) {
-                let head = paint.with(code, &format!("{side} {level}"));
+    for (side, configuration) in [("A", &pair.a), ("B", &pair.b)] {
+        for (severity, code) in [(Severity::Invalid, "1;31"), (Severity::Caution, "33")] {
+            if let Some(checks) = checks(&configuration.checks, severity) {
+                let head = paint.with(code, &format!("{side} {severity}"));
                 let lines = wrap(&checks, layout.width - 12).join("\n            ");
                 let _ = writeln!(out, "{head}: {lines}");
             }
@@ -115,7 +115,7 @@ fn gates(out: &mut String, result: &CompareResult, layout: Layout) {
     let several = result.pairs.len() > 1;
     for gate in &result.gates {
         let code = match gate.outcome {
-            GateOutcome::Held => "32",
+            GateOutcome::Passed => "32",
             GateOutcome::NotSure => "33",
             GateOutcome::Failed | GateOutcome::NotJudged => "1;31",
         };

@@ -1,28 +1,36 @@
-//! What the arms of a run cost: which of their figures are priced.
+//! What the configurations of a run cost: which of their figures are priced.
 
 use indexmap::IndexSet;
 
-use super::{ArmCostInput, CostResult, PriceSheet, UsageCost, Work};
-use crate::arms::arm_of;
+use super::{ConfigurationCostInput, CostResult, PriceSheet, UsageCost, Work};
+use crate::configurations::configuration_of;
 use crate::figures::{COST, DISK, DOCUMENTS, Figure, RATE_WITHIN_LIMITS, THROUGHPUT};
-use crate::{ArmResult, FigureOverTrials, OpResult, PhaseResult, RunResult, TrialResult};
+use crate::{ConfigurationResult, FigureOverTrials, OpResult, PhaseResult, RunResult, TrialResult};
 
-/// The cost of every arm of a run. Operations are those of one phase: the one whose rate was searched, else the last with
+/// The cost of every configuration of a run. Operations are those of one phase: the one whose rate was searched, else the last with
 /// a limit, else the last that was measured. The rate within the limits is the one that was searched for, or the
-/// throughput where every limit of every trial held.
+/// throughput where every limit was met in every trial.
 pub(crate) fn cost_of_run(sheet: &PriceSheet, result: &RunResult) -> CostResult {
     let Some(phase) = priced_phase(result) else { return CostResult::of(sheet.clone(), &[], None, Work::Operations) };
     let of_phase = || result.phases().filter(|p| p.name == phase);
     let bulk = of_phase().flat_map(|p| p.ops.values()).any(|op| op.documents > op.succeeded);
     let work = if bulk { Work::Documents } else { Work::Operations };
-    let inputs: Vec<ArmCostInput> = result.arms.iter().filter_map(|arm| input(result, arm, &phase, work)).collect();
+    let inputs: Vec<ConfigurationCostInput> =
+        result.configurations.iter().filter_map(|configuration| input(result, configuration, &phase, work)).collect();
     let limits = result.phases().flat_map(|p| &p.limits);
     let limits: IndexSet<&str> = limits.map(|limit| limit.path.as_str()).collect();
     let limit = (!limits.is_empty()).then(|| limits.into_iter().collect::<Vec<_>>().join(" and "));
     let mut cost = CostResult::of(sheet.clone(), &inputs, limit, work);
     cost.notes.push(format!("{work} are those of the phase `{phase}`"));
-    let priced = |arm: &&ArmResult| inputs.iter().any(|input| input.arm == arm.arm);
-    let without: Vec<&str> = result.arms.iter().filter(|arm| !priced(arm)).map(|arm| arm.arm.as_str()).collect();
+    let priced = |configuration: &&ConfigurationResult| {
+        inputs.iter().any(|input| input.configuration == configuration.configuration)
+    };
+    let without: Vec<&str> = result
+        .configurations
+        .iter()
+        .filter(|configuration| !priced(configuration))
+        .map(|configuration| configuration.configuration.as_str())
+        .collect();
     if !without.is_empty() {
         cost.notes.push(format!("no rate was measured, and so no cost is known, of {}", without.join(", ")));
     }
@@ -33,7 +41,7 @@ pub(crate) fn cost_of_run(sheet: &PriceSheet, result: &RunResult) -> CostResult 
 /// given: a figure `PHASE.cost`.
 pub(crate) fn cost_figure(result: &RunResult, trial: &TrialResult) -> Option<Figure> {
     let all = result.cost.as_ref()?;
-    let cost = all.arms.iter().find(|cost| cost.arm == arm_of(trial))?;
+    let cost = all.configurations.iter().find(|cost| cost.configuration == configuration_of(trial))?;
     let name = priced_phase(result)?;
     let phase = trial.phases.iter().find(|p| p.name == name)?;
     let per_s: f64 = phase.ops.values().map(|op| all.work.per_s(op)).sum();
@@ -43,7 +51,7 @@ pub(crate) fn cost_figure(result: &RunResult, trial: &TrialResult) -> Option<Fig
     Some(Figure { phase: name, op: None, measure: COST, value, up_to: 1.0 })
 }
 
-/// The phase whose operations are priced, alike for all arms and trials.
+/// The phase whose operations are priced, alike for all configurations and trials.
 fn priced_phase(result: &RunResult) -> Option<String> {
     let searched = || result.trials.iter().flat_map(|trial| &trial.searches).map(|search| search.phase.clone()).next();
     // In the order of the study: a trial that failed has fewer.
@@ -59,9 +67,15 @@ fn priced_phase(result: &RunResult) -> Option<String> {
         .or_else(|| last(&|_| true))
 }
 
-fn input(result: &RunResult, arm: &ArmResult, phase: &str, work: Work) -> Option<ArmCostInput> {
-    let figure = |measure: &str| arm.figures.get(&format!("{phase}.{measure}"));
-    let trials: Vec<&TrialResult> = result.trials.iter().filter(|trial| arm_of(trial) == arm.arm).collect();
+fn input(
+    result: &RunResult,
+    configuration: &ConfigurationResult,
+    phase: &str,
+    work: Work,
+) -> Option<ConfigurationCostInput> {
+    let figure = |measure: &str| configuration.figures.get(&format!("{phase}.{measure}"));
+    let trials: Vec<&TrialResult> =
+        result.trials.iter().filter(|trial| configuration_of(trial) == configuration.configuration).collect();
     let phases: Vec<&PhaseResult> = trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase).collect();
     let sum = |pick: fn(&OpResult) -> f64| phases.iter().flat_map(|p| p.ops.values()).map(pick).sum::<f64>();
     let done = sum(match work {
@@ -76,18 +90,18 @@ fn input(result: &RunResult, arm: &ArmResult, phase: &str, work: Work) -> Option
     })?)?;
     let searched = trials.iter().any(|trial| trial.searches.iter().any(|search| search.phase == phase));
     let limits = || trials.iter().flat_map(|trial| &trial.phases).flat_map(|p| &p.limits);
-    let held = arm.failed == 0 && limits().next().is_some() && limits().all(|limit| limit.held);
+    let met = configuration.failed == 0 && limits().next().is_some() && limits().all(|limit| limit.met);
     let within_limit_per_s = if searched {
         // The phase is kept at the rate that was found, which documents are counted at too.
-        let found = figure(RATE_WITHIN_LIMITS.name).filter(|_| arm.failed == 0).and_then(known);
+        let found = figure(RATE_WITHIN_LIMITS.name).filter(|_| configuration.failed == 0).and_then(known);
         found.map(|found| if work == Work::Documents { rate } else { found })
     } else {
-        held.then_some(rate)
+        met.then_some(rate)
     };
     let bytes = |pick: fn(&OpResult) -> f64| (done > 0.0).then(|| sum(pick) / done);
-    Some(ArmCostInput {
-        store: arm.store.clone(),
-        arm: arm.arm.clone(),
+    Some(ConfigurationCostInput {
+        store: configuration.store.clone(),
+        configuration: configuration.configuration.clone(),
         throughput_per_s: rate,
         within_limit_per_s,
         disk_bytes: figure(DISK.name).map(|disk| disk.figure.value as u64),

@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::arms::{ArmCost, ArmCostInput, AtRate, RateBasis, cheapest, not_told_apart};
+use super::configurations::{AtRate, ConfigurationCost, ConfigurationCostInput, RateBasis, cheapest, not_told_apart};
 use super::sheet::PriceSheet;
 use crate::OpResult;
 use crate::human;
@@ -50,7 +50,7 @@ impl fmt::Display for Work {
     }
 }
 
-/// What the arms of a run cost, and the prices it was made of.
+/// What the configurations of a run cost, and the prices it was made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CostResult {
@@ -61,39 +61,49 @@ pub struct CostResult {
     pub work: Work,
     /// The limit on latency, in words; null where the study has none.
     pub limit: Option<String>,
-    /// The arms that the sheet prices, in the order of the study.
-    pub arms: Vec<ArmCost>,
+    /// The configurations that the sheet prices, in the order of the study.
+    pub configurations: Vec<ConfigurationCost>,
     /// The rate that the cheapest was chosen at: where there is a limit, the one that holds it.
     pub compared_at: RateBasis,
-    /// The arm whose million operations cost least; null where none has a price or holds the limit.
+    /// The configuration whose million operations cost least; null where none has a price or holds the limit.
     pub cheapest: Option<String>,
-    /// Other arms that cannot be told from the cheapest.
+    /// Other configurations that cannot be told from the cheapest.
     pub not_told_apart: Vec<String>,
     /// What has to be known to read these figures.
     pub notes: Vec<String>,
 }
 
 impl CostResult {
-    /// The costs of arms; `limit` says in words which limit `within_limit_per_s` holds, and is none where the study
-    /// has no limit. Arms without a price are named in the notes.
-    pub(crate) fn of(sheet: PriceSheet, arms: &[ArmCostInput], limit: Option<String>, work: Work) -> Self {
-        let costs: Vec<(&ArmCostInput, Option<ArmCost>)> =
-            arms.iter().map(|arm| (arm, ArmCost::of(&sheet, arm))).collect();
-        let unpriced: Vec<String> =
-            costs.iter().filter(|(_, cost)| cost.is_none()).map(|(arm, _)| arm.arm.clone()).collect();
-        let arms: Vec<ArmCost> = costs.into_iter().filter_map(|(_, cost)| cost).collect();
+    /// The costs of configurations; `limit` says in words which limit `within_limit_per_s` holds, and is none where the study
+    /// has no limit. Configurations without a price are named in the notes.
+    pub(crate) fn of(
+        sheet: PriceSheet,
+        configurations: &[ConfigurationCostInput],
+        limit: Option<String>,
+        work: Work,
+    ) -> Self {
+        let costs: Vec<(&ConfigurationCostInput, Option<ConfigurationCost>)> = configurations
+            .iter()
+            .map(|configuration| (configuration, ConfigurationCost::of(&sheet, configuration)))
+            .collect();
+        let unpriced: Vec<String> = costs
+            .iter()
+            .filter(|(_, cost)| cost.is_none())
+            .map(|(configuration, _)| configuration.configuration.clone())
+            .collect();
+        let configurations: Vec<ConfigurationCost> = costs.into_iter().filter_map(|(_, cost)| cost).collect();
         let compared_at = if limit.is_some() { RateBasis::WithinLimit } else { RateBasis::Measured };
-        let best = cheapest(&arms, compared_at);
-        let like_best = best.map(|best| not_told_apart(&arms, best, compared_at)).unwrap_or_default();
+        let best = cheapest(&configurations, compared_at);
+        let like_best = best.map(|best| not_told_apart(&configurations, best, compared_at)).unwrap_or_default();
         let mut result = Self {
-            cheapest: best.map(|best| arms[best].arm.clone()),
-            not_told_apart: like_best.iter().map(|&index| arms[index].arm.clone()).collect(),
+            cheapest: best.map(|best| configurations[best].configuration.clone()),
+            not_told_apart: like_best.iter().map(|&index| configurations[index].configuration.clone()).collect(),
             compared_at,
             notes: Vec::new(),
             sheet,
             work,
             limit,
-            arms,
+            configurations,
         };
         result.notes = result.explain(unpriced);
         result
@@ -107,36 +117,41 @@ impl CostResult {
     fn explain(&self, unpriced: Vec<String>) -> Vec<String> {
         let mut notes = Vec::new();
         if !unpriced.is_empty() {
-            let one = "[stores.NAME] or [arms.\"PATTERN\"]";
+            let one = "[stores.NAME] or [configurations.\"PATTERN\"]";
             notes.push(format!("no price for {}: add {one} to the price sheet", unpriced.join(", ")));
         }
-        let named = |keep: &dyn Fn(&ArmCost) -> bool| {
-            self.arms.iter().filter(|arm| keep(arm)).map(|arm| arm.arm.clone()).collect::<Vec<_>>().join(", ")
+        let named = |keep: &dyn Fn(&ConfigurationCost) -> bool| {
+            self.configurations
+                .iter()
+                .filter(|configuration| keep(configuration))
+                .map(|configuration| configuration.configuration.clone())
+                .collect::<Vec<_>>()
+                .join(", ")
         };
-        let no_clients = named(&|arm| arm.per_hour.with_clients.is_none());
+        let no_clients = named(&|configuration| configuration.per_hour.with_clients.is_none());
         if !no_clients.is_empty() {
             notes.push(format!("without the client's machines, which the sheet does not price: {no_clients}"));
         }
         if self.limit.is_some() {
-            let beyond = named(&|arm| arm.within_limit.is_none());
+            let beyond = named(&|configuration| configuration.within_limit.is_none());
             if !beyond.is_empty() {
                 notes.push(format!("no rate within the limit: {beyond}"));
             }
         }
-        let idle = named(&|arm| arm.measured.is_none());
+        let idle = named(&|configuration| configuration.measured.is_none());
         if !idle.is_empty() {
             notes.push(format!("no {} were measured, so a million of them have no price: {idle}", self.work));
         }
-        for arm in &self.arms {
-            notes.extend(arm.notes.iter().map(|note| format!("{}: {note}", arm.arm)));
+        for configuration in &self.configurations {
+            notes.extend(configuration.notes.iter().map(|note| format!("{}: {note}", configuration.configuration)));
         }
-        if self.arms.iter().any(|arm| arm.usage.is_some()) {
+        if self.configurations.iter().any(|configuration| configuration.usage.is_some()) {
             notes.push(format!("I/O and egress are in the price of a million {}, not in that of an hour", self.work));
         }
         notes
     }
 
-    /// Which arm is cheapest, in a sentence; none where no arm is.
+    /// Which configuration is cheapest, in a sentence; none where no configuration is.
     fn conclusion(&self) -> Option<String> {
         let best = self.cheapest.as_ref()?;
         let within = match &self.limit {
@@ -147,8 +162,9 @@ impl CostResult {
             [] => String::new(),
             others => {
                 let interval = |name: &String| {
-                    let arm = self.arms.iter().find(|arm| arm.arm == *name);
-                    arm.and_then(|arm| arm.at(self.compared_at)).is_some_and(has_interval)
+                    let configuration =
+                        self.configurations.iter().find(|configuration| configuration.configuration == *name);
+                    configuration.and_then(|configuration| configuration.at(self.compared_at)).is_some_and(has_interval)
                 };
                 let all = interval(best) && others.iter().all(interval);
                 let why =
@@ -160,15 +176,21 @@ impl CostResult {
     }
 
     fn standing(&self) -> Table {
-        let names = [("arm", Text), ("runs on", Text), ("per hour", Count), ("per month", Count), ("per year", Count)];
+        let names = [
+            ("configuration", Text),
+            ("runs on", Text),
+            ("per hour", Count),
+            ("per month", Count),
+            ("per year", Count),
+        ];
         let mut table = Table::new(names);
-        for arm in &self.arms {
-            let on = &arm.runs_on;
-            let moneys = [arm.per_hour, arm.per_month, arm.per_year];
+        for configuration in &self.configurations {
+            let on = &configuration.runs_on;
+            let moneys = [configuration.per_hour, configuration.per_month, configuration.per_year];
             let machines = format!("{} × {}", human::count(on.nodes.into()), on.node);
             let row =
                 |name: &str, on: &str, money: [String; 3]| [clip(name, NAME), clip(on, NAME)].into_iter().chain(money);
-            table.row(row(&arm.arm, &machines, moneys.map(|m| money(m.without_clients))));
+            table.row(row(&configuration.configuration, &machines, moneys.map(|m| money(m.without_clients))));
             if let Some(clients) = on.clients.filter(|clients| *clients > 0) {
                 let node = on.client_node.as_deref().unwrap_or("(no price)");
                 let clients = format!("+ {} × {node}", human::count(clients.into()));
@@ -181,14 +203,14 @@ impl CostResult {
     fn by_rate(&self) -> Table {
         let per_s = if self.work == Work::Operations { "ops/s" } else { "docs/s" };
         let numbers = [per_s, "per million", "low", "high", "with clients"].map(|name| (name, Count));
-        let mut table = Table::new([("arm", Text), ("rate", Text)].into_iter().chain(numbers));
-        for arm in &self.arms {
-            for (name, at) in [("measured", arm.measured), ("within limit", arm.within_limit)] {
+        let mut table = Table::new([("configuration", Text), ("rate", Text)].into_iter().chain(numbers));
+        for configuration in &self.configurations {
+            for (name, at) in [("measured", configuration.measured), ("within limit", configuration.within_limit)] {
                 let Some(at) = at else { continue };
                 let alone = at.per_million.without_clients;
                 let maybe = |value: Option<f64>| value.map_or("-".to_owned(), money);
                 table.row([
-                    clip(&arm.arm, NAME),
+                    clip(&configuration.configuration, NAME),
                     name.to_owned(),
                     clip(&human::rate(at.rate_per_s.value), 10),
                     money(alone.value),
@@ -219,18 +241,23 @@ impl fmt::Display for CostResult {
         };
         paragraph(f, "", &format!("Cost in {}; prices of {}: {}", sheet.currency, sheet.date, sheet.source))?;
         for (name, node) in &sheet.nodes {
-            let used = |arm: &ArmCost| {
-                arm.runs_on.node == *name || arm.runs_on.client_node.as_ref().is_some_and(|n| n == name)
+            let used = |configuration: &ConfigurationCost| {
+                configuration.runs_on.node == *name
+                    || configuration.runs_on.client_node.as_ref().is_some_and(|n| n == name)
             };
-            if (node.source.is_some() || node.date.is_some()) && self.arms.iter().any(used) {
+            if (node.source.is_some() || node.date.is_some()) && self.configurations.iter().any(used) {
                 let (date, source) = (node.date.unwrap_or(sheet.date), node.source.as_ref().unwrap_or(&sheet.source));
                 paragraph(f, "  ", &format!("{name}: {date}, {source}"))?;
             }
         }
-        if !self.arms.is_empty() {
+        if !self.configurations.is_empty() {
             write!(f, "\n{}", self.standing().print(2))?;
         }
-        if self.arms.iter().any(|arm| arm.measured.is_some() || arm.within_limit.is_some()) {
+        if self
+            .configurations
+            .iter()
+            .any(|configuration| configuration.measured.is_some() || configuration.within_limit.is_some())
+        {
             write!(f, "\n{}", self.by_rate().print(2))?;
         }
         writeln!(f)?;

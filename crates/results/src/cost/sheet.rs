@@ -1,4 +1,4 @@
-//! The price sheet: what machines, disk and traffic cost, and which arm runs on what.
+//! The price sheet: what machines, disk and traffic cost, and which configuration runs on what.
 
 #[cfg(feature = "schema")]
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use storebench_study::units::ByteSize;
 use storebench_study::workload::{Problem, StudyErrors, did_you_mean, read_toml};
 
-/// Prices, where they are from, and which arm runs on what.
+/// Prices, where they are from, and which configuration runs on what.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -23,7 +23,7 @@ pub struct PriceSheet {
     pub currency: String,
     /// Where the prices are from.
     pub source: String,
-    /// The day on which they held.
+    /// The day on which they were valid.
     pub date: PriceDate,
     /// What a reader has to know about them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -40,9 +40,9 @@ pub struct PriceSheet {
     /// Bytes sent out that are paid for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub egress: Option<EgressPrice>,
-    /// What arms run on, by the arm's name; `*` in it stands for any text. These come before `stores`.
+    /// What configurations run on, by the configuration's name; `*` in it stands for any text. These come before `stores`.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub arms: IndexMap<String, RunsOn>,
+    pub configurations: IndexMap<String, RunsOn>,
     /// What stores run on, by the store's name in the study; `default` is every other store.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub stores: IndexMap<String, RunsOn>,
@@ -67,7 +67,7 @@ pub struct NodePrice {
     /// Where this price is from, if not from where the sheet is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The day on which this price held, if not the sheet's.
+    /// The day on which this price was valid, if not the sheet's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<PriceDate>,
 }
@@ -106,7 +106,7 @@ pub struct EgressPrice {
     pub per_gib: f64,
 }
 
-/// What an arm runs on.
+/// What a configuration runs on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -133,7 +133,7 @@ fn remedy(key: &str) -> &'static str {
     match key {
         "currency" => "write the three letters of the currency, like currency = \"USD\"",
         "source" => "say where the prices are from, like source = \"list prices of the provider, region west\"",
-        "date" => "write the day on which these prices held, like date = \"2026-11-22\"",
+        "date" => "write the day on which these prices were valid, like date = \"2026-11-22\"",
         "per_hour" => "write what one machine costs for an hour, like per_hour = 0.532",
         "per_gib_month" => "write what 1 GiB of disk costs for a month, like per_gib_month = 0.08",
         "per_million" => "write what a million I/O requests cost, like per_million = 0.2",
@@ -181,11 +181,16 @@ impl PriceSheet {
         if problems.is_empty() { Ok(self) } else { Err(StudyErrors::of(Path::new(origin), "", problems)) }
     }
 
-    /// What an arm runs on: by the arm's name; by the first pattern that fits it; by its store; by `default`.
+    /// What a configuration runs on: by the configuration's name; by the first pattern that fits it; by its store; by `default`.
     /// None where the sheet says nothing of it.
-    pub fn runs_on(&self, store: &str, arm: &str) -> Option<&RunsOn> {
-        let by_pattern = || self.arms.iter().find(|(pattern, _)| fits(pattern, arm)).map(|(_, on)| on);
-        self.arms.get(arm).or_else(by_pattern).or_else(|| self.stores.get(store)).or_else(|| self.stores.get("default"))
+    pub fn runs_on(&self, store: &str, configuration: &str) -> Option<&RunsOn> {
+        let by_pattern =
+            || self.configurations.iter().find(|(pattern, _)| fits(pattern, configuration)).map(|(_, on)| on);
+        self.configurations
+            .get(configuration)
+            .or_else(by_pattern)
+            .or_else(|| self.stores.get(store))
+            .or_else(|| self.stores.get("default"))
     }
 
     fn problems(&self, today: Date) -> Vec<Problem> {
@@ -216,7 +221,7 @@ impl PriceSheet {
         if let Some(egress) = self.egress {
             found.money(&["egress", "per_gib"], egress.per_gib);
         }
-        for (table, entries) in [("arms", &self.arms), ("stores", &self.stores)] {
+        for (table, entries) in [("configurations", &self.configurations), ("stores", &self.stores)] {
             for (name, on) in entries {
                 self.check_runs_on(&mut found, &[table, name], on);
             }
@@ -283,7 +288,7 @@ impl SheetProblems {
 
     fn date(&mut self, path: &[&str], date: PriceDate, today: Date) {
         if date.0 > today {
-            self.add(path, format!("{date} is still to come; write the day on which these prices held"));
+            self.add(path, format!("{date} is still to come; write the day on which these prices were valid"));
         }
     }
 }

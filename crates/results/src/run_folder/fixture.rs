@@ -15,7 +15,7 @@ fn label(name: &str, kind: OpKind, batch: u32) -> Label {
     Label { name: name.into(), kind, collection: 0, batch }
 }
 
-fn record(name: &str, labels: Vec<Label>, intervals: Vec<Interval>, due: Option<u64>) -> PhaseRecord {
+fn record(name: &str, labels: Vec<Label>, intervals: Vec<Interval>, scheduled: Option<u64>) -> PhaseRecord {
     let mut total = Recorder::new(labels.len());
     for interval in &intervals {
         total.add(&interval.record());
@@ -30,8 +30,8 @@ fn record(name: &str, labels: Vec<Label>, intervals: Vec<Interval>, due: Option<
         began_unix_ns: 1_767_225_600_000_000_000,
         sending_ns: elapsed_ns,
         elapsed_ns,
-        due,
-        due_over_ns: due.map(|_| elapsed_ns),
+        scheduled,
+        scheduled_over_ns: scheduled.map(|_| elapsed_ns),
         workers: 2,
         connections: 1,
         in_flight: 4,
@@ -106,8 +106,8 @@ fn mixed(open: bool) -> (Vec<Label>, Vec<Interval>) {
                     tally.service.record(service_ns).unwrap();
                     if open {
                         tally.response.record(service_ns + 5_000 + n * 10).unwrap();
-                        tally.slot_wait.record(n).unwrap();
-                        record.slip.record(3_000 + n).unwrap();
+                        tally.client_queueing.record(n).unwrap();
+                        record.send_delay.record(3_000 + n).unwrap();
                     }
                 }
                 record.ops[0].bytes_read += 1_024;
@@ -202,7 +202,7 @@ pub(crate) fn run_of(phases: &[PhaseRecord]) -> RunResult {
         documents,
         trials: vec![TrialResult {
             trial: 1,
-            block: 1,
+            round: 1,
             store: "sqlite".into(),
             scheme: "sqlite".into(),
             url: "sqlite:books.db".into(),
@@ -212,11 +212,11 @@ pub(crate) fn run_of(phases: &[PhaseRecord]) -> RunResult {
             phases,
             ..TrialResult::default()
         }],
-        arms: Vec::new(),
+        configurations: Vec::new(),
         sweeps: Vec::new(),
         claims: Vec::new(),
         cost: None,
-        verdicts: Vec::new(),
+        checks: Vec::new(),
     }
 }
 
@@ -242,7 +242,7 @@ pub(crate) fn speed(trial: &mut TrialResult, factor: f64) {
     }
 }
 
-/// A run of a load and a closed loop with 1, 2, 4 and 8 workers in three blocks, each block a little faster than the
+/// A run of a load and a closed loop with 1, 2, 4 and 8 workers in three rounds, each round a little faster than the
 /// one before: more workers help up to 4. Nothing is concluded yet.
 pub(crate) fn swept() -> RunResult {
     const SPEEDS: [(u32, [f64; 3]); 4] =
@@ -251,18 +251,18 @@ pub(crate) fn swept() -> RunResult {
     let trial = run.trials.remove(0);
     let name = trial.phases[1].name.clone();
     run.plan.repeats = 3;
-    for block in 0..3 {
+    for round in 0..3 {
         for (workers, speeds) in SPEEDS {
             let mut trial = TrialResult {
                 trial: run.trials.len() as u32 + 1,
-                block: block as u32 + 1,
-                arm: format!("sqlite workers={workers}"),
-                levels: [(format!("phases.{name}.workers"), workers.into())].into(),
+                round: round as u32 + 1,
+                configuration: format!("sqlite workers={workers}"),
+                values: [(format!("phases.{name}.workers"), workers.into())].into(),
                 documents: [("books".to_owned(), 20_000)].into(),
                 ..trial.clone()
             };
             trial.phases[1].workers = workers;
-            speed(&mut trial, speeds[block]);
+            speed(&mut trial, speeds[round]);
             run.trials.push(trial);
         }
     }

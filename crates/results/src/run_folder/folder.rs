@@ -285,7 +285,7 @@ mod tests {
         let mut folder = RunFolder::create(dir.path(), "Books: read & updated", Secrets::default()).unwrap();
         let phases = [fixture::load(), fixture::open_loop()];
         let mut result = fixture::run_of(&phases);
-        result.verdicts = crate::verdicts::judge(&result);
+        result.checks = crate::validity::judge(&result);
         folder.write_study("stores = [\"couch://me:secret@host/db\"]\n").unwrap();
         folder.add_event(&serde_json::json!({ "event": "trial-began" })).unwrap();
         for phase in &phases {

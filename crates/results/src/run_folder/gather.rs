@@ -10,7 +10,7 @@ use crate::stats::{Steadiness, steadiness};
 
 use super::attempts::{self, merged};
 use super::model::{
-    AllOps, ClientUse, CollectionResult, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult, Promise,
+    AllOps, ClientUse, CollectionResult, Guarantee, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult,
     RateResult,
 };
 
@@ -47,7 +47,7 @@ pub fn gather_phase(
     capabilities: &Capabilities,
     calibrated_ns_per_op: Option<&[f64]>,
 ) -> PhaseResult {
-    let open = record.due.is_some();
+    let open = record.scheduled.is_some();
     let name_of =
         |position: usize| documents.get(position).map_or_else(|| format!("#{position}"), |c| c.collection.clone());
     let over_ns = answering_ns(record);
@@ -73,14 +73,14 @@ pub fn gather_phase(
         connections: record.connections,
         in_flight: record.in_flight,
         sessions: record.sessions(),
-        slots: record.sessions().saturating_mul(record.in_flight.into()),
+        in_flight_limit: record.sessions().saturating_mul(record.in_flight.into()),
         connection_events: record.total.connections,
-        slots_busy_share: slots_busy_share(record),
-        durability: Promise {
+        in_flight_share: in_flight_share(record),
+        durability: Guarantee {
             name: record.durability.to_string(),
-            means: capabilities.promises(record.durability).map(str::to_owned),
+            means: capabilities.guarantees(record.durability).map(str::to_owned),
         },
-        consistency: Promise {
+        consistency: Guarantee {
             name: record.consistency.to_string(),
             means: capabilities
                 .consistency
@@ -88,14 +88,14 @@ pub fn gather_phase(
                 .find(|(c, _)| *c == record.consistency)
                 .map(|(_, text)| (*text).to_owned()),
         },
-        rate: record.due.map(|due| gather_rate(record, due)),
+        rate: record.scheduled.map(|scheduled| gather_rate(record, scheduled)),
         ops,
         all: AllOps {
             response_ns: open.then(|| Percentiles::of(&merged(&record.total.ops, |t| &t.response))),
             response_of_attempts_ns: open.then(|| attempts::of_all(record, Tally::answered)).flatten(),
             service_ns: Percentiles::of(&merged(&record.total.ops, |t| &t.service)),
             service_of_attempts_ns: attempts::of_all(record, |t| &t.service),
-            slot_wait_ns: open.then(|| Percentiles::of(&merged(&record.total.ops, |t| &t.slot_wait))),
+            client_queueing_ns: open.then(|| Percentiles::of(&merged(&record.total.ops, |t| &t.client_queueing))),
         },
         client: gather_client(record, capabilities.embedded, calibrated_ns_per_op),
         documents: gather_documents(record, documents, name_of),
@@ -186,7 +186,7 @@ fn gather_op(label: &Label, tally: &Tally, over_ns: f64, open: bool, collection:
         errors: tally.errors(),
         errors_by_kind,
         timed_out: tally.timed_out,
-        censored: tally.censored,
+        unfinished: tally.unfinished,
         retries: tally.retries,
         throughput_per_s: share(tally.succeeded as f64 * 1e9, over_ns),
         documents: tally.documents,
@@ -201,19 +201,19 @@ fn gather_op(label: &Label, tally: &Tally, over_ns: f64, open: bool, collection:
         service_ns: Percentiles::of(&tally.service),
         service_of_attempts_ns: attempts::of_op(tally, &tally.service),
         failed_ns: Percentiles::of(&tally.failed_time),
-        slot_wait_ns: open.then(|| Percentiles::of(&tally.slot_wait)),
+        client_queueing_ns: open.then(|| Percentiles::of(&tally.client_queueing)),
     }
 }
 
-fn gather_rate(record: &PhaseRecord, due: u64) -> RateResult {
-    let due_over_ns = record.due_over_ns.unwrap_or(record.sending_ns);
-    let due_per_s = per_second(due, due_over_ns);
+fn gather_rate(record: &PhaseRecord, scheduled: u64) -> RateResult {
+    let scheduled_over_ns = record.scheduled_over_ns.unwrap_or(record.sending_ns);
+    let scheduled_per_s = per_second(scheduled, scheduled_over_ns);
     let achieved_per_s = share(answered(&record.total) as f64 * 1e9, answering_ns(record));
     RateResult {
-        due,
-        due_per_s,
+        scheduled,
+        scheduled_per_s,
         achieved_per_s,
-        held_share: share(achieved_per_s, due_per_s).min(1.0),
+        sustained_share: share(achieved_per_s, scheduled_per_s).min(1.0),
         planned: serde_json::Value::Null,
     }
 }
@@ -224,22 +224,22 @@ fn answered(recorder: &Recorder) -> u64 {
 
 /// The time that successes and misses took, in ns. In a closed loop, all of the phase. In an open loop, the time in which
 /// they come to the best rate from the start to the end of any interval that ends after the schedule did: over the whole
-/// time, one operation that hangs through the drain would speak against all others. The last operation fell due at the end
+/// time, one operation that hangs through the drain would speak against all others. The last operation was scheduled at the end
 /// of the schedule, so its least service time is no delay.
 fn answering_ns(record: &PhaseRecord) -> f64 {
     let all = answered(&record.total);
-    if record.due.is_none() || all == 0 {
+    if record.scheduled.is_none() || all == 0 {
         return record.elapsed_ns as f64;
     }
-    let due_over_ns = record.due_over_ns.unwrap_or(record.sending_ns);
+    let scheduled_over_ns = record.scheduled_over_ns.unwrap_or(record.sending_ns);
     let services = record.total.ops.iter().map(|t| &t.service);
     let least_ns = services.filter(|h| !h.is_empty()).map(Histogram::min).min().unwrap_or(0);
-    let rate = |count, until_ns: u64| per_second(count, until_ns.saturating_sub(least_ns).max(due_over_ns));
+    let rate = |count, until_ns: u64| per_second(count, until_ns.saturating_sub(least_ns).max(scheduled_over_ns));
     let mut count = all;
     let mut best = rate(count, record.elapsed_ns);
     for pair in record.intervals.windows(2).rev() {
         let [before, after] = pair else { continue };
-        if before.to_ns < due_over_ns {
+        if before.to_ns < scheduled_over_ns {
             break;
         }
         count = count.saturating_sub(answered(&after.record()));
@@ -248,11 +248,11 @@ fn answering_ns(record: &PhaseRecord) -> f64 {
     share(all as f64 * 1e9, best)
 }
 
-/// Little's law: the time operations spent at the store, over the time of all slots.
-fn slots_busy_share(record: &PhaseRecord) -> f64 {
-    let slots = f64::from(record.workers) * f64::from(record.connections) * f64::from(record.in_flight);
+/// Little's law: the time operations spent at the store, over the time times the in-flight limit.
+fn in_flight_share(record: &PhaseRecord) -> f64 {
+    let limit = f64::from(record.workers) * f64::from(record.connections) * f64::from(record.in_flight);
     let busy_ns: f64 = record.total.ops.iter().map(|t| t.service.mean() * t.service.len() as f64).sum();
-    share(busy_ns, slots * record.elapsed_ns as f64).min(1.0)
+    share(busy_ns, limit * record.elapsed_ns as f64).min(1.0)
 }
 
 fn gather_client(record: &PhaseRecord, embedded: bool, calibrated_ns_per_op: Option<&[f64]>) -> ClientUse {
@@ -285,7 +285,7 @@ fn gather_client(record: &PhaseRecord, embedded: bool, calibrated_ns_per_op: Opt
             .fold(0.0, f64::max),
         starved_s: starved_ns(&record.resources) as f64 / 1e9,
         rss_max_bytes: record.resources.iter().map(|s| s.rss_bytes).max().unwrap_or(0),
-        slip_ns: Percentiles::of(&record.total.slip),
+        send_delay_ns: Percentiles::of(&record.total.send_delay),
         worker_use: record.worker_use.clone(),
     }
 }

@@ -1,7 +1,7 @@
 //! Histogram logs: HdrHistogram's interval log, V2 compressed, which other tools read.
 //!
 //! One file holds one phase of one trial. Each line is one histogram of one interval, tagged
-//! `OPERATION.response`, `OPERATION.service`, `OPERATION.failed`, `OPERATION.slot-wait` or `slip`. Values
+//! `OPERATION.response`, `OPERATION.service`, `OPERATION.failed`, `OPERATION.client-queueing` or `send-delay`. Values
 //! are ns; the maximum that stands in clear is in ms.
 
 use std::time::Duration;
@@ -49,12 +49,12 @@ pub fn histogram_log(record: &PhaseRecord, title: &str) -> std::io::Result<Vec<u
                 (&tally.response, "response"),
                 (&tally.service, "service"),
                 (&tally.failed_time, "failed"),
-                (&tally.slot_wait, "slot-wait"),
+                (&tally.client_queueing, "client-queueing"),
             ] {
                 write(histogram, &format!("{name}.{series}"))?;
             }
         }
-        write(&seen.slip, "slip")?;
+        write(&seen.send_delay, "send-delay")?;
     }
     Ok(out)
 }
@@ -98,7 +98,7 @@ mod tests {
         let read = &record.total.ops[0];
         assert_eq!(counts["read.response"], read.response.len());
         assert_eq!(counts["read.service"], read.service.len());
-        assert_eq!(counts["slip"], record.total.slip.len());
+        assert_eq!(counts["send-delay"], record.total.send_delay.len());
         assert_eq!(merged.value_at_quantile(0.99), read.response.value_at_quantile(0.99));
     }
 

@@ -10,7 +10,7 @@ use super::model::LimitResult;
 /// Judges every limit that is on this phase.
 ///
 /// What failed counts as infinitely slow, and so does what was not answered when the phase ended, whatever its age:
-/// give the phase a `drain` as long as the limit, and only what is slower is left unanswered.
+/// give the phase a `drain` as long as the limit, and only what is slower is left unfinished.
 pub fn judge(record: &PhaseRecord, limits: &IndexMap<String, Limit>) -> Vec<LimitResult> {
     let of_phase = limits.iter().filter_map(|(path, limit)| Some((path, limit, LimitPath::parse(path)?)));
     let mine = of_phase.filter(|(.., of)| of.phase == record.name);
@@ -27,9 +27,9 @@ fn one(record: &PhaseRecord, limit: Limit, of: &LimitPath<'_>) -> LimitResult {
     let mut found = LimitResult { limit, attempts, ..LimitResult::default() };
     let (quantile, answered) = match of.on {
         LimitOn::Errors => {
-            let failed = sum(Tally::errors) + sum(|t| t.censored);
+            let failed = sum(Tally::errors) + sum(|t| t.unfinished);
             let share = if attempts == 0 { 1.0 } else { failed as f64 / attempts as f64 };
-            return LimitResult { found: Some(share), held: share <= limit, ..found };
+            return LimitResult { found: Some(share), met: share <= limit, ..found };
         }
         LimitOn::Response(quantile) => (quantile, merged(tallies.iter().copied(), Tally::answered)),
         LimitOn::Service(quantile) => (quantile, merged(tallies.iter().copied(), |t| &t.service)),
@@ -42,7 +42,7 @@ fn one(record: &PhaseRecord, limit: Limit, of: &LimitPath<'_>) -> LimitResult {
     let rank = rank(quantile, attempts);
     found.found = at_rank(&answered, rank).map(|ns| ns as f64);
     // Values of a histogram are the ends of ranges: the count within the limit decides.
-    found.held = rank <= within;
+    found.met = rank <= within;
     found
 }
 
@@ -55,24 +55,24 @@ mod tests {
     use crate::fixture;
 
     /// 1,000 attempts on one label: so many failed or were not answered, the rest took 1 ms, but for `slow` of 10 ms.
-    fn phase(failed: u64, censored: u64, slow: u64) -> PhaseRecord {
+    fn phase(failed: u64, unfinished: u64, slow: u64) -> PhaseRecord {
         let mut phase = fixture::open_loop();
         phase.name = "steady".into();
         phase.total.ops.truncate(1);
         phase.labels.truncate(1);
         phase.labels[0].name = "read".into();
-        let mut tally = Tally { censored, ..Tally::default() };
+        let mut tally = Tally { unfinished, ..Tally::default() };
         tally.failed[ErrorKind::Temporary as usize] = failed;
-        tally.succeeded = 1_000 - failed - censored;
+        tally.succeeded = 1_000 - failed - unfinished;
         for n in 0..tally.succeeded {
             note(&mut tally.response, if n < slow { 10_000_000 } else { 1_000_000 });
             note(&mut tally.service, 1_000_000);
         }
-        for n in 0..censored {
-            // Some were due long before the end, some just before it.
+        for n in 0..unfinished {
+            // Some were scheduled long before the end, some just before it.
             let age = if n % 2 == 0 { 500 } else { 300_000_000 };
             note(&mut tally.response, age);
-            note(&mut tally.censored_age, age);
+            note(&mut tally.unfinished_age, age);
         }
         phase.total.ops[0] = tally;
         phase
@@ -85,41 +85,41 @@ mod tests {
 
     #[test]
     fn failures_and_what_was_not_answered_are_infinitely_slow() {
-        for (failed, censored) in [(0, 0), (10, 0), (0, 10)] {
-            let found = judged(&phase(failed, censored, 0), "steady.response.p99", "\"2ms\"");
-            assert!(found.held && found.found.is_some(), "{failed} {censored}: {found:?}");
-            assert_eq!(found.share_within, Some((1_000 - failed - censored) as f64 / 1_000.0));
+        for (failed, unfinished) in [(0, 0), (10, 0), (0, 10)] {
+            let found = judged(&phase(failed, unfinished, 0), "steady.response.p99", "\"2ms\"");
+            assert!(found.met && found.found.is_some(), "{failed} {unfinished}: {found:?}");
+            assert_eq!(found.share_within, Some((1_000 - failed - unfinished) as f64 / 1_000.0));
         }
-        for (failed, censored) in [(11, 0), (0, 11), (6, 5), (1_000, 0)] {
-            let found = judged(&phase(failed, censored, 0), "steady.response.p99", "\"2ms\"");
-            assert!(!found.held && found.found.is_none(), "{failed} {censored}: {found:?}");
+        for (failed, unfinished) in [(11, 0), (0, 11), (6, 5), (1_000, 0)] {
+            let found = judged(&phase(failed, unfinished, 0), "steady.response.p99", "\"2ms\"");
+            assert!(!found.met && found.found.is_none(), "{failed} {unfinished}: {found:?}");
         }
-        assert!(judged(&phase(0, 0, 10), "steady.read.response.p99", "\"2ms\"").held);
+        assert!(judged(&phase(0, 0, 10), "steady.read.response.p99", "\"2ms\"").met);
         let slow = judged(&phase(0, 0, 11), "steady.read.response.p99", "\"2ms\"");
-        assert!(!slow.held && slow.found.is_some_and(|ns| ns > 9e6), "{slow:?}");
-        assert!(judged(&phase(0, 0, 11), "steady.service.p99", "\"2ms\"").held);
+        assert!(!slow.met && slow.found.is_some_and(|ns| ns > 9e6), "{slow:?}");
+        assert!(judged(&phase(0, 0, 11), "steady.service.p99", "\"2ms\"").met);
     }
 
     /// Every one of them is older than the limit, so that none of those within it is one of them.
     #[test]
     fn what_was_not_answered_is_counted_once() {
-        let mut unanswered = phase(0, 20, 0);
-        let tally = &mut unanswered.total.ops[0];
-        (tally.response, tally.censored_age) = (tally.answered(), histogram());
+        let mut unfinished = phase(0, 20, 0);
+        let tally = &mut unfinished.total.ops[0];
+        (tally.response, tally.unfinished_age) = (tally.answered(), histogram());
         for _ in 0..20 {
             note(&mut tally.response, 250_000_000);
-            note(&mut tally.censored_age, 250_000_000);
+            note(&mut tally.unfinished_age, 250_000_000);
         }
-        let found = judged(&unanswered, "steady.response.p98", "\"200ms\"");
-        assert!(found.held && found.share_within == Some(0.98) && found.found.is_some_and(|ns| ns < 2e6), "{found:?}");
-        assert!(!judged(&unanswered, "steady.response.p98.1", "\"200ms\"").held);
+        let found = judged(&unfinished, "steady.response.p98", "\"200ms\"");
+        assert!(found.met && found.share_within == Some(0.98) && found.found.is_some_and(|ns| ns < 2e6), "{found:?}");
+        assert!(!judged(&unfinished, "steady.response.p98.1", "\"200ms\"").met);
     }
 
     #[test]
     fn errors_are_a_share_of_all_attempts() {
-        assert!(judged(&phase(2, 3, 0), "steady.errors", "0.005").held);
+        assert!(judged(&phase(2, 3, 0), "steady.errors", "0.005").met);
         let found = judged(&phase(3, 3, 0), "steady.errors", "\"0.5%\"");
-        assert!(!found.held && found.found == Some(0.006), "{found:?}");
+        assert!(!found.met && found.found == Some(0.006), "{found:?}");
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
         assert!(judge(&phase(0, 0, 0), &other).is_empty());
         let mut nothing = phase(0, 0, 0);
         nothing.total.ops[0] = Tally::default();
-        assert!(!judged(&nothing, "steady.response.p50", "\"1s\"").held);
-        assert!(!judged(&nothing, "steady.errors", "0").held);
+        assert!(!judged(&nothing, "steady.response.p50", "\"1s\"").met);
+        assert!(!judged(&nothing, "steady.errors", "0").met);
     }
 }

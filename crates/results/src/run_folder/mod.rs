@@ -30,9 +30,10 @@ pub use gather::gather_phase;
 pub use hlog::histogram_log;
 pub use limits::judge as judge_limits;
 pub use model::{
-    AllOps, ArmResult, ClientUse, CollectionResult, FORMAT, FactorSweep, Failure, FailureKind, FigureOverTrials,
-    FigureResult, LimitResult, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult, Promise, QueryPlanResult,
-    RateResult, RunInfo, RunResult, SampledResult, StoreAfter, StoreStatsResult, TasksResult, TrialResult,
+    AllOps, ClientUse, CollectionResult, ConfigurationResult, FORMAT, FactorSweep, Failure, FailureKind,
+    FigureOverTrials, FigureResult, Guarantee, LimitResult, Message, OpResult, Percentiles, PhaseDocuments,
+    PhaseResult, QueryPlanResult, RateResult, RunInfo, RunResult, SampledResult, StoreAfter, StoreStatsResult,
+    TasksResult, TrialResult,
 };
 pub use pass::Pass;
 pub use read::{read_result, read_run};

@@ -19,7 +19,7 @@ use crate::environment::Environment;
 use crate::plan::Plan;
 use crate::stats::{Estimate, Steadiness};
 use crate::sweep::Sweep;
-use crate::verdicts::Verdict;
+use crate::validity::CheckResult;
 
 use super::broken::{FaultResult, RestartedResult};
 use super::resources::ResourcesResult;
@@ -40,25 +40,25 @@ pub struct RunResult {
     pub plan: Plan,
     /// The machine of the client.
     pub environment: Environment,
-    /// The documents, by collection, in the order of the study; a collection whose documents differ between arms is
+    /// The documents, by collection, in the order of the study; a collection whose documents differ between configurations is
     /// here several times.
     pub documents: Vec<CollectionResult>,
     /// One store measured once, in the order they ran.
     pub trials: Vec<TrialResult>,
-    /// Each arm over its trials, in the order of the study. Made of the trials.
+    /// Each configuration over its trials, in the order of the study. Made of the trials.
     #[serde(default)]
-    pub arms: Vec<ArmResult>,
-    /// What each factor with numbers as levels does to each measured phase. Made of the trials.
+    pub configurations: Vec<ConfigurationResult>,
+    /// What each factor with numbers as values does to each measured phase. Made of the trials.
     #[serde(default)]
     pub sweeps: Vec<FactorSweep>,
     /// What was published of the study, and how it stands against what was measured.
     #[serde(default)]
     pub claims: Vec<ClaimResult>,
-    /// What the arms cost, with the price sheet; null where none was given.
+    /// What the configurations cost, with the price sheet; null where none was given.
     #[serde(default)]
     pub cost: Option<CostResult>,
     /// What the result is worth, in the order of trials and phases.
-    pub verdicts: Vec<Verdict>,
+    pub checks: Vec<CheckResult>,
 }
 
 impl RunResult {
@@ -105,7 +105,7 @@ pub struct RunInfo {
     /// run makes the same bytes without searching.
     pub frozen: serde_json::Value,
     /// When it was gone on with after it had broken off (RFC 3339, UTC). A drift between then and before is within its
-    /// blocks.
+    /// rounds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed: Vec<String>,
     /// Whether it was interrupted. What was measured until then is kept.
@@ -120,9 +120,9 @@ pub struct RunInfo {
 pub struct CollectionResult {
     /// Its name.
     pub collection: String,
-    /// The arms that had these documents; empty where all had.
+    /// The configurations that had these documents; empty where all had.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub arms: Vec<String>,
+    pub configurations: Vec<String>,
     /// Documents, after scale, relation and file.
     pub count: u64,
     /// Mean size of a document, from a sample.
@@ -148,15 +148,15 @@ pub struct CollectionResult {
 }
 
 impl CollectionResult {
-    /// Whether an arm had these documents.
-    pub fn is_of(&self, arm: &str) -> bool {
-        self.arms.is_empty() || self.arms.iter().any(|name| name == arm)
+    /// Whether a configuration had these documents.
+    pub fn is_of(&self, configuration: &str) -> bool {
+        self.configurations.is_empty() || self.configurations.iter().any(|name| name == configuration)
     }
 
-    /// Its name, and the arms whose documents these are where others had others: `books (a, b and 3 more)`.
+    /// Its name, and the configurations whose documents these are where others had others: `books (a, b and 3 more)`.
     pub fn named(&self) -> String {
-        let first = self.arms.iter().take(2).map(String::as_str).collect::<Vec<_>>().join(", ");
-        match self.arms.len() {
+        let first = self.configurations.iter().take(2).map(String::as_str).collect::<Vec<_>>().join(", ");
+        match self.configurations.len() {
             0 => self.collection.clone(),
             1 | 2 => format!("{} ({first})", self.collection),
             n => format!("{} ({first} and {} more)", self.collection, n - 2),
@@ -170,15 +170,15 @@ impl CollectionResult {
 pub struct TrialResult {
     /// Number of the trial in the order they ran, from 1.
     pub trial: u32,
-    /// The block (repeat) it belongs to, from 1. Each block holds every store once.
-    pub block: u32,
+    /// The round (repeat) it belongs to, from 1. Each round holds every store once.
+    pub round: u32,
     /// Name of the store in the study.
     pub store: String,
-    /// Its arm: the store, and the levels of the study's factors.
+    /// Its configuration: the store, and the values of the study's factors.
     #[serde(default)]
-    pub arm: String,
-    /// Levels of the study's factors by path, as the study says them.
-    pub levels: IndexMap<String, serde_json::Value>,
+    pub configuration: String,
+    /// Values of the study's factors by path, as the study says them.
+    pub values: IndexMap<String, serde_json::Value>,
     /// The host whose turn it was, where stores take turns on the study's `hosts`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
@@ -211,9 +211,9 @@ pub struct TrialResult {
     /// How long its server took from its start until the store answered, in ns, where the run started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_ready_ns: Option<u64>,
-    /// Its phases, in order, warm-ups too. Of a phase whose rate was searched: at the highest rate that held.
+    /// Its phases, in order, warm-ups too. Of a phase whose rate was searched: at the highest rate at which the limits were met.
     pub phases: Vec<PhaseResult>,
-    /// Searches for the highest rate at which the study's limits hold.
+    /// Searches for the highest rate at which the study's limits are met.
     #[serde(default)]
     pub searches: Vec<SearchResult>,
     /// Why it ended early, if it did.
@@ -311,7 +311,7 @@ pub struct PhaseResult {
     pub sessions: u64,
     /// Operations in flight over all connections, at most: `sessions` × `in_flight`.
     #[serde(default)]
-    pub slots: u64,
+    pub in_flight_limit: u64,
     /// How operations were drawn and given up, by the study's keys: `popularity`, `streams`, `arrival`, `think`, `timeout`,
     /// `retry`, `on_disconnect`, and `mix.NAME.KEY` for what an entry of the mix says besides its weight.
     #[serde(default)]
@@ -319,12 +319,12 @@ pub struct PhaseResult {
     /// What happened to the connections.
     #[serde(default)]
     pub connection_events: SessionCounters,
-    /// Share of all slots (workers × connections × in flight) that were busy, on average.
-    pub slots_busy_share: f64,
-    /// What acknowledged writes survive, and how the store was set to promise it.
-    pub durability: Promise,
-    /// How fresh reads were, and how the store was set to promise it.
-    pub consistency: Promise,
+    /// Share of the in-flight limit (workers × connections × in flight) that was in use, on average.
+    pub in_flight_share: f64,
+    /// What acknowledged writes survive, and how the store was set to guarantee it.
+    pub durability: Guarantee,
+    /// How fresh reads were, and how the store was set to guarantee it.
+    pub consistency: Guarantee,
     /// Open loop: the rate; none in closed loop.
     pub rate: Option<RateResult>,
     /// Operations by their name in the mix, or by the collection that was loaded; of a copy `copy-in` or `copy-out`,
@@ -371,7 +371,7 @@ pub struct PhaseResult {
     pub unknown_outcomes: u64,
     /// The store after the phase (and after settling, if that was asked for).
     pub store_after: Option<StoreAfter>,
-    /// Whether what was answered each second stayed at its level. Null where there are fewer than ten.
+    /// Whether what was answered each second stayed at its value. Null where there are fewer than ten.
     #[serde(default)]
     pub steadiness: Option<Steadiness>,
     /// The same of the median response time of each interval of an open loop, in ns: what was answered is its schedule.
@@ -392,7 +392,7 @@ pub struct PhaseResult {
 pub struct LimitResult {
     /// The limit's path in the study: `by-user.page.response.p99`.
     pub path: String,
-    /// The most that holds: ns of a time, a share of `errors`.
+    /// The most that meets it: ns of a time, a share of `errors`.
     pub limit: f64,
     /// What was found, in the same unit; null where it is infinite.
     pub found: Option<f64>,
@@ -400,8 +400,8 @@ pub struct LimitResult {
     pub share_within: Option<f64>,
     /// Attempts that it was judged over.
     pub attempts: u64,
-    /// Whether it held.
-    pub held: bool,
+    /// Whether it was met.
+    pub met: bool,
 }
 
 /// What one factor does to one figure, everything else alike.
@@ -412,7 +412,7 @@ pub struct FactorSweep {
     pub factor: String,
     /// Name of the store.
     pub store: String,
-    /// The levels of the other factors.
+    /// The values of the other factors.
     pub others: IndexMap<String, serde_json::Value>,
     /// The figure: `PHASE.documents`, `PHASE.throughput`.
     pub figure: String,
@@ -432,16 +432,16 @@ pub struct TasksResult {
     pub parts: u64,
 }
 
-/// An arm over all its trials.
+/// A configuration over all its trials.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct ArmResult {
-    /// Its name: the store, and the levels of the study's factors.
-    pub arm: String,
+pub struct ConfigurationResult {
+    /// Its name: the store, and the values of the study's factors.
+    pub configuration: String,
     /// Name of the store in the study.
     pub store: String,
-    /// Levels of the study's factors by path.
-    pub levels: IndexMap<String, serde_json::Value>,
+    /// Values of the study's factors by path.
+    pub values: IndexMap<String, serde_json::Value>,
     /// Trials that ended whole.
     pub trials: u32,
     /// Trials that failed or were cut off; they are in no figure.
@@ -450,31 +450,31 @@ pub struct ArmResult {
     pub figures: IndexMap<String, FigureOverTrials>,
 }
 
-/// One figure of an arm over its trials.
+/// One figure of a configuration over its trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct FigureOverTrials {
-    /// Over the trials of the arm that have it. Without an interval where some have not, or where it is a least value.
+    /// Over the trials of the configuration that have it. Without an interval where some have not, or where it is a least value.
     pub figure: Estimate,
-    /// This arm over the first arm, paired by blocks; null for the first arm itself, and where a trial of one of them has
-    /// no such figure. Where the two did not do the same the verdict `work-differs` says so.
+    /// This configuration over the first configuration, paired by rounds; null for the first configuration itself, and where a trial of one of them has
+    /// no such figure. Where the two did not do the same the check `work-differs` says so.
     pub to_first: Option<Estimate>,
-    /// Trials in which there was none: nothing succeeded, the time was not reached by enough attempts, or no rate held
+    /// Trials in which there was none: nothing succeeded, the time was not reached by enough attempts, or no rate met
     /// the limits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub none_in: Vec<u32>,
-    /// Whether it is at least this: a search found no rate at which the limits do not hold.
+    /// Whether it is at least this: a search found no rate at which the limits are not met.
     #[serde(default)]
     pub at_least: bool,
-    /// Trials that are unlike the others of the arm. They are in the figure.
+    /// Trials that are unlike the others of the configuration. They are in the figure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outlying_trials: Vec<u32>,
 }
 
-/// A promise by its name, and how this store was set to keep it.
+/// A guarantee by its name, and how this store was set to keep it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct Promise {
+pub struct Guarantee {
     /// The name, alike on every store.
     pub name: String,
     /// What the store was set to.
@@ -485,15 +485,15 @@ pub struct Promise {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RateResult {
-    /// Operations that were due within the phase.
-    pub due: u64,
-    /// `due` over the time in which the schedule has them fall due: the planned rate, on average.
-    pub due_per_s: f64,
+    /// Operations that were scheduled within the phase.
+    pub scheduled: u64,
+    /// `scheduled` over the time in which the schedule has them start: the planned rate, on average.
+    pub scheduled_per_s: f64,
     /// Successes and misses over the time until they were answered, which is never taken shorter than
     /// the schedule and leaves out the least service time. Failures do not count.
     pub achieved_per_s: f64,
-    /// `achieved_per_s` over `due_per_s` (0 to 1).
-    pub held_share: f64,
+    /// `achieved_per_s` over `scheduled_per_s` (0 to 1).
+    pub sustained_share: f64,
     /// The rate as the study says it (a number, a ramp or steps).
     pub planned: serde_json::Value,
 }
@@ -520,8 +520,8 @@ pub struct OpResult {
     pub errors_by_kind: IndexMap<String, u64>,
     /// Of the failed: given up at the timeout.
     pub timed_out: u64,
-    /// Due, but unanswered when the phase ended.
-    pub censored: u64,
+    /// Scheduled, but unfinished when the phase ended.
+    pub unfinished: u64,
     /// Further tries after temporary failures.
     pub retries: u64,
     /// Successes over the elapsed time of the phase; in an open loop over the time in which they come to the rate that
@@ -542,11 +542,11 @@ pub struct OpResult {
     /// How the store said that it would answer: for page, prefix, scan and view, where it tells.
     #[serde(default)]
     pub query_plan: Option<QueryPlanResult>,
-    /// Open loop: from the intended start to the end, of successes, misses and censored operations
+    /// Open loop: from the scheduled start to the end, of successes, misses and unfinished operations
     /// (these at their age at the end, a lower bound). Null in closed loop.
     pub response_ns: Option<Percentiles>,
     /// The same over all attempts, where some failed or were not answered when the phase ended: those took for ever, and a
-    /// percentile that is among them is null. Limits, and the figures that arms are compared by, are over all attempts.
+    /// percentile that is among them is null. Limits, and the figures that configurations are compared by, are over all attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_of_attempts_ns: Option<Percentiles>,
     /// From the send to the end, of successes and misses.
@@ -554,10 +554,10 @@ pub struct OpResult {
     /// The same over all attempts, as of the response times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_of_attempts_ns: Option<Percentiles>,
-    /// From the intended start (closed loop: the send) to the end, of failed operations.
+    /// From the scheduled start (closed loop: the send) to the end, of failed operations.
     pub failed_ns: Percentiles,
-    /// Open loop: how long a due operation waited for a free slot. Null in closed loop.
-    pub slot_wait_ns: Option<Percentiles>,
+    /// Open loop: how long a scheduled operation waited because the in-flight limit was reached. Null in closed loop.
+    pub client_queueing_ns: Option<Percentiles>,
 }
 
 /// How a store would answer a query.
@@ -587,7 +587,7 @@ pub struct AllOps {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_of_attempts_ns: Option<Percentiles>,
     /// As in [`OpResult`].
-    pub slot_wait_ns: Option<Percentiles>,
+    pub client_queueing_ns: Option<Percentiles>,
 }
 
 /// Percentiles of a merged histogram with 3 significant digits; null when it holds nothing.
@@ -645,8 +645,8 @@ pub struct ClientUse {
     pub starved_s: f64,
     /// Greatest resident memory, in bytes.
     pub rss_max_bytes: u64,
-    /// Open loop: our own lateness, though a slot was free. Percentiles are null in closed loop.
-    pub slip_ns: Percentiles,
+    /// Open loop: how late the client sent though the in-flight limit was not reached. Percentiles are null in closed loop.
+    pub send_delay_ns: Percentiles,
     /// Each worker's use of its processor.
     pub worker_use: Vec<WorkerUse>,
 }
@@ -661,7 +661,7 @@ pub struct PhaseDocuments {
     pub bytes: u64,
     /// Distinct keys touched, over all collections (an estimate within 1 %).
     pub distinct_keys: u64,
-    /// zstd level 3 over 32 KiB pages: compressed / raw, over the collections touched, weighted by
+    /// zstd value 3 over 32 KiB pages: compressed / raw, over the collections touched, weighted by
     /// their bytes. Null where none was measured.
     pub compress_page: Option<f64>,
     /// Snappy, each document by itself; weighted alike.

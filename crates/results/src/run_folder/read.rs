@@ -66,10 +66,10 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// Two arms in two blocks: what is said of several at once is there too.
+    /// Two configurations in two rounds: what is said of several at once is there too.
     fn whole() -> Vec<u8> {
         let mut result = fixture::swept();
-        result.trials.retain(|trial| trial.block < 3 && trial.phases[1].workers < 3);
+        result.trials.retain(|trial| trial.round < 3 && trial.phases[1].workers < 3);
         serde_json::to_vec_pretty(&fixture::concluded(result)).unwrap()
     }
 
@@ -162,7 +162,7 @@ mod tests {
         if let Ok(mut result) = read_result(bytes, Path::new("run.json")) {
             let _ = crate::summary::summary(&result, crate::summary::Layout::plain());
             crate::conclude::conclude(&[], &mut result);
-            let _ = crate::verdicts::exit_code(&result);
+            let _ = crate::validity::exit_code(&result);
             let _ = crate::summary::summary(&result, crate::summary::Layout::plain());
             serde_json::to_string(&result).unwrap();
         }

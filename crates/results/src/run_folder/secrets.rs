@@ -29,7 +29,7 @@ const OWN_WORDS: [&str; 18] = [
     "figure",
     "format",
     "kind",
-    "level",
+    "severity",
     "name",
     "op",
     "phase",
@@ -206,11 +206,11 @@ mod tests {
     fn words_of_our_own_stay_even_where_a_password_is_one_of_them() {
         let known = secrets(&["redis://:pass@host", "redis://:no@host"]);
         let mut value = serde_json::json!({
-            "level": "pass", "saw": "no pass", "phases": [{ "name": "pass", "messages": ["pass"] }]
+            "severity": "pass", "observed": "no pass", "phases": [{ "name": "pass", "messages": ["pass"] }]
         });
         known.hide_value(&mut value);
         let expected = serde_json::json!({
-            "level": "pass", "saw": "no ***", "phases": [{ "name": "pass", "messages": ["***"] }]
+            "severity": "pass", "observed": "no ***", "phases": [{ "name": "pass", "messages": ["***"] }]
         });
         assert_eq!(value, expected);
     }

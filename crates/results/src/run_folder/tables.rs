@@ -72,7 +72,7 @@ const COUNTS: [Count; 10] = [
     ("misses", |of| of.missed),
     ("errors", Tally::errors),
     ("timed_out", |of| of.timed_out),
-    ("censored", |of| of.censored),
+    ("unfinished", |of| of.unfinished),
     ("retries", |of| of.retries),
     ("documents", |of| of.documents),
     ("written_bytes", |of| of.bytes_written),
@@ -81,7 +81,7 @@ const COUNTS: [Count; 10] = [
 ];
 
 /// Series of times by name; the last is of the interval as a whole, the same in each row of it.
-const SERIES: [&str; 5] = ["response", "service", "failed", "slot_wait", "slip"];
+const SERIES: [&str; 5] = ["response", "service", "failed", "client_queueing", "send_delay"];
 
 type Quantile = (&'static str, fn(&Percentiles) -> Option<u64>);
 const QUANTILES: [Quantile; 5] =
@@ -210,7 +210,8 @@ fn intervals(record: &PhaseRecord) -> impl Iterator<Item = serde_json::Map<Strin
             for (name, count) in COUNTS {
                 row.insert(name.into(), count(tally).into());
             }
-            let series = [&tally.response, &tally.service, &tally.failed_time, &tally.slot_wait, &seen.slip];
+            let series =
+                [&tally.response, &tally.service, &tally.failed_time, &tally.client_queueing, &seen.send_delay];
             for (series, histogram) in SERIES.into_iter().zip(series) {
                 let found = Percentiles::of(histogram);
                 for (quantile, value) in QUANTILES {

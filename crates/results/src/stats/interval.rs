@@ -1,5 +1,5 @@
 //! Intervals of a mean and of a ratio, on logarithms: a ratio and its inverse are treated alike, and what multiplies
-//! a whole block (a warmer machine, a busier disk) cancels.
+//! a whole round (a warmer machine, a busier disk) cancels.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ pub(crate) const CONFIDENCE: f64 = 0.95;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Estimate {
-    /// The geometric mean over trials; of a ratio, over blocks.
+    /// The geometric mean over trials; of a ratio, over rounds.
     pub value: f64,
     /// Lower end of the 95 % interval; none where fewer than two trials tell.
     pub low: Option<f64>,
@@ -59,17 +59,17 @@ pub(crate) fn geometric_mean(figures: &[f64]) -> Option<Estimate> {
     Some(back(mean(&logs), spread(&logs).map(|variance| (variance, logs.len() as f64 - 1.0)), figures.len()))
 }
 
-/// The ratio `a / b` of two arms that were measured in the same blocks, from one pair of figures for each block:
-/// Student's interval on the logarithms of the blocks' ratios. None where a figure is not positive and finite.
+/// The ratio `a / b` of two configurations that were measured in the same rounds, from one pair of figures for each round:
+/// Student's interval on the logarithms of the rounds' ratios. None where a figure is not positive and finite.
 ///
-/// Arms run in shuffled order within each block, so that a drift over blocks cancels and one within a block makes
+/// Configurations run in shuffled order within each round, so that a drift over rounds cancels and one within a round makes
 /// the interval wider, not wrong.
 pub(crate) fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
     let ratios: Vec<f64> = pairs.iter().map(|(a, b)| a / b).collect();
     pairs.iter().all(|(a, b)| *a > 0.0 && *b > 0.0).then(|| geometric_mean(&ratios))?
 }
 
-/// The ratio `a / b` of two arms that share no blocks, such as two runs: Welch's interval on logarithms (Welch 1947,
+/// The ratio `a / b` of two configurations that share no rounds, such as two runs: Welch's interval on logarithms (Welch 1947,
 /// with the degrees of freedom of Satterthwaite 1946). A drift between the two is in it and cannot be told from a
 /// difference.
 pub(crate) fn unpaired_ratio(a: &[f64], b: &[f64]) -> Option<Estimate> {
@@ -157,12 +157,12 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_of_blocks_that_drift_alike_has_no_width() {
-        let pairs: Vec<(f64, f64)> = (1..=5).map(|block| (1.1 * f64::from(block), f64::from(block))).collect();
+    fn a_ratio_of_rounds_that_drift_alike_has_no_width() {
+        let pairs: Vec<(f64, f64)> = (1..=5).map(|round| (1.1 * f64::from(round), f64::from(round))).collect();
         let ratio = paired_ratio(&pairs).unwrap();
         assert!((ratio.value - 1.1).abs() < 1e-12 && ratio.relative_half_width().unwrap() < 1e-9, "{ratio:?}");
         assert!(ratio.beyond(1.05) && ratio.beyond(1.2) && !ratio.beyond(ratio.value));
-        // What does not share blocks cannot know that it was drift.
+        // What does not share rounds cannot know that it was drift.
         let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
         assert!(!unpaired_ratio(&a, &b).unwrap().beyond(1.0));
     }

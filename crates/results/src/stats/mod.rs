@@ -1,4 +1,4 @@
-//! How sure a figure is: intervals of arms and of their ratios over trials, bands within a run, and what
+//! How sure a figure is: intervals of configurations and of their ratios over trials, bands within a run, and what
 //! happened on a run's time axis. Each rule names its source.
 //!
 //! The trial is the unit. What lies within a trial (its seconds) is dependent, so it draws bands on charts

@@ -1,4 +1,4 @@
-//! Trials that are unlike the others of their arm. They are shown and never left out.
+//! Trials that are unlike the others of their configuration. They are shown and never left out.
 
 /// The modified z-score from which a trial is called outlying: Iglewicz and Hoaglin, *How to Detect and Handle
 /// Outliers*, 1993.

@@ -22,16 +22,16 @@ fn normal(random: &mut Rng) -> f64 {
     radius * (std::f64::consts::TAU * random.unit()).cos()
 }
 
-/// One study of two arms in blocks, arms shuffled within each: the machine drifts by 20 % over the study, and the
+/// One study of two configurations in rounds, configurations shuffled within each: the machine drifts by 20 % over the study, and the
 /// noise of each trial remembers that of the trial before.
-fn study(seed: u64, blocks: usize, effect: f64) -> Vec<(f64, f64)> {
-    let noise = noise(seed, 2 * blocks, 0.5);
+fn study(seed: u64, rounds: usize, effect: f64) -> Vec<(f64, f64)> {
+    let noise = noise(seed, 2 * rounds, 0.5);
     let mut random = Rng::new(seed ^ 0x0073_7475_6479);
-    (0..blocks)
-        .map(|block| {
+    (0..rounds)
+        .map(|round| {
             let trial = |position: usize| {
-                let at = 2 * block + position;
-                1_000.0 * (0.03 * noise[at] - 0.2 * at as f64 / (2 * blocks) as f64).exp()
+                let at = 2 * round + position;
+                1_000.0 * (0.03 * noise[at] - 0.2 * at as f64 / (2 * rounds) as f64).exp()
             };
             let a_first = random.below(2) == 0;
             let (a, b) = if a_first { (trial(0), trial(1)) } else { (trial(1), trial(0)) };
@@ -41,10 +41,10 @@ fn study(seed: u64, blocks: usize, effect: f64) -> Vec<(f64, f64)> {
 }
 
 /// In how many of 1,000 studies the interval covers the true ratio.
-fn covered(blocks: usize, effect: f64) -> usize {
+fn covered(rounds: usize, effect: f64) -> usize {
     (0..1_000)
         .filter(|seed| {
-            let ratio = paired_ratio(&study(*seed, blocks, effect)).unwrap();
+            let ratio = paired_ratio(&study(*seed, rounds, effect)).unwrap();
             (ratio.low.unwrap()..=ratio.high.unwrap()).contains(&effect)
         })
         .count()
@@ -52,9 +52,9 @@ fn covered(blocks: usize, effect: f64) -> usize {
 
 #[test]
 fn a_a_studies_cover_one_in_95_of_100() {
-    for blocks in [5, 10] {
-        let covered = covered(blocks, 1.0);
-        assert!((930..=970).contains(&covered), "{blocks} blocks: {covered} of 1,000");
+    for rounds in [5, 10] {
+        let covered = covered(rounds, 1.0);
+        assert!((930..=970).contains(&covered), "{rounds} rounds: {covered} of 1,000");
     }
 }
 
@@ -73,7 +73,7 @@ fn a_difference_of_five_percent_is_seen_and_none_is_not() {
 }
 
 #[test]
-fn without_blocks_the_drift_hides_the_difference() {
+fn without_rounds_the_drift_hides_the_difference() {
     let (a, b): (Vec<f64>, Vec<f64>) = study(7, 10, 1.05).into_iter().unzip();
     let (paired, apart) = (paired_ratio(&study(7, 10, 1.05)).unwrap(), unpaired_ratio(&a, &b).unwrap());
     assert!(apart.relative_half_width() > paired.relative_half_width(), "{apart:?} {paired:?}");

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use storebench_study::workload::{short_names, shown_level};
+use storebench_study::workload::{short_names, shown_value};
 
 use super::Layout;
 use crate::beside::with_width;
 use crate::human::{digits, rate, ratio};
-use crate::sweep::{is_parallel, is_spent, level_in_words};
+use crate::sweep::{is_parallel, is_spent, value_in_words};
 use crate::table::ColumnKind::{Count, Text};
 use crate::table::Table;
 use crate::{FactorSweep, RunResult};
@@ -15,7 +15,7 @@ use crate::{FactorSweep, RunResult};
 /// Sweeps that are shown; all are in the result.
 const MOST_SHOWN: usize = 8;
 
-/// A table for each sweep of three levels or more. Two levels are in the table of arms already.
+/// A table for each sweep of three values or more. Two values are in the table of configurations already.
 pub(super) fn tables(result: &RunResult, layout: Layout) -> String {
     let paint = layout.paint;
     let mut out = String::new();
@@ -25,8 +25,8 @@ pub(super) fn tables(result: &RunResult, layout: Layout) -> String {
         let short = short_names(paths.collect::<Vec<_>>());
         let name = |path: &str| short.get(path).copied().unwrap_or_default().to_owned();
         let mut place = swept.store.clone();
-        for (path, level) in &swept.others {
-            let _ = write!(place, " {}={}", name(path), shown_level(level));
+        for (path, value) in &swept.others {
+            let _ = write!(place, " {}={}", name(path), shown_value(value));
         }
         let factor = name(&swept.factor);
         let _ = writeln!(out, "\n{}, {place}: {}", paint.bold(&factor), swept.figure);
@@ -34,14 +34,14 @@ pub(super) fn tables(result: &RunResult, layout: Layout) -> String {
         let parallel = is_parallel(&swept.factor);
         let last = if parallel { "efficiency" } else { "" };
         let mut table =
-            Table::new([(factor.as_str(), Count), ("per second", Count), ("to the lowest level", Text), (last, Count)]);
-        for (nth, level) in swept.sweep.curve.iter().enumerate() {
-            let speed_up = level.speed_up.as_ref().filter(|_| nth > 0);
+            Table::new([(factor.as_str(), Count), ("per second", Count), ("to the lowest value", Text), (last, Count)]);
+        for (nth, value) in swept.sweep.curve.iter().enumerate() {
+            let speed_up = value.speed_up.as_ref().filter(|_| nth > 0);
             table.row([
-                level_in_words(level.level),
-                level.figure.as_ref().map_or_else(|| "failed".into(), |f| with_width(rate, f)),
+                value_in_words(value.value),
+                value.figure.as_ref().map_or_else(|| "failed".into(), |f| with_width(rate, f)),
                 speed_up.map_or_else(String::new, ratio),
-                level.efficiency.as_ref().filter(|_| parallel).map_or_else(String::new, |e| digits(e.value)),
+                value.efficiency.as_ref().filter(|_| parallel).map_or_else(String::new, |e| digits(e.value)),
             ]);
         }
         out.push_str(&layout.table(&table));

@@ -1,24 +1,24 @@
-//! Curves of known shapes, with noise that drifts over blocks.
+//! Curves of known shapes, with noise that drifts over rounds.
 
 use storebench_documents::keys::Rng;
 
 use super::*;
 
-/// A curve with so much noise in each trial, in so many blocks that differ by up to a half.
-fn curve(shape: &[(f64, f64)], blocks: u32, noise: f64, seed: u64) -> Vec<Measured> {
+/// A curve with so much noise in each trial, in so many rounds that differ by up to a half.
+fn curve(shape: &[(f64, f64)], rounds: u32, noise: f64, seed: u64) -> Vec<Measured> {
     let mut random = Rng::new(seed);
-    let drift: Vec<f64> = (0..blocks).map(|_| 1.0 + 0.5 * random.unit()).collect();
+    let drift: Vec<f64> = (0..rounds).map(|_| 1.0 + 0.5 * random.unit()).collect();
     shape
         .iter()
-        .map(|(level, figure)| {
-            let mut trial = |block: u32| figure * drift[block as usize - 1] * (1.0 + noise * (random.unit() - 0.5));
-            (*level, (1..=blocks).map(|block| (block, trial(block))).collect())
+        .map(|(value, figure)| {
+            let mut trial = |round: u32| figure * drift[round as usize - 1] * (1.0 + noise * (random.unit() - 0.5));
+            (*value, (1..=rounds).map(|round| (round, trial(round))).collect())
         })
         .collect()
 }
 
-fn more(levels: &[Measured]) -> Sweep {
-    sweep(Better::More, PRACTICAL, levels).unwrap()
+fn more(values: &[Measured]) -> Sweep {
+    sweep(Better::More, PRACTICAL, values).unwrap()
 }
 
 const SATURATING: [(f64, f64); 6] =
@@ -34,7 +34,7 @@ fn a_saturating_curve_is_best_where_it_bends() {
     let at_4 = &sweep.curve[2];
     assert!((at_4.speed_up.unwrap().value - 3.6).abs() < 0.05, "{at_4:?}");
     assert!((at_4.efficiency.unwrap().value - 0.9).abs() < 0.02, "{at_4:?}");
-    // What multiplies a whole block is in the figure's interval and not in the speed-up's.
+    // What multiplies a whole round is in the figure's interval and not in the speed-up's.
     assert!(at_4.figure.unwrap().relative_half_width() > Some(0.05));
     assert!(at_4.speed_up.unwrap().relative_half_width() < Some(0.02));
     assert_eq!(sweep.curve[0].speed_up.unwrap().value, 1.0);
@@ -49,10 +49,10 @@ fn a_peak_is_found_and_what_lies_behind_it_is_worse() {
 }
 
 #[test]
-fn a_level_that_failed_is_on_the_curve() {
-    let mut levels = curve(&SATURATING[..3], 5, 0.01, 1);
-    levels.push((128.0, Vec::new()));
-    let sweep = more(&levels);
+fn a_value_that_failed_is_on_the_curve() {
+    let mut values = curve(&SATURATING[..3], 5, 0.01, 1);
+    values.push((128.0, Vec::new()));
+    let sweep = more(&values);
     assert_eq!((sweep.sweet_spot, sweep.beyond), (Some(4.0), Some(Beyond::Failed)));
     assert_eq!((&sweep.failed[..], sweep.curve[3].figure), (&[128.0][..], None));
     assert_eq!(sweep.in_words("workers"), "workers = 4 is enough of what ran to its end; 128 failed");
@@ -60,41 +60,41 @@ fn a_level_that_failed_is_on_the_curve() {
 
 #[test]
 fn times_are_better_when_they_are_less() {
-    let times: Vec<(f64, f64)> = PEAKING.iter().map(|(level, figure)| (*level, 1e9 / figure)).collect();
+    let times: Vec<(f64, f64)> = PEAKING.iter().map(|(value, figure)| (*value, 1e9 / figure)).collect();
     let sweep = sweep(Better::Less, PRACTICAL, &curve(&times, 5, 0.01, 3)).unwrap();
     assert_eq!((sweep.sweet_spot, sweep.worse_from), (Some(4.0), Some(16.0)));
     assert!((sweep.curve[2].speed_up.unwrap().value - 3.0).abs() < 0.05);
 }
 
 #[test]
-fn a_flat_curve_is_best_at_its_first_level() {
-    let flat = [1.0, 2.0, 4.0, 8.0].map(|level| (level, 500.0));
+fn a_flat_curve_is_best_at_its_first_value() {
+    let flat = [1.0, 2.0, 4.0, 8.0].map(|value| (value, 500.0));
     let sweep = more(&curve(&flat, 4, 0.01, 4));
     assert_eq!((sweep.sweet_spot, sweep.beyond), (Some(1.0), Some(Beyond::Flat)));
 }
 
 #[test]
-fn a_curve_that_rises_to_the_end_asks_for_more_levels() {
-    let rising = [1.0, 2.0, 4.0, 8.0].map(|level| (level, 100.0 * level));
+fn a_curve_that_rises_to_the_end_asks_for_more_values() {
+    let rising = [1.0, 2.0, 4.0, 8.0].map(|value| (value, 100.0 * value));
     let sweep = more(&curve(&rising, 3, 0.01, 5));
     assert_eq!((sweep.sweet_spot, sweep.beyond), (Some(8.0), Some(Beyond::Unseen)));
     assert_eq!(sweep.in_words("workers"), "up to workers = 8 more helps; what lies beyond was not measured");
 }
 
 #[test]
-fn one_block_decides_nothing_and_still_guesses() {
+fn one_round_decides_nothing_and_still_guesses() {
     let sweep = more(&curve(&PEAKING, 1, 0.01, 6));
     assert_eq!((sweep.sweet_spot, sweep.beyond, sweep.worse_from), (None, None, None));
     assert_eq!(sweep.likely, Some(4.0));
-    // Every later level may beat the first.
+    // Every later value may beat the first.
     assert_eq!(sweep.undecided.len(), 4);
-    assert!(sweep.undecided.iter().all(|pair| pair.level == 1.0 && pair.gain.unwrap().low.is_none()));
+    assert!(sweep.undecided.iter().all(|pair| pair.value == 1.0 && pair.gain.unwrap().low.is_none()));
     let said = sweep.in_words("workers");
     assert_eq!(said, "workers = 4 looks enough, but it is not sure: more repeats would tell");
 }
 
 #[test]
-fn noise_leaves_it_undecided_and_blocks_decide_it() {
+fn noise_leaves_it_undecided_and_rounds_decide_it() {
     let few = more(&curve(&SATURATING, 3, 0.4, 7));
     assert_eq!(few.sweet_spot, None, "{few:?}");
     assert!(!few.undecided.is_empty());
@@ -103,13 +103,13 @@ fn noise_leaves_it_undecided_and_blocks_decide_it() {
 }
 
 #[test]
-fn noise_names_no_wrong_level_more_often_than_an_interval_may() {
+fn noise_names_no_wrong_value_more_often_than_an_interval_may() {
     let mut wrong = 0;
     let mut decided = 0;
     for seed in 0..300 {
         let sweep = more(&curve(&SATURATING, 5, 0.06, 100 + seed));
         decided += usize::from(sweep.sweet_spot.is_some());
-        wrong += usize::from(sweep.sweet_spot.is_some_and(|level| level != 8.0) || sweep.worse_from.is_some());
+        wrong += usize::from(sweep.sweet_spot.is_some_and(|value| value != 8.0) || sweep.worse_from.is_some());
     }
     assert!(decided > 150, "{decided} of 300 decided");
     assert!(wrong <= 6, "{wrong} of 300 wrong");
@@ -123,32 +123,32 @@ fn whether_more_hurts_may_stay_open() {
 }
 
 #[test]
-fn a_level_whose_trials_failed_stays_in_the_curve() {
-    let mut levels = curve(&SATURATING, 5, 0.01, 9);
-    levels[5].1.clear();
-    let sweep = more(&levels);
+fn a_value_whose_trials_failed_stays_in_the_curve() {
+    let mut values = curve(&SATURATING, 5, 0.01, 9);
+    values[5].1.clear();
+    let sweep = more(&values);
     assert_eq!(sweep.sweet_spot, Some(8.0));
     assert_eq!((sweep.curve[5].figure, sweep.curve[5].speed_up), (None, None));
-    // Levels that share no block cannot be compared.
+    // Values that share no round cannot be compared.
     let apart = more(&[(1.0, vec![(1, 5.0), (2, 5.0)]), (2.0, vec![(3, 5.0), (4, 5.0)])]);
-    assert_eq!(apart.undecided, [OpenPair { level: 1.0, later: 2.0, gain: None }]);
+    assert_eq!(apart.undecided, [OpenPair { value: 1.0, later: 2.0, gain: None }]);
     // And where nothing was measured nothing is said.
     let none = more(&[(1.0, vec![]), (2.0, vec![])]);
     assert_eq!((none.sweet_spot, none.likely, none.beyond), (None, None, None));
 }
 
 #[test]
-fn the_order_of_levels_and_blocks_does_not_matter() {
-    let levels = curve(&PEAKING, 5, 0.02, 10);
-    let mut turned = levels.clone();
+fn the_order_of_values_and_rounds_does_not_matter() {
+    let values = curve(&PEAKING, 5, 0.02, 10);
+    let mut turned = values.clone();
     turned.reverse();
     turned.iter_mut().for_each(|(_, figures)| figures.reverse());
-    assert_eq!(more(&levels), more(&turned));
+    assert_eq!(more(&values), more(&turned));
 }
 
 #[test]
 fn what_has_no_ratio_is_no_sweep() {
-    let refused = |levels: &[Measured]| assert_eq!(sweep(Better::More, PRACTICAL, levels), None, "{levels:?}");
+    let refused = |values: &[Measured]| assert_eq!(sweep(Better::More, PRACTICAL, values), None, "{values:?}");
     let one = (1.0, vec![(1, 5.0)]);
     refused(std::slice::from_ref(&one));
     refused(&[one.clone(), (0.0, vec![])]);

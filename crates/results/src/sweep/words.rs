@@ -16,21 +16,21 @@ pub(crate) fn is_spent(factor: &str) -> bool {
     is_parallel(factor) || [".batch", ".parallel"].iter().any(|key| factor.ends_with(key))
 }
 
-/// A level as the study says it.
-pub(crate) fn level_in_words(level: f64) -> String {
-    if level.fract() == 0.0 && level < 1e15 { count(level as u64) } else { level.to_string() }
+/// A value as the study says it.
+pub(crate) fn value_in_words(value: f64) -> String {
+    if value.fract() == 0.0 && value < 1e15 { count(value as u64) } else { value.to_string() }
 }
 
 impl Sweep {
     /// How much of `factor` is enough: a clause without its full stop.
     pub fn in_words(&self, factor: &str) -> String {
-        let shown = level_in_words;
+        let shown = value_in_words;
         match (self.sweet_spot, self.beyond) {
             (Some(spot), Some(Beyond::Unseen)) => {
                 format!("up to {factor} = {} more helps; what lies beyond was not measured", shown(spot))
             }
             (Some(spot), Some(Beyond::Failed)) => {
-                let failed: Vec<String> = self.failed.iter().map(|level| shown(*level)).collect();
+                let failed: Vec<String> = self.failed.iter().map(|value| shown(*value)).collect();
                 format!("{factor} = {} is enough of what ran to its end; {} failed", shown(spot), failed.join(", "))
             }
             (Some(spot), Some(Beyond::Flat)) => format!("from {factor} = {} on more changes nothing", shown(spot)),

@@ -42,7 +42,7 @@ pub(crate) struct Link<T> {
     silence: Option<(u64, Instant)>,
     /// How long an operation is waited for.
     timeout: Duration,
-    /// What the server can no longer promise, found when the last connection was being made.
+    /// What the server can no longer guarantee, found when the last connection was being made.
     refusal: Option<String>,
     bell: Arc<Bell>,
     waker: Waker,
@@ -113,7 +113,7 @@ impl<T> Link<T> {
         matches!(self.state, ConnectionState::Down(_))
     }
 
-    /// The error of what cannot be sent, since it is not up. A server that came back and promises less
+    /// The error of what cannot be sent, since it is not up. A server that came back and guarantees less
     /// is not used, and that is no matter of trying again.
     pub(crate) fn not_connected(&self) -> OpError {
         match &self.refusal {
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_promises_less_is_not_used_and_says_why() {
+    fn a_server_that_guarantees_less_is_not_used_and_says_why() {
         runtime().block_on(async {
             let connect: Connect = Box::new(|| {
                 Box::pin(async { Err(StoreError::NotSupported("it came back without a disk".into())) }) as Connecting

@@ -42,10 +42,10 @@ impl Copies {
 /// <https://docs.couchbase.com/server/current/learn/data/durability.html>.
 const MOST_REPLICAS: u32 = 2;
 
-/// What a bucket with such copies can promise, and what each level is set to; of any bucket when that is
+/// What a bucket with such copies can guarantee, and what each level is set to; of any bucket when that is
 /// not known yet. With 1 or 2 replicas a majority of the copies is exactly two, so both ways to ask for it
 /// are one.
-pub(super) fn promises(copies: Option<Copies>) -> Vec<(Durability, &'static str)> {
+pub(super) fn guarantees(copies: Option<Copies>) -> Vec<(Durability, &'static str)> {
     let mut all = vec![(Durability::MEMORY, "level none: in the memory of the active copy")];
     if copies.is_some_and(|copies| copies.why_none().is_some()) {
         return all;
@@ -67,7 +67,7 @@ pub(super) fn promises(copies: Option<Copies>) -> Vec<(Durability, &'static str)
     all
 }
 
-/// The level that keeps a promise; none for the level none.
+/// The level that keeps a guarantee; none for the level none.
 pub(super) fn level(durability: Durability) -> Option<DurabilityLevel> {
     match (durability.persisted, durability.on) {
         _ if durability == Durability::MEMORY => None,
@@ -82,10 +82,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_promise_has_the_level_that_its_text_names() {
+    fn every_guarantee_has_the_level_that_its_text_names() {
         for copies in [None, Some((0, 1)), Some((1, 2)), Some((2, 2)), Some((2, 3))] {
             let copies = copies.map(|(replicas, nodes)| Copies { replicas, nodes });
-            for (durability, text) in promises(copies) {
+            for (durability, text) in guarantees(copies) {
                 let named = match level(durability) {
                     None => "level none",
                     Some(DurabilityLevel::MAJORITY) => "level majority",
@@ -99,8 +99,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_durable_is_promised_where_the_server_makes_no_durable_writes() {
-        let offered = |replicas, nodes| promises(Some(Copies { replicas, nodes })).len();
+    fn nothing_durable_is_guaranteed_where_the_server_makes_no_durable_writes() {
+        let offered = |replicas, nodes| guarantees(Some(Copies { replicas, nodes })).len();
         assert_eq!(offered(3, 4), 1, "of 3 replicas");
         assert_eq!(offered(1, 1), 1, "a majority is two nodes");
         assert_eq!(offered(2, 1), 1, "a majority is two nodes");

@@ -2,7 +2,7 @@
 //!
 //! A study's collections are collections of one scope, `storebench` unless `scope=` names another.
 //!
-//! | promise | durability level |
+//! | guarantee | durability level |
 //! |---|---|
 //! | `none` | none |
 //! | `majority`; acknowledged by 2 | majority |
@@ -227,7 +227,7 @@ impl Store for CouchbaseStore {
         let copies = self.topology.get().map(|topology| topology.copies());
         Capabilities {
             operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind, support(kind)?))).collect(),
-            durability: durability::promises(copies),
+            durability: durability::guarantees(copies),
             consistency: vec![
                 (ReadConsistency::StaleOk, "keys from the active copy; queries do not wait for their index"),
                 (ReadConsistency::Session, "as strong"),
@@ -239,7 +239,7 @@ impl Store for CouchbaseStore {
             notes: vec![
                 "Keys have at most 246 bytes.",
                 "Touch is acknowledged by the active copy only, whatever the durability: the server has no other.",
-                "A bucket with more than 2 replicas, or fewer data nodes than a majority of the copies, promises none only.",
+                "A bucket with more than 2 replicas, or fewer data nodes than a majority of the copies, guarantees none only.",
                 "What the client was handed for a node that then goes, before the session notices, ends at its timeout.",
                 "A session has one connection to each node for the bucket, and one more for the cluster's map.",
                 "The official client costs 15 to 57 µs of processor an operation; see CPU per operation in the result.",
@@ -285,12 +285,12 @@ impl Store for CouchbaseStore {
 
     async fn open(&self, options: &SessionOptions) -> Result<CouchbaseSession, StoreError> {
         let ready = self.ready()?;
-        // Replicas and nodes decide what can be promised, and may have changed.
+        // Replicas and nodes decide what can be guaranteed, and may have changed.
         let topology = self.contact().await?;
         let copies = topology.copies();
-        if !durability::promises(Some(copies)).iter().any(|(offered, _)| *offered == options.durability) {
+        if !durability::guarantees(Some(copies)).iter().any(|(offered, _)| *offered == options.durability) {
             return Err(StoreError::NotSupported(format!(
-                "bucket `{}` with {} replicas on {} data nodes cannot promise durability `{}`{}",
+                "bucket `{}` with {} replicas on {} data nodes cannot guarantee durability `{}`{}",
                 self.settings.bucket,
                 copies.replicas,
                 copies.nodes,

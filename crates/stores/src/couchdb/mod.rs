@@ -4,7 +4,7 @@
 //! document `_local/storebench` says that Storebench made it. Keys are document ids. An index of a
 //! study is a Mango index in a design document of its own.
 //!
-//! | promise | CouchDB | pouchdb-server |
+//! | guarantee | CouchDB | pouchdb-server |
 //! |---|---|---|
 //! | `none` | refused | in memory: all there is |
 //! | `os` | as `fsync`: nothing weaker can be set | LevelDB: written to its log, not synced |

@@ -389,9 +389,9 @@ impl Store for CouchStore {
         let ready = self.ready()?;
         let welcome = self.greet(&self.server(options.timeout.max(Duration::from_secs(1)))).await?;
         let capabilities = self.capabilities();
-        if !ready.read_only && capabilities.promises(options.durability).is_none() {
+        if !ready.read_only && capabilities.guarantees(options.durability).is_none() {
             return Err(StoreError::NotSupported(format!(
-                "{} cannot promise `{}`; it promises {}",
+                "{} cannot guarantee `{}`; it guarantees {}",
                 welcome.version,
                 options.durability,
                 capabilities.durability.iter().map(|(level, _)| format!("`{level}`")).collect::<Vec<_>>().join(", ")

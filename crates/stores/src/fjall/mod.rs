@@ -1,7 +1,7 @@
 //! `fjall:FOLDER`: fjall, a log-structured merge tree. One keyspace a collection, and one for each
 //! secondary index, whose entries are written in the same atomic batch as their document.
 //!
-//! | promise | how |
+//! | guarantee | how |
 //! |---|---|
 //! | `fsync` | each commit's journal entry is followed by `fsync` |
 //! | `os` | each commit's journal entry is handed to the operating system |

@@ -92,7 +92,7 @@ fn not_there(socket: &Path, error: &io::Error) -> StoreError {
     ))
 }
 
-/// Connects and says what the session promises.
+/// Connects and says what the session guarantees.
 async fn connect(socket: &Path, hello: &Hello) -> Result<Stream, StoreError> {
     let unreachable = |e: io::Error| not_there(socket, &e);
     let work = async {
@@ -160,7 +160,7 @@ impl Store for HostedStore {
             return Err(StoreError::Failed("the store was not made ready".into()));
         };
         let hello = Arc::new(Hello::Session {
-            promises: wire::Promises::of(options.durability, options.consistency),
+            guarantees: wire::Guarantees::of(options.durability, options.consistency),
             timeout: options.timeout,
             layout,
             how,

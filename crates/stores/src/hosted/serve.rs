@@ -70,8 +70,8 @@ impl Host {
         }
         match postcard::from_bytes(&buffer).map_err(garbage)? {
             Hello::Control => self.control(stream),
-            Hello::Session { promises, timeout, layout, how } => {
-                let (durability, consistency) = promises.read()?;
+            Hello::Session { guarantees, timeout, layout, how } => {
+                let (durability, consistency) = guarantees.read()?;
                 let options = SessionOptions {
                     durability,
                     consistency,

@@ -21,14 +21,14 @@ pub(super) enum Hello {
     /// Control calls follow, each a frame.
     Control,
     /// Operations follow. A process that was not told a layout yet makes the store ready for this one, keeping what is there.
-    Session { promises: Promises, timeout: Duration, layout: Layout, how: Prepare },
+    Session { guarantees: Guarantees, timeout: Duration, layout: Layout, how: Prepare },
 }
 
-/// What a session promises. Their texts are JSON, which postcard cannot be asked for.
+/// What a session guarantees. Their texts are JSON, which postcard cannot be asked for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Promises(String);
+pub(super) struct Guarantees(String);
 
-impl Promises {
+impl Guarantees {
     pub(super) fn of(durability: Durability, consistency: ReadConsistency) -> Self {
         Self(serde_json::json!([durability, consistency]).to_string())
     }

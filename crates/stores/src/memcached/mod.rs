@@ -11,7 +11,7 @@
 //! | bulk forms | one command for each item, all in one write; each item has its own outcome |
 //! | prefix, scan, page, view | refused: memcached has neither order nor index |
 //!
-//! The only promise is `none`: a document is in the memory of one process, and may be evicted before
+//! The only guarantee is `none`: a document is in the memory of one process, and may be evicted before
 //! its time when memory is short (`evictions` in the figures says how many were).
 //!
 //! # Own wire code
@@ -185,7 +185,7 @@ impl Store for MemcachedStore {
         let ready = self.ready()?;
         if !ready.read_only && options.durability != Durability::MEMORY {
             return Err(StoreError::NotSupported(format!(
-                "memcached cannot promise `{}`: it keeps documents in the memory of one process; use durability = \"none\"",
+                "memcached cannot guarantee `{}`: it keeps documents in the memory of one process; use durability = \"none\"",
                 options.durability
             )));
         }

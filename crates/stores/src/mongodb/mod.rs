@@ -5,7 +5,7 @@
 //! has an expiry `_sb_exp`; replies leave these out. Collections of bytes hold `{_id, _sb_rev, b}`,
 //! counters `{_id, _sb_rev, n}`. Documents of a collection that somebody else made get nothing but what they are.
 //!
-//! | promise | write concern |
+//! | guarantee | write concern |
 //! |---|---|
 //! | `none` | `w: 1, j: false`: in the memory of the primary; its journal is written every 100 ms |
 //! | `os`, `fsync` | `w: 1, j: true`: synced to the primary's journal (there is nothing between) |
@@ -145,9 +145,9 @@ impl MongoStore {
     }
 }
 
-/// The promises that a deployment can keep.
-fn promises(deployment: Option<Deployment>) -> Vec<(Durability, &'static str)> {
-    let mut promises = vec![
+/// The guarantees that a deployment can keep.
+fn guarantees(deployment: Option<Deployment>) -> Vec<(Durability, &'static str)> {
+    let mut guarantees = vec![
         (Durability::MEMORY, "w: 1, j: false: in memory; the journal is written every 100 ms"),
         (Durability::OS, "w: 1, j: true: synced to the journal, since nothing less survives a crash of the process"),
         (Durability::FSYNC, "w: 1, j: true: synced to the journal"),
@@ -157,21 +157,21 @@ fn promises(deployment: Option<Deployment>) -> Vec<(Durability, &'static str)> {
         Some(Deployment::ReplicaSet(members)) => members.min(MOST_VOTERS),
         Some(Deployment::Sharded) | None => USUAL_MEMBERS,
     };
-    let levels = |promises: &mut Vec<_>, acknowledged_by, nodes: u32, none, journal| {
-        promises.push((Durability { acknowledged_by, persisted: Persisted::None, on: 0 }, none));
+    let levels = |guarantees: &mut Vec<_>, acknowledged_by, nodes: u32, none, journal| {
+        guarantees.push((Durability { acknowledged_by, persisted: Persisted::None, on: 0 }, none));
         for on in 1..=nodes {
             for persisted in [Persisted::Os, Persisted::Disk] {
-                promises.push((Durability { acknowledged_by, persisted, on }, journal));
+                guarantees.push((Durability { acknowledged_by, persisted, on }, journal));
             }
         }
     };
     for nodes in 2..=members {
         let text = ("w: as many, j: false", "w: as many, j: true: in the journal of each of them");
-        levels(&mut promises, Acknowledged::Nodes(nodes), nodes, text.0, text.1);
+        levels(&mut guarantees, Acknowledged::Nodes(nodes), nodes, text.0, text.1);
     }
     let text = ("w: majority, j: false", "w: majority, j: true: in the journal of each of them");
-    levels(&mut promises, Acknowledged::Majority, members / 2 + 1, text.0, text.1);
-    promises
+    levels(&mut guarantees, Acknowledged::Majority, members / 2 + 1, text.0, text.1);
+    guarantees
 }
 
 impl Store for MongoStore {
@@ -209,7 +209,7 @@ impl Store for MongoStore {
         let operations = OpKind::ALL.into_iter().filter(|kind| *kind != OpKind::View && !(theirs && of_ours(kind)));
         Capabilities {
             operations: operations.map(|kind| (kind, support(kind))).collect(),
-            durability: promises(self.seen.get().map(|seen| seen.deployment)),
+            durability: guarantees(self.seen.get().map(|seen| seen.deployment)),
             consistency: vec![
                 (
                     ReadConsistency::StaleOk,
@@ -276,14 +276,14 @@ impl Store for MongoStore {
         let lane = |role| Lane::open(&self.target, role, wanted, options.timeout);
         let writes = lane(Role::Primary).await?;
         let deployment = writes.limits.deployment;
-        if !promises(Some(deployment)).iter().any(|(promised, _)| *promised == options.durability) {
+        if !guarantees(Some(deployment)).iter().any(|(guaranteed, _)| *guaranteed == options.durability) {
             let what = match deployment {
                 Deployment::Single => "one server".to_owned(),
                 Deployment::ReplicaSet(members) => format!("a replica set of {members}"),
                 Deployment::Sharded => "a sharded cluster".to_owned(),
             };
             return Err(StoreError::NotSupported(format!(
-                "{}: this is {what}, which cannot promise `{}`",
+                "{}: this is {what}, which cannot guarantee `{}`",
                 self.target.shown, options.durability
             )));
         }

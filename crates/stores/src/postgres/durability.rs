@@ -1,11 +1,11 @@
-//! What a server promises, and which `synchronous_commit` a session needs for it
+//! What a server guarantees, and which `synchronous_commit` a session needs for it
 //! (<https://www.postgresql.org/docs/current/runtime-config-wal.html#GUC-SYNCHRONOUS-COMMIT>).
 
 use storebench_engine::store::{Acknowledged, Durability, Persisted, ReadConsistency, StoreError};
 
 use super::channel::Row;
 
-/// What a server says about itself, as far as promises depend on it.
+/// What a server says about itself, as far as guarantees depend on it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Facts {
     /// `PostgreSQL 15.18 (Debian …)`.
@@ -72,16 +72,16 @@ impl Facts {
     }
 }
 
-/// What a session was opened to promise.
+/// What a session was opened to guarantee.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Promise {
+pub(super) struct Guarantee {
     /// None for a session that only reads.
     pub(super) durability: Option<Durability>,
     pub(super) consistency: ReadConsistency,
     pub(super) apply: bool,
 }
 
-impl Promise {
+impl Guarantee {
     /// Whether writes are acknowledged by standbys too.
     pub(super) fn waits_for_standbys(&self) -> bool {
         self.durability.is_some_and(|durability| durability.acknowledged_by != Acknowledged::Nodes(1))
@@ -101,7 +101,7 @@ impl Promise {
         let offered = consistency(Some(&facts));
         if !offered.iter().any(|(consistency, _)| *consistency == self.consistency) {
             return Err(StoreError::NotSupported(format!(
-                "{place} is a standby, which may lag behind: it cannot promise `{}` reads; name the primary, or ask for \
+                "{place} is a standby, which may lag behind: it cannot guarantee `{}` reads; name the primary, or ask for \
                  `stale-ok`",
                 self.consistency
             )));
@@ -134,7 +134,7 @@ fn standbys_waited_for(setting: &str) -> u32 {
     head.split_whitespace().last().and_then(|n| n.parse().ok()).unwrap_or(1)
 }
 
-/// The setting of `synchronous_commit` for a promise, and what it means.
+/// The setting of `synchronous_commit` for a guarantee, and what it means.
 type Level = (Durability, &'static str, &'static str);
 
 const ALONE: [Level; 2] = [
@@ -165,7 +165,7 @@ fn with_standbys(standbys: u32, apply: bool) -> [Level; 3] {
     ]
 }
 
-/// What can be promised: by the server once it was asked, by some server before.
+/// What can be guaranteed: by the server once it was asked, by some server before.
 pub(super) fn levels(facts: Option<&Facts>, apply: bool) -> Vec<Level> {
     let mut levels = ALONE.to_vec();
     match facts {
@@ -196,12 +196,12 @@ pub(super) fn consistency(facts: Option<&Facts>) -> Vec<(ReadConsistency, &'stat
     ]
 }
 
-/// The value of `synchronous_commit` that makes a session promise this on this server.
+/// The value of `synchronous_commit` that makes a session guarantee this on this server.
 ///
 /// # Errors
 /// `NotSupported` naming what the server lacks for it.
 pub(super) fn setting(place: &str, facts: &Facts, wanted: Durability, apply: bool) -> Result<&'static str, StoreError> {
-    let refused = |why: &str| Err(StoreError::NotSupported(format!("{place} cannot promise `{wanted}`: {why}")));
+    let refused = |why: &str| Err(StoreError::NotSupported(format!("{place} cannot guarantee `{wanted}`: {why}")));
     let waits_for = facts.waits_for();
     if let Some((_, setting, _)) = levels(Some(facts), apply).into_iter().find(|(offered, ..)| *offered == wanted) {
         // A commit would wait for them until the timeout, each time.
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn each_promise_has_its_setting_or_a_remedy() {
+    fn each_guarantee_has_its_setting_or_a_remedy() {
         let two = |persisted, on| nodes(2, persisted, on);
         let standby = facts("*", true, Some(1));
         let set = |facts: &Facts, wanted, apply| setting("h/d", facts, wanted, apply).map_err(|e| e.to_string());

@@ -8,7 +8,7 @@
 //! A table of somebody else's is read, or written, by its own columns. What merges into it is a function in the
 //! session's temporary schema, which goes with the session.
 //!
-//! | promise | `synchronous_commit` |
+//! | guarantee | `synchronous_commit` |
 //! |---|---|
 //! | `none` | `off`: the log is written up to 3 × `wal_writer_delay` later |
 //! | `fsync` | `local`: the log is synced at each commit; refused with `fsync=off` |
@@ -16,7 +16,7 @@
 //! | acknowledged by n, persisted disk on n | `on`, or `remote_apply` with `?apply=yes` |
 //!
 //! n - 1 is what `synchronous_standby_names` makes a commit wait for. `os` is refused: there is
-//! nothing between `off` and `local`. What a server promises is asked at each `open`.
+//! nothing between `off` and `local`. What a server guarantees is asked at each `open`.
 //!
 //! # Why not `tokio-postgres`
 //! The driver speaks the protocol itself, with `postgres-protocol` (of the same project) for
@@ -66,7 +66,7 @@ use crate::net::{self, Address, Control, Memo, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
 use catalog::Schema;
 use channel::{Channel, Fault};
-use durability::{Facts, Promise};
+use durability::{Facts, Guarantee};
 use login::{Connected, Target, WITHIN};
 pub(crate) use session::PostgresSession;
 use setup::Setup;
@@ -323,7 +323,7 @@ impl Store for PostgresStore {
     async fn open(&self, options: &SessionOptions) -> Result<PostgresSession, StoreError> {
         let ready = self.ready.prepared(&self.target.place())?;
         let connected = self.target.login().await?;
-        let promise = Promise {
+        let guarantee = Guarantee {
             durability: (!ready.read_only).then_some(options.durability),
             consistency: options.consistency,
             apply: self.apply,
@@ -334,7 +334,7 @@ impl Store for PostgresStore {
         } else {
             theirs.find_map(|table| Some(sql::create_merge("CREATE OR REPLACE", table.merge.as_deref()?)))
         };
-        let setup = Setup { target: self.target.clone(), promise, first: first.unwrap_or_default() };
+        let setup = Setup { target: self.target.clone(), guarantee, first: first.unwrap_or_default() };
         PostgresSession::open(connected, setup, &ready.tables, options).await
     }
 

@@ -99,7 +99,7 @@ impl PostgresSession {
             .collect();
         let process = connected.process;
         let stream = set_up(connected, &setup, &parses(&prepared), false, WITHIN).await?;
-        let flow = Flow::new(setup.promise.waits_for_standbys());
+        let flow = Flow::new(setup.guarantee.waits_for_standbys());
         let again = Rc::new(Again { setup, parses: RefCell::default(), process: Cell::new(process) });
         let connect = connection::again(Rc::clone(&again), |again| async move { again.connect().await });
         let link = Link::connected(stream, connect, options.in_flight, options.timeout, fresh());

@@ -1,10 +1,10 @@
-//! From a login to a session whose server keeps what the session promises.
+//! From a login to a session whose server keeps what the session guarantees.
 
 use std::time::Duration;
 
 use storebench_engine::store::StoreError;
 
-use super::durability::{FACTS, Promise};
+use super::durability::{FACTS, Guarantee};
 use super::login::{Connected, Target};
 use crate::net::Stream;
 
@@ -12,16 +12,16 @@ use crate::net::Stream;
 #[derive(Clone)]
 pub(super) struct Setup {
     pub(super) target: Target,
-    pub(super) promise: Promise,
+    pub(super) guarantee: Guarantee,
     /// What is asked for before statements are prepared; nothing where it is empty.
     pub(super) first: String,
 }
 
 /// Sets a session up and prepares its statements, within a time. Each time anew the server is asked what
-/// it promises: one that was started again may have other settings.
+/// it guarantees: one that was started again may have other settings.
 ///
 /// # Errors
-/// `NotSupported` for what it cannot promise; `Unreachable` where it does not answer in time.
+/// `NotSupported` for what it cannot guarantee; `Unreachable` where it does not answer in time.
 pub(super) async fn set_up(
     mut connected: Connected,
     setup: &Setup,
@@ -35,7 +35,7 @@ pub(super) async fn set_up(
     let asking = async move {
         let channel = &mut connected.channel;
         let rows = channel.query(FACTS).await.map_err(|fault| target.fault("ask it about itself", &fault))?;
-        let sets = setup.promise.settings(&target.place(), &rows, again)?;
+        let sets = setup.guarantee.settings(&target.place(), &rows, again)?;
         channel.query(&sets).await.map_err(|fault| target.fault(doing, &fault))?;
         if !setup.first.is_empty() {
             channel.query(&setup.first).await.map_err(|fault| target.fault(doing, &fault))?;
@@ -68,7 +68,7 @@ mod tests {
         let address = Address::parse(&url, "postgres://u@h/d", 5432, false, &mut Options::for_test("")).unwrap();
         let target = Target { address, user: "u".into(), database: "d".into() };
         let (durability, consistency) = (Some(Durability::FSYNC), ReadConsistency::Strong);
-        Setup { target, promise: Promise { durability, consistency, apply: false }, first: String::new() }
+        Setup { target, guarantee: Guarantee { durability, consistency, apply: false }, first: String::new() }
     }
 
     #[test]

@@ -20,7 +20,7 @@
 //!   asks for, so they are given one;
 //! - `startAfter` a document that does not exist skips one: see [`range`].
 //!
-//! | promise | means |
+//! | guarantee | means |
 //! |---|---|
 //! | `fsync` | RavenDB writes each transaction through to its journal on disk before it answers |
 //! | `acknowledged by N, persisted disk on N` | with `?replicas=N`: `bulk_docs` waits for N - 1 replicas, which have done the same |
@@ -148,11 +148,11 @@ impl RavenStore {
     /// What a session sends with every write and every query.
     fn dialect(&self, target: Arc<Target>, options: &SessionOptions) -> Result<Raven, StoreError> {
         let capabilities = self.capabilities();
-        // A session that cannot write promises nothing about writes.
-        if !target.read_only && capabilities.promises(options.durability).is_none() {
+        // A session that cannot write guarantees nothing about writes.
+        if !target.read_only && capabilities.guarantees(options.durability).is_none() {
             let more = if self.replicas == 1 { "; to wait for other nodes, say ?replicas=N" } else { "" };
             return Err(StoreError::NotSupported(format!(
-                "RavenDB cannot promise `{}`: it syncs every write to the disk of its node{more}",
+                "RavenDB cannot guarantee `{}`: it syncs every write to the disk of its node{more}",
                 options.durability
             )));
         }
@@ -207,7 +207,7 @@ fn time_span(timeout: Duration) -> String {
     format!("{:02}:{:02}:{:02}.{:03}", ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60, ms % 1_000)
 }
 
-/// What an acknowledgement by so many nodes promises.
+/// What an acknowledgement by so many nodes guarantees.
 fn on_nodes(nodes: u32) -> Durability {
     Durability { acknowledged_by: Acknowledged::Nodes(nodes), persisted: Persisted::Disk, on: nodes }
 }
@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(plain.durability.len(), 1);
         assert!(plain.supports(OpKind::Counter).is_some());
         let replicated = store("ravendb://h?replicas=2").unwrap().capabilities();
-        assert!(replicated.promises(on_nodes(2)).is_some() && replicated.promises(Durability::FSYNC).is_some());
+        assert!(replicated.guarantees(on_nodes(2)).is_some() && replicated.guarantees(Durability::FSYNC).is_some());
         assert!(replicated.supports(OpKind::Counter).is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! `redb:FILE`: redb, a copy-on-write B-tree. One table a collection, and one for each secondary
 //! index, written in the same transaction as its document.
 //!
-//! | promise | how |
+//! | guarantee | how |
 //! |---|---|
 //! | `fsync` | `Durability::Immediate`: the file is synced at each commit |
 //! | `os` | the same transaction, with every sync left out by the storage under redb: that of the commit, and those of a growing file. It survives the process's end; after a power failure the file may not open at all, what was synced before included |

@@ -25,7 +25,7 @@ pub(super) async fn load(connection: &mut Connection, settings: &Settings, host:
 }
 
 /// How a session connects again to a node. One that came back with other settings, as a restart may
-/// bring, is not used where it no longer does what acknowledgements promise of its disk. Replicas that
+/// bring, is not used where it no longer does what acknowledgements guarantee of its disk. Replicas that
 /// have left are told of by each `WAIT`.
 pub(super) fn again(settings: &Arc<Settings>, host: &Host, cluster: bool, persisted: Persisted) -> Connect {
     crate::connection::again((Arc::clone(settings), host.clone()), move |(settings, host)| async move {

@@ -1,4 +1,4 @@
-//! What a server says about itself that decides what may be promised.
+//! What a server says about itself that decides what may be guaranteed.
 
 use storebench_engine::store::{Acknowledged, Durability, Persisted, StoreError};
 
@@ -108,25 +108,25 @@ impl Facts {
         }
     }
 
-    /// What it can promise, and how.
-    pub(super) fn promises(&self) -> Vec<(Durability, &'static str)> {
+    /// What it can guarantee, and how.
+    pub(super) fn guarantees(&self) -> Vec<(Durability, &'static str)> {
         let persisted = [(Durability::OS, OS), (Durability::FSYNC, FSYNC)];
         let persisted: Vec<_> =
             persisted.into_iter().filter(|(level, _)| self.persistence.lacks(level.persisted).is_none()).collect();
-        let mut promises = vec![(Durability::MEMORY, MEMORY)];
-        promises.extend(persisted.iter().copied());
+        let mut guarantees = vec![(Durability::MEMORY, MEMORY)];
+        guarantees.extend(persisted.iter().copied());
         for nodes in 2..=self.replicas.saturating_add(1).min(16) {
             let acknowledged_by = Acknowledged::Nodes(nodes);
-            promises.push((Durability { acknowledged_by, ..Durability::MEMORY }, WAIT));
-            promises.extend(persisted.iter().map(|(level, _)| (Durability { acknowledged_by, ..*level }, WAIT_TOO)));
+            guarantees.push((Durability { acknowledged_by, ..Durability::MEMORY }, WAIT));
+            guarantees.extend(persisted.iter().map(|(level, _)| (Durability { acknowledged_by, ..*level }, WAIT_TOO)));
         }
-        promises
+        guarantees
     }
 
-    /// Why a level cannot be promised, if it cannot; else how many replicas each write waits for.
+    /// Why a level cannot be guaranteed, if it cannot; else how many replicas each write waits for.
     pub(super) fn waits_for(&self, durability: Durability, host: &str) -> Result<u32, StoreError> {
         let refuse =
-            |why: String| Err(StoreError::NotSupported(format!("{host} cannot promise `{durability}`: {why}")));
+            |why: String| Err(StoreError::NotSupported(format!("{host} cannot guarantee `{durability}`: {why}")));
         let nodes = match durability.acknowledged_by {
             Acknowledged::Nodes(nodes) => nodes.max(1),
             Acknowledged::Majority => {
@@ -182,7 +182,7 @@ impl Persistence {
     }
 }
 
-/// Makes sure that a server still does what was promised of its disk.
+/// Makes sure that a server still does what was guaranteed of its disk.
 ///
 /// # Errors
 /// `NotSupported` with what has changed and how to change it back.
@@ -197,17 +197,17 @@ pub(super) async fn check_persisted(
     match persistence(connection).await?.lacks(persisted) {
         None => Ok(()),
         Some(why) => Err(StoreError::NotSupported(format!(
-            "{host} came back and no longer does what its acknowledgements promise, so nothing is asked of it: {why}"
+            "{host} came back and no longer does what its acknowledgements guarantee, so nothing is asked of it: {why}"
         ))),
     }
 }
 
-/// What may be promised by servers that have not been asked yet.
+/// What may be guaranteed by servers that have not been asked yet.
 pub(super) fn possible() -> Vec<(Durability, &'static str)> {
     let replicas = 2;
     let version = String::new();
     let persistence = Persistence::Always;
-    Facts { version, cluster: false, replicas, persistence, largest_bytes: DEFAULT_LARGEST_BYTES }.promises()
+    Facts { version, cluster: false, replicas, persistence, largest_bytes: DEFAULT_LARGEST_BYTES }.guarantees()
 }
 
 async fn persistence(connection: &mut Connection) -> Result<Persistence, StoreError> {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_promised_is_what_opens() {
+    fn what_is_guaranteed_is_what_opens() {
         let two = Acknowledged::Nodes(2);
         let levels = [
             Durability::MEMORY,
@@ -255,20 +255,20 @@ mod tests {
             Durability { acknowledged_by: Acknowledged::Nodes(7), persisted: Persisted::Disk, on: 7 },
         ];
         use Persistence as P;
-        let mut promised = Vec::new();
+        let mut guaranteed = Vec::new();
         for persistence in [P::Memory, P::Os, P::EverySecond, P::Always, P::AlwaysButDuringRewrites, P::Unknown] {
             for replicas in [0, 1] {
                 let facts = facts(persistence, replicas);
-                let promises = facts.promises();
+                let guarantees = facts.guarantees();
                 let opens = |level: &Durability| facts.waits_for(*level, "h").is_ok();
                 for level in levels {
-                    let declared = promises.iter().any(|(d, _)| *d == level);
+                    let declared = guarantees.iter().any(|(d, _)| *d == level);
                     assert_eq!(declared, opens(&level), "{persistence:?} {replicas} {level}");
                 }
-                promised.push(promises.len());
+                guaranteed.push(guarantees.len());
             }
         }
-        assert_eq!(promised, [1, 2, 2, 4, 1, 2, 3, 6, 2, 4, 1, 2]);
+        assert_eq!(guaranteed, [1, 2, 2, 4, 1, 2, 3, 6, 2, 4, 1, 2]);
         assert_eq!(facts(P::Memory, 1).waits_for(levels[4], "h").unwrap(), 1);
     }
 }

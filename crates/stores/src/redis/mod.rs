@@ -11,7 +11,7 @@
 //! | bulk read | `MGET`; in a cluster one `GET` for each key |
 //! | prefix, scan | with `ordered=yes` only: a sorted set beside each collection |
 //!
-//! | promise | how |
+//! | guarantee | how |
 //! |---|---|
 //! | `none` | as the server is set |
 //! | `os` | `appendonly yes` with `appendfsync no` or `always`. Refused with `everysec`: while a sync is running, Redis holds writes back in its process, for up to two seconds |
@@ -179,7 +179,7 @@ impl Store for RedisStore {
         };
         Capabilities {
             operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind, support(kind)?))).collect(),
-            durability: facts.as_ref().map_or_else(facts::possible, Facts::promises),
+            durability: facts.as_ref().map_or_else(facts::possible, Facts::guarantees),
             consistency: vec![
                 (ReadConsistency::StaleOk, "as strong"),
                 (ReadConsistency::Session, "as strong"),
@@ -188,7 +188,7 @@ impl Store for RedisStore {
             gives_up_at_timeout: true,
             rows: &[RowsKind::Walk],
             notes: vec![
-                "What can be promised depends on appendonly, appendfsync and the replicas connected: before the server \
+                "What can be guaranteed depends on appendonly, appendfsync and the replicas connected: before the server \
                  was asked, all levels are listed.",
                 "A server with a maxmemory-policy other than noeviction may drop documents: see evicted_keys.",
                 "An upsert or replace ends the expiry that a touch has set.",

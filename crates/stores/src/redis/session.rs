@@ -57,7 +57,7 @@ pub(crate) struct Redis {
     pub(super) largest_bytes: u64,
     pub(super) window: u32,
     pub(super) timeout: Duration,
-    /// What an acknowledgement promises of the disk.
+    /// What an acknowledgement guarantees of the disk.
     pub(super) persisted: Persisted,
     pub(super) acknowledge: Option<Acknowledge>,
     /// Of each link.

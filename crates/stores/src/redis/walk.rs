@@ -1,7 +1,7 @@
 //! All documents of a collection, node by node: `SCAN`, and `GET` and `PTTL` of each key, in one write.
 //!
 //! A key that is there from the beginning to the end of a scan is given at least once, which is what Redis
-//! promises; one that is there twice is given twice. Keys that go in between are left out. What is no string
+//! guarantees; one that is there twice is given twice. Keys that go in between are left out. What is no string
 //! cannot be a document, and is told.
 
 use std::sync::Arc;

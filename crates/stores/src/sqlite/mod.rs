@@ -1,6 +1,6 @@
 //! `sqlite:FILE`: SQLite, built in. One table a collection.
 //!
-//! | promise | WAL (the default) | `?journal=delete` |
+//! | guarantee | WAL (the default) | `?journal=delete` |
 //! |---|---|---|
 //! | `fsync` | `synchronous=FULL`: the log is synced at each commit | `FULL`: journal and file are |
 //! | `os` | `NORMAL`: each commit is written to the log, which is synced at checkpoints only | `OFF`: nothing is synced |
@@ -72,7 +72,7 @@ struct Settings {
 struct Ready {
     collections: Vec<(Table, Body, Format)>,
     read_only: bool,
-    /// Whether nothing in the file is the user's: only then may a promise endanger the whole of it.
+    /// Whether nothing in the file is the user's: only then may a guarantee endanger the whole of it.
     ours: bool,
 }
 
@@ -126,8 +126,8 @@ impl SqliteStore {
             connection.pragma_update(None, "cache_size", -((cache.bytes() / 1_024) as i64)).map_err(failed)?;
         }
         if let Some(options) = options.filter(|_| !ready.read_only) {
-            if self.capabilities().promises(options.durability).is_none() {
-                return Err(StoreError::NotSupported(format!("SQLite cannot promise `{}`", options.durability)));
+            if self.capabilities().guarantees(options.durability).is_none() {
+                return Err(StoreError::NotSupported(format!("SQLite cannot guarantee `{}`", options.durability)));
             }
             session::set_durability(&connection, options.durability, ready.ours).map_err(failed)?;
         }

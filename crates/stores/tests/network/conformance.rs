@@ -93,8 +93,8 @@ fn redis_with_an_order_that_syncs() {
     let server = Server::start_with("redis", &options);
     let store = open(&format!("{}?ordered=yes", server.url));
     store.inspect().unwrap();
-    let promised: Vec<_> = store.capabilities().durability.iter().map(|(level, _)| *level).collect();
-    assert_eq!(promised, [Durability::MEMORY, Durability::OS, Durability::FSYNC]);
+    let guaranteed: Vec<_> = store.capabilities().durability.iter().map(|(level, _)| *level).collect();
+    assert_eq!(guaranteed, [Durability::MEMORY, Durability::OS, Durability::FSYNC]);
     conforms(&*store);
 }
 

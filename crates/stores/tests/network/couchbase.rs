@@ -354,7 +354,7 @@ fn levels_that_persist_wait_for_the_disks() {
 }
 
 #[test]
-fn what_a_bucket_cannot_promise_is_refused_at_open() {
+fn what_a_bucket_cannot_guarantee_is_refused_at_open() {
     let fake = fake(FakeOptions::default());
     let store = prepared(&fake);
     for durability in
@@ -367,7 +367,7 @@ fn what_a_bucket_cannot_promise_is_refused_at_open() {
 }
 
 #[test]
-fn without_durable_writes_of_the_server_only_none_is_promised() {
+fn without_durable_writes_of_the_server_only_none_is_guaranteed() {
     for (nodes, replicas, why) in [(4, 3, "more than 2 replicas"), (1, 1, "fewer nodes"), (1, 2, "fewer nodes")] {
         let fake = fake(FakeOptions { nodes, replicas, ..FakeOptions::default() });
         let store = prepared(&fake);

@@ -25,15 +25,15 @@ fn open(url: &str) -> Arc<dyn AnyStore> {
 }
 
 #[test]
-fn what_a_server_cannot_promise_is_refused() {
+fn what_a_server_cannot_guarantee_is_refused() {
     let server = Server::start_with("pouchdb-server", &["--in-memory"]);
     let store = open(&server.url);
     store.prepare(&layout("users"), Prepare::Fresh).unwrap();
     assert!(store.describe().version.contains("in memory"), "{:?}", store.describe());
-    for (durability, promised) in [(Durability::MEMORY, true), (Durability::OS, false), (Durability::FSYNC, false)] {
+    for (durability, guaranteed) in [(Durability::MEMORY, true), (Durability::OS, false), (Durability::FSYNC, false)] {
         match Ask::open(&*store, &options(durability, 1)) {
-            Ok(_) => assert!(promised, "{durability}"),
-            Err(error) => assert!(!promised && matches!(error, StoreError::NotSupported(_)), "{error:?}"),
+            Ok(_) => assert!(guaranteed, "{durability}"),
+            Err(error) => assert!(!guaranteed && matches!(error, StoreError::NotSupported(_)), "{error:?}"),
         }
     }
 }

@@ -2,10 +2,10 @@
 
 #[path = "postgres/faults.rs"]
 mod faults;
+#[path = "postgres/guarantees.rs"]
+mod guarantees;
 #[path = "postgres/operations.rs"]
 mod operations;
-#[path = "postgres/promises.rs"]
-mod promises;
 #[path = "postgres/ranges.rs"]
 mod ranges;
 #[path = "postgres/sacred.rs"]

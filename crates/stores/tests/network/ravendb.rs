@@ -237,7 +237,7 @@ fn the_driver_against_one_server() {
     their_collection_is_read_and_nothing_changes(&server);
     adding_beside_theirs_takes_only_ours_away(&server);
     queries_are_explained(&server);
-    what_a_single_node_cannot_promise_is_refused(&server);
+    what_a_single_node_cannot_guarantee_is_refused(&server);
     over_tls_with_a_certificate_of_the_client(&server);
 }
 
@@ -518,7 +518,7 @@ fn queries_are_explained(server: &Server) {
     store.remove().unwrap();
 }
 
-fn what_a_single_node_cannot_promise_is_refused(server: &Server) {
+fn what_a_single_node_cannot_guarantee_is_refused(server: &Server) {
     let store = open(server, "replicated?replicas=2");
     store.prepare(&layout("c"), Prepare::Fresh).unwrap();
     let wanted = store.capabilities().durability[0].0;

@@ -300,7 +300,7 @@ fn two_nodes_acknowledge_only_while_there_are_two() {
     let three = Durability { acknowledged_by: Acknowledged::Nodes(3), ..Durability::MEMORY };
     let store = open(&server.url);
     store.inspect().unwrap();
-    assert!(store.capabilities().promises(both).is_some());
+    assert!(store.capabilities().guarantees(both).is_some());
     let mut by_two = prepared(&server.url, both);
     let mut by_one = prepared_again(&server.url, Durability::MEMORY);
     let refused = Driven::open(

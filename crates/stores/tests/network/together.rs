@@ -163,7 +163,7 @@ fn a_mongodb_marker_that_others_wrote_into_during_a_removal_stays() {
     others_come_during_a_removal(&Server::start("nx-27017"), b"\x02delete\0", false);
 }
 
-/// The first level that the store promises.
+/// The first level that the store guarantees.
 fn level(store: &dyn AnyStore) -> Durability {
     store.capabilities().durability[0].0
 }

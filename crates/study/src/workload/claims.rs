@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::check::Problem;
-use super::factors::Levels;
+use super::factors::FactorValues;
 
 /// A statement of a published study.
 ///
-/// Levels in its test (`{ workers = 16 }`) name a factor by its path (`phases.load.workers`) or by as much of its end
+/// Values in its test (`{ workers = 16 }`) name a factor by its path (`phases.load.workers`) or by as much of its end
 /// as no other factor has (`workers`); `store` is the store's name in the study.
 ///
 /// ```toml
@@ -44,7 +44,7 @@ pub struct Claim {
     pub at_least_trials: Option<u32>,
     /// Whether it speaks of documents as large beside the memory as the study's `data_to_memory` says.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub needs_regime: bool,
+    pub needs_data_to_memory: bool,
 }
 
 /// A claim in figures of a run, which are named `PHASE.MEASURE` or `PHASE.OP.MEASURE`. Which test it is shows in
@@ -53,7 +53,7 @@ pub struct Claim {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(untagged)]
 pub enum ClaimTest {
-    /// How some arms compare with others.
+    /// How some configurations compare with others.
     Ratio(RatioTest),
     /// A figure grows with a factor.
     Rises(RisesTest),
@@ -65,22 +65,22 @@ pub enum ClaimTest {
     Peak(PeakTest),
 }
 
-/// A figure of some arms over that of others, all else equal.
+/// A figure of some configurations over that of others, all else equal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RatioTest {
     /// The figure.
     pub ratio: String,
-    /// The arms above the line.
-    pub of: Levels,
-    /// The arms below it. What neither names is equal in each pair.
-    pub to: Levels,
+    /// The configurations above the line.
+    pub of: FactorValues,
+    /// The configurations below it. What neither names is equal in each pair.
+    pub to: FactorValues,
     /// Where the ratio lies if the claim is right.
     pub between: Between,
 }
 
-/// A figure grows with a factor: it is greater at the greatest level than at the smallest, and falls at no step.
+/// A figure grows with a factor: it is greater at the greatest value than at the smallest, and falls at no step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -89,18 +89,18 @@ pub struct RisesTest {
     pub rises: String,
     /// The factor.
     pub over: String,
-    /// The highest level that it speaks of; without it, the highest that was run.
+    /// The highest value that it speaks of; without it, the highest that was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_to: Option<f64>,
-    /// Which arms, of all.
+    /// Which configurations, of all.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub at: Levels,
-    /// Where the figure at the greatest level over that at the smallest lies; without it, at least 1.05.
+    pub at: FactorValues,
+    /// Where the figure at the greatest value over that at the smallest lies; without it, at least 1.05.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between: Option<Between>,
 }
 
-/// A figure shrinks with a factor: it is less at the greatest level than at the smallest, and rises at no step.
+/// A figure shrinks with a factor: it is less at the greatest value than at the smallest, and rises at no step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -109,13 +109,13 @@ pub struct FallsTest {
     pub falls: String,
     /// The factor.
     pub over: String,
-    /// The highest level that it speaks of; without it, the highest that was run.
+    /// The highest value that it speaks of; without it, the highest that was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_to: Option<f64>,
-    /// Which arms, of all.
+    /// Which configurations, of all.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub at: Levels,
-    /// Where the figure at the greatest level over that at the smallest lies (below 1); without it, at most 1 / 1.05.
+    pub at: FactorValues,
+    /// Where the figure at the greatest value over that at the smallest lies (below 1); without it, at most 1 / 1.05.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between: Option<Between>,
 }
@@ -127,14 +127,14 @@ pub struct FallsTest {
 pub struct ShareTest {
     /// The limit's path: `by-user.page.response.p99`.
     pub share_within: String,
-    /// Which arms, of all.
+    /// Which configurations, of all.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub at: Levels,
+    pub at: FactorValues,
     /// Where the share lies, from 0 to 1.
     pub between: Between,
 }
 
-/// The level at which a figure is best: greatest of throughput, least of times.
+/// The value at which a figure is best: greatest of throughput, least of times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -143,10 +143,10 @@ pub struct PeakTest {
     pub peak: String,
     /// The factor.
     pub over: String,
-    /// Which arms, of all.
+    /// Which configurations, of all.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub at: Levels,
-    /// Between which of its levels the peak lies.
+    pub at: FactorValues,
+    /// Between which of its values the peak lies.
     pub between: Between,
 }
 
@@ -232,8 +232,8 @@ impl<'de> Deserialize<'de> for ClaimTest {
 }
 
 impl ClaimTest {
-    /// The levels that a test picks arms by, under their keys.
-    pub fn levels(&self) -> Vec<(&'static str, &Levels)> {
+    /// The values that a test picks configurations by, under their keys.
+    pub fn values(&self) -> Vec<(&'static str, &FactorValues)> {
         match self {
             Self::Ratio(test) => vec![("of", &test.of), ("to", &test.to)],
             Self::Rises(test) => vec![("at", &test.at)],
@@ -281,13 +281,13 @@ impl Claim {
         }
         match &self.test {
             Some(ClaimTest::Ratio(test)) => {
-                for (key, levels) in [("of", &test.of), ("to", &test.to)] {
-                    if levels.is_empty() {
-                        say(&["test", key], "name at least one level, such as { workers = 16 }");
+                for (key, values) in [("of", &test.of), ("to", &test.to)] {
+                    if values.is_empty() {
+                        say(&["test", key], "name at least one value, such as { workers = 16 }");
                     }
                 }
                 if test.of == test.to {
-                    say(&["test", "to"], "`of` and `to` name the same arms; their ratio is always 1");
+                    say(&["test", "to"], "`of` and `to` name the same configurations; their ratio is always 1");
                 }
             }
             Some(ClaimTest::ShareWithin(ShareTest { between, .. }))
@@ -374,8 +374,8 @@ mod tests {
         };
         assert_eq!(said(""), ": it needs `test`, or `not_testable` with the reason");
         let ratio = r#"test = { ratio = "a.throughput", of = { w = 1 }, to = { w = 1 }, between = [2] }"#;
-        assert!(said(ratio).contains("test.to: `of` and `to` name the same arms"));
-        assert!(said(&ratio.replace("to = { w = 1 }", "to = {}")).contains("test.to: name at least one level"));
+        assert!(said(ratio).contains("test.to: `of` and `to` name the same configurations"));
+        assert!(said(&ratio.replace("to = { w = 1 }", "to = {}")).contains("test.to: name at least one value"));
         assert!(said(&format!("{ratio}\nnot_testable = \"x\"")).contains("remove one of the two"));
         assert!(said("not_testable = \"x\"\nat_least_scale = 0.0").contains("above 0"));
         assert!(said("not_testable = \"x\"\nat_least_trials = 0").contains("2 or more"));

@@ -1,4 +1,4 @@
-//! Factors: settings of a study and the levels that each takes, and the combinations that a design makes of them.
+//! Factors: settings of a study and the values that each takes, and the combinations that a design makes of them.
 
 use std::path::Path;
 
@@ -13,11 +13,11 @@ use super::errors::StudyErrors;
 use super::load::Override;
 use super::study::Study;
 
-/// The most combinations of levels that one study may have.
+/// The most combinations of values that one study may have.
 const MOST_COMBINATIONS: usize = 10_000;
 /// The most trials of one run: more would take years.
 const MOST_TRIALS: usize = 1_000_000;
-/// Keys of a study that no factor varies: they say what the study is, not what an arm does.
+/// Keys of a study that no factor varies: they say what the study is, not what a configuration does.
 const FIXED: [&str; 15] = [
     "title",
     "question",
@@ -36,17 +36,17 @@ const FIXED: [&str; 15] = [
     "source",
 ];
 
-/// Which combinations of levels are measured.
+/// Which combinations of values are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Design {
-    /// Every level of each factor with every level of the others.
+    /// Every value of each factor with every value of the others.
     #[default]
     Full,
-    /// The first level of every factor, and from there one factor at a time at each of its levels.
+    /// The first value of every factor, and from there one factor at a time at each of its values.
     OneAtATime,
-    /// The first levels together, the second levels together, and so on: every factor has as many.
+    /// The first values together, the second values together, and so on: every factor has as many.
     List,
 }
 
@@ -62,17 +62,17 @@ pub enum Database {
     Kept,
 }
 
-/// Levels of factors by path.
-pub type Levels = IndexMap<String, Value>;
+/// Values of factors by path.
+pub type FactorValues = IndexMap<String, Value>;
 
-/// A study at one combination of levels.
+/// A study at one combination of values.
 #[derive(Debug, Clone)]
-pub struct StudyArm {
-    /// The levels.
-    pub levels: Levels,
+pub struct StudyConfiguration {
+    /// The values.
+    pub values: FactorValues,
     /// The study at them.
     pub study: Study,
-    /// The level of `scale`, where that is a factor.
+    /// The value of `scale`, where that is a factor.
     pub scale: Option<f64>,
     /// Options of the stores' URLs: of every store, or of one.
     pub store_options: Vec<StoreOption>,
@@ -89,15 +89,15 @@ pub struct StoreOption {
     pub value: String,
 }
 
-impl StudyArm {
-    /// The levels that make a difference to this store: those of another store's options are left out.
-    pub fn levels_of(&self, store: &str) -> Levels {
+impl StudyConfiguration {
+    /// The values that make a difference to this store: those of another store's options are left out.
+    pub fn values_of(&self, store: &str) -> FactorValues {
         let concerns = |path: &str| match kind(path) {
             Kind::Store { store: Some(other), .. } => other == store,
             Kind::Setting => path.strip_prefix("servers.").is_none_or(|rest| self.is_of_server(store, rest)),
             _ => true,
         };
-        self.levels.iter().filter(|(path, _)| concerns(path)).map(|(p, v)| (p.clone(), v.clone())).collect()
+        self.values.iter().filter(|(path, _)| concerns(path)).map(|(p, v)| (p.clone(), v.clone())).collect()
     }
 
     /// Whether a setting of a server is one of this store's.
@@ -157,29 +157,29 @@ pub fn short_names<'a>(paths: impl IntoIterator<Item = &'a str> + Clone) -> Inde
     paths.clone().into_iter().map(|path| (path, shown(path))).collect()
 }
 
-/// A level as it is shown: a text without quotes, anything else as JSON.
-pub fn shown_level(level: &Value) -> String {
-    level.as_str().map_or_else(|| level.to_string(), str::to_owned)
+/// A value as it is shown: a text without quotes, anything else as JSON.
+pub fn shown_value(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 impl Study {
-    /// The combinations of levels that the design makes, in order: the last factor changes fastest. One without
-    /// levels where there are no factors.
-    pub fn combinations(&self) -> Vec<Levels> {
-        let at = |chosen: &dyn Fn(usize) -> usize| -> Levels {
-            let levels = self.factors.iter().enumerate();
-            levels.filter_map(|(n, (path, levels))| Some((path.clone(), levels.get(chosen(n))?.clone()))).collect()
+    /// The combinations of values that the design makes, in order: the last factor changes fastest. One without
+    /// values where there are no factors.
+    pub fn combinations(&self) -> Vec<FactorValues> {
+        let at = |chosen: &dyn Fn(usize) -> usize| -> FactorValues {
+            let values = self.factors.iter().enumerate();
+            values.filter_map(|(n, (path, values))| Some((path.clone(), values.get(chosen(n))?.clone()))).collect()
         };
         match self.design {
             Design::Full => {
-                let mut all = vec![Levels::new()];
-                for (path, levels) in &self.factors {
+                let mut all = vec![FactorValues::new()];
+                for (path, values) in &self.factors {
                     all = all
                         .into_iter()
                         .flat_map(|before| {
-                            levels.iter().map(move |level| {
+                            values.iter().map(move |value| {
                                 let mut with = before.clone();
-                                with.insert(path.clone(), level.clone());
+                                with.insert(path.clone(), value.clone());
                                 with
                             })
                         })
@@ -190,28 +190,33 @@ impl Study {
             }
             Design::OneAtATime => {
                 let mut all = vec![at(&|_| 0)];
-                for (n, levels) in self.factors.values().enumerate() {
-                    all.extend((1..levels.len()).map(|level| at(&|factor| if factor == n { level } else { 0 })));
+                for (n, values) in self.factors.values().enumerate() {
+                    all.extend((1..values.len()).map(|value| at(&|factor| if factor == n { value } else { 0 })));
                 }
                 all
             }
             Design::List => {
                 let most = self.factors.values().map(Vec::len).max().unwrap_or(1);
-                (0..most).map(|level| at(&|_| level)).collect()
+                (0..most).map(|value| at(&|_| value)).collect()
             }
         }
     }
 
-    /// The study at each combination of its factors' levels, from its text with overrides applied.
+    /// The study at each combination of its factors' values, from its text with overrides applied.
     ///
     /// # Errors
-    /// A factor that names nothing of the study, a level that the study cannot take: each with the factor's place.
-    pub fn arms(&self, text: &str, file: &Path, overrides: &[Override]) -> Result<Vec<StudyArm>, StudyErrors> {
+    /// A factor that names nothing of the study, a value that the study cannot take: each with the factor's place.
+    pub fn configurations(
+        &self,
+        text: &str,
+        file: &Path,
+        overrides: &[Override],
+    ) -> Result<Vec<StudyConfiguration>, StudyErrors> {
         for path in self.factors.keys().filter(|path| matches!(kind(path), Kind::Setting)) {
             let mut targets = self.settings(path);
             if let Some(given) = targets.find_map(|target| overrides.iter().find(|one| nested(&one.path, &target))) {
                 let message = format!(
-                    "`{}` is varied by the factor `{path}`, so that setting it would do nothing; set the levels instead: \
+                    "`{}` is varied by the factor `{path}`, so that setting it would do nothing; set the values instead: \
                      --set 'factors.\"{path}\"=[…]'",
                     given.path
                 );
@@ -219,21 +224,21 @@ impl Study {
             }
         }
         let all = self.combinations();
-        let mut arms = Vec::with_capacity(all.len());
-        // The study at some levels is parsed once, whatever options its stores have.
+        let mut configurations = Vec::with_capacity(all.len());
+        // The study at some values is parsed once, whatever options its stores have.
         let mut parsed: Vec<(Vec<Override>, Study)> = Vec::new();
-        for levels in all {
+        for values in all {
             let mut given = overrides.to_vec();
             let (mut scale, mut store_options) = (None, Vec::new());
-            for (path, level) in &levels {
+            for (path, value) in &values {
                 match kind(path) {
-                    Kind::Scale => scale = level.as_f64(),
+                    Kind::Scale => scale = value.as_f64(),
                     Kind::Store { store, option } => store_options.push(StoreOption {
                         store: store.map(str::to_owned),
                         name: option.to_owned(),
-                        value: shown_level(level),
+                        value: shown_value(value),
                     }),
-                    Kind::Setting => given.extend(self.settings(path).map(|path| Override::of_level(path, level))),
+                    Kind::Setting => given.extend(self.settings(path).map(|path| Override::of_value(path, value))),
                 }
             }
             let known = parsed.iter().find(|(of, _)| *of == given).map(|(_, study)| study.clone());
@@ -241,7 +246,7 @@ impl Study {
                 Some(study) => study,
                 None => {
                     let study = Self::parse_with(text, file, &given).map_err(|errors| {
-                        let told: Vec<String> = levels.iter().map(|(p, v)| format!("{p} = {v}")).collect();
+                        let told: Vec<String> = values.iter().map(|(p, v)| format!("{p} = {v}")).collect();
                         let first = errors.0.first().map(|e| match e.key.as_str() {
                             "" => e.message.clone(),
                             key => format!("{key}: {}", e.message),
@@ -249,7 +254,7 @@ impl Study {
                         let message = format!("with {}: {}", told.join(", "), first.unwrap_or_default());
                         Self::error_at(text, file, overrides, "factors", message)
                     })?;
-                    // Thousands of studies would only fill memory: the levels of a design come in runs.
+                    // Thousands of studies would only fill memory: the values of a design come in runs.
                     if parsed.len() > 64 {
                         parsed.clear();
                     }
@@ -257,9 +262,9 @@ impl Study {
                     study
                 }
             };
-            arms.push(StudyArm { levels, study, scale, store_options });
+            configurations.push(StudyConfiguration { values, study, scale, store_options });
         }
-        Ok(arms)
+        Ok(configurations)
     }
 
     /// What two factors both set, where there is such a thing.
@@ -297,7 +302,7 @@ fn nested(a: &str, b: &str) -> bool {
 /// What is wrong with the factors and their design: keys below the root, and a message.
 pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
     let mut found = Vec::new();
-    for (path, levels) in &study.factors {
+    for (path, values) in &study.factors {
         let mut say = |message: String| found.push((vec!["factors".to_owned(), path.clone()], message));
         if let Some(message) = wrong_path(study, path) {
             say(message);
@@ -310,19 +315,19 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
                 say(format!("`{other}` sets {both} too, so that one of them would do nothing; keep one of the two"));
             }
         }
-        if levels.is_empty() {
-            say("a factor needs at least one level: [4, 16, 64]".into());
+        if values.is_empty() {
+            say("a factor needs at least one value: [4, 16, 64]".into());
         }
-        if levels.len() > MOST_COMBINATIONS {
-            say(format!("a factor has at most {MOST_COMBINATIONS} levels, not {}", levels.len()));
+        if values.len() > MOST_COMBINATIONS {
+            say(format!("a factor has at most {MOST_COMBINATIONS} values, not {}", values.len()));
             continue;
         }
-        for (n, level) in levels.iter().enumerate() {
-            if levels[..n].contains(level) {
-                say(format!("the level {level} stands here twice; results could not tell the two apart"));
+        for (n, value) in values.iter().enumerate() {
+            if values[..n].contains(value) {
+                say(format!("the value {value} stands here twice; results could not tell the two apart"));
             }
-            if path == "scale" && !level.as_f64().is_some_and(|scale| scale.is_finite() && scale > 0.0) {
-                say(format!("a scale of {level} makes no documents; use a number above 0"));
+            if path == "scale" && !value.as_f64().is_some_and(|scale| scale.is_finite() && scale > 0.0) {
+                say(format!("a scale of {value} makes no documents; use a number above 0"));
             }
         }
     }
@@ -330,7 +335,7 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
     if study.design == Design::List && counts.windows(2).any(|pair| pair[0] != pair[1]) {
         let told: Vec<String> = study.factors.iter().map(|(p, l)| format!("{p} has {}", l.len())).collect();
         let message =
-            format!("`list` takes the levels of all factors together, so each needs as many: {}", told.join(", "));
+            format!("`list` takes the values of all factors together, so each needs as many: {}", told.join(", "));
         found.push((vec!["design".into()], message));
     }
     if study.design != Design::Full && study.factors.is_empty() {
@@ -339,25 +344,25 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
     let combinations = counts.iter().try_fold(1usize, |all, n| all.checked_mul(*n)).unwrap_or(usize::MAX);
     if study.design == Design::Full && combinations > MOST_COMBINATIONS {
         let message = format!(
-            "these factors have more than {MOST_COMBINATIONS} combinations; leave levels out, or use design = \
+            "these factors have more than {MOST_COMBINATIONS} combinations; leave values out, or use design = \
              \"one-at-a-time\""
         );
         found.push((vec!["factors".into()], message));
     }
-    let arms = match study.design {
+    let configurations = match study.design {
         Design::Full => combinations,
         Design::OneAtATime => counts.iter().map(|n| n.saturating_sub(1)).fold(1, usize::saturating_add),
         Design::List => counts.iter().copied().max().unwrap_or(1),
     };
-    let trials = arms.saturating_mul(study.stores.0.len().max(1)).saturating_mul(study.repeats as usize);
+    let trials = configurations.saturating_mul(study.stores.0.len().max(1)).saturating_mul(study.repeats as usize);
     if found.is_empty() && trials > MOST_TRIALS {
-        let message = format!("these are more than {MOST_TRIALS} trials; use fewer repeats, levels or stores");
+        let message = format!("these are more than {MOST_TRIALS} trials; use fewer repeats, values or stores");
         found.push((vec!["repeats".into()], message));
     }
     found
 }
 
-/// What is wrong with a factor's path, as far as it can be told without its levels.
+/// What is wrong with a factor's path, as far as it can be told without its values.
 fn wrong_path(study: &Study, path: &str) -> Option<String> {
     match kind(path) {
         Kind::Scale => return None,
@@ -371,7 +376,7 @@ fn wrong_path(study: &Study, path: &str) -> Option<String> {
     let (root, rest) = path.split_once('.').unwrap_or((path, ""));
     let known = ["phases", "collections", "scale", "store", "stores", "servers"];
     match root {
-        _ if FIXED.contains(&root) => Some(format!("`{root}` is the study's own and takes no levels")),
+        _ if FIXED.contains(&root) => Some(format!("`{root}` is the study's own and takes no values")),
         "phases" | "collections" => {
             let (name, key) = rest.split_once('.').unwrap_or((rest, ""));
             let phases: Vec<&str> = study.phases.iter().map(|p| p.name.as_str()).collect();
@@ -391,7 +396,7 @@ fn wrong_path(study: &Study, path: &str) -> Option<String> {
                     Some(no_such("server", name, study.servers.keys().map(String::as_str)))
                 }
                 "cpus" | "memory" => None,
-                // Arms of one store share its server.
+                // Configurations of one store share its server.
                 _ => Some(format!("of a server its limits can be varied: servers.{name}.cpus, servers.{name}.memory")),
             }
         }
@@ -445,11 +450,11 @@ operations = 10
             Err(errors) => return errors.to_string(),
             Ok(study) => study,
         };
-        study.arms(&text, Path::new("study.toml"), &[]).expect_err("this study is wrong").to_string()
+        study.configurations(&text, Path::new("study.toml"), &[]).expect_err("this study is wrong").to_string()
     }
 
     fn shown(study: &Study) -> Vec<String> {
-        let told = |levels: Levels| levels.values().map(shown_level).collect::<Vec<_>>().join(" ");
+        let told = |values: FactorValues| values.values().map(shown_value).collect::<Vec<_>>().join(" ");
         study.combinations().into_iter().map(told).collect()
     }
 
@@ -464,25 +469,25 @@ operations = 10
         assert_eq!(shown(&s), ["1 1", "2 2", "3 4"]);
         s.factors.clear();
         s.design = Design::Full;
-        assert_eq!(s.combinations(), [Levels::new()]);
+        assert_eq!(s.combinations(), [FactorValues::new()]);
     }
 
     #[test]
-    fn each_arm_is_the_study_at_its_levels() {
+    fn each_configuration_is_the_study_at_its_values() {
         let text = STUDY.replace(
             "\"phases.load.batch\" = [1, 10]",
             "scale = [1, 0.5]\n\"store.cache\" = [\"1MiB\"]\n\"stores.a.x\" = [true]",
         );
         let s = study(&text);
         let overrides = Override::parse_all(&["phases.read.operations=99".into()]).unwrap();
-        let arms = s.arms(&text, Path::new("study.toml"), &overrides).unwrap();
-        assert_eq!(arms.len(), 6);
-        let last = arms.last().unwrap();
+        let configurations = s.configurations(&text, Path::new("study.toml"), &overrides).unwrap();
+        assert_eq!(configurations.len(), 6);
+        let last = configurations.last().unwrap();
         assert_eq!((last.scale, last.study.phases[0].workers, last.study.phases[1].workers), (Some(0.5), 2, 4));
         assert_eq!(last.study.phases[1].operations.map(|n| n.0), Some(99));
         assert_eq!(last.options_of("a").collect::<Vec<_>>(), [("cache", "1MiB"), ("x", "true")]);
         assert_eq!(last.options_of("b").collect::<Vec<_>>(), [("cache", "1MiB")]);
-        assert_eq!(last.levels_of("b").len() + 1, last.levels_of("a").len());
+        assert_eq!(last.values_of("b").len() + 1, last.values_of("a").len());
     }
 
     #[test]
@@ -494,14 +499,14 @@ operations = 10
             ("\"collections.boks.count\"", "did you mean `books`"),
             ("\"colections.books.count\"", "did you mean `collections`"),
             ("\"stores.c.x\"", "unknown store `c`"),
-            ("seed", "takes no levels"),
+            ("seed", "takes no values"),
             ("scale", "makes no documents"),
         ] {
-            let levels = if replace == "scale" { "scale = [0" } else { "\"phases.load.batch\" = [1" };
-            let text = refused("\"phases.load.batch\" = [1", &levels.replace("\"phases.load.batch\"", replace));
+            let values = if replace == "scale" { "scale = [0" } else { "\"phases.load.batch\" = [1" };
+            let text = refused("\"phases.load.batch\" = [1", &values.replace("\"phases.load.batch\"", replace));
             assert!(text.contains(says) && text.contains("study.toml:"), "{replace}: {text}");
         }
-        assert!(refused("[1, 10]", "[]").contains("at least one level"));
+        assert!(refused("[1, 10]", "[]").contains("at least one value"));
         assert!(refused("[1, 10]", "[1, 1]").contains("twice"));
         assert!(refused("[1, 10]", "[1, -5]").contains("-5"));
         assert!(refused("title =", "design = \"list\"\ntitle =").contains("needs as many"));
@@ -530,8 +535,9 @@ operations = 10
             );
             let overrides: Vec<Override> = overrides.iter().map(|o| Override::parse(o).unwrap()).collect();
             let file = Path::new("x.toml");
-            let arms = Study::parse_with(&text, file, &overrides).and_then(|s| s.arms(&text, file, &overrides));
-            arms.map(|_| ()).map_err(|e| e.to_string()).err().unwrap_or_default()
+            let configurations =
+                Study::parse_with(&text, file, &overrides).and_then(|s| s.configurations(&text, file, &overrides));
+            configurations.map(|_| ()).map_err(|e| e.to_string()).err().unwrap_or_default()
         };
         let read = "[[phases]]\nname = \"read\"\nmix = { read = 1 }\noperations = 10";
         assert_eq!(study(read, "\"phases.*.workers\" = [1, 2]", &[]), "");

@@ -17,14 +17,14 @@ pub fn at_host(url: &str, host: &str) -> String {
 }
 
 impl Study {
-    /// The host of a store in a block, from 1: the nth store is on the (n + block)th host, the first behind the last. None
+    /// The host of a store in a round, from 1: the nth store is on the (n + round)th host, the first behind the last. None
     /// for a store whose URL names its host.
-    pub fn host_in(&self, store: &str, block: u32) -> Option<&str> {
+    pub fn host_in(&self, store: &str, round: u32) -> Option<&str> {
         let (nth, _, url) = self.stores.0.get_full(store)?;
         if self.hosts.is_empty() || !leaves_host_open(url) {
             return None;
         }
-        let turn = nth + (block as usize).saturating_sub(1);
+        let turn = nth + (round as usize).saturating_sub(1);
         self.hosts.get(turn % self.hosts.len()).map(String::as_str)
     }
 

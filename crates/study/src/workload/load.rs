@@ -72,8 +72,8 @@ impl Override {
     }
 
     /// A JSON value at a path. What TOML does not know (`null`) becomes an empty string.
-    pub(super) fn of_level(path: String, level: &serde_json::Value) -> Self {
-        let value = serde::Serialize::serialize(level, toml_edit::ser::ValueSerializer::new());
+    pub(super) fn of_value(path: String, value: &serde_json::Value) -> Self {
+        let value = serde::Serialize::serialize(value, toml_edit::ser::ValueSerializer::new());
         let value = value.map_or_else(|_| "\"\"".to_owned(), |value| value.to_string());
         let given = format!("{path}={value}");
         Self { path, value, given, by: "--set".to_owned() }

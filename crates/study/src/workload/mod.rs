@@ -24,7 +24,9 @@ pub use collections::{BadLines, Bin, Body, Collection, FanOut, Field, IdKind, Pe
 pub use copies::{CopyDirection, DEFAULT_TASKS, MOST_TASKS};
 pub use errors::{StudyError, StudyErrors, read_toml};
 pub use existing::{DEFAULT_SAMPLE, ExistingDocuments};
-pub use factors::{Database, Design, Levels, StoreOption, StudyArm, short_name, short_names, shown_level};
+pub use factors::{
+    Database, Design, FactorValues, StoreOption, StudyConfiguration, short_name, short_names, shown_value,
+};
 pub use faults::{ClientsReach, Condition, Fault, FaultKind, Lost, RandomFaults};
 pub use hosts::{at_host, leaves_host_open};
 pub use kinds::PhaseKind;

@@ -1,4 +1,4 @@
-//! Phases: what is done to the documents, how fast, and under which promises.
+//! Phases: what is done to the documents, how fast, and under which guarantees.
 
 use indexmap::IndexMap;
 #[cfg(feature = "schema")]
@@ -64,7 +64,7 @@ pub struct Phase {
     /// Operations in flight on each connection; default 1.
     #[serde(default = "one")]
     pub in_flight: u32,
-    /// Operations due per second over all workers (open loop). Without it the loop is closed: each
+    /// Operations scheduled per second over all workers (open loop). Without it the loop is closed: each
     /// worker sends the next operation when the last one has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateSpec>,
@@ -87,10 +87,10 @@ pub struct Phase {
     #[serde(default, skip_serializing_if = "is_default")]
     pub warm_up: bool,
     /// What an acknowledged write survives; default: the strongest of fsync, os and none that the
-    /// store promises.
+    /// store guarantees.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub durability: Option<Durability>,
-    /// How fresh reads are; default: strong where the store promises it.
+    /// How fresh reads are; default: strong where the store guarantees it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consistency: Option<ReadConsistency>,
     /// How long one try of an operation may take; default 10 s.
@@ -102,8 +102,8 @@ pub struct Phase {
     /// What happens when a connection is lost; default: the run goes on, and says so.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_disconnect: OnDisconnect,
-    /// How long, after the end, operations that were due are still sent and awaited; default 0 s.
-    /// What is left is counted as censored, at its age.
+    /// How long, after the end, operations that were scheduled are still sent and awaited; default 0 s.
+    /// What is left is counted as unfinished, at its age.
     #[serde(default, skip_serializing_if = "is_default")]
     pub drain: Span,
     /// Share of the reads (0 to 1) whose contents are compared with what they should be; default 0.01.
@@ -282,7 +282,7 @@ pub enum ArrivalSpec {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Pacing {
-    /// Sleeps, and sends what has become due within up to 100 µs together.
+    /// Sleeps, and sends what was scheduled within up to 100 µs together.
     #[default]
     Economical,
     /// Spins for the last stretch, yielding to the reactor at every turn: a core for each worker.
@@ -324,7 +324,7 @@ impl Default for Retry {
     }
 }
 
-/// Operations due per second. Written `250`, `{ ramp = [100, 1000] }` (over the whole phase) or
+/// Operations scheduled per second. Written `250`, `{ ramp = [100, 1000] }` (over the whole phase) or
 /// `{ steps = [100, 200], each = "10s" }`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RateSpec {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::check::no_such;
-use super::factors::Levels;
+use super::factors::FactorValues;
 use super::load::Override;
 use super::study::Study;
 
@@ -29,7 +29,7 @@ pub struct Preset {
     pub factors: Option<IndexMap<String, Vec<Value>>>,
     /// Settings by path, as `--set` takes them.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub set: Levels,
+    pub set: FactorValues,
 }
 
 /// A flaw that readers found in a published study, and how this version avoids it.
@@ -47,13 +47,13 @@ impl Preset {
     /// What it changes, as overrides; those of the command come behind. Errors call it by its name.
     pub fn overrides(&self, name: &str) -> Vec<Override> {
         let mut all: Vec<Override> =
-            self.set.iter().map(|(path, value)| Override::of_level(path.clone(), value)).collect();
+            self.set.iter().map(|(path, value)| Override::of_value(path.clone(), value)).collect();
         if let Some(repeats) = self.repeats {
-            all.push(Override::of_level("repeats".into(), &repeats.into()));
+            all.push(Override::of_value("repeats".into(), &repeats.into()));
         }
         if let Some(factors) = &self.factors {
             let factors = serde_json::to_value(factors).unwrap_or_default();
-            all.push(Override::of_level("factors".into(), &factors));
+            all.push(Override::of_value("factors".into(), &factors));
         }
         let by = format!("--preset {name}");
         all.into_iter().map(|one| one.given_by(&by)).collect()

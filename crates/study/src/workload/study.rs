@@ -41,16 +41,16 @@ pub struct Study {
     /// Links between servers that faults can break, by name.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub links: IndexMap<String, LinkSpec>,
-    /// Machines that stores take turns on: `{host}` in a store's URL is another of them in each block.
+    /// Machines that stores take turns on: `{host}` in a store's URL is another of them in each round.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
     /// What is done, in this order.
     pub phases: Vec<Phase>,
-    /// Settings by path and the levels that each takes: `"phases.load.batch" = [10, 100]`. Each combination is an arm of
+    /// Settings by path and the values that each takes: `"phases.load.batch" = [10, 100]`. Each combination is a configuration of
     /// every store.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub factors: IndexMap<String, Vec<serde_json::Value>>,
-    /// Which combinations of levels are measured; default: all.
+    /// Which combinations of values are measured; default: all.
     #[serde(default, skip_serializing_if = "is_default")]
     pub design: Design,
     /// Whether every trial loads its documents anew; default: it does.

@@ -11,7 +11,7 @@
 
 use storebench_engine::store::{ErrorKind, Op, OpError, OwnedReply};
 
-use super::slots::{Piece, Slots, Step};
+use super::lanes::{Lanes, Piece, Step};
 use crate::error::TransferError;
 use crate::jq::Merged;
 
@@ -69,7 +69,7 @@ enum Next {
     Refuse(OpError),
 }
 
-impl Slots<'_> {
+impl Lanes<'_> {
     /// Takes the answer to a read or a conditional write.
     pub(super) fn merged(
         &mut self,

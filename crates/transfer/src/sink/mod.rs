@@ -4,12 +4,12 @@ mod encode;
 mod files;
 mod fit;
 mod join;
+mod lanes;
 mod line;
 mod merge;
 mod order;
 mod request;
 mod reserved;
-mod slots;
 mod store;
 #[cfg(feature = "tables")]
 mod tables;
@@ -90,7 +90,7 @@ pub trait Sink: Send + Sync {
     /// How its writers write.
     ///
     /// # Errors
-    /// The target cannot promise what was asked for.
+    /// The target cannot guarantee what was asked for.
     fn writes(&self) -> Result<Writes, TransferError>;
 
     /// How much a batch should hold.
@@ -200,7 +200,7 @@ pub trait Writer {
     /// Hands over batches that have ended. `Ready` when none is under way.
     fn poll(&mut self, cx: &mut Context<'_>, ended: &mut Vec<Ended>) -> Poll<Result<(), TransferError>>;
 
-    /// The split has been written and acknowledged: after this it survives what the sink promises.
+    /// The split has been written and acknowledged: after this it survives what the sink guarantees.
     ///
     /// # Errors
     /// The target's.

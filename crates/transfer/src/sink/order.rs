@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::slots::Slots;
+use super::lanes::Lanes;
 use super::store::Verb;
 use super::{Ended, Writer};
 use crate::error::TransferError;
@@ -15,7 +15,7 @@ use crate::records::Records;
 /// Hands batches to a session in groups, in each of which one thing is done with every record. A group goes
 /// only when nothing under way has a key of it, and no group overtakes another.
 pub(super) struct InOrder<'a> {
-    slots: Slots<'a>,
+    lanes: Lanes<'a>,
     groups: VecDeque<Group>,
     /// Hashes of the keys under way.
     keys: HashSet<u128>,
@@ -27,21 +27,21 @@ struct Group {
 }
 
 impl<'a> InOrder<'a> {
-    pub(super) fn new(slots: Slots<'a>) -> Self {
-        Self { slots, groups: VecDeque::new(), keys: HashSet::new() }
+    pub(super) fn new(lanes: Lanes<'a>) -> Self {
+        Self { lanes, groups: VecDeque::new(), keys: HashSet::new() }
     }
 
     /// Hands over what may go; whether anything did.
     fn hand_over(&mut self) -> bool {
         let mut went = false;
-        while self.slots.has_room() {
+        while self.lanes.has_room() {
             let Some(first) = self.groups.front() else { break };
             if first.records.iter().any(|(key, _, _)| self.keys.contains(&hash(key))) {
                 break;
             }
             let Some(Group { verb, records }) = self.groups.pop_front() else { break };
             self.keys.extend(records.iter().map(|(key, _, _)| hash(key)));
-            self.slots.put_as(verb, records);
+            self.lanes.put_as(verb, records);
             went = true;
         }
         went
@@ -73,15 +73,15 @@ fn groups(records: &Records, usual: Verb) -> Vec<(Verb, Vec<usize>)> {
 
 impl Writer for InOrder<'_> {
     fn end(&mut self) -> Result<(), TransferError> {
-        self.slots.end()
+        self.lanes.end()
     }
 
     fn has_room(&self) -> bool {
-        self.groups.is_empty() && self.slots.has_room()
+        self.groups.is_empty() && self.lanes.has_room()
     }
 
     fn put(&mut self, records: Records) -> Result<(), TransferError> {
-        for (verb, positions) in groups(&records, self.slots.options.verb) {
+        for (verb, positions) in groups(&records, self.lanes.options.verb) {
             let mut group = Records::new();
             records.pick(positions.into_iter(), &mut group);
             self.groups.push_back(Group { verb, records: group });
@@ -91,13 +91,13 @@ impl Writer for InOrder<'_> {
     }
 
     fn requests(&mut self, into: &mut Vec<Request>) {
-        self.slots.requests(into);
+        self.lanes.requests(into);
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, ended: &mut Vec<Ended>) -> Poll<Result<(), TransferError>> {
         loop {
             let known = ended.len();
-            let polled = self.slots.poll(cx, ended);
+            let polled = self.lanes.poll(cx, ended);
             for batch in &ended[known..] {
                 for (key, _, _) in batch.records.iter() {
                     self.keys.remove(&hash(key));

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use storebench_engine::store::{BatchBuf, BulkWrite, Op};
 
-use super::slots::{Batch, Part, Piece, Step};
+use super::lanes::{Batch, Part, Piece, Step};
 use super::store::{StoreSinkOptions, Verb};
 
 /// What is asked of the store for a piece.

@@ -9,9 +9,9 @@ use storebench_engine::store::{
 };
 use storebench_study::workload::Body;
 
+use super::lanes::Lanes;
 use super::order::InOrder;
 use super::reserved::{Fate, OwnMembers, Reserved};
-use super::slots::Slots;
 use super::{Again, Rewrite, Sink, Writer};
 use crate::error::TransferError;
 use crate::jq::Jq;
@@ -174,7 +174,7 @@ pub struct StoreSinkOptions {
     pub batch_bytes: Option<usize>,
     /// Batches (for verbs without a bulk form: records) in flight on each worker's session.
     pub in_flight: u32,
-    /// What an acknowledged write survives; none for the strongest that the store promises up to `fsync`.
+    /// What an acknowledged write survives; none for the strongest that the store guarantees up to `fsync`.
     pub durability: Option<Durability>,
     /// How long one try may take, and how what fails for now is tried again.
     pub access: Access,
@@ -262,7 +262,7 @@ impl StoreSink {
     ///
     /// # Errors
     /// `Target`: the collection of a copy that goes on is not there any more.
-    /// The store cannot do the verb or promise the durability, or has a collection of this name that Storebench
+    /// The store cannot do the verb or guarantee the durability, or has a collection of this name that Storebench
     /// did not make and that was not asked for as such.
     pub fn open(store: Arc<dyn AnyStore>, options: StoreSinkOptions) -> Result<Self, TransferError> {
         Self::check(&*store, &options, false)?;
@@ -336,7 +336,7 @@ impl StoreSink {
     /// What [`open`](Self::open) refuses without touching the store.
     ///
     /// # Errors
-    /// The store cannot do the verb or promise the durability, or what is written could not be verified as is
+    /// The store cannot do the verb or guarantee the durability, or what is written could not be verified as is
     /// wished.
     pub fn check(store: &dyn AnyStore, options: &StoreSinkOptions, verify: bool) -> Result<(), TransferError> {
         if verify {
@@ -433,9 +433,9 @@ impl Sink for StoreSink {
         Box::pin(async move {
             let request = Self::request(&self.options);
             let (session, clock) = session::open_again(&*self.store, &request).await?;
-            let slots = Slots::new(&*self.store, session, clock, &self.options, self.inserts_first);
+            let lanes = Lanes::new(&*self.store, session, clock, &self.options, self.inserts_first);
             let writer: Box<dyn Writer + '_> =
-                if self.options.keeps_order() { Box::new(InOrder::new(slots)) } else { Box::new(slots) };
+                if self.options.keeps_order() { Box::new(InOrder::new(lanes)) } else { Box::new(lanes) };
             Ok(writer)
         })
     }

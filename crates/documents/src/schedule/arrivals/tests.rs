@@ -11,8 +11,8 @@ fn constant(rate: &Rate, worker: u64, workers: u64) -> Arrivals {
     Arrivals::new(rate, Arrival::Constant, worker, workers, 1).unwrap()
 }
 
-/// The due times up to and with `until_ns`.
-fn due_times(mut arrivals: Arrivals, until_ns: u64) -> Vec<u64> {
+/// the scheduled starts up to and with `until_ns`.
+fn scheduled_starts(mut arrivals: Arrivals, until_ns: u64) -> Vec<u64> {
     let mut times = Vec::new();
     while arrivals.peek_ns() <= until_ns {
         times.push(arrivals.peek_ns());
@@ -21,9 +21,9 @@ fn due_times(mut arrivals: Arrivals, until_ns: u64) -> Vec<u64> {
     times
 }
 
-/// The due times of all workers together, in order.
+/// the scheduled starts of all workers together, in order.
 fn union(rate: &Rate, arrival: Arrival, workers: u64, until_ns: u64) -> Vec<u64> {
-    let of = |worker| due_times(Arrivals::new(rate, arrival, worker, workers, 7).unwrap(), until_ns);
+    let of = |worker| scheduled_starts(Arrivals::new(rate, arrival, worker, workers, 7).unwrap(), until_ns);
     let mut all: Vec<u64> = (0..workers).flat_map(of).collect();
     all.sort_unstable();
     all
@@ -40,10 +40,10 @@ fn rates() -> [Rate; 4] {
 
 #[test]
 fn even_times_are_exact() {
-    let times = due_times(constant(&Rate::Constant(3.0), 0, 1), 2 * S);
+    let times = scheduled_starts(constant(&Rate::Constant(3.0), 0, 1), 2 * S);
     assert_eq!(times, [0, 333_333_333, 666_666_666, S, 1_333_333_333, 1_666_666_666, 2 * S]);
-    assert_eq!(due_times(constant(&Rate::Constant(3.0), 1, 3), 2 * S), [333_333_333, 1_333_333_333]);
-    assert_eq!(due_times(constant(&Rate::Constant(0.1), 0, 1), 25 * S), [0, 10 * S - 1, 20 * S - 1]);
+    assert_eq!(scheduled_starts(constant(&Rate::Constant(3.0), 1, 3), 2 * S), [333_333_333, 1_333_333_333]);
+    assert_eq!(scheduled_starts(constant(&Rate::Constant(0.1), 0, 1), 25 * S), [0, 10 * S - 1, 20 * S - 1]);
 }
 
 #[test]
@@ -54,8 +54,8 @@ fn even_times_do_not_drift() {
         let n = 1_000_000_000_000u64.min(per_s * 18_000_000_000);
         let exact_ns = u128::from(n) * u128::from(S) / u128::from(per_s);
         let rate = Rate::Constant(per_s as f64);
-        let due_ns = constant(&rate, n, n + 1).peek_ns();
-        assert!(u128::from(due_ns).abs_diff(exact_ns) <= 1, "{per_s}/s: {due_ns} for {exact_ns}");
+        let scheduled_ns = constant(&rate, n, n + 1).peek_ns();
+        assert!(u128::from(scheduled_ns).abs_diff(exact_ns) <= 1, "{per_s}/s: {scheduled_ns} for {exact_ns}");
 
         // Walking gives the same times as starting there, however far.
         let step = n / 1_000;
@@ -74,27 +74,27 @@ proptest! {
     }
 
     #[test]
-    fn due_by_agrees_with_the_times(
+    fn scheduled_by_agrees_with_the_times(
         which in 0..4usize, poisson: bool, workers in 1u64..5, worker in 0u64..5, passed in 0usize..3_000, t in 0..4 * S,
     ) {
         let arrival = if poisson { Arrival::Poisson } else { Arrival::Constant };
         let fresh = Arrivals::new(&rates()[which], arrival, worker % workers, workers, 3).unwrap();
-        let times = due_times(fresh.clone(), 4 * S);
+        let times = scheduled_starts(fresh.clone(), 4 * S);
         let mut arrivals = fresh;
         (0..passed).for_each(|_| arrivals.advance());
         for t_ns in [0, t, times.get(passed).copied().unwrap_or(0), times.last().map_or(0, |last| last.saturating_sub(1))] {
-            let expected = times.iter().filter(|&&due_ns| due_ns <= t_ns).count() as u64;
-            prop_assert_eq!(arrivals.due_by(t_ns), expected, "at {}", t_ns);
+            let expected = times.iter().filter(|&&scheduled_ns| scheduled_ns <= t_ns).count() as u64;
+            prop_assert_eq!(arrivals.scheduled_by(t_ns), expected, "at {}", t_ns);
         }
     }
 
     #[test]
-    fn due_by_of_any_even_rate(per_s in 0.001..1e9f64, n in 0u64..1_000_000_000_000, workers in 1u64..100) {
+    fn scheduled_by_of_any_even_rate(per_s in 0.001..1e9f64, n in 0u64..1_000_000_000_000, workers in 1u64..100) {
         let arrivals = constant(&Rate::Constant(per_s), n % workers, workers);
-        let due_ns = constant(&Rate::Constant(per_s), n, n + 1).peek_ns();
-        if due_ns > 0 && due_ns < u64::MAX {
-            prop_assert!(arrivals.due_by(due_ns) > n / workers);
-            prop_assert!(arrivals.due_by(due_ns - 1) <= n / workers);
+        let scheduled_ns = constant(&Rate::Constant(per_s), n, n + 1).peek_ns();
+        if scheduled_ns > 0 && scheduled_ns < u64::MAX {
+            prop_assert!(arrivals.scheduled_by(scheduled_ns) > n / workers);
+            prop_assert!(arrivals.scheduled_by(scheduled_ns - 1) <= n / workers);
         }
     }
 }
@@ -114,14 +114,14 @@ fn workers_together_are_the_one_process() {
 #[test]
 fn pauses_hold_no_operation() {
     let rate = Rate::Steps(vec![(S, 0.0), (S, 4.0), (S, 0.0), (S, 2.0), (S, 0.0)]);
-    let times = due_times(constant(&rate, 0, 1), u64::MAX - 1);
+    let times = scheduled_starts(constant(&rate, 0, 1), u64::MAX - 1);
     let quarters: Vec<f64> = times.iter().map(|&ns| ns as f64 / S as f64).collect();
     assert_eq!(quarters, [1.0, 1.25, 1.5, 1.75, 3.0, 3.5]);
     let mut random = union(&rate, Arrival::Poisson, 50, u64::MAX - 1);
     random.retain(|ns| !matches!(ns / S, 1 | 3));
     assert!(random.is_empty(), "{random:?}");
     let ended = constant(&rate, 6, 7);
-    assert_eq!((ended.peek_ns(), ended.due_by(u64::MAX)), (u64::MAX, 0));
+    assert_eq!((ended.peek_ns(), ended.scheduled_by(u64::MAX)), (u64::MAX, 0));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn slow_rates_come_to_an_end_without_overflow() {
         let mut arrivals = Arrivals::new(&Rate::Constant(per_s), arrival, 0, 3, 1).unwrap();
         (0..10).for_each(|_| arrivals.advance());
         assert_eq!(arrivals.peek_ns(), u64::MAX);
-        assert_eq!(arrivals.due_by(u64::MAX), u64::from(arrival == Arrival::Constant));
+        assert_eq!(arrivals.scheduled_by(u64::MAX), u64::from(arrival == Arrival::Constant));
     }
     let tiny = Rate::Constant(f64::from_bits(1));
     assert_eq!(constant(&tiny, 1, 2).peek_ns(), u64::MAX);
@@ -155,7 +155,7 @@ fn poisson_follows_a_changing_rate() {
         // 400 runs of different seeds, 1 of 3 workers each; cells of a tenth of a second.
         let mut counts = vec![0; 40];
         for seed in 0..400 {
-            for ns in due_times(Arrivals::new(&rate, Arrival::Poisson, seed % 3, 3, seed).unwrap(), 4 * S - 1) {
+            for ns in scheduled_starts(Arrivals::new(&rate, Arrival::Poisson, seed % 3, 3, seed).unwrap(), 4 * S - 1) {
                 counts[(ns * 40 / (4 * S)) as usize] += 1;
             }
         }
@@ -204,5 +204,5 @@ fn impossible_schedules_are_refused() {
     assert_eq!(new(1.0, 2, 2), Err(ScheduleError::Worker { worker: 2, workers: 2 }));
     assert_eq!(new(1.0, 0, 0), Err(ScheduleError::Worker { worker: 0, workers: 0 }));
     assert!(matches!(new(f64::NAN, 0, 1), Err(ScheduleError::Rate { .. })));
-    assert!(matches!(new(0.0, 0, 1), Err(ScheduleError::NeverDue { .. })));
+    assert!(matches!(new(0.0, 0, 1), Err(ScheduleError::NeverScheduled { .. })));
 }

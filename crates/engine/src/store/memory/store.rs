@@ -154,7 +154,7 @@ impl Store for MemoryStore {
     async fn open(&self, options: &SessionOptions) -> Result<MemorySession, StoreError> {
         if options.durability != Durability::MEMORY {
             return Err(StoreError::NotSupported(format!(
-                "memory: cannot promise durability `{}`; use `none`",
+                "memory: cannot guarantee durability `{}`; use `none`",
                 options.durability
             )));
         }

@@ -121,9 +121,9 @@ impl<E: DatabasePlace> Store for EmbeddedStore<E> {
             let path = self.engine.path().display();
             StoreError::Failed(format!("{path}: the store must be prepared before a session opens"))
         })?;
-        if self.engine.capabilities().promises(options.durability).is_none() {
+        if self.engine.capabilities().guarantees(options.durability).is_none() {
             let (name, durability) = (E::Database::NAME, options.durability);
-            return Err(StoreError::NotSupported(format!("{name} cannot promise durability `{durability}`")));
+            return Err(StoreError::NotSupported(format!("{name} cannot guarantee durability `{durability}`")));
         }
         Ok(OrderedSession::new(opened, options.durability.persisted))
     }

@@ -414,7 +414,7 @@ impl Store for Echo {
     }
 }
 
-/// The same loop on a reactor, in both ways of waiting: everything that was due is sent and
+/// The same loop on a reactor, in both ways of waiting: everything that was scheduled is sent and
 /// answered. A spin that starves the reactor would leave answers unread until the drain ends.
 #[test]
 fn a_reactor_serves_both_pacings_and_the_closed_loop() {
@@ -433,7 +433,7 @@ fn a_reactor_serves_both_pacings_and_the_closed_loop() {
         let store = lab.prepared(Echo::start());
         let record = lab.run(&store, 1);
         assert_eq!(counts(&record), [(2_000, 0, 0)], "{pacing}");
-        assert_eq!(record.total.slip.len(), 2_000);
+        assert_eq!(record.total.send_delay.len(), 2_000);
     }
     let lab = Lab::new(&["phases.mixed.mix={ read = 1 }", "phases.mixed.in_flight=8"]);
     let store = lab.prepared(Echo::start());

@@ -1,11 +1,11 @@
-mod arms;
+mod configurations;
 mod of_run;
 mod result;
 mod sheet;
 
 use std::path::Path;
 
-use super::{ArmCostInput, PriceSheet};
+use super::{ConfigurationCostInput, PriceSheet};
 use crate::stats::Estimate;
 
 /// Two machines and the four other prices. The figures of the tests are reckoned by hand from these.
@@ -35,7 +35,7 @@ per_million = 0.2
 [egress]
 per_gib = 0.09
 
-[arms."cached rate=*"]
+[configurations."cached rate=*"]
 node = "small"
 clients = 0
 
@@ -63,10 +63,10 @@ fn between(value: f64, low: f64, high: f64) -> Estimate {
     Estimate { value, low: Some(low), high: Some(high), trials: 5 }
 }
 
-fn input(store: &str, arm: &str, throughput_per_s: Estimate) -> ArmCostInput {
-    ArmCostInput {
+fn input(store: &str, configuration: &str, throughput_per_s: Estimate) -> ConfigurationCostInput {
+    ConfigurationCostInput {
         store: store.to_owned(),
-        arm: arm.to_owned(),
+        configuration: configuration.to_owned(),
         throughput_per_s,
         within_limit_per_s: None,
         disk_bytes: None,

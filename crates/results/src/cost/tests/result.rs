@@ -1,11 +1,11 @@
 //! The costs of a run, as JSON and as text.
 
-use super::super::{ArmCostInput, CostResult, RateBasis, Work};
+use super::super::{ConfigurationCostInput, CostResult, RateBasis, Work};
 use super::{SHEET, between, exactly, input, plain, sheet};
 use crate::stats::Estimate;
 
-fn with_limit(store: &str, rate: Estimate, within: Option<Estimate>) -> ArmCostInput {
-    ArmCostInput {
+fn with_limit(store: &str, rate: Estimate, within: Option<Estimate>) -> ConfigurationCostInput {
+    ConfigurationCostInput {
         within_limit_per_s: within,
         disk_bytes: Some(5 << 30),
         read_bytes_per_op: Some(2_048.0),
@@ -16,12 +16,12 @@ fn with_limit(store: &str, rate: Estimate, within: Option<Estimate>) -> ArmCostI
 
 fn whole() -> CostResult {
     let rate = between(12_000.0, 11_500.0, 12_400.0);
-    let arms = [
+    let configurations = [
         with_limit("cluster", between(50_000.0, 48_000.0, 52_000.0), Some(between(40_000.0, 39_000.0, 41_000.0))),
         with_limit("other", rate, Some(between(11_000.0, 10_500.0, 11_400.0))),
         with_limit("beside", rate, None),
     ];
-    CostResult::of(sheet(SHEET), &arms, Some("mixed.response.p99 of 200 ms".into()), Work::Operations)
+    CostResult::of(sheet(SHEET), &configurations, Some("mixed.response.p99 of 200 ms".into()), Work::Operations)
 }
 
 #[test]
@@ -54,20 +54,20 @@ fn no_line_is_wider_than_120_columns() {
     ));
     sheet.source = name.clone();
     sheet.notes = vec![name.clone(), "several words ".repeat(40)];
-    let mut arms = vec![with_limit(&name, between(1e-9, 1e-10, 1e-8), Some(between(1e15, 1e14, 1e16)))];
-    arms.push(with_limit(&format!("{name}2"), exactly(1e200), None));
-    let text = CostResult::of(sheet, &arms, Some(name), Work::Operations).to_string();
+    let mut configurations = vec![with_limit(&name, between(1e-9, 1e-10, 1e-8), Some(between(1e15, 1e14, 1e16)))];
+    configurations.push(with_limit(&format!("{name}2"), exactly(1e200), None));
+    let text = CostResult::of(sheet, &configurations, Some(name), Work::Operations).to_string();
     for line in text.lines() {
         assert!(line.chars().count() <= 120, "{} columns: {line}", line.chars().count());
     }
 }
 
 #[test]
-fn arms_without_a_price_are_named() {
+fn configurations_without_a_price_are_named() {
     let sheet = plain("nodes.a.per_hour = 3.6\nstores.a.node = 'a'");
-    let arms = [input("a", "a", exactly(1_000.0)), input("b", "b", exactly(1_000.0))];
-    let result = CostResult::of(sheet, &arms, None, Work::Operations);
-    assert_eq!((result.arms.len(), result.compared_at), (1, RateBasis::Measured));
+    let configurations = [input("a", "a", exactly(1_000.0)), input("b", "b", exactly(1_000.0))];
+    let result = CostResult::of(sheet, &configurations, None, Work::Operations);
+    assert_eq!((result.configurations.len(), result.compared_at), (1, RateBasis::Measured));
     assert_eq!(result.cheapest.as_deref(), Some("a"));
     assert!(result.notes[0].starts_with("no price for b: add [stores.NAME]"), "{:?}", result.notes);
 }
@@ -75,8 +75,8 @@ fn arms_without_a_price_are_named() {
 #[test]
 fn single_trials_are_not_told_apart() {
     let sheet = plain("nodes.a.per_hour = 3.6\nstores.default.node = 'a'");
-    let arms = [input("a", "a", exactly(1_000.0)), input("b", "b", exactly(10.0))];
-    let result = CostResult::of(sheet, &arms, None, Work::Operations);
+    let configurations = [input("a", "a", exactly(1_000.0)), input("b", "b", exactly(10.0))];
+    let result = CostResult::of(sheet, &configurations, None, Work::Operations);
     assert_eq!(result.not_told_apart, ["b"]);
     assert!(result.to_string().contains("fewer than two trials tell): b."), "{result}");
 }

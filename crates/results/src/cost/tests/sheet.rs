@@ -49,7 +49,7 @@ fn json_gives_the_sheet_back() {
 fn what_is_missing_is_named_with_a_remedy() {
     assert_eq!(
         after("date = \"2026-01-31\"\n", ""),
-        "prices.toml: `date` is missing; write the day on which these prices held, like date = \"2026-11-22\""
+        "prices.toml: `date` is missing; write the day on which these prices were valid, like date = \"2026-11-22\""
     );
     let source = after("source = \"a made-up price list\"\n", "");
     assert!(source.starts_with("prices.toml: `source` is missing; say where the prices are from"), "{source}");
@@ -153,7 +153,10 @@ fn every_fault_is_told() {
 #[test]
 fn keys_with_dots_have_their_place() {
     let message = after("cached rate=*\"]\nnode = \"small\"", "phases.load.rate=*\"]\nnode = \"none\"");
-    assert!(message.starts_with("prices.toml:28:1: arms.phases.load.rate=*.node: unknown machine `none`"), "{message}");
+    assert!(
+        message.starts_with("prices.toml:28:1: configurations.phases.load.rate=*.node: unknown machine `none`"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -179,16 +182,18 @@ fn a_sheet_of_no_file_is_checked_by_its_keys() {
 }
 
 #[test]
-fn an_arm_runs_on_what_fits_it_best() {
+fn a_configuration_runs_on_what_fits_it_best() {
     let mut sheet = sheet(SHEET);
-    let on = |sheet: &PriceSheet, store: &str, arm: &str| sheet.runs_on(store, arm).map(|on| on.node.clone());
+    let on = |sheet: &PriceSheet, store: &str, configuration: &str| {
+        sheet.runs_on(store, configuration).map(|on| on.node.clone())
+    };
     assert_eq!(on(&sheet, "cluster", "cluster").as_deref(), Some("large"));
     assert_eq!(on(&sheet, "beside", "beside rate=10").as_deref(), Some("local"));
     assert_eq!(on(&sheet, "beside", "cached rate=10").as_deref(), Some("small"));
     assert_eq!(on(&sheet, "other", "other").as_deref(), Some("large"));
-    // The arm's own name comes before patterns that stand earlier.
+    // The configuration's own name comes before patterns that stand earlier.
     let exact = sheet.stores["beside"].clone();
-    sheet.arms.insert("cached rate=10".into(), exact);
+    sheet.configurations.insert("cached rate=10".into(), exact);
     assert_eq!(on(&sheet, "beside", "cached rate=10").as_deref(), Some("local"));
     sheet.stores.shift_remove("default");
     assert_eq!(on(&sheet, "other", "other"), None);
@@ -218,8 +223,8 @@ fn a_star_stands_for_any_text() {
 fn the_published_prices_are_as_published() {
     let file = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../prices/published.toml"));
     let sheet = PriceSheet::read(file).unwrap();
-    for (arm, in_all, nodes) in [("published-50-nodes", 56.30, 50), ("published-40-nodes", 21.28, 40)] {
-        let on = sheet.runs_on("", arm).unwrap();
+    for (configuration, in_all, nodes) in [("published-50-nodes", 56.30, 50), ("published-40-nodes", 21.28, 40)] {
+        let on = sheet.runs_on("", configuration).unwrap();
         assert_eq!((on.nodes, on.clients, &on.client_node), (nodes, Some(32), &None));
         super::near(sheet.nodes[&on.node].per_hour * f64::from(nodes), in_all);
         assert!(sheet.nodes[&on.node].source.is_some() && sheet.nodes[&on.node].date.is_some());

@@ -1,0 +1,164 @@
+//! Which losses a guarantee allows: the one table of durability × fault.
+//!
+//! A write was acknowledged under a guarantee: so many nodes hold it, and on so many of them it has reached the operating
+//! system, or the disk. A fault takes away what it takes away; what the guarantee does not outlast may be lost with it.
+
+use crate::store::{Acknowledged, Durability, Persisted};
+use storebench_study::workload::FaultKind;
+
+/// What a fault takes from the nodes that it hits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    /// Nothing that a node holds.
+    Nothing,
+    /// Nothing that it holds, but the others cannot reach it for a while, and may go on without it.
+    Touch,
+    /// What is in the memory of its process.
+    Memory,
+    /// What has not been synced to its disk.
+    Unsynced,
+}
+
+fn takes(fault: FaultKind) -> Takes {
+    match fault {
+        FaultKind::Kill | FaultKind::Restart | FaultKind::RollingRestart => Takes::Memory,
+        FaultKind::PowerCut => Takes::Unsynced,
+        FaultKind::Pause | FaultKind::Link | FaultKind::Partition => Takes::Touch,
+        FaultKind::DiskFull | FaultKind::Limit | FaultKind::Reset => Takes::Nothing,
+        // Nobody knows what a command does; it may reset a machine.
+        FaultKind::Run => Takes::Unsynced,
+    }
+}
+
+/// A fault, and whom it hit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Struck {
+    /// What was done.
+    pub fault: FaultKind,
+    /// Nodes that it was done to.
+    pub nodes: u32,
+    /// Nodes of the store.
+    pub of: u32,
+}
+
+impl Struck {
+    /// Whether what was acknowledged under this guarantee may be lost by a fault. Where a store has several nodes, what fewer
+    /// than a majority of them hold may also be lost as the others go on without them.
+    pub fn may_lose(self, guarantee: Durability) -> bool {
+        let of = self.of.max(1);
+        let holders = match guarantee.acknowledged_by {
+            Acknowledged::Nodes(nodes) => nodes.clamp(1, of),
+            Acknowledged::Majority => of / 2 + 1,
+        };
+        let all_hit = self.nodes >= holders;
+        let left_behind = of > 1 && holders <= of / 2;
+        match takes(self.fault) {
+            Takes::Nothing => false,
+            Takes::Touch => left_behind,
+            Takes::Memory => left_behind || (all_hit && guarantee.persisted == Persisted::None),
+            Takes::Unsynced => left_behind || (all_hit && guarantee.persisted < Persisted::Disk),
+        }
+    }
+}
+
+/// The rows and columns of [`guarantee_table`].
+const FAULTS: [(&str, &[FaultKind]); 4] = [
+    ("`kill`, `restart`, `rolling-restart`", &[FaultKind::Kill, FaultKind::Restart, FaultKind::RollingRestart]),
+    ("`power-cut`, `run`", &[FaultKind::PowerCut, FaultKind::Run]),
+    ("`pause`, `link`, `partition`", &[FaultKind::Pause, FaultKind::Link, FaultKind::Partition]),
+    ("`disk-full`, `limit`, `reset`, no fault", &[FaultKind::DiskFull, FaultKind::Limit, FaultKind::Reset]),
+];
+
+/// The table in Markdown: a row a fault, a column a guarantee, on a store of one node and of three, one of which is hit.
+pub fn guarantee_table() -> String {
+    let disk =
+        |nodes| Durability { acknowledged_by: Acknowledged::Nodes(nodes), persisted: Persisted::Disk, on: nodes };
+    let columns = [
+        ("`none`", Durability::MEMORY, 1),
+        ("`os`", Durability::OS, 1),
+        ("`fsync`", Durability::FSYNC, 1),
+        ("3 nodes: `fsync` of one", Durability::FSYNC, 3),
+        ("3 nodes: `majority`", Durability::MAJORITY, 3),
+        ("3 nodes: 2 on disk", disk(2), 3),
+    ];
+    let mut out = String::from("| fault |");
+    columns.iter().for_each(|(name, ..)| out += &format!(" {name} |"));
+    out += "\n|---|";
+    columns.iter().for_each(|_| out += "---|");
+    for (name, faults) in FAULTS {
+        out += &format!("\n| {name} |");
+        for (_, guarantee, of) in columns {
+            let may = |fault: &FaultKind| {
+                let nodes = if *fault == FaultKind::RollingRestart { of } else { 1 };
+                Struck { fault: *fault, nodes, of }.may_lose(guarantee)
+            };
+            out += match (faults.iter().all(may), faults.iter().any(may)) {
+                (true, _) => " may lose |",
+                (false, true) => " may lose (`rolling-restart`) |",
+                _ => " keeps |",
+            };
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn alone(fault: FaultKind) -> Struck {
+        Struck { fault, nodes: 1, of: 1 }
+    }
+
+    #[test]
+    fn one_node_loses_what_its_guarantee_does_not_outlast() {
+        use FaultKind::{Kill, PowerCut, Restart, RollingRestart, Run};
+        for fault in FaultKind::ALL {
+            let expected = match fault {
+                Kill | Restart | RollingRestart => [true, false, false],
+                PowerCut | Run => [true, true, false],
+                _ => [false; 3],
+            };
+            let [none, os, fsync] = [Durability::MEMORY, Durability::OS, Durability::FSYNC];
+            assert_eq!([none, os, fsync].map(|guarantee| alone(fault).may_lose(guarantee)), expected, "{fault:?}");
+            // One node is a majority of one.
+            assert_eq!(alone(fault).may_lose(Durability::MAJORITY), expected[0], "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn of_several_nodes_those_that_are_left_keep_it() {
+        let struck = |fault, nodes| Struck { fault, nodes, of: 3 };
+        for (fault, nodes, expected) in [
+            (FaultKind::Kill, 1, false),
+            (FaultKind::Kill, 2, true),
+            (FaultKind::RollingRestart, 3, true),
+            (FaultKind::PowerCut, 1, false),
+            (FaultKind::Partition, 1, false),
+        ] {
+            assert_eq!(struck(fault, nodes).may_lose(Durability::MAJORITY), expected, "{fault:?} of {nodes}");
+        }
+        // One of three has synced it, and the two others may go on without that one.
+        for fault in [FaultKind::Kill, FaultKind::Pause, FaultKind::Partition] {
+            assert!(struck(fault, 1).may_lose(Durability::FSYNC), "{fault:?}");
+        }
+        assert!(!struck(FaultKind::DiskFull, 1).may_lose(Durability::FSYNC));
+    }
+
+    #[test]
+    fn the_table_has_a_row_for_each_fault() {
+        let table = guarantee_table();
+        let rows: Vec<&str> = table.lines().skip(2).collect();
+        assert_eq!(rows.len(), FAULTS.len());
+        assert_eq!(
+            FAULTS.iter().map(|(_, faults)| faults.len()).sum::<usize>(),
+            FaultKind::ALL.len(),
+            "each fault stands in one row"
+        );
+        for (name, faults) in FAULTS {
+            faults.iter().for_each(|fault| assert!(name.contains(&format!("`{}`", fault.name())), "{name}"));
+        }
+        assert!(rows[0].contains("| may lose | keeps | keeps |"), "{}", rows[0]);
+        assert!(rows[1].contains("| may lose | may lose | keeps |"), "{}", rows[1]);
+    }
+}

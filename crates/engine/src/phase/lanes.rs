@@ -1,0 +1,644 @@
+//! The places that operations in flight hold, and what is recorded when they end.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::clock::Clock;
+use super::maker::{Maker, Stage, Task, leaves};
+use super::plan::{Amount, PhasePlan};
+use crate::ledger::{Floor, FoundAtKey, Misread};
+use crate::measure::{LedgerReads, PartialCause, Recorder, Tally, record};
+use crate::store::{Completions, ErrorKind, OpError, OpKind, Reject, Reply, Token};
+use storebench_documents::Catalog;
+use storebench_documents::keys::Rng;
+
+/// Closed loop: how long a lane rests after an operation that was turned away at once, as where there is no connection. A
+/// client that asked again and again meanwhile would measure how fast it can be turned away, and use up its processor for it.
+const REST_NS: u64 = 10_000_000;
+
+/// Different messages of failures that a worker remembers.
+const MESSAGES: usize = 16;
+/// Wrong documents that a worker describes.
+const EXAMPLES: usize = 8;
+
+/// One place for an operation in flight: a connection has as many as its pipeline is deep.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    pub task: Task,
+    /// Of a batch that is not a run of neighbours.
+    pub indexes: Vec<u64>,
+    pub stage: Stage,
+    /// What compare-and-swap read.
+    pub revision: Vec<u8>,
+    /// Position of the session it belongs to.
+    pub session: usize,
+    /// Told apart from earlier operations of this lane, so that a late answer is not taken for theirs.
+    pub generation: u32,
+    pub in_flight: bool,
+    /// When the operation was scheduled (open loop) or first sent (closed loop).
+    pub scheduled_ns: u64,
+    /// When it was first sent.
+    pub sent_ns: u64,
+    /// When the current try was sent.
+    pub tried_ns: u64,
+    pub tries: u32,
+    /// How much later than it could the operation was sent, by our own fault (open loop).
+    pub lag_ns: u64,
+    /// With a ledger: what this read must find.
+    pub floor: Option<Floor>,
+    /// The same of each document of a bulk read, by index.
+    pub floors: Vec<(u64, Floor)>,
+    /// Of a bulk operation that is tried again in part: what came of the items of earlier tries.
+    pub earlier: Earlier,
+}
+
+impl Lane {
+    /// Index of the document that is an item of the batch in flight.
+    fn index_of(&self, item: usize) -> u64 {
+        self.indexes.get(item).copied().unwrap_or(self.task.index + item as u64)
+    }
+}
+
+/// What came of the items of a bulk operation that are not tried again.
+#[derive(Debug, Default)]
+pub(super) struct Earlier {
+    /// Documents that were written, removed or read.
+    pub documents: u32,
+    /// Items that failed for good.
+    pub rejected: u64,
+    /// How the first of them failed.
+    pub first: Option<ErrorKind>,
+}
+
+/// How an operation that the ledger follows has ended.
+#[derive(Debug)]
+pub(super) enum Ending {
+    /// A write of one document, and whether it was done, if that is known.
+    Write(Task, Option<bool>),
+    /// A read of one document, what it had to find, and what it found.
+    Read(Task, Floor, FoundAtKey),
+}
+
+impl LedgerReads {
+    fn note(&mut self, misread: Misread, example: impl FnOnce() -> String) {
+        match misread {
+            Misread::Stale => self.stale += 1,
+            Misread::Backwards => self.backwards += 1,
+        }
+        if self.examples.len() < EXAMPLES {
+            self.examples.push(example());
+        }
+    }
+}
+
+/// The longest wait behind so many tries: doubled with each, up to the cap.
+fn longest_wait(first_ns: u64, tries: u32, cap_ns: u64) -> u64 {
+    first_ns.saturating_mul(1 << tries.saturating_sub(1).min(63)).min(cap_ns)
+}
+
+/// Why a phase cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fatal {
+    /// What the store said.
+    pub why: String,
+    /// `Disconnected` where the answer was that nobody knows, or to try later: what a lost connection leaves.
+    pub cause: PartialCause,
+}
+
+/// Everything that an ending operation changes.
+pub(super) struct Lanes<C> {
+    plan: Arc<PhasePlan>,
+    catalog: Arc<Catalog>,
+    pub clock: C,
+    pub open_loop: bool,
+    /// When the phase began.
+    start_ns: u64,
+    pub lanes: Vec<Lane>,
+    /// Free lanes and since when, the longest free first.
+    pub free: std::collections::VecDeque<(usize, u64)>,
+    pub in_flight: usize,
+    /// Lanes that send again (a retry, or the second request of an operation), and when.
+    pub again: Vec<(usize, u64)>,
+    pub recorder: Box<Recorder>,
+    /// The clock's last reading.
+    pub last_ns: u64,
+    /// No operation in flight runs out of time before this.
+    pub next_timeout_ns: u64,
+    rng: Rng,
+    scratch: Vec<u8>,
+    /// Documents of a bulk read that were found: index and version.
+    rows: Vec<(u64, u64)>,
+    pub messages: HashMap<String, u64>,
+    pub wrong_examples: Vec<String>,
+    /// What the ledger must hear of.
+    pub endings: Vec<Ending>,
+    /// What reads have found of it, during the phase.
+    pub reads: LedgerReads,
+    /// Why this phase cannot go on.
+    pub fatal: Option<Fatal>,
+}
+
+impl<C: Clock> Lanes<C> {
+    pub(super) fn new(plan: Arc<PhasePlan>, catalog: Arc<Catalog>, clock: C, worker: u32, seed: u64) -> Self {
+        let connections = plan.connections as usize;
+        let count = connections * plan.in_flight as usize;
+        // Neighbouring lanes belong to different sessions, so that all of them are used early.
+        let lanes = (0..count).map(|i| Lane { session: i % connections, ..Lane::default() }).collect();
+        let last_ns = clock.now_ns();
+        Self {
+            open_loop: plan.rate.is_some(),
+            start_ns: last_ns,
+            lanes,
+            free: (0..count).map(|i| (i, 0)).collect(),
+            in_flight: 0,
+            again: Vec::new(),
+            recorder: Box::new(Recorder::new(plan.recipes.len())),
+            last_ns,
+            next_timeout_ns: u64::MAX,
+            rng: Rng::stream(seed ^ 0x6261_636b_6f66_6621, u64::from(worker)),
+            scratch: Vec::new(),
+            rows: Vec::new(),
+            messages: HashMap::new(),
+            wrong_examples: Vec::new(),
+            endings: Vec::new(),
+            reads: LedgerReads::default(),
+            fatal: None,
+            plan,
+            catalog,
+            clock,
+        }
+    }
+
+    /// The phase begins then; all lanes are free from then on.
+    pub(super) fn begin(&mut self, start_ns: u64) {
+        self.start_ns = start_ns;
+        self.free.iter_mut().for_each(|(_, since)| *since = start_ns);
+    }
+
+    pub(super) fn now(&mut self) -> u64 {
+        self.last_ns = self.clock.now_ns();
+        self.last_ns
+    }
+
+    pub(super) fn token(&self, lane: usize) -> Token {
+        Token(u64::from(self.lanes[lane].generation) << 32 | lane as u64)
+    }
+
+    /// Marks a lane as sent.
+    #[inline]
+    pub(super) fn sent(&mut self, lane: usize, now_ns: u64) {
+        let s = &mut self.lanes[lane];
+        s.generation = s.generation.wrapping_add(1);
+        s.in_flight = true;
+        s.tries += 1;
+        s.tried_ns = now_ns;
+        if s.tries == 1 && s.stage != Stage::Swap {
+            s.sent_ns = now_ns;
+        }
+        self.in_flight += 1;
+        self.next_timeout_ns = self.next_timeout_ns.min(now_ns.saturating_add(self.plan.timeout_ns));
+    }
+
+    /// The lane that has been free longest, brought to the front; where all rest, that which has rested first.
+    pub(super) fn rested(&mut self, now_ns: u64) -> Option<(usize, u64)> {
+        let front = self.free.front().copied()?;
+        if front.1 <= now_ns {
+            return Some(front);
+        }
+        let soonest = (0..self.free.len()).min_by_key(|at| self.free[*at].1)?;
+        self.free.swap(0, soonest);
+        self.free.front().copied()
+    }
+
+    /// A lane that sends again and whose time has come.
+    #[inline]
+    pub(super) fn next_again(&mut self) -> Option<usize> {
+        if self.again.is_empty() {
+            return None;
+        }
+        let position = self.again.iter().position(|(_, at)| *at <= self.last_ns)?;
+        Some(self.again.swap_remove(position).0)
+    }
+
+    fn release(&mut self, lane: usize, now_ns: u64) {
+        self.free.push_back((lane, now_ns));
+    }
+
+    /// Gives up operations in flight that have run out of time; names them, for their sessions.
+    pub(super) fn expire(&mut self, now_ns: u64, abandon: &mut Vec<(usize, Token)>) {
+        if now_ns < self.next_timeout_ns {
+            return;
+        }
+        self.next_timeout_ns = u64::MAX;
+        for lane in 0..self.lanes.len() {
+            if !self.lanes[lane].in_flight {
+                continue;
+            }
+            let deadline = self.lanes[lane].tried_ns.saturating_add(self.plan.timeout_ns);
+            if deadline > now_ns {
+                self.next_timeout_ns = self.next_timeout_ns.min(deadline);
+                continue;
+            }
+            abandon.push((self.lanes[lane].session, self.token(lane)));
+            self.lanes[lane].in_flight = false;
+            self.in_flight -= 1;
+            self.recorder.ops[self.lanes[lane].task.recipe].timed_out += 1;
+            self.fail(lane, now_ns, OpError::new(ErrorKind::OutcomeUnknown, "no answer within the timeout"));
+        }
+    }
+
+    /// Counts what is still in flight as unfinished, at its age, and forgets it.
+    pub(super) fn censor_in_flight(&mut self, now_ns: u64, abandon: &mut Vec<(usize, Token)>) {
+        let waiting: Vec<usize> = self.again.drain(..).map(|(lane, _)| lane).collect();
+        for lane in 0..self.lanes.len() {
+            // What waits for another try was not done by the last one.
+            let mut done = Some(false);
+            if self.lanes[lane].in_flight {
+                done = self.lost(lane);
+                abandon.push((self.lanes[lane].session, self.token(lane)));
+                self.lanes[lane].in_flight = false;
+                self.in_flight -= 1;
+                if self.lanes[lane].stage != Stage::Look {
+                    self.recorder.ops[self.lanes[lane].task.recipe].unfinished_sent += 1;
+                }
+            } else if !waiting.contains(&lane) {
+                continue;
+            }
+            self.end_write(lane, done);
+            let earlier = std::mem::take(&mut self.lanes[lane].earlier);
+            let s = &self.lanes[lane];
+            self.recorder.ops[s.task.recipe].documents += u64::from(earlier.documents);
+            let (recipe, age) = (s.task.recipe, now_ns.saturating_sub(s.scheduled_ns));
+            self.censor(recipe, age);
+            self.release(lane, now_ns);
+        }
+    }
+
+    /// One operation that was scheduled so long ago and has not ended.
+    pub(super) fn censor(&mut self, recipe: usize, age_ns: u64) {
+        let tally = &mut self.recorder.ops[recipe];
+        tally.unfinished += 1;
+        record(&mut tally.response, age_ns);
+        record(&mut tally.unfinished_age, age_ns);
+    }
+
+    /// An operation has failed for good, or tries again.
+    #[cold]
+    fn fail(&mut self, lane: usize, now_ns: u64, error: OpError) {
+        let s = &mut self.lanes[lane];
+        let recipe = s.task.recipe;
+        if error.kind == ErrorKind::Temporary && self.may_try_again(lane) {
+            return self.try_again(lane, now_ns);
+        }
+        let done = if error.kind == ErrorKind::OutcomeUnknown { self.lost(lane) } else { Some(false) };
+        self.end_write(lane, done);
+        let earlier = std::mem::take(&mut self.lanes[lane].earlier);
+        self.count_failed(lane, now_ns, &earlier, error.kind);
+        let message = format!("{}: {error}", self.plan.recipes[recipe].label.name);
+        self.end_load(&message, error.kind);
+        self.remember(message);
+        let at_once = now_ns.saturating_sub(self.lanes[lane].tried_ns) < REST_NS;
+        let rests = !self.open_loop && error.kind == ErrorKind::Temporary && at_once;
+        self.release(lane, if rests { now_ns + REST_NS } else { now_ns });
+    }
+
+    /// Whether a write was done whose answer will not come: nobody knows, but where it has only read so far.
+    fn lost(&self, lane: usize) -> Option<bool> {
+        if self.lanes[lane].stage == Stage::Look { Some(false) } else { None }
+    }
+
+    /// Tells the ledger how a write has ended, of all documents of its batch alike.
+    #[inline]
+    fn end_write(&mut self, lane: usize, done: Option<bool>) {
+        let s = &self.lanes[lane];
+        if !self.plan.ledger || !self.plan.recipes[s.task.recipe].label.kind.writes() {
+            return;
+        }
+        let of = |index| Ending::Write(Task { index, documents: 1, ..s.task }, done);
+        match s.task.documents {
+            1 => self.endings.push(of(s.task.index)),
+            _ => self.endings.extend(s.indexes.iter().map(|index| of(*index))),
+        }
+    }
+
+    fn may_try_again(&self, lane: usize) -> bool {
+        self.lanes[lane].tries < self.plan.retry.tries
+    }
+
+    /// The operation is sent once more, after a wait with full jitter.
+    fn try_again(&mut self, lane: usize, now_ns: u64) {
+        let s = &self.lanes[lane];
+        let bound = longest_wait(self.plan.retry.backoff.ns(), s.tries, self.plan.retry.cap.ns());
+        let wait = self.rng.below(bound.max(1));
+        self.recorder.ops[s.task.recipe].retries += 1;
+        self.again.push((lane, now_ns.saturating_add(wait)));
+    }
+
+    /// A load that leaves documents out cannot be measured on: it ends here, and says why.
+    fn end_load(&mut self, message: &str, kind: ErrorKind) {
+        if self.plan.amount == Amount::Load && self.fatal.is_none() {
+            let lost = matches!(kind, ErrorKind::OutcomeUnknown | ErrorKind::Temporary);
+            let cause = if lost { PartialCause::Disconnected } else { PartialCause::Failed };
+            self.fatal = Some(Fatal { why: format!("the load ended early: {message}"), cause });
+        }
+    }
+
+    fn remember(&mut self, message: String) {
+        if self.messages.len() < MESSAGES || self.messages.contains_key(&message) {
+            *self.messages.entry(message).or_insert(0) += 1;
+        }
+    }
+
+    #[inline]
+    fn succeed(&mut self, lane: usize, now_ns: u64, reply: &Reply<'_>) {
+        let s = &mut self.lanes[lane];
+        let recipe = s.task.recipe;
+        let kind = self.plan.recipes[recipe].label.kind;
+        if s.stage == Stage::Look {
+            match reply.revision {
+                Some(revision) => {
+                    s.revision.clear();
+                    s.revision.extend_from_slice(revision);
+                    s.stage = Stage::Swap;
+                    s.tries = 0;
+                    self.again.push((lane, now_ns));
+                }
+                None => self.fail(lane, now_ns, OpError::new(ErrorKind::Failed, "the read gave no revision")),
+            }
+            return;
+        }
+        if !reply.rejects.is_empty() {
+            return self.reject(lane, now_ns, reply);
+        }
+        let in_part = s.earlier.first.is_some();
+        self.end_write(lane, Some(true));
+        let s = &mut self.lanes[lane];
+        if in_part {
+            s.earlier.documents += reply.documents;
+            self.recorder.ops[recipe].bytes_read += reply.bytes;
+            return self.fail_in_part(lane, now_ns);
+        }
+        let asked = s.task.documents;
+        let earlier = std::mem::take(&mut s.earlier);
+        let documents = earlier.documents + reply.documents;
+        let tally = self.answered(lane, now_ns);
+        // What should have found something and did not, or not all of it, has missed.
+        let found = match kind {
+            OpKind::BulkRead | OpKind::BulkDelete => documents >= asked,
+            _ => documents > 0 || kind.writes(),
+        };
+        if found {
+            tally.succeeded += 1
+        } else {
+            tally.missed += 1
+        }
+        tally.documents += u64::from(documents);
+        tally.bytes_read += reply.bytes;
+        if self.lanes[lane].task.check {
+            self.check(lane, reply);
+        }
+        if let Some(floor) = self.lanes[lane].floor {
+            self.follow(lane, floor, reply);
+        }
+        if !self.lanes[lane].floors.is_empty() {
+            self.follow_bulk(lane, reply);
+        }
+        self.release(lane, now_ns);
+    }
+
+    /// Notes which version a read has found, for the ledger.
+    fn follow(&mut self, lane: usize, floor: Floor, reply: &Reply<'_>) {
+        let task = self.lanes[lane].task;
+        let documents = self.catalog.get(self.plan.recipes[task.recipe].label.collection);
+        let Some(body) = reply.body else { return };
+        let found = match documents.read_marker(body) {
+            Some((index, version)) if index == task.index => FoundAtKey::Version(version),
+            // What carries no marker may be the user's own document as loaded, or anything.
+            _ => match documents.check(task.index, body, &mut self.scratch) {
+                Ok(version) => FoundAtKey::Version(version),
+                Err(mismatch) => FoundAtKey::Other(mismatch.to_string()),
+            },
+        };
+        self.endings.push(Ending::Read(task, floor, found));
+    }
+
+    /// Notes which versions a bulk read has found. Each of its documents was read between its send and its answer.
+    fn follow_bulk(&mut self, lane: usize, reply: &Reply<'_>) {
+        let s = &self.lanes[lane];
+        let documents = self.catalog.get(self.plan.recipes[s.task.recipe].label.collection);
+        let Some(rows) = reply.rows else { return };
+        self.rows.clear();
+        for (_, body) in rows.iter() {
+            // What says not itself which document it is may be any of them.
+            let Some(row) = documents.read_marker(body) else { return };
+            self.rows.push(row);
+        }
+        self.rows.sort_unstable();
+        for (index, floor) in &s.floors {
+            let at = self.rows.binary_search_by_key(index, |row| row.0);
+            let found = at.map_or(FoundAtKey::Nothing, |at| FoundAtKey::Version(self.rows[at].1));
+            self.endings.push(Ending::Read(Task { index: *index, documents: 1, ..s.task }, *floor, found));
+        }
+    }
+
+    /// Tells the ledger how each document of a bulk write has ended, some of which failed.
+    fn end_items(&mut self, lane: usize, rejects: &[Reject], retries: bool) {
+        let s = &self.lanes[lane];
+        if !self.plan.ledger || !self.plan.recipes[s.task.recipe].label.kind.writes() {
+            return;
+        }
+        for (item, index) in s.indexes.iter().enumerate() {
+            let done = match rejects.iter().find(|reject| reject.item == item).map(|reject| reject.error.kind) {
+                None => Some(true),
+                Some(ErrorKind::Temporary) if retries => continue,
+                Some(ErrorKind::OutcomeUnknown) => None,
+                Some(_) => Some(false),
+            };
+            self.endings.push(Ending::Write(Task { index: *index, documents: 1, ..s.task }, done));
+        }
+    }
+
+    /// A bulk operation some items of which failed. Those that failed for now are tried again, alone;
+    /// where others failed for good, or tries run out, it counts as failed, once, in the way of the first.
+    #[cold]
+    fn reject(&mut self, lane: usize, now_ns: u64, reply: &Reply<'_>) {
+        let task = self.lanes[lane].task;
+        let recipe = &self.plan.recipes[task.recipe];
+        let (name, documents) = (recipe.label.name.clone(), self.catalog.get(recipe.label.collection).clone());
+        let for_now = |reject: &&Reject| reject.error.kind == ErrorKind::Temporary;
+        let again = reply.rejects.iter().filter(for_now).count();
+        let retries = again > 0 && self.may_try_again(lane);
+        let for_good = || reply.rejects.iter().filter(|r| !(retries && for_now(r)));
+        for reject in for_good() {
+            self.remember(format!("{name}: {}", reject.error));
+        }
+        if let Some(first) = for_good().next() {
+            let mut key = Vec::new();
+            documents.write_key(self.lanes[lane].index_of(first.item), &mut key);
+            let message = format!("{name}: {}: {}", String::from_utf8_lossy(&key), first.error);
+            self.end_load(&message, first.error.kind);
+        }
+        self.end_items(lane, reply.rejects, retries);
+        let s = &mut self.lanes[lane];
+        s.earlier.documents += reply.documents;
+        s.earlier.rejected += for_good().count() as u64;
+        s.earlier.first = s.earlier.first.or_else(|| for_good().next().map(|reject| reject.error.kind));
+        // The bytes of what was read in this part, whatever becomes of the rest.
+        self.recorder.ops[task.recipe].bytes_read += reply.bytes;
+        if retries {
+            let s = &mut self.lanes[lane];
+            let items: Vec<u64> = reply.rejects.iter().filter(for_now).map(|r| s.index_of(r.item)).collect();
+            s.indexes = items;
+            return self.try_again(lane, now_ns);
+        }
+        self.fail_in_part(lane, now_ns);
+    }
+
+    /// A bulk operation that has failed in part, after its last try.
+    fn fail_in_part(&mut self, lane: usize, now_ns: u64) {
+        let earlier = std::mem::take(&mut self.lanes[lane].earlier);
+        self.count_failed(lane, now_ns, &earlier, earlier.first.unwrap_or(ErrorKind::Failed));
+        self.release(lane, now_ns);
+    }
+
+    /// One operation more that has failed, with what came of its items before.
+    fn count_failed(&mut self, lane: usize, now_ns: u64, earlier: &Earlier, kind: ErrorKind) {
+        let s = &self.lanes[lane];
+        let tally = &mut self.recorder.ops[s.task.recipe];
+        tally.failed[kind as usize] += 1;
+        tally.documents += u64::from(earlier.documents);
+        tally.rejected += earlier.rejected;
+        record(&mut tally.failed_time, now_ns.saturating_sub(s.scheduled_ns).max(1));
+    }
+
+    /// The tally of an operation that was answered now, with its times.
+    #[inline]
+    fn answered(&mut self, lane: usize, now_ns: u64) -> &mut Tally {
+        let s = &self.lanes[lane];
+        let tally = &mut self.recorder.ops[s.task.recipe];
+        tally.answered_at.at(now_ns.saturating_sub(self.start_ns));
+        record(&mut tally.service, now_ns - s.sent_ns);
+        if self.open_loop {
+            record(&mut tally.response, now_ns.saturating_sub(s.scheduled_ns));
+        }
+        tally
+    }
+
+    /// Compares what was read with what it should be.
+    #[cold]
+    fn check(&mut self, lane: usize, reply: &Reply<'_>) {
+        let task = self.lanes[lane].task;
+        let recipe = &self.plan.recipes[task.recipe];
+        let documents = self.catalog.get(recipe.label.collection);
+        let tally = &mut self.recorder.ops[task.recipe];
+        let mut compare = |tally: &mut Tally, examples: &mut Vec<String>, index: u64, body: &[u8]| {
+            tally.checked += 1;
+            if let Err(mismatch) = documents.check(index, body, &mut self.scratch) {
+                tally.wrong += 1;
+                if examples.len() < EXAMPLES {
+                    let mut key = Vec::new();
+                    documents.write_key(index, &mut key);
+                    examples.push(format!("{}: {mismatch}", String::from_utf8_lossy(&key)));
+                }
+            }
+        };
+        if let Some(body) = reply.body {
+            compare(tally, &mut self.wrong_examples, task.index, body);
+        }
+        for (_, body) in reply.rows.iter().flat_map(|rows| rows.iter()) {
+            // A row says itself which document it is; the user's own documents do not.
+            if let Some((index, _)) = documents.read_marker(body) {
+                compare(tally, &mut self.wrong_examples, index, body);
+            }
+        }
+    }
+
+    /// Tells the ledger how writes have ended.
+    pub(super) fn settle(&mut self, maker: &mut Maker) {
+        let Some(ledger) = &mut maker.ledger else {
+            self.endings.clear();
+            return;
+        };
+        for ending in self.endings.drain(..) {
+            match ending {
+                Ending::Write(task, done) => {
+                    let label = &self.plan.recipes[task.recipe].label;
+                    let (key, state) = ((label.collection, task.index), leaves(label.kind, task.version));
+                    match done {
+                        Some(true) => ledger.acknowledged(key, state),
+                        Some(false) => ledger.refused(key, state),
+                        None => ledger.unknown(key, state),
+                    }
+                }
+                Ending::Read(task, floor, found) => {
+                    let collection = self.plan.recipes[task.recipe].label.collection;
+                    self.reads.followed += 1;
+                    let after_fault = ledger.broken_since((collection, task.index));
+                    if let Some(misread) = ledger.read((collection, task.index), floor, &found) {
+                        self.reads.after_fault += u64::from(after_fault);
+                        self.reads.note(misread, || {
+                            let mut key = Vec::new();
+                            self.catalog.get(collection).write_key(task.index, &mut key);
+                            let found = match &found {
+                                FoundAtKey::Nothing => "no document".to_owned(),
+                                FoundAtKey::Version(version) => format!("version {version}"),
+                                FoundAtKey::Other(what) => what.clone(),
+                            };
+                            format!("{}: {found} was read, and {floor}", String::from_utf8_lossy(&key))
+                        });
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<C: Clock> Completions for Lanes<C> {
+    #[inline]
+    fn complete(&mut self, token: Token, result: Result<Reply<'_>, OpError>) {
+        let lane = (token.0 & 0xffff_ffff) as usize;
+        let generation = (token.0 >> 32) as u32;
+        if !self.lanes.get(lane).is_some_and(|s| s.in_flight && s.generation == generation) {
+            return;
+        }
+        let now = self.now();
+        self.lanes[lane].in_flight = false;
+        self.in_flight -= 1;
+        match result {
+            Ok(reply) => self.succeed(lane, now, &reply),
+            Err(error) if error.kind == ErrorKind::NotFound => self.miss(lane, now),
+            Err(error) => self.fail(lane, now, error),
+        }
+    }
+}
+
+impl<C: Clock> Lanes<C> {
+    /// There was no such document.
+    fn miss(&mut self, lane: usize, now_ns: u64) {
+        let s = &self.lanes[lane];
+        let kind = self.plan.recipes[s.task.recipe].label.kind;
+        debug_assert!(kind != OpKind::Exists, "exists answers zero documents, not `not found`");
+        if let Some(floor) = s.floor {
+            self.endings.push(Ending::Read(s.task, floor, FoundAtKey::Nothing));
+        }
+        self.end_write(lane, Some(false));
+        self.answered(lane, now_ns).missed += 1;
+        self.release(lane, now_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::longest_wait;
+
+    #[test]
+    fn waits_between_tries_double_up_to_the_cap_whatever_the_first_is() {
+        let second = 1_000_000_000;
+        assert_eq!([1, 2, 3, 4].map(|tries| longest_wait(second, tries, 5 * second) / second), [1, 2, 4, 5]);
+        // What is doubled beyond what fits is the cap, and not what is left of its lower bits.
+        assert_eq!(longest_wait(1 << 32, 33, 10 * second), 10 * second);
+        for tries in 1..200 {
+            assert!(longest_wait(7, tries, u64::MAX) >= longest_wait(7, tries - 1, u64::MAX));
+        }
+    }
+}

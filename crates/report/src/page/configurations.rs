@@ -1,0 +1,209 @@
+//! Configurations beside each other, phase by phase; what factors do, what it costs, and what was published, as tables.
+
+use indexmap::IndexSet;
+use maud::{Markup, html};
+use storebench_results::beside::{ConfigurationsTable, configurations_beside, operations, resources_beside};
+use storebench_results::claims::{ClaimResult, ClaimVerdict};
+use storebench_results::human::{bytes, digits};
+use storebench_results::stats::Estimate;
+use storebench_results::table::{Column, ColumnKind, Table};
+use storebench_results::times;
+use storebench_results::{ConfigurationResult, RunResult};
+
+use super::intervals::{Extent, bar, point};
+use super::tables::{self, numbered, sorted, text};
+use crate::subject::{Subject, run_names};
+
+pub(super) fn section(subject: &Subject) -> Markup {
+    html! {
+        section #configurations {
+            h2 { "What was measured" }
+            @for (run, (of, name)) in subject.runs.iter().zip(run_names(&subject.runs)).enumerate() {
+                @if subject.runs.len() > 1 { h3 { (name) } }
+                @let tables = configurations_beside(&of.result);
+                @for of_phase in &tables { (configurations_table(subject, run, of_phase, "")) }
+                @if tables.is_empty() { (single(subject, run, &of.result)) }
+                (disk(subject, run, &of.result))
+                @for of_phase in &resources_beside(&of.result) { (configurations_table(subject, run, of_phase, " · what it took")) }
+                (published(&of.result))
+                (cost(&of.result))
+            }
+        }
+    }
+}
+
+/// The dot of a configuration's colour.
+fn dot(subject: &Subject, at: usize) -> Markup {
+    let colour = colour(subject, at);
+    html! { svg.dot-of viewBox="0 0 10 10" width="10" height="10" aria-hidden="true" { circle class=(format!("dot c{colour}")) cx="5" cy="5" r="4" {} } }
+}
+
+/// The colour of a configuration.
+fn colour(subject: &Subject, at: usize) -> usize {
+    subject.configurations.get(at).map_or(0, |configuration| configuration.colour)
+}
+
+fn configurations_table(subject: &Subject, run: usize, of: &ConfigurationsTable, what: &str) -> Markup {
+    // Bytes on disk have a table of their own.
+    let table = of.table.clone().without(&["on disk"]);
+    let main = table.columns.iter().position(|c| c.kind == ColumnKind::Ratio).map_or(2, |ratio| ratio - 1);
+    let extent = |(nth, column): (usize, &Column)| {
+        let figures: Vec<Estimate> = table.rows.iter().filter_map(|row| row.get(nth)?.figure).collect();
+        match column.kind {
+            ColumnKind::Ratio => Extent::about_one(&figures),
+            ColumnKind::More | ColumnKind::Less if nth == main => Extent::from_zero(&figures),
+            _ => None,
+        }
+    };
+    let extents: Vec<Option<Extent>> = table.columns.iter().enumerate().map(extent).collect();
+    let row = |row: &Vec<storebench_results::table::Cell>| {
+        let configuration = subject.position(run, row.first().map_or("", |cell| cell.text.as_str()));
+        let cell = |(nth, cell): (usize, &storebench_results::table::Cell)| {
+            let kind = table.columns[nth].kind;
+            let shown = html! {
+                @if kind == ColumnKind::Configuration { (dot(subject, configuration)) " " }
+                @if let (Some(figure), Some(extent)) = (&cell.figure, extents[nth]) {
+                    @if kind == ColumnKind::Ratio { (point(figure, extent, colour(subject, configuration))) }
+                    @else { (bar(figure, extent, colour(subject, configuration))) }
+                    " "
+                }
+                (figure_text(&cell.text))
+            };
+            if kind.is_number() { numbered(cell.figure.map(|f| f.value), shown) } else { sorted(cell.figure, shown) }
+        };
+        row.iter().enumerate().map(cell).collect()
+    };
+    html! {
+        figure.table {
+            figcaption { b { (of.phase) } (what) }
+            div.scroll { (tables::table("sortable", titles(&table), table.rows.iter().map(row))) }
+            @for note in &of.notes { p.dim { (note) } }
+        }
+    }
+}
+
+fn titles(table: &Table) -> impl Iterator<Item = (&String, bool)> {
+    table.columns.iter().map(|column| (&column.title, column.kind.is_number()))
+}
+
+/// A figure with its interval, which may stand below it.
+fn figure_text(text: &str) -> Markup {
+    let at = text.find(" ±").or_else(|| text.find(" ["));
+    let (figure, interval) = at.map_or((text, ""), |at| text.split_at(at));
+    html! { span.value { (figure) } @if !interval.is_empty() { " " span.interval { (interval.trim_start()) } } }
+}
+
+/// One configuration that was measured once: its phases, operation by operation.
+fn single(subject: &Subject, run: usize, result: &RunResult) -> Markup {
+    html! {
+        @for trial in &result.trials {
+            @let phases = || trial.phases.iter().filter(|p| !p.warm_up);
+            @let table = operations(phases());
+            @let cell = |(cell, column): (&storebench_results::table::Cell, &Column)| match column.kind.is_number() {
+                true => numbered(cell.figure.map(|f| f.value), &cell.text),
+                false => text(&cell.text),
+            };
+            @let rows = table.rows.iter().map(|row| row.iter().zip(&table.columns).map(cell).collect());
+            figure.table {
+                figcaption { (dot(subject, subject.configuration(run, trial))) " " b { (trial.store) } " · " (trial.url) " · " (trial.version) }
+                div.scroll { (tables::table("sortable", titles(&table), rows)) }
+                @for phase in phases() {
+                    @if let Some(note) = times::note([phase]) { p.dim { (phase.name) ": " (note) } }
+                }
+            }
+        }
+    }
+}
+
+/// Bytes on disk after each phase, for configurations that have files here.
+fn disk(subject: &Subject, run: usize, result: &RunResult) -> Markup {
+    let name = |phase: &str| format!("{phase}.disk");
+    let known = |phase: &str| {
+        result.configurations.iter().any(|configuration| configuration.figures.contains_key(&name(phase)))
+    };
+    let all = result.measured_phases().filter(|p| known(&p.name));
+    let phases: IndexSet<&str> = all.map(|phase| phase.name.as_str()).collect();
+    let found = |configuration: &ConfigurationResult, phase: &str| {
+        configuration.figures.get(&name(phase)).filter(|f| f.figure.trials > 0).map(|f| f.figure)
+    };
+    let all: Vec<Estimate> = result
+        .configurations
+        .iter()
+        .flat_map(|configuration| phases.iter().filter_map(move |phase| found(configuration, phase)))
+        .collect();
+    let extent = Extent::from_zero(&all);
+    let row = |configuration: &ConfigurationResult| {
+        let at = subject.position(run, &configuration.configuration);
+        let cell = |phase: &&str| {
+            let figure = found(configuration, phase);
+            let shown = html! {
+                @if let (Some(figure), Some(extent)) = (&figure, extent) { (bar(figure, extent, colour(subject, at))) " " }
+                span.value { (figure.map_or("-".to_owned(), |f| bytes(f.value))) }
+            };
+            numbered(figure.map(|f| f.value), shown)
+        };
+        std::iter::once(text(html! { (dot(subject, at)) " " (configuration.configuration) }))
+            .chain(phases.iter().map(cell))
+            .collect()
+    };
+    let titles = std::iter::once(("configuration", false)).chain(phases.iter().map(|phase| (*phase, true)));
+    html! {
+        @if !phases.is_empty() {
+            figure.table {
+                figcaption { b { "on disk" } " after each phase" }
+                div.scroll { (tables::table("sortable", titles, result.configurations.iter().map(row))) }
+            }
+        }
+    }
+}
+
+/// What was published, beside what was found here.
+fn published(result: &RunResult) -> Markup {
+    let class = |verdict: ClaimVerdict| match verdict {
+        ClaimVerdict::Matches => "badge pass",
+        ClaimVerdict::Differs => "badge caution",
+        ClaimVerdict::Undecided | ClaimVerdict::NotTestable => "badge note",
+    };
+    let interval = |found: &Estimate| match (found.low, found.high) {
+        (Some(low), Some(high)) => format!("{} [{}, {}]", digits(found.value), digits(low), digits(high)),
+        _ => digits(found.value),
+    };
+    let row = |claim: &ClaimResult| {
+        vec![
+            text(html! { (claim.says) @if let Some(source) = &claim.source { " " span.dim { (source) } } }),
+            text(&claim.figures),
+            text(html! {
+                @match &claim.found { Some(found) => (interval(found)), None => "-" }
+                @for part in &claim.each { br; span.dim { (part.configurations) ": " (interval(&part.found)) } }
+            }),
+            text(html! {
+                span class=(class(claim.verdict)) { (claim.verdict.to_string()) }
+                @if !claim.why.is_empty() { br; span.dim { (claim.why) } }
+            }),
+        ]
+    };
+    let titles = ["claim", "published", "found here", "verdict"].map(|title| (title, false));
+    html! {
+        @if !result.claims.is_empty() {
+            figure.table #published {
+                figcaption { b { "what was published" } " beside what was found here" }
+                div.scroll { (tables::table("claims", titles, result.claims.iter().map(row))) }
+            }
+        }
+    }
+}
+
+/// What the configurations cost.
+fn cost(result: &RunResult) -> Markup {
+    html! {
+        @if let Some(cost) = &result.cost {
+            figure.table #money {
+                figcaption {
+                    b { "cost" } " in " (cost.sheet.currency) ", prices of " (cost.sheet.date.to_string()) ": " (cost.sheet.source)
+                    @if let Some(best) = &cost.cheapest { ". Cheapest for a million " (cost.work.to_string()) ": " b { (best) } }
+                }
+                pre { (cost.to_string()) }
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Configurations over their trials: each figure with its interval, and beside the first configuration.
+
+use indexmap::{IndexMap, IndexSet};
+
+use crate::figures::{Better, DOCUMENTS, Figure, Measure, THROUGHPUT, in_documents, of_trial};
+use crate::plan::Plan;
+use crate::series::Series;
+use crate::sweep::{Measured, PRACTICAL, sweep};
+use crate::{ConfigurationResult, FactorSweep, PhaseResult, RunResult, TrialResult};
+
+/// The name of a trial's configuration. Results of older versions name stores only.
+pub fn configuration_of(trial: &TrialResult) -> &str {
+    if trial.configuration.is_empty() { &trial.store } else { &trial.configuration }
+}
+
+/// Whether a trial ended whole: what was cut off is in no figure.
+pub fn is_whole(trial: &TrialResult) -> bool {
+    trial.failure.is_none() && trial.phases.iter().all(|phase| phase.partial.is_none())
+}
+
+/// The trials of one configuration.
+#[derive(Debug, Clone)]
+pub(crate) struct Configuration<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its trials, in the order they ran.
+    pub trials: Vec<&'a TrialResult>,
+}
+
+impl<'a> Configuration<'a> {
+    /// Its trials that completed.
+    pub(crate) fn whole(&self) -> impl Iterator<Item = &'a TrialResult> {
+        self.trials.iter().copied().filter(|trial| is_whole(trial))
+    }
+}
+
+/// The configurations that were measured: in the order of the plan, since trials run in shuffled order, then as they ran.
+pub(crate) fn configurations_of<'a>(plan: &'a Plan, trials: &'a [TrialResult]) -> Vec<Configuration<'a>> {
+    let mut configurations: IndexMap<&str, Vec<&TrialResult>> =
+        plan.configurations.iter().map(|configuration| (configuration.configuration.as_str(), Vec::new())).collect();
+    for trial in trials {
+        configurations.entry(configuration_of(trial)).or_default().push(trial);
+    }
+    configurations.retain(|_, trials| !trials.is_empty());
+    configurations.into_iter().map(|(name, trials)| Configuration { name, trials }).collect()
+}
+
+/// Each configuration over its trials, in the order of the plan.
+pub(crate) fn over_trials(plan: &Plan, trials: &[TrialResult]) -> Vec<ConfigurationResult> {
+    let mut first: Option<IndexMap<String, Series>> = None;
+    let mut out = Vec::new();
+    for configuration in configurations_of(plan, trials) {
+        let Some(any) = configuration.trials.first() else { continue };
+        let whole: Vec<&TrialResult> = configuration.whole().collect();
+        let series = Series::of(whole.iter().copied(), |_| Vec::new());
+        let in_first = |name: &str| first.as_ref().and_then(|first| first.get(name));
+        out.push(ConfigurationResult {
+            configuration: configuration.name.to_owned(),
+            store: any.store.clone(),
+            values: any.values.clone(),
+            trials: whole.len() as u32,
+            failed: (configuration.trials.len() - whole.len()) as u32,
+            figures: series.iter().map(|(name, series)| (name.clone(), series.result(in_first(name)))).collect(),
+        });
+        first.get_or_insert(series);
+    }
+    out
+}
+
+/// What each factor with numbers as values does to the measured phases that it concerns: documents each second where a
+/// phase writes or reads several at once, else operations each second; nothing of phases in open loop, whose rate is
+/// given.
+pub(crate) fn sweeps_of(result: &RunResult) -> Vec<FactorSweep> {
+    let factors: IndexSet<&str> = result.trials.iter().flat_map(|t| t.values.keys()).map(String::as_str).collect();
+    let mut out = Vec::new();
+    for factor in factors {
+        // Configurations that differ in this factor alone, by the store and the values of the others.
+        let mut groups: IndexMap<(String, String), Vec<(f64, &TrialResult)>> = IndexMap::new();
+        for trial in &result.trials {
+            let Some(value) = trial.values.get(factor).and_then(serde_json::Value::as_f64) else { continue };
+            let key = serde_json::to_string(&others(trial, factor)).unwrap_or_default();
+            groups.entry((trial.store.clone(), key)).or_default().push((value, trial));
+        }
+        for ((store, _), trials) in groups {
+            let Some((_, any)) = trials.first() else { continue };
+            for figure in swept_figures(&trials, factor) {
+                let values = values_of(&trials, &figure);
+                if values.iter().filter(|(_, figures)| !figures.is_empty()).count() < 2 {
+                    continue;
+                }
+                let others = others(any, factor);
+                if let Some(sweep) = sweep(Better::More, PRACTICAL, &values) {
+                    out.push(FactorSweep { factor: factor.to_owned(), store: store.clone(), others, figure, sweep });
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The figure at each value that was run, by round; nothing at a value none of whose trials ended whole, or where one of
+/// them has no such figure.
+fn values_of(trials: &[(f64, &TrialResult)], figure: &str) -> Vec<Measured> {
+    let mut values: Vec<Measured> = Vec::new();
+    let mut lacking: Vec<f64> = Vec::new();
+    for (value, trial) in trials {
+        if !values.iter().any(|(known, _)| known == value) {
+            values.push((*value, Vec::new()));
+        }
+        if !is_whole(trial) {
+            continue;
+        }
+        let found = of_trial(trial).into_iter().find(|f| f.name() == figure).and_then(|f| f.value);
+        match (found, values.iter_mut().find(|(known, _)| known == value)) {
+            (Some(value), Some((_, figures))) => figures.push((trial.round, value)),
+            _ => lacking.push(*value),
+        }
+    }
+    for (value, figures) in &mut values {
+        if lacking.contains(value) {
+            figures.clear();
+        }
+    }
+    values
+}
+
+fn others(trial: &TrialResult, factor: &str) -> IndexMap<String, serde_json::Value> {
+    trial.values.iter().filter(|(path, _)| *path != factor).map(|(p, v)| (p.clone(), v.clone())).collect()
+}
+
+/// The figures that a factor may move: of each phase documents each second, where an operation of any trial is on several.
+fn swept_figures(trials: &[(f64, &TrialResult)], factor: &str) -> Vec<String> {
+    let concerns = |phase: &PhaseResult| match factor.strip_prefix("phases.").and_then(|rest| rest.split('.').next()) {
+        None => true,
+        Some("*") => !phase.loads && phase.tasks.is_none(),
+        Some(name) => name == phase.name,
+    };
+    let mut bulk: IndexMap<&str, bool> = IndexMap::new();
+    for phase in trials.iter().flat_map(|(_, trial)| &trial.phases) {
+        if !phase.warm_up && phase.rate.is_none() && concerns(phase) {
+            *bulk.entry(&phase.name).or_default() |= in_documents([phase]);
+        }
+    }
+    let name = |phase: &str, measure: Measure| {
+        Figure { phase: phase.to_owned(), op: None, measure, value: None, up_to: 1.0 }.name()
+    };
+    bulk.into_iter().map(|(phase, bulk)| name(phase, if bulk { DOCUMENTS } else { THROUGHPUT })).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn trial(number: u32, round: u32, configuration: &str, per_s: f64) -> TrialResult {
+        let mut result = fixture::run_of(&[fixture::closed_loop()]);
+        let mut trial = result.trials.remove(0);
+        (trial.trial, trial.round, trial.configuration) = (number, round, configuration.into());
+        for op in trial.phases[0].ops.values_mut() {
+            op.throughput_per_s = per_s;
+        }
+        trial
+    }
+
+    #[test]
+    fn configurations_are_paired_by_rounds_with_the_first() {
+        let mut trials = Vec::new();
+        for round in 1..=4 {
+            let value = 100.0 * f64::from(round);
+            trials.push(trial(2 * round - 1, round, "a", value));
+            trials.push(trial(2 * round, round, "b", value * 1.5));
+        }
+        trials[7].failure = Some(crate::Failure::default());
+        let configurations = over_trials(&Plan::default(), &trials);
+        let names: Vec<(&str, u32, u32)> =
+            configurations.iter().map(|a| (a.configuration.as_str(), a.trials, a.failed)).collect();
+        assert_eq!(names, [("a", 4, 0), ("b", 3, 1)]);
+        let name = format!("{}.throughput", trials[0].phases[0].name);
+        assert_eq!(configurations[0].figures[&name].to_first, None);
+        let ratio = configurations[1].figures[&name].to_first.unwrap();
+        assert!((ratio.value - 1.5).abs() < 1e-9 && ratio.trials == 3, "{ratio:?}");
+    }
+
+    /// A batch of one is a document each: whichever trial comes first, documents are what is swept.
+    #[test]
+    fn batches_are_swept_by_their_documents_and_a_value_that_failed_is_there() {
+        let of = |batch: u32, round: u32, at: u32| {
+            let mut trial = trial(at, round, &format!("batch={batch}"), 1_000.0);
+            trial.values.insert("phases.mixed.batch".into(), batch.into());
+            for op in trial.phases[0].ops.values_mut() {
+                op.documents = op.succeeded * u64::from(batch);
+                op.documents_per_s = op.throughput_per_s * f64::from(batch);
+            }
+            trial
+        };
+        for order in [[1, 10, 100], [100, 1, 10]] {
+            let mut result = fixture::run_of(&[]);
+            result.trials.clear();
+            for round in 1..=3 {
+                for batch in order {
+                    let mut trial = of(batch, round, result.trials.len() as u32 + 1);
+                    if batch == 100 {
+                        trial.failure = Some(crate::Failure::default());
+                    }
+                    result.trials.push(trial);
+                }
+            }
+            let sweeps = sweeps_of(&result);
+            let [swept] = &sweeps[..] else { panic!("{sweeps:?}") };
+            assert_eq!(swept.figure, "mixed.documents");
+            assert_eq!((swept.sweep.sweet_spot, &swept.sweep.failed[..]), (Some(10.0), &[100.0][..]));
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! `fits-in-memory`: did reads come from memory?
+
+use indexmap::IndexSet;
+
+use crate::human::{bytes, digits, percent};
+use crate::validity::check::{Check, Finding, Looks, Scene};
+use crate::validity::memory::{documents_bytes, is_here, memory_bytes, scale_for};
+use crate::validity::model::Severity;
+
+pub(super) const CHECK: Check = Check::new("fits-in-memory", "the documents fit in memory", &[Looks::Phase(look)]);
+
+/// Documents over memory: below it the system's cache can hold all of them.
+pub(super) const FITS: f64 = 1.0;
+/// Operations that return documents.
+const READS: [&str; 6] = ["read", "bulk-read", "page", "prefix", "scan", "view"];
+/// Stores that keep all in memory whatever there is.
+const IN_MEMORY: [&str; 2] = ["memory", "null"];
+
+/// Whether the documents that a phase reads fit into memory.
+fn look(scene: &Scene<'_>) -> Option<Finding> {
+    if !scene.measures() || !is_here(scene.trial) || IN_MEMORY.contains(&scene.scheme()) {
+        return None;
+    }
+    let memory = memory_bytes(scene.result)?;
+    let reads = scene.phase.ops.values().filter(|op| READS.contains(&op.kind.as_str()));
+    let read: IndexSet<&str> = reads.map(|op| op.collection.as_str()).collect();
+    let documents: f64 = read.iter().filter_map(|name| documents_bytes(scene.result, scene.trial, name)).sum();
+    if documents <= 0.0 {
+        return None;
+    }
+    let severity = if documents < FITS * memory { Severity::Note } else { Severity::Pass };
+    let theirs = read.iter().all(|name| scene.trial.sampled.contains_key(*name));
+    let advice = if theirs {
+        "reads came from memory: read more of the collection to measure the disk, or state that it fits in memory"
+            .to_owned()
+    } else {
+        let scale = digits(scale_for(scene.result, scene.trial, FITS * memory / documents));
+        format!(
+            "reads came from memory: measure the disk with --scale {scale} or more, or state that the documents fit in memory"
+        )
+    };
+    Some(Finding::new(
+        severity,
+        format!("documents of {} in a memory of {}", bytes(documents), bytes(memory)),
+        format!("note below {} of the memory", percent(FITS)),
+        advice,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::validity::testing::{NOTE, PASS, all, closed, load, separate};
+    use crate::{RunResult, SampledResult};
+
+    fn severity(result: &RunResult) -> Option<crate::validity::Severity> {
+        crate::validity::testing::severity(result, "fits-in-memory")
+    }
+
+    /// The fixture has 20,000 documents of 1 KiB.
+    fn with(memory_bytes: u64, change: impl FnOnce(&mut RunResult)) -> RunResult {
+        let mut result = closed(|_| ());
+        result.environment.memory_bytes = Some(memory_bytes);
+        change(&mut result);
+        result
+    }
+
+    #[test]
+    fn documents_beside_memory() {
+        assert_eq!(severity(&with(20_480_000, |_| ())), PASS);
+        let fits = with(20_480_001, |_| ());
+        assert_eq!(severity(&fits), NOTE);
+        let found = all(&fits, "fits-in-memory");
+        assert_eq!(found[0].observed, "documents of 19.5 MiB in a memory of 19.5 MiB");
+        assert!(all(&with(204_800_000, |_| ()), "fits-in-memory")[0].advice.contains("--scale 10.0"));
+        assert_eq!(severity(&with(30_000_000, |r| r.environment.memory_limit_bytes = Some(1 << 20))), PASS);
+        assert_eq!(severity(&closed(|_| ())), None);
+    }
+
+    #[test]
+    fn the_documents_of_this_configuration_count() {
+        let configuration =
+            |count: u64| with(20_480_001, |r| r.trials[0].documents = [("books".to_owned(), count)].into());
+        assert_eq!(severity(&configuration(20_001)), PASS);
+        assert_eq!(severity(&configuration(100)), NOTE);
+        let sampled = with(20_480_001, |r| {
+            let sampled = SampledResult { keys: 10, mean_bytes: 1_024, ..SampledResult::default() };
+            r.trials[0].sampled.insert("books".into(), sampled);
+        });
+        assert!(!all(&sampled, "fits-in-memory")[0].advice.contains("--scale"));
+    }
+
+    #[test]
+    fn where_it_has_no_meaning() {
+        let memory = |mut result: RunResult| {
+            result.environment.memory_bytes = Some(1 << 40);
+            severity(&result)
+        };
+        assert_eq!(memory(separate(closed(|_| ()))), None);
+        assert_eq!(memory(load(|_| ())), None);
+        assert_eq!(memory(closed(|p| drop(p.ops.shift_remove("read")))), None);
+        assert_eq!(severity(&with(1 << 40, |r| r.trials[0].url = "slow+memory:".into())), None);
+        let loopback = with(1 << 40, |r| {
+            (r.trials[0].embedded, r.trials[0].url) = (false, "redis://127.0.0.1/1".into());
+        });
+        assert_eq!(severity(&loopback), NOTE);
+    }
+}

@@ -1,0 +1,189 @@
+//! `lost-writes`: is what was acknowledged still there?
+
+use storebench_engine::measure::LedgerReport;
+
+use crate::human::{count, percent};
+use crate::validity::check::{Check, Finding, Looks, Scene};
+use crate::validity::guarantee::{allowed, forbidden, lost_writes};
+use crate::validity::model::Severity;
+
+pub(super) const CHECK: Check =
+    Check::new("lost-writes", "acknowledged writes were lost or could not be verified", &[Looks::Phase(look)])
+        .and_of_warm_ups();
+
+/// Whether what was acknowledged is still there.
+fn look(scene: &Scene<'_>) -> Option<Finding> {
+    let ledger = scene.phase.ledger.as_ref()?;
+    let told = ledger.confirmed + ledger.lost + ledger.unverifiable;
+    let (lost, misread) = forbidden(scene.trial, scene.phase);
+    let reads = &ledger.reads;
+    let strong = scene.phase.consistency.name == "strong";
+    let allowance = allowed(scene.trial, scene.phase);
+    let (severity, advice) = match () {
+        () if lost > 0 || ledger.unverifiable > 0 => (
+            Severity::Invalid,
+            "the store did not keep what it acknowledged: see `ledger.examples`, and compare with the durability in force",
+        ),
+        () if misread > 0 => (
+            Severity::Invalid,
+            "reads returned older data than was acknowledged or read before: see `ledger.reads.examples`, and compare with the consistency in force",
+        ),
+        () if ledger.lost > 0 || (strong && reads.stale + reads.backwards > 0) => (
+            Severity::Caution,
+            "this durability does not survive such a fault; use more (durability = \"fsync\") if these writes must be kept",
+        ),
+        () if ledger.keys == 0 => {
+            (Severity::Note, "nothing was written, so there was nothing to check: add writes to the phase")
+        }
+        () if told < ledger.keys => (Severity::Note, "the others were not read back: the phase ended early"),
+        () => (Severity::Pass, ""),
+    };
+    let mut observed = in_a_line(ledger);
+    if let Some(allowed) = allowance.filter(|_| lost_writes(ledger) > 0) {
+        observed += &format!("; lost {} writes, {}", count(lost_writes(ledger)), allowed.in_words());
+    }
+    Some(Finding::new(
+        severity,
+        observed,
+        "invalid if one acknowledged write is lost that its durability covers, or cannot be verified; caution if the durability allows the loss; note if no write was followed, or not all were read back",
+        advice,
+    ))
+}
+
+/// What became of what was acknowledged, in one line; kinds of which there are none are left out.
+fn in_a_line(ledger: &LedgerReport) -> String {
+    let mut parts = vec![format!(
+        "of {} keys {} are as acknowledged",
+        count(ledger.keys),
+        count(ledger.confirmed.saturating_sub(ledger.happened + ledger.not_happened))
+    )];
+    for (number, what) in [
+        (ledger.gone, "acknowledged, then lost"),
+        (ledger.stale, "older than acknowledged"),
+        (ledger.torn, "torn or foreign"),
+        (ledger.resurrected, "deleted, but still there"),
+        (ledger.never_written, "never written or refused, but there"),
+        (ledger.unverifiable, "could not be read"),
+        (ledger.happened, "of unknown outcome, done"),
+        (ledger.not_happened, "of unknown outcome, not done"),
+    ] {
+        if number > 0 {
+            parts.push(format!("{} {what}", count(number)));
+        }
+    }
+    let mut out = parts.join(", ");
+    let reads = &ledger.reads;
+    if reads.stale + reads.backwards > 0 {
+        out.push_str(&format!(
+            "; of {} reads {} missed what had been acknowledged, {} went back",
+            count(reads.followed),
+            count(reads.stale),
+            count(reads.backwards)
+        ));
+    }
+    if ledger.share > 0.0 && ledger.share < 1.0 {
+        out.push_str(&format!("; {} of all keys are followed", percent(ledger.share)));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use storebench_engine::measure::{LedgerReads, LedgerReport};
+
+    use crate::FaultResult;
+    use crate::validity::testing::{CAUTION, INVALID, NOTE, PASS, closed, severity};
+    use crate::validity::{exit_code, judge};
+
+    #[test]
+    fn lost_writes() {
+        let with = |lost, unverifiable| {
+            closed(|p| {
+                p.ledger = Some(LedgerReport { keys: 9, confirmed: 9, lost, unverifiable, ..Default::default() })
+            })
+        };
+        assert_eq!(severity(&closed(|_| ()), "lost-writes"), None);
+        assert_eq!(severity(&with(0, 0), "lost-writes"), PASS);
+        let few =
+            |keys, confirmed| closed(|p| p.ledger = Some(LedgerReport { keys, confirmed, ..LedgerReport::default() }));
+        assert_eq!(severity(&few(0, 0), "lost-writes"), NOTE);
+        assert_eq!(severity(&few(9, 8), "lost-writes"), NOTE);
+        for mut result in [with(1, 0), with(0, 1)] {
+            assert_eq!(severity(&result, "lost-writes"), INVALID);
+            result.checks = judge(&result);
+            assert_eq!(exit_code(&result), 1);
+        }
+    }
+
+    /// A run with a fault whose phases were guaranteed this, and of nine keys as many as this were lost.
+    fn struck(durability: &str, fault: &str, change: impl FnOnce(&mut LedgerReport)) -> crate::RunResult {
+        let mut result = closed(|p| {
+            p.durability.name = durability.into();
+            p.consistency.name = "strong".into();
+            p.ops[0].kind = "upsert".into();
+            p.faults = vec![FaultResult {
+                what: serde_json::from_value(fault.into()).unwrap(),
+                began_ns: Some(1),
+                recovered_ns: Some(2),
+                ..FaultResult::default()
+            }];
+            let mut ledger = LedgerReport { keys: 9, confirmed: 6, lost: 3, gone: 3, ..Default::default() };
+            change(&mut ledger);
+            p.ledger = Some(ledger);
+        });
+        result.checks = judge(&result);
+        result
+    }
+
+    #[test]
+    fn the_guarantee_and_the_fault_decide_what_is_a_loss() {
+        for (durability, fault, code) in [
+            ("none", "kill", 0),
+            ("none", "restart", 0),
+            ("none", "power-cut", 0),
+            ("none", "pause", 1),
+            ("none", "disk-full", 1),
+            ("os", "power-cut", 0),
+            ("os", "run", 0),
+            ("os", "kill", 1),
+            ("os", "link", 1),
+            ("fsync", "kill", 1),
+            ("fsync", "power-cut", 1),
+            ("majority", "kill", 0),
+            ("acknowledged by 1, persisted disk on 1", "power-cut", 1),
+        ] {
+            let result = struck(durability, fault, |_| ());
+            let expected = if code == 0 { CAUTION } else { INVALID };
+            assert_eq!(severity(&result, "lost-writes"), expected, "{durability} {fault}");
+            assert_eq!(exit_code(&result), code, "{durability} {fault}");
+            if code == 0 {
+                let told = &result.checks.iter().find(|v| v.check == "lost-writes").unwrap().observed;
+                assert!(
+                    told.contains(&format!("lost 3 writes, as durability `{durability}` allows after `{fault}`")),
+                    "{told}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn no_guarantee_allows_what_is_worse_than_a_lost_write() {
+        let code = |change: fn(&mut LedgerReport)| exit_code(&struck("none", "kill", change));
+        assert_eq!(code(|l| (l.gone, l.stale, l.resurrected) = (1, 1, 1)), 0);
+        assert_eq!(code(|l| (l.gone, l.torn) = (2, 1)), 1);
+        assert_eq!(code(|l| (l.gone, l.never_written) = (2, 1)), 1);
+        assert_eq!(code(|l| l.unverifiable = 1), 1);
+        // Reads of what was written before the fault find what it left; what was written after it has to be found.
+        let reads = |stale, after_fault| LedgerReads { followed: 9, stale, after_fault, ..Default::default() };
+        for (reads, expected) in [(reads(2, 2), 0), (reads(2, 1), 1)] {
+            assert_eq!(exit_code(&struck("none", "kill", |l| l.reads = reads)), expected);
+        }
+    }
+
+    #[test]
+    fn what_did_not_happen_excuses_nothing() {
+        let mut result = struck("none", "kill", |_| ());
+        result.trials[0].phases[0].faults[0].began_ns = None;
+        assert_eq!(exit_code(&result), 1);
+    }
+}

@@ -1,0 +1,91 @@
+//! `misses`: did operations find nothing where documents should have been?
+
+use crate::human::{count, percent};
+use crate::validity::check::{Check, Finding, Looks, Scene};
+use crate::validity::lost::loaded_and_gone;
+use crate::validity::model::Severity;
+
+pub(super) const CHECK: Check = Check::new("misses", "documents were not found", &[Looks::Phase(look)]);
+
+/// Share of operations that find nothing.
+pub(super) const MISSES: f64 = 0.01;
+
+/// Whether operations found nothing where there should have been documents.
+fn look(scene: &Scene<'_>) -> Option<Finding> {
+    let operations = scene.operations();
+    if operations == 0.0 || scene.phase.loads {
+        return None;
+    }
+    let missed: f64 = scene.phase.ops.values().map(|op| op.misses as f64).sum();
+    let share = missed / operations;
+    let worst = scene
+        .phase
+        .ops
+        .iter()
+        .filter(|(_, op)| op.count > 0)
+        .map(|(name, op)| (op.misses as f64 / op.count as f64, name))
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    let most = worst.as_ref().map_or(0.0, |(share, _)| *share);
+    let removes = removes(scene);
+    let gone = loaded_and_gone(scene.trial, scene.phase);
+    let severity = match () {
+        () if gone > 0 => Severity::Invalid,
+        () if missed == 0.0 => Severity::Pass,
+        () if most > MISSES && !removes => Severity::Caution,
+        () => Severity::Note,
+    };
+    let mut observed = format!("{} of {} operations found no document", count(missed as u64), count(operations as u64));
+    if let Some((most, name)) = worst.filter(|_| missed > 0.0) {
+        observed += &format!(" ({}; of {name} {})", percent(share), percent(most));
+    }
+    let advice = if gone > 0 {
+        "documents are gone that were loaded and that this run did not delete: look for eviction, expiry and memory \
+         limits in the store's settings, and for other programs that write to it"
+    } else if removes {
+        "documents were deleted or expired, so misses are expected; they do not count as successes"
+    } else {
+        "some keys do not exist: load the whole collection before this phase, at the same scale and seed"
+    };
+    Some(Finding::new(
+        severity,
+        observed,
+        format!(
+            "caution above {} of an operation, unless documents are deleted; invalid when one that was loaded is gone",
+            percent(MISSES)
+        ),
+        advice,
+    ))
+}
+
+/// Whether this phase or an earlier one deleted documents or let them expire. Which are asked for afterwards, and how often, is
+/// up to the popularity of keys: a single one that is asked for half of the time explains that half.
+fn removes(scene: &Scene<'_>) -> bool {
+    let until = scene.trial.phases.iter().position(|p| std::ptr::eq(p, scene.phase)).unwrap_or(0);
+    let removing = |kind: &str| matches!(kind, "delete" | "bulk-delete" | "touch");
+    let mut ops = scene.trial.phases.iter().take(until + 1).flat_map(|p| p.ops.values());
+    ops.any(|op| removing(&op.kind) && op.documents.max(op.succeeded) > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::validity::testing::{CAUTION, NOTE, PASS, closed, severity};
+
+    #[test]
+    fn misses() {
+        let count = 6_000;
+        let of = |misses: u64| closed(|p| (p.ops[0].count, p.ops[0].misses) = (count, misses));
+        assert_eq!(severity(&of(0), "misses"), PASS);
+        assert_eq!(severity(&of(1), "misses"), NOTE);
+        assert_eq!(severity(&of(60), "misses"), NOTE);
+        assert_eq!(severity(&of(61), "misses"), CAUTION);
+        let mut deletes = of(3_000);
+        deletes.trials[0].phases[0].ops[1].kind = "delete".into();
+        assert_eq!(severity(&deletes, "misses"), NOTE);
+        // Few deletes of many documents, of which one is asked for half of the time.
+        deletes.trials[0].documents = [("books".to_owned(), 1_000_000)].into();
+        assert_eq!(severity(&deletes, "misses"), NOTE);
+        // Deletes that deleted nothing explain nothing.
+        (deletes.trials[0].phases[0].ops[1].documents, deletes.trials[0].phases[0].ops[1].succeeded) = (0, 0);
+        assert_eq!(severity(&deletes, "misses"), CAUTION);
+    }
+}

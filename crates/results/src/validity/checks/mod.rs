@@ -1,0 +1,65 @@
+//! Every check in a file, and the order in which they are run and stand on the page.
+
+mod client_saturated;
+mod client_shares_host;
+mod closed_loop_latency;
+mod compaction_pending;
+mod compressible_payload;
+mod configurations_differ;
+mod data_to_memory_differs;
+mod errors;
+mod faults;
+mod few_distinct_keys;
+mod fits_in_memory;
+mod full_scan;
+mod limit_not_met;
+mod lost_writes;
+mod misses;
+mod noisy_rounds;
+mod not_steady;
+mod page;
+mod parallelism_not_reached;
+mod partial_run;
+mod rate_not_sustained;
+mod search_unsure;
+mod send_delay;
+mod single_run;
+mod too_few_connections;
+mod too_short;
+mod wrong_content;
+
+use super::check::Check;
+
+pub use page::page;
+
+/// All of them: what concerns the run first, then from what is worst.
+pub(super) const CHECKS: &[Check] = &[
+    single_run::CHECK,
+    compressible_payload::CHECK,
+    configurations_differ::WORK,
+    configurations_differ::DURABILITY,
+    configurations_differ::REPLICAS,
+    noisy_rounds::CHECK,
+    client_shares_host::CHECK,
+    partial_run::CHECK,
+    lost_writes::CHECK,
+    faults::CHECK,
+    wrong_content::CHECK,
+    errors::CHECK,
+    misses::CHECK,
+    client_saturated::CHECK,
+    send_delay::CHECK,
+    too_few_connections::CHECK,
+    parallelism_not_reached::CHECK,
+    rate_not_sustained::CHECK,
+    limit_not_met::CHECK,
+    search_unsure::CHECK,
+    closed_loop_latency::CHECK,
+    not_steady::CHECK,
+    full_scan::CHECK,
+    few_distinct_keys::CHECK,
+    too_short::CHECK,
+    compaction_pending::CHECK,
+    fits_in_memory::CHECK,
+    data_to_memory_differs::CHECK,
+];

@@ -1,0 +1,67 @@
+//! `wrong-content`: were the documents read back those that were written?
+
+use crate::human::count;
+use crate::validity::check::{Check, Finding, Looks, Scene};
+use crate::validity::model::Severity;
+
+pub(super) const CHECK: Check =
+    Check::new("wrong-content", "contents were wrong", &[Looks::Phase(look)]).and_of_warm_ups();
+
+const READS: [&str; 6] = ["read", "bulk-read", "page", "prefix", "scan", "view"];
+
+/// Whether documents read back were the documents written.
+fn look(scene: &Scene<'_>) -> Option<Finding> {
+    let mut reads = scene.phase.ops.values().filter(|op| READS.contains(&op.kind.as_str())).peekable();
+    let any_reads = reads.peek().is_some();
+    let (checked, wrong) = scene
+        .phase
+        .ops
+        .values()
+        .fold((0u64, 0u64), |(c, w), op| (c.saturating_add(op.checked), w.saturating_add(op.wrong)));
+    if !any_reads && checked == 0 {
+        return None;
+    }
+    let theirs = |name: &str| scene.result.documents.iter().any(|c| c.collection == name && c.existing.is_some());
+    if checked == 0 && scene.phase.ops.values().all(|op| theirs(&op.collection)) {
+        return Some(Finding::new(
+            Severity::Note,
+            "the documents that were read are not Storebench's, and were not compared",
+            "invalid from one wrong document; note when none was checked",
+            "Storebench cannot know what they should be: check them by other means",
+        ));
+    }
+    let (severity, observed, advice) = match (checked, wrong) {
+        (_, 1..) => (
+            Severity::Invalid,
+            format!("{} of {} checked documents differ from what was written", count(wrong), count(checked)),
+            "the store returned different data than it was given: see `wrong_examples`; ignore every figure of this run",
+        ),
+        (0, _) => (
+            Severity::Note,
+            "no document that was read was checked".to_owned(),
+            "set `check` above 0, or run longer, to check that the store returns what it was given",
+        ),
+        _ => (Severity::Pass, format!("{} documents checked, none wrong", count(checked)), ""),
+    };
+    Some(Finding::new(severity, observed, "invalid from one wrong document; note when none was checked", advice))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::validity::testing::{INVALID, NOTE, PASS, closed, severity};
+    use crate::validity::{exit_code, judge};
+
+    #[test]
+    fn wrong_content() {
+        assert_eq!(severity(&closed(|_| ()), "wrong-content"), PASS);
+        assert_eq!(severity(&closed(|p| p.ops[0].checked = 0), "wrong-content"), NOTE);
+        let mut wrong = closed(|p| p.ops[0].wrong = 1);
+        assert_eq!(severity(&wrong, "wrong-content"), INVALID);
+        wrong.checks = judge(&wrong);
+        assert_eq!(exit_code(&wrong), 1);
+        let writes = closed(|p| {
+            p.ops.shift_remove("read");
+        });
+        assert_eq!(severity(&writes, "wrong-content"), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! Checks as they are told: worst first, those of one check, severity, threshold and advice together, each finding once
+//! with all the places where it was made.
+
+use std::collections::BTreeSet;
+
+use indexmap::{IndexMap, IndexSet};
+
+use super::model::{CheckResult, Severity};
+
+/// Findings of one check and severity that are told.
+const MOST_FINDINGS: usize = 6;
+/// Configurations with a finding, and trials of each, that are named.
+const MOST_PLACES: usize = 4;
+const MOST_TRIALS: usize = 6;
+
+/// What one check found, at one severity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grouped {
+    /// The severity.
+    pub severity: Severity,
+    /// Name of the check.
+    pub check: String,
+    /// What it saw, and where; the first few.
+    pub findings: Vec<FoundAt>,
+    /// Further findings, which are in the result.
+    pub more: usize,
+    /// Where its severities begin.
+    pub threshold: String,
+    /// What to do; empty where there is nothing to do.
+    pub advice: String,
+}
+
+/// One finding with the places where it was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundAt {
+    /// `redb load (trials 1, 3)`; empty for the run as a whole.
+    pub places: String,
+    /// What was seen.
+    pub observed: String,
+}
+
+/// Everything but what passed, worst first; and the names of the checks that passed everywhere.
+pub fn grouped(checks: &[CheckResult]) -> (Vec<Grouped>, Vec<String>) {
+    let trials: BTreeSet<u32> = checks.iter().filter_map(|v| v.trial).collect();
+    let several = trials.len() > 1;
+    let mut out = Vec::new();
+    for severity in [Severity::Invalid, Severity::Caution, Severity::Note] {
+        // By check in the order of the checks; findings of one check may have different thresholds.
+        let mut groups: IndexMap<&str, Vec<Vec<&CheckResult>>> = IndexMap::new();
+        for v in checks.iter().filter(|v| v.severity == severity) {
+            let of = groups.entry(&v.check).or_default();
+            let alike = |of: &&mut Vec<&CheckResult>| (&of[0].threshold, &of[0].advice) == (&v.threshold, &v.advice);
+            match of.iter_mut().find(alike) {
+                Some(group) => group.push(v),
+                None => of.push(vec![v]),
+            }
+        }
+        out.extend(groups.into_values().flatten().filter_map(|of| group(&of, several)));
+    }
+    let failed: BTreeSet<&String> = checks.iter().filter(|v| v.severity > Severity::Pass).map(|v| &v.check).collect();
+    let passed: IndexSet<&String> = checks.iter().map(|v| &v.check).filter(|check| !failed.contains(check)).collect();
+    (out, passed.into_iter().cloned().collect())
+}
+
+fn group(checks: &[&CheckResult], several: bool) -> Option<Grouped> {
+    let first = checks.first()?;
+    // The same finding at several places is said once.
+    let mut observed: IndexMap<&str, Vec<&CheckResult>> = IndexMap::new();
+    for v in checks {
+        observed.entry(&v.observed).or_default().push(v);
+    }
+    let more = observed.len().saturating_sub(MOST_FINDINGS);
+    let findings = observed
+        .into_iter()
+        .take(MOST_FINDINGS)
+        .map(|(observed, of)| FoundAt { places: places(&of, several), observed: observed.to_owned() })
+        .collect();
+    Some(Grouped {
+        severity: first.severity,
+        check: first.check.clone(),
+        findings,
+        more,
+        threshold: first.threshold.clone(),
+        advice: first.advice.clone(),
+    })
+}
+
+/// Where checks are, each phase with its configurations, of a run of several trials with their numbers: `load of sqlite in trials 1,
+/// 3; redb in trial 2`. Where there is one trial its store stands for it.
+fn places(checks: &[&CheckResult], several: bool) -> String {
+    if !several {
+        let mut places: Vec<String> = checks.iter().map(|v| place(v)).filter(|place| !place.is_empty()).collect();
+        places.dedup();
+        return places.join(", ");
+    }
+    let mut by_place: IndexMap<String, Vec<String>> = IndexMap::new();
+    for v in checks {
+        let Some(trial) = v.trial else { continue };
+        by_place.entry(place(v)).or_default().push(trial.to_string());
+    }
+    let told = |(place, trials): (&String, &Vec<String>)| {
+        let more = trials.len().saturating_sub(MOST_TRIALS);
+        let shown = trials.iter().take(MOST_TRIALS).cloned().collect::<Vec<_>>().join(", ");
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{place} (trial{} {shown}{rest})", if trials.len() == 1 { "" } else { "s" })
+    };
+    let more = by_place.len().saturating_sub(MOST_PLACES);
+    let mut all: Vec<String> = by_place.iter().take(MOST_PLACES).map(told).collect();
+    if more > 0 {
+        all.push(format!("{more} more places"));
+    }
+    all.join("; ")
+}
+
+fn place(v: &CheckResult) -> String {
+    match (v.configuration.as_ref().or(v.store.as_ref()), &v.phase) {
+        (Some(configuration), Some(phase)) => format!("{configuration} {phase}"),
+        (Some(configuration), None) => configuration.clone(),
+        _ => String::new(),
+    }
+}

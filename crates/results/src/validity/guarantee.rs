@@ -1,0 +1,70 @@
+//! What the guarantees of a trial allow to be lost, by what was done to its store.
+
+use storebench_engine::ledger::Struck;
+use storebench_engine::measure::LedgerReport;
+use storebench_engine::store::{Durability, OpKind};
+use storebench_study::workload::FaultKind;
+
+use crate::{PhaseResult, TrialResult};
+
+/// A guarantee that allows a loss, and what it does not outlast.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Allowed {
+    /// The durability by its name.
+    durability: String,
+    /// What was done.
+    fault: String,
+}
+
+impl Allowed {
+    /// In words, behind what was lost.
+    pub(crate) fn in_words(&self) -> String {
+        format!("as durability `{}` allows after `{}`", self.durability, self.fault)
+    }
+}
+
+/// What a phase or an earlier one was guaranteed by those who wrote, that allows a loss by what was done until the phase ended.
+/// `phase` need not be among the trial's own yet.
+pub(crate) fn allowed(trial: &TrialResult, phase: &PhaseResult) -> Option<Allowed> {
+    let until = || trial.phases.iter().take_while(|earlier| !std::ptr::eq(*earlier, phase)).chain([phase]);
+    let guarantees = until().filter(|phase| writes(phase)).filter_map(|phase| {
+        let name = phase.durability.name.as_str();
+        Some((name, name.parse::<Durability>().ok()?))
+    });
+    let struck: Vec<Struck> = until().flat_map(struck).collect();
+    guarantees.flat_map(|guarantee| struck.iter().map(move |struck| (guarantee, *struck))).find_map(
+        |((name, durability), struck)| {
+            let allowed = || Allowed { durability: name.to_owned(), fault: struck.fault.name().to_owned() };
+            struck.may_lose(durability).then(allowed)
+        },
+    )
+}
+
+fn writes(phase: &PhaseResult) -> bool {
+    let writes = |name: &str| OpKind::ALL.iter().any(|kind| kind.name() == name && kind.writes());
+    phase.loads || phase.ops.values().any(|op| writes(&op.kind) && op.count > 0)
+}
+
+/// What was done to the store in a phase, and before it.
+fn struck(phase: &PhaseResult) -> impl Iterator<Item = Struck> {
+    let restarted = phase.restarted.as_ref().map(|_| Struck { fault: FaultKind::Restart, nodes: 1, of: 1 });
+    let faults = phase.faults.iter().filter(|fault| fault.began_ns.is_some());
+    let faults = faults.map(|of| Struck { fault: of.what, nodes: of.nodes.max(1), of: of.of_nodes.max(1) });
+    restarted.into_iter().chain(faults)
+}
+
+/// Keys of a ledger that are as they were before the latest acknowledged write: lost writes, and nothing worse. A torn document
+/// or one that nobody wrote is allowed by no guarantee.
+pub(crate) fn lost_writes(ledger: &LedgerReport) -> u64 {
+    ledger.gone + ledger.stale + ledger.resurrected
+}
+
+/// Keys that are not as they must be, and reads that found what they must not, that no guarantee allows.
+pub(crate) fn forbidden(trial: &TrialResult, phase: &PhaseResult) -> (u64, u64) {
+    let Some(ledger) = &phase.ledger else { return (0, 0) };
+    let misread = if phase.consistency.name == "strong" { ledger.reads.stale + ledger.reads.backwards } else { 0 };
+    match allowed(trial, phase) {
+        None => (ledger.lost, misread),
+        Some(_) => (ledger.lost.saturating_sub(lost_writes(ledger)), misread.saturating_sub(ledger.reads.after_fault)),
+    }
+}

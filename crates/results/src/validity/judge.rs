@@ -1,0 +1,153 @@
+//! Runs every check, and says what a run's exit code is.
+
+use super::check::{Configurations, Looks, Scene};
+use super::checks::CHECKS;
+use super::guarantee::forbidden;
+use super::lost::loaded_and_gone;
+use super::model::{CheckResult, Severity};
+use crate::{FailureKind, PhaseResult, RunResult, TrialResult};
+
+/// Judges a run: first what concerns all of it, then trial by trial, phase by phase. Warm-ups are
+/// judged only for what they lost or found wrong.
+pub fn judge(result: &RunResult) -> Vec<CheckResult> {
+    let mut checks = Vec::new();
+    let configurations = Configurations::of(result);
+    let looks = || CHECKS.iter().flat_map(|check| check.looks.iter().map(move |looks| (check, looks)));
+    for (check, looks) in looks() {
+        if let Looks::Configurations(look) = looks {
+            checks.extend(look(&configurations).into_iter().map(|found| found.at(check.name, None, None)));
+        }
+    }
+    for trial in &result.trials {
+        for (check, looks) in looks() {
+            if let Looks::Trial(look) = looks {
+                checks.extend(look(result, trial).map(|found| found.at(check.name, Some(trial), None)));
+            }
+        }
+        for phase in &trial.phases {
+            let scene = Scene { result, trial, phase };
+            for (check, looks) in looks().filter(|(check, _)| check.warm_ups || !phase.warm_up) {
+                if let Looks::Phase(look) = looks {
+                    checks.extend(look(&scene).map(|found| found.at(check.name, Some(trial), Some(phase))));
+                }
+            }
+        }
+    }
+    checks
+}
+
+/// Whether data were lost against what was guaranteed, wrong or could not be verified in a phase, which need not be among the trial's own yet.
+pub fn spoiled(trial: &TrialResult, phase: &PhaseResult) -> bool {
+    let ledger = phase.ledger.as_ref();
+    phase.ops.values().any(|op| op.wrong > 0)
+        || ledger.is_some_and(|l| l.unverifiable > 0)
+        || forbidden(trial, phase) != (0, 0)
+        || loaded_and_gone(trial, phase) > 0
+}
+
+/// The exit code of a run: 1 when data were lost against what was guaranteed, wrong or could not be verified; 2 or 3 when a store
+/// refused or could not be reached, 1 when it failed, 4 when a phase had no key left to write; 130 when interrupted; 4 when the measurement
+/// is invalid by its own checks; otherwise 0. The first that holds counts.
+pub fn exit_code(result: &RunResult) -> u8 {
+    if result.trials.iter().any(|t| t.phases.iter().any(|p| spoiled(t, p))) {
+        return 1;
+    }
+    if let Some(failure) = result.trials.iter().find_map(|t| t.failure.as_ref()) {
+        return match failure.kind {
+            FailureKind::BadUrl | FailureKind::NotOurs | FailureKind::NotSupported => 2,
+            FailureKind::Unreachable => 3,
+            FailureKind::CutShort => 4,
+            FailureKind::Failed => 1,
+        };
+    }
+    if result.run.interrupted {
+        return 130;
+    }
+    if result.checks.iter().any(|v| v.severity == Severity::Invalid) { 4 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::validity::testing::{NOTE, closed, severity};
+    use crate::{Failure, fixture};
+
+    #[test]
+    fn warm_ups_are_judged_only_for_what_they_lost() {
+        let result = closed(|p| {
+            p.warm_up = true;
+            p.ops[0].errors = p.ops[0].count;
+            p.ops[0].wrong = 1;
+        });
+        let phase: Vec<String> = judge(&result).into_iter().filter(|v| v.phase.is_some()).map(|v| v.check).collect();
+        assert_eq!(phase, ["wrong-content"]);
+    }
+
+    #[test]
+    fn exit_codes_in_order_of_weight() {
+        let mut result = closed(|_| ());
+        result.checks = judge(&result);
+        assert_eq!(exit_code(&result), 0);
+        result.checks[0].severity = Severity::Invalid;
+        assert_eq!(exit_code(&result), 4);
+        result.run.interrupted = true;
+        assert_eq!(exit_code(&result), 130);
+        let codes = [
+            (FailureKind::Failed, 1),
+            (FailureKind::Unreachable, 3),
+            (FailureKind::CutShort, 4),
+            (FailureKind::NotOurs, 2),
+            (FailureKind::BadUrl, 2),
+            (FailureKind::NotSupported, 2),
+        ];
+        for (kind, code) in codes {
+            result.trials[0].failure = Some(Failure { kind, ..Default::default() });
+            assert_eq!(exit_code(&result), code, "{kind:?}");
+        }
+        result.trials[0].failure = Some(Failure { kind: FailureKind::Unreachable, ..Default::default() });
+        result.trials[0].phases[0].ops[0].wrong = 1;
+        assert_eq!(exit_code(&result), 1);
+    }
+
+    /// What the demo measures on two cores: closed loop, both workers busy, taking turns with the
+    /// store's own threads.
+    #[test]
+    fn a_saturating_embedded_run_is_not_invalid() {
+        let mut result = fixture::run_of(&[fixture::load(), fixture::closed_loop()]);
+        for phase in &mut result.trials[0].phases {
+            let client = &mut phase.client;
+            client.busiest_worker_share = 0.97;
+            client.cpu_us_per_op = Some(0.5);
+            client.process_cpu_us_per_op = Some(8.0);
+            client.worker_cpu_s = phase.elapsed_ns as f64 / 1e9 * 1.4;
+            client.run_queue_s = phase.elapsed_ns as f64 / 1e9 * 0.6;
+            client.process_cpu_s = Some(phase.elapsed_ns as f64 / 1e9 * 1.9);
+        }
+        result.checks = judge(&result);
+        assert_eq!(exit_code(&result), 0, "{:#?}", result.checks);
+        assert_eq!(severity(&result, "client-shares-host"), NOTE);
+    }
+
+    /// A run of one configuration has nothing to compare.
+    #[test]
+    fn one_configuration_is_not_compared() {
+        let names: Vec<String> = judge(&closed(|_| ())).into_iter().map(|v| v.check).collect();
+        for check in ["durability-differs", "replicas-differ", "work-differs", "noisy-rounds"] {
+            assert!(!names.iter().any(|name| name == check), "{check}");
+        }
+    }
+
+    #[test]
+    fn configurations_of_old_results_are_stores() {
+        let mut result = closed(|_| ());
+        result.trials.push(result.trials[0].clone());
+        assert_eq!(Configurations::of(&result).configurations.len(), 1);
+        result.trials[1].configuration = "sqlite batch=9".into();
+        let names: Vec<String> = Configurations::of(&result)
+            .configurations
+            .iter()
+            .map(|configuration| configuration.name.to_owned())
+            .collect();
+        assert_eq!(names, ["sqlite", "sqlite batch=9"]);
+    }
+}

@@ -1,0 +1,58 @@
+//! What a check is.
+
+use std::fmt;
+
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How much a finding takes from the result. Ordered: later is worse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Looked at and found well.
+    Pass,
+    /// To be known; takes nothing away.
+    Note,
+    /// The result holds with this reservation.
+    Caution,
+    /// The figures do not measure the store.
+    Invalid,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Pass => "pass",
+            Self::Note => "note",
+            Self::Caution => "caution",
+            Self::Invalid => "invalid",
+        })
+    }
+}
+
+/// What one check says about a run, a trial or a phase.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct CheckResult {
+    /// Name of the check.
+    pub check: String,
+    /// What it says.
+    pub severity: Severity,
+    /// The figure it saw, with its unit.
+    pub observed: String,
+    /// Where its severities begin.
+    pub threshold: String,
+    /// What to do, one sentence; empty when there is nothing to do.
+    pub advice: String,
+    /// Number of the trial, if it is about one.
+    pub trial: Option<u32>,
+    /// Name of the store, if it is about one trial.
+    pub store: Option<String>,
+    /// Name of the configuration, if it is about one trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<String>,
+    /// Name of the phase, if it is about one.
+    pub phase: Option<String>,
+}
