@@ -24,23 +24,23 @@ use crate::bench_study::{CompressText, MixText, RateText};
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    fine
+  0    success
   1    data lost, wrong or not verifiable
-  2    bad input: nothing was started
-  3    a store could not be reached
-  4    the measurement is invalid by its own checks, or was cut short
-  130  interrupted: what was measured is kept and marked partial";
+  2    invalid input; nothing was started
+  3    store unreachable
+  4    measurement invalid (see its checks) or cut short
+  130  interrupted; results so far are saved and marked partial";
 
 const CONFORM_EXIT_CODES: &str = "\
 Exit codes:
-  0    nothing failed
-  1    something failed
-  2    bad input, or a place that holds what Storebench did not make: nothing was touched
-  3    the store could not be reached";
+  0    no check failed
+  1    a check failed
+  2    invalid input, or the place contains other data; nothing was changed
+  3    store unreachable";
 
-/// Loads, moves and measures document stores, and says what each result is worth.
+/// Benchmark, load, copy and crash-test document stores, and say how far to trust each result
 ///
-/// Results go to stdout, progress and messages to stderr.
+/// Results go to stdout. Progress and messages go to stderr.
 #[derive(Debug, Parser)]
 #[command(name = "storebench", version, after_help = EXIT_CODES, max_term_width = 100, disable_help_subcommand = true)]
 pub(crate) struct Args {
@@ -65,50 +65,59 @@ pub(crate) enum Verb {
     Host(HostArgs),
 }
 
-/// A study and what is changed of it.
+/// A study and its overrides.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct StudyArgs {
-    /// The study file (TOML), or the name of a built-in study: `storebench studies`
+    /// Study file (TOML), or the name of a built-in study (see `storebench studies`)
     pub(crate) study: PathBuf,
 
-    /// Take the study at one of its sizes, such as laptop; what is set here goes before it
+    /// Use one of the study's presets, such as laptop
+    ///
+    /// --set and --scale take precedence over the preset.
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
 
-    /// Change one value of the study, such as phases.mixed.rate=500; may be given several times
+    /// Change one value of the study, such as phases.mixed.rate=500; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub(crate) overrides: Vec<String>,
 
-    /// Multiply how many documents there are; their shape stays [default: the preset's, else 1]
+    /// Multiply the number of documents by this factor [default: the preset's, or 1]
+    ///
+    /// The shape of the documents stays the same.
     #[arg(long, value_name = "FACTOR", value_parser = scale)]
     pub(crate) scale: Option<f64>,
 }
 
-/// How results are given.
+/// Where results go and what the run may do to a store.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ResultArgs {
-    /// Folder that gets a folder for each run
+    /// Folder in which to create a folder for each run
     #[arg(long, value_name = "DIR", default_value = "storebench-runs")]
     pub(crate) out: PathBuf,
 
-    /// Add to a database that holds data of yours, also what `copy` wrote; none of it is changed
+    /// Add to a database that contains your own data
+    ///
+    /// Data that `storebench copy` wrote is also yours. None of your data is changed.
     #[arg(long)]
     pub(crate) into_existing: bool,
 
-    /// Delete what `storebench copy` wrote there, and begin with an empty place
+    /// Delete data that `storebench copy` wrote, and start empty
     #[arg(long, conflicts_with = "into_existing")]
     pub(crate) discard_existing: bool,
 
-    /// Remove from the store, at the end, what studies made there; what `copy` wrote stays
+    /// At the end, remove from the store what studies created
+    ///
+    /// Data that `storebench copy` wrote is kept.
     #[arg(long)]
     pub(crate) remove_after: bool,
 
-    /// Begin even if the disk is too small or the time too long by the estimate of `plan`
+    /// Start even if `plan` estimates too little disk space or too much time
     #[arg(long)]
     pub(crate) anyway: bool,
 
-    /// Serve the report while the run goes on, at this address of the machine, such as 127.0.0.1:8080; a port alone is
-    /// on the loopback interface
+    /// Serve the report during the run, at an address such as 127.0.0.1:8080
+    ///
+    /// The address must belong to this machine. A port alone uses the loopback interface.
     #[arg(long, value_name = "[IP:]PORT", value_parser = live_address)]
     pub(crate) live: Option<SocketAddr>,
 
@@ -116,39 +125,42 @@ pub(crate) struct ResultArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// No progress on stderr
+    /// Do not show progress on stderr
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
-/// Run a study on its stores, and judge what was measured
+/// Run a study on its stores and check the results
 ///
-/// Every store of the study (or of --store) is measured in turn: what Storebench made there before
-/// is removed, the documents are loaded, the phases run. The run folder keeps everything that was
-/// measured; the summary goes to stdout.
+/// Measures each store of the study, or of --store, in turn. On each store, Storebench removes what it created there
+/// before, loads the documents and runs the phases. The run folder keeps all measurements. The summary goes to stdout.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) study: StudyArgs,
 
-    /// Measure this store instead of those of the study; may be given several times
+    /// Measure this store instead of the study's stores; repeatable
     #[arg(long = "store", value_name = "[NAME=]URL")]
     pub(crate) stores: Vec<String>,
 
-    /// Keep the documents that Storebench made there before, and load no others over them
+    /// Keep the documents that Storebench loaded before
+    ///
+    /// Phases that load documents are skipped.
     #[arg(long, conflicts_with_all = ["into_existing", "discard_existing"])]
     pub(crate) keep: bool,
 
-    /// Run the commands with which the study starts, stops and kills servers
+    /// Run the study's commands that start, stop and kill servers
     #[arg(long)]
     pub(crate) manage_servers: bool,
 
-    /// Go on with the run in this folder: trials that completed are kept, the others run
+    /// Resume the run in this folder: keep completed trials and run the rest
     #[arg(long, value_name = "FOLDER")]
     pub(crate) resume: Option<PathBuf>,
 
-    /// Price what is measured with this sheet (TOML), which the result keeps; see docs/cost.md
+    /// Compute costs with this price sheet (TOML); see docs/cost.md
+    ///
+    /// The result keeps the sheet.
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
 
@@ -156,33 +168,34 @@ pub(crate) struct RunArgs {
     pub(crate) result: ResultArgs,
 }
 
-/// Measure one store quickly, the study given by flags
+/// Measure one store quickly, without a study file
 ///
-/// Without flags: 100,000 documents of 1 KiB are loaded, then read (95 %) and updated (5 %) in
-/// closed loop by 2 workers for 30 s, after 5 s of warm-up. With --rate the loop is open: latency
-/// counts from the scheduled start of each operation. --save-study writes the study that the flags stand for,
-/// to go on with `run`.
+/// By default, loads 100,000 documents of 1 KiB. Then 2 workers read (95 %) and update (5 %) them in a closed loop for
+/// 30 s, after 5 s of warm-up. With --rate the loop is open: latency counts from the scheduled start of each operation.
+/// --save-study writes the equivalent study file, to use with `run`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct BenchArgs {
-    /// The store, such as sqlite:bench.db (`storebench stores` lists them)
+    /// Store URL, such as sqlite:bench.db (see `storebench stores`)
     pub(crate) url: String,
 
-    /// How many documents [default: 100k; with --from, every line]
+    /// Number of documents [default: 100k; with --from, every line]
     #[arg(long, value_name = "COUNT", help_heading = "Documents")]
     pub(crate) docs: Option<Count>,
 
-    /// Size of a document [default: 1KiB]
+    /// Size of each document [default: 1KiB]
     #[arg(long, value_name = "SIZE", conflicts_with = "from", help_heading = "Documents")]
     pub(crate) size: Option<ByteSize>,
 
-    /// Share of their bytes that zstd leaves of the documents, or none for plain words, which repeat
-    /// [default: 0.4; below 200 B none]
+    /// Compressed size with zstd as a share of the original, or none [default: 0.4; below 200 B, none]
+    ///
+    /// With `none`, documents consist of plain words, which repeat.
     #[arg(long, value_name = "SHARE", conflicts_with = "from", help_heading = "Documents")]
     pub(crate) compress_to: Option<CompressText>,
 
-    /// Documents that are in the store already, by the name of their table, bucket, database or
-    /// collection: they are read, and nothing is written
+    /// Measure documents already in the store, in this table, bucket, database or collection
+    ///
+    /// Storebench only reads them and writes nothing.
     #[arg(
         long,
         value_name = "NAME",
@@ -191,35 +204,35 @@ pub(crate) struct BenchArgs {
     )]
     pub(crate) existing: Option<String>,
 
-    /// With --existing: the field or column that holds the key, where the store does not fix it
+    /// With --existing: field or column with the key, unless the store fixes it
     #[arg(long, value_name = "FIELD", requires = "existing", help_heading = "Documents")]
     pub(crate) existing_key: Option<String>,
 
-    /// With --existing: the field or column that holds the document, where the store does not fix it
+    /// With --existing: field or column with the document, unless the store fixes it
     #[arg(long, value_name = "FIELD", requires = "existing", help_heading = "Documents")]
     pub(crate) existing_body: Option<String>,
 
-    /// With --existing: how many keys to sample [default: 100k]
+    /// With --existing: number of keys to sample [default: 100k]
     #[arg(long, value_name = "COUNT", requires = "existing", help_heading = "Documents")]
     pub(crate) sample: Option<Count>,
 
-    /// Your own documents: a JSONL file, plain, .gz or .zst
+    /// Use your own documents from a JSONL file (plain, .gz or .zst)
     #[arg(long, value_name = "FILE", help_heading = "Documents")]
     pub(crate) from: Option<PathBuf>,
 
-    /// With --from: leave out lines that are no JSON object, and count them
+    /// With --from: skip and count lines that are not JSON objects
     #[arg(long, requires = "from", help_heading = "Documents")]
     pub(crate) skip_bad_lines: bool,
 
-    /// Template of the key, such as '{country}-{id}' or 'doc/{index}'
+    /// Key template, such as '{country}-{id}' or 'doc/{index}'
     #[arg(long, value_name = "TEMPLATE", help_heading = "Documents")]
     pub(crate) key: Option<String>,
 
-    /// Everything random is drawn from it
+    /// Seed for everything random
     #[arg(long, value_name = "N", default_value = "1", help_heading = "Documents")]
     pub(crate) seed: u64,
 
-    /// Documents in one bulk operation of the load
+    /// Documents per bulk operation of the load
     #[arg(long, value_name = "N", default_value = "1000", help_heading = "Load")]
     pub(crate) batch: u32,
 
@@ -227,24 +240,24 @@ pub(crate) struct BenchArgs {
     #[arg(long, help_heading = "Load", conflicts_with = "discard_existing")]
     pub(crate) no_load: bool,
 
-    /// Operations and their weights [default: read=95,update=5; with --existing read]
+    /// Operations and their weights [default: read=95,update=5; with --existing, read]
     #[arg(long, value_name = "OP=WEIGHT,…", help_heading = "Work")]
     pub(crate) mix: Option<MixText>,
 
-    /// Which keys are asked for more often: uniform, zipf:0.99, hotspot:10%:90%, latest:0.99,
-    /// sequential, working-set:20%:80%
+    /// Key popularity: uniform, zipf:0.99, hotspot:10%:90%, latest:0.99, sequential or
+    /// working-set:20%:80%
     #[arg(long, value_name = "LAW", default_value = "uniform", help_heading = "Work")]
     pub(crate) popularity: Popularity,
 
-    /// How long to measure [default: 30s]
+    /// Duration of the measurement [default: 30s]
     #[arg(long, value_name = "TIME", conflicts_with = "operations", help_heading = "Work")]
     pub(crate) duration: Option<Span>,
 
-    /// How many operations to measure, instead of a time
+    /// Number of operations to measure, instead of a duration
     #[arg(long, value_name = "COUNT", help_heading = "Work")]
     pub(crate) operations: Option<Count>,
 
-    /// How long to warm up before; 0s for not at all [default: a sixth of the duration, 5s at most]
+    /// Warm-up before the measurement; 0s for none [default: a sixth of the duration, at most 5s]
     #[arg(long, value_name = "TIME", help_heading = "Work")]
     pub(crate) warm_up: Option<Span>,
 
@@ -252,19 +265,19 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "PER_SECOND", help_heading = "Schedule")]
     pub(crate) rate: Option<RateText>,
 
-    /// How operations are spaced at a rate
+    /// Spacing of scheduled starts at a rate
     #[arg(long, value_enum, default_value = "constant", requires = "rate", help_heading = "Schedule")]
     pub(crate) arrival: ArrivalArg,
 
-    /// How a worker waits for the next operation: sleeping (up to 100 µs late), or spinning
+    /// How a worker waits for the next scheduled start
     #[arg(long, value_enum, default_value = "economical", help_heading = "Schedule")]
     pub(crate) pacing: PacingArg,
 
-    /// Closed loop: pause between operations
+    /// Pause between operations, in a closed loop
     #[arg(long, value_name = "TIME", conflicts_with = "rate", help_heading = "Schedule")]
     pub(crate) think: Option<Span>,
 
-    /// How long to await, after the end, operations that were scheduled
+    /// Time to wait after the end for scheduled operations
     #[arg(long, value_name = "TIME", default_value = "0s", help_heading = "Schedule")]
     pub(crate) drain: Span,
 
@@ -272,49 +285,48 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", default_value = "2", help_heading = "Client")]
     pub(crate) workers: u32,
 
-    /// Connections of each worker
+    /// Connections per worker
     #[arg(long, value_name = "N", default_value = "1", help_heading = "Client")]
     pub(crate) connections: u32,
 
-    /// Operations in flight on each connection
+    /// Operations in flight per connection
     #[arg(long, value_name = "N", default_value = "1", help_heading = "Client")]
     pub(crate) in_flight: u32,
 
-    /// How long one operation may take
+    /// Timeout of one operation
     #[arg(long, value_name = "TIME", default_value = "10s", help_heading = "Client")]
     pub(crate) timeout: Span,
 
-    /// What a lost connection does to the run
+    /// What to do when a connection is lost
     #[arg(long, value_enum, default_value = "go-on", help_heading = "Client")]
     pub(crate) on_disconnect: OnDisconnectArg,
 
-    /// Whether workers draw from all keys, or each from its own share [default: independent; with
-    /// --ledger disjoint]
+    /// Keys that each worker uses [default: independent; with --ledger, disjoint]
     #[arg(long, value_enum, help_heading = "Client")]
     pub(crate) streams: Option<StreamsArg>,
 
-    /// What an acknowledged write survives: none, os, fsync, majority [default: the strongest of
-    /// fsync, os and none that the store guarantees]
+    /// Durability of acknowledged writes: none, os, fsync or majority [default: the strongest of fsync, os
+    /// and none that the store guarantees]
     #[arg(long, value_name = "LEVEL", help_heading = "Guarantees")]
     pub(crate) durability: Option<Durability>,
 
-    /// How fresh reads are [default: strong where the store guarantees it]
+    /// Consistency of reads [default: strong if the store guarantees it]
     #[arg(long, value_enum, help_heading = "Guarantees")]
     pub(crate) consistency: Option<ConsistencyArg>,
 
-    /// Share of the reads whose contents are compared with what they should be
+    /// Share of reads whose content is compared with the expected document
     #[arg(long, value_name = "SHARE", default_value = "0.01", help_heading = "Guarantees")]
     pub(crate) check: f64,
 
-    /// Keep every acknowledged version, and read all of them back at the end
+    /// Record every acknowledged version and read them all back at the end
     #[arg(long, help_heading = "Guarantees")]
     pub(crate) ledger: bool,
 
-    /// Write the study that these flags stand for to a file, then run it
+    /// Write the equivalent study to this file, then run it
     #[arg(long, value_name = "FILE")]
     pub(crate) save_study: Option<PathBuf>,
 
-    /// Overwrite the file of --save-study
+    /// Overwrite the --save-study file
     #[arg(long, requires = "save_study")]
     pub(crate) force: bool,
 
@@ -324,14 +336,13 @@ pub(crate) struct BenchArgs {
 
 /// Write a study's documents as JSON lines
 ///
-/// The same bytes in the same order whatever --jobs is, and whether a range is written at once or in
-/// parts.
+/// The output is byte for byte the same for any --jobs, and for a range written at once or in parts.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct GenerateArgs {
     #[command(flatten)]
     pub(crate) study: StudyArgs,
 
-    /// The collection; without it every collection, in the order of the study
+    /// Collections to write [default: all, in the order of the study]
     #[arg(value_name = "COLLECTION")]
     pub(crate) collections: Vec<String>,
 
@@ -339,23 +350,25 @@ pub(crate) struct GenerateArgs {
     #[arg(long, value_name = "INDEX", default_value = "0")]
     pub(crate) from: Count,
 
-    /// How many documents of each collection [default: all from there on]
+    /// Number of documents from each collection [default: all from --from on]
     #[arg(long, value_name = "COUNT")]
     pub(crate) count: Option<Count>,
 
-    /// Threads that make documents [default: one for each processor]
+    /// Threads that generate documents [default: one per processor]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) jobs: Option<u32>,
 
-    /// Write to this file instead of stdout; it appears when it is whole
+    /// Write to this file instead of stdout
+    ///
+    /// The file appears when it is complete.
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Overwrite the file of --output
+    /// Overwrite the --output file
     #[arg(long, requires = "output")]
     pub(crate) force: bool,
 
-    /// Version of the documents; 0 is what a load writes
+    /// Version of the documents; a load writes version 0
     #[arg(long, value_name = "N", default_value = "0")]
     pub(crate) version: u64,
 
@@ -364,20 +377,20 @@ pub(crate) struct GenerateArgs {
     pub(crate) keys: bool,
 }
 
-/// Read every document back and compare it with what it should be
+/// Read every document back and compare it with the expected content
 ///
-/// Documents may be as loaded or at any later version that they carry. Exit code 1 when one is
-/// missing, differs or cannot be read.
+/// Documents may be as loaded, or at the later version that they carry. The exit code is 1 if a document is missing,
+/// differs or cannot be read.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct VerifyArgs {
-    /// The store that the study was run on
+    /// URL of the store that the study ran on
     pub(crate) url: String,
 
     #[command(flatten)]
     pub(crate) study: StudyArgs,
 
-    /// Threads that read [default: one for each processor, 8 at most]
+    /// Threads that read [default: one per processor, at most 8]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) jobs: Option<u32>,
 
@@ -385,22 +398,22 @@ pub(crate) struct VerifyArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// No progress on stderr
+    /// Do not show progress on stderr
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
-/// Say what a study would do: documents, trials, time and disk; nothing is touched
+/// Show the documents, trials, time and disk space of a study, without touching anything
 #[derive(Debug, ClapArgs)]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) study: StudyArgs,
 
-    /// Plan for this store instead of those of the study; may be given several times
+    /// Plan for this store instead of the study's stores; repeatable
     #[arg(long = "store", value_name = "[NAME=]URL")]
     pub(crate) stores: Vec<String>,
 
-    /// Price the plan with this sheet (TOML); see docs/cost.md
+    /// Estimate costs with this price sheet (TOML); see docs/cost.md
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
 
@@ -409,14 +422,14 @@ pub(crate) struct PlanArgs {
     pub(crate) json: bool,
 }
 
-/// List the built-in studies: what each shows, its sizes, and what the original got wrong
+/// List the built-in studies: what each shows, its presets, and flaws of the original
 #[derive(Debug, ClapArgs)]
 pub(crate) struct StudiesArgs {
-    /// Only this one, in full
+    /// Show only this study, in full
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
 
-    /// Print the study file itself, to be changed and run
+    /// Print the study file, to edit and run
     #[arg(long, requires = "name")]
     pub(crate) file: bool,
 
@@ -425,10 +438,10 @@ pub(crate) struct StudiesArgs {
     pub(crate) json: bool,
 }
 
-/// List the stores: URLs, options, operations, and what each guarantee is mapped to
+/// List the stores: URLs, options, operations, and the settings behind each guarantee
 #[derive(Debug, ClapArgs)]
 pub(crate) struct StoresArgs {
-    /// Only this store
+    /// Show only this store
     #[arg(value_name = "SCHEME")]
     pub(crate) scheme: Option<String>,
 
@@ -437,18 +450,18 @@ pub(crate) struct StoresArgs {
     pub(crate) json: bool,
 }
 
-/// Check that a store does what Storebench takes every store to do
+/// Check that a store behaves as Storebench expects of every store
 ///
-/// Runs the conformance suite: whether operations, errors, durability and reads mean here what they
-/// mean everywhere, for any store and any version of it. What studies made at this place before is
-/// emptied, and removed at the end. A place that holds anything else is refused and left as it is.
+/// Runs the conformance suite, on any store in any version. It checks that operations, errors, durability and reads
+/// mean the same as on every other store. What studies created at this place before is emptied first and removed at
+/// the end. A place that contains anything else is refused and left as it is.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = CONFORM_EXIT_CODES)]
 pub(crate) struct ConformArgs {
-    /// The store, such as couchbase://USER@HOST/BUCKET (`storebench stores` lists them)
+    /// Store URL, such as couchbase://USER@HOST/BUCKET (see `storebench stores`)
     pub(crate) url: String,
 
-    /// Delete what `storebench copy` wrote there, too
+    /// Also delete data that `storebench copy` wrote
     #[arg(long)]
     pub(crate) discard_existing: bool,
 
@@ -456,33 +469,33 @@ pub(crate) struct ConformArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// No progress on stderr
+    /// Do not show progress on stderr
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
-/// Host an embedded store in this process, for others of this machine
+/// Host an embedded store in this process, for other processes on this machine
 ///
-/// The store is then `hosted+URL?socket=FILE` for `run`, `bench` and `conform`, and this process can be killed, paused and
-/// limited like the server of any store. It ends at Ctrl-C, and closes the store.
+/// Use the store as `hosted+URL?socket=FILE` with `run`, `bench` and `conform`. You can kill, pause and limit this
+/// process like the server of any store. Ctrl-C closes the store and ends the process.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct HostArgs {
-    /// The embedded store, such as sqlite:documents.db (`storebench stores` lists them)
+    /// URL of the embedded store, such as sqlite:documents.db (see `storebench stores`)
     pub(crate) url: String,
 
-    /// The socket that is made for those who ask: a file, of at most 100 bytes with its folders
+    /// Socket file to create for clients; its path has at most 100 bytes
     #[arg(long, value_name = "FILE")]
     pub(crate) socket: PathBuf,
 
-    /// End as soon as standard input does, as it does when whoever began this process ends
+    /// End when standard input ends, as it does when the parent process ends
     #[arg(long)]
     pub(crate) until_input_ends: bool,
 }
 
-/// Look at this machine for what would spoil a measurement
+/// Check this machine for what would spoil a measurement
 #[derive(Debug, ClapArgs)]
 pub(crate) struct DoctorArgs {
-    /// Where embedded stores will keep their data
+    /// Folder in which embedded stores will keep their data
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
 
@@ -515,31 +528,31 @@ macro_rules! words {
 words!(ArrivalArg for ArrivalSpec {
     /// Evenly
     Constant,
-    /// As from many independent users
+    /// At random, as from many independent users
     Poisson,
 });
 words!(PacingArg for Pacing {
-    /// Sleep, and send what was scheduled within up to 100 µs together
+    /// Sleep; send operations scheduled within 100 µs together, up to 100 µs late
     Economical,
-    /// Spin for the last stretch: takes a core for each worker
+    /// Spin just before each scheduled start; takes one core per worker
     Precise,
 });
 words!(OnDisconnectArg for OnDisconnect {
-    /// It is made again and counted, and what failed meanwhile is counted
+    /// Reconnect and continue; count lost connections and failed operations
     GoOn,
-    /// The run ends there, keeps what was measured, and exits with 3
+    /// End the run, keep the results so far and exit with 3
     End,
 });
 words!(StreamsArg for Streams {
     /// Every worker draws from all keys
     Independent,
-    /// Each worker has keys of its own
+    /// Each worker draws from its own share of the keys
     Disjoint,
 });
 words!(ConsistencyArg for ReadConsistency {
-    /// May miss what was just written
+    /// May miss recent writes
     StaleOk,
-    /// Sees what this session wrote
+    /// Sees the writes of this session
     Session,
     /// Sees every acknowledged write
     Strong,

@@ -279,6 +279,6 @@ impl Observer for Progress {
 }
 
 /// One line on stderr. Progress that nobody can read is no reason to fail.
-fn line(text: &str) {
+pub(crate) fn line(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }

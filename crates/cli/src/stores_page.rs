@@ -15,24 +15,24 @@ const SHORT_NAMES: [&str; 7] = ["none", "os", "fsync", "majority", "stale-ok", "
 pub(crate) fn page() -> Result<String, Failure> {
     let listed = schemes().iter().map(list).collect::<Result<Vec<_>, _>>()?;
     let mut out = INTRODUCTION.to_owned();
-    out += "\n## What each can do\n\n`yes`: the store does it itself; `made`: from other operations, listed below; `-`: refused.\n";
+    out += "\n## Supported operations\n\n`yes`: the store supports it; `made`: the driver emulates it, as listed below; `-`: refused.\n";
     for group in columns(&listed) {
         out += "\n";
         out += &operations(&group);
     }
-    out += "\n## What an acknowledged write survives\n\nThe settings of each level are listed below. Missing levels are refused.\n";
+    out += "\n## What an acknowledged write survives\n\nThe sections below list the settings of each level. Storebench refuses the other levels.\n";
     for group in columns(&listed) {
         out += "\n";
         out += &guarantees("durability", &group, |can| can.durability.keys().collect());
     }
-    out += "\n## How fresh reads are\n";
+    out += "\n## Read consistency\n";
     for group in columns(&listed) {
         out += "\n";
         out += &guarantees("reads", &group, |can| can.consistency.keys().collect());
     }
     let shared = shared_options(&listed);
     if !shared.is_empty() {
-        out += "\n## Options of every server\n\n| option | meaning |\n|---|---|\n";
+        out += "\n## Options common to all servers\n\n| option | meaning |\n|---|---|\n";
         for (name, meaning) in &shared {
             out += &format!("| `{name}=` | {} |\n", cell(meaning));
         }
@@ -73,7 +73,7 @@ fn guarantees(corner: &str, stores: &[(&str, &Can)], of: impl Fn(&Can) -> IndexS
 
 fn section(s: &Listed, shared: impl Fn(&str, &str) -> bool) -> String {
     let mark = if s.decorator { "+" } else { ":" };
-    let mut out = format!("\n## `{}{mark}`\n\n{}.\n\nWritten like `{}`", s.scheme, s.what, s.example);
+    let mut out = format!("\n## `{}{mark}`\n\n{}.\n\nExample: `{}`", s.scheme, s.what, s.example);
     if !s.aliases.is_empty() {
         let aliases: Vec<_> = s.aliases.iter().map(|alias| format!("`{alias}:`")).collect();
         out += &format!("; also {}", aliases.join(", "));

@@ -6,10 +6,14 @@ use std::sync::Arc;
 
 use storebench_engine::store::AnyStore;
 use storebench_lab::run::{Compiled, ConfigurationRequest, LabError, Links, compile_documents};
-use storebench_study::workload::{Override, Study, StudyConfiguration, at_host, leaves_host_open, read_toml};
+use storebench_results::cost::PriceSheet;
+use storebench_study::workload::{
+    Override, Study, StudyConfiguration, at_host, leaves_host_open, read_toml, renamed_keys,
+};
 
 use crate::args::StudyArgs;
 use crate::failure::{BAD_INPUT, Failure};
+use crate::progress::line;
 use crate::servers::{Served, Servers};
 use crate::{built_in, stores};
 
@@ -70,8 +74,21 @@ fn source(named: &Path) -> Result<(String, PathBuf), Failure> {
             };
             Err(Failure::bad_input(format!("{}: cannot be read: {error}; {remedy}", named.display())))
         }
-        _ => Ok((read_toml(named, "a study file")?, named.to_owned())),
+        _ => Ok((read(named, "a study file")?, named.to_owned())),
     }
+}
+
+/// The text of a file. A line on stderr for each key that has another name now.
+fn read(file: &Path, what: &str) -> Result<String, Failure> {
+    let text = read_toml(file, what)?;
+    renamed_keys(&text, file).iter().for_each(|told| line(&format!("note: {told}")));
+    Ok(text)
+}
+
+/// Reads a price sheet, if one is given.
+pub(crate) fn prices(file: Option<&Path>) -> Result<Option<PriceSheet>, Failure> {
+    let read = |file: &Path| Ok(PriceSheet::parse(&read(file, "a price sheet")?, file)?);
+    file.map(read).transpose()
 }
 
 impl Opened {

@@ -63,7 +63,7 @@ static SCHEMES: &[Scheme] = &[
     crate::ravendb::SCHEME,
     Scheme {
         name: "memory",
-        what: "documents in this process's memory, gone when it ends",
+        what: "Documents in the memory of the Storebench process; they are lost when it ends",
         example: "memory:",
         options: &[],
         decorator: false,
@@ -71,7 +71,7 @@ static SCHEMES: &[Scheme] = &[
     },
     Scheme {
         name: "null",
-        what: "does nothing and says that it worked: measures Storebench itself",
+        what: "Does nothing and reports success; use it to measure Storebench itself",
         example: "null:",
         options: &[],
         decorator: false,
@@ -81,30 +81,36 @@ static SCHEMES: &[Scheme] = &[
     crate::hosted::SCHEME,
     Scheme {
         name: "slow",
-        what: "makes another store slow: service time, concurrency, one stall",
+        what: "Slows down another store: service time, concurrency, one stall",
         example: "slow+memory:?latency=1ms&concurrency=4",
         options: &[
-            OptionHelp { name: "latency", meaning: "how long an operation is served, such as 1ms (default 0s)" },
+            OptionHelp { name: "latency", meaning: "service time of an operation, such as 1ms (default 0s)" },
             OptionHelp {
                 name: "jitter",
-                meaning: "service lasts evenly between latency - jitter and latency + jitter",
+                meaning: "spreads the service time evenly between latency - jitter and latency + jitter",
             },
             OptionHelp {
                 name: "concurrency",
-                meaning: "operations served at once, over all sessions (default any number)",
+                meaning: "operations served at once, across all sessions (default unlimited)",
             },
-            OptionHelp { name: "stall_at", meaning: "when a stall begins, from the start of the measured phase" },
+            OptionHelp {
+                name: "stall_at",
+                meaning: "when the stall begins, counted from the start of the measured phase",
+            },
             OptionHelp { name: "stall_for", meaning: "how long the stall lasts (default 1s)" },
-            OptionHelp { name: "seed", meaning: "decides the jitter (default 1)" },
+            OptionHelp { name: "seed", meaning: "seed of the jitter (default 1)" },
         ],
         decorator: true,
         aliases: &[],
     },
     Scheme {
         name: "limit",
-        what: "holds another store to so many operations per second",
+        what: "Limits another store to a number of operations per second",
         example: "limit+memory:?rate=1000",
-        options: &[OptionHelp { name: "rate", meaning: "operations per second over all sessions, such as 500 or 10k" }],
+        options: &[OptionHelp {
+            name: "rate",
+            meaning: "operations per second across all sessions, such as 500 or 10k",
+        }],
         decorator: true,
         aliases: &[],
     },

@@ -7,9 +7,9 @@ use storebench_results::compare::{DEFAULT_THRESHOLD, parse_threshold};
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    compared, and no gate failed
-  1    a gate failed: the whole interval of B/A lies beyond its line
-  2    bad input: runs that are partial or unlike, a gate that names no figure
+  0    no gate failed
+  1    a gate failed: the entire interval of B/A is beyond its limit
+  2    invalid input: partial or incomparable runs, or a gate without a figure
   4    a run is invalid by its own checks, or a gate cannot be judged
 
 Examples:
@@ -18,24 +18,26 @@ Examples:
   storebench compare runs/both#v1 runs/both#v2 --fail-on 'read.response.p99 > +5%'
   storebench compare runs/after --baseline main --format markdown";
 
-/// Say what differs between two runs, or between the configurations of one, and what of it is sure
+/// Compare two runs, or the configurations of one run, with 95 % intervals
 ///
-/// Of each figure that both have: A, B, their ratio B/A with its 95 % interval, and one word. Configurations of one run are
-/// paired by round; of two runs they are not, and then a drift of the machine is in every ratio. Nothing is measured
-/// again.
+/// For each figure that both have, prints A, B, the ratio B/A with its 95 % interval, and one word. Configurations
+/// of one run are paired by round. Those of two runs are not paired, so every ratio includes a drift of the machine.
+/// Nothing is measured again.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct CompareArgs {
-    /// Run folders or their run.json; PATH#CONFIGURATION names one configuration of a run. The first is A, what the others are compared
-    /// with; one alone has its configurations compared with its first
+    /// Run folders or their run.json; PATH#CONFIGURATION selects one configuration
+    ///
+    /// The first run is A, and the others are compared with it. With a single run, its configurations are compared with
+    /// its first one.
     #[arg(value_name = "RUN", required = true)]
     pub(crate) runs: Vec<String>,
 
-    /// Compare with this baseline: it is A
+    /// Compare with this baseline, which is A
     #[arg(long, value_name = "NAME", help_heading = "Baselines")]
     pub(crate) baseline: Option<String>,
 
-    /// Keep the run as a baseline of this name, and compare nothing
+    /// Save the run as a baseline with this name, and compare nothing
     #[arg(
         long,
         value_name = "NAME",
@@ -44,15 +46,15 @@ pub(crate) struct CompareArgs {
     )]
     pub(crate) save_baseline: Option<String>,
 
-    /// With --save-baseline: replace the baseline of this name
+    /// With --save-baseline: replace an existing baseline
     #[arg(long, requires = "save_baseline", help_heading = "Baselines")]
     pub(crate) force: bool,
 
-    /// Folder of the baselines
+    /// Folder with the baselines
     #[arg(long, value_name = "DIR", default_value = ".storebench/baselines", help_heading = "Baselines")]
     pub(crate) baselines: PathBuf,
 
-    /// Differences within this share are too small to matter
+    /// Treat differences within this percentage as too small to matter
     #[arg(long, value_name = "PERCENT", default_value = DEFAULT_THRESHOLD, value_parser = parse_threshold)]
     pub(crate) threshold: f64,
 
@@ -60,24 +62,26 @@ pub(crate) struct CompareArgs {
     #[arg(
         long,
         value_name = "GATE",
-        help = "Exit with 1 when the whole interval of B/A lies beyond a line: '[PHASE.][OP.]MEASURE > +5%', or < -5%, or \
-                > x1.05; may be given several times"
+        help = "Exit with 1 if the entire interval of B/A is beyond a limit: '[PHASE.][OP.]MEASURE > +5%', or \
+                < -5%, or > x1.05; repeatable"
     )]
     pub(crate) fail_on: Vec<String>,
 
-    /// Compare what is partial, unlike or invalid all the same; differences stand above the figures
+    /// Compare runs even if they are partial, incomparable or invalid
+    ///
+    /// The differences are shown above the figures.
     #[arg(long)]
     pub(crate) anyway: bool,
 
-    /// Show every figure
+    /// Show all figures
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: CompareFormat,
 
-    /// Print one JSON document; the same as --format json
+    /// Print one JSON document; same as --format json
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
 }
@@ -87,8 +91,8 @@ pub(crate) struct CompareArgs {
 pub(crate) enum CompareFormat {
     /// For a terminal
     Text,
-    /// Such as for a comment on a pull request
+    /// For a comment on a pull request
     Markdown,
-    /// One document, with every figure
+    /// One document with all figures
     Json,
 }

@@ -12,45 +12,49 @@ use super::{ColumnArgs, RecordArgs};
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    every record arrived, or no more than --max-errors did not
-  1    more records did not arrive, a source is damaged, --verify found a difference, or the copy had to end
-  2    bad input: nothing was written
-  3    a store could not be reached; go on with --resume
-  130  interrupted; go on with --resume";
+  0    every record arrived, or at most --max-errors were rejected
+  1    more records were rejected, a source is damaged, --verify found a difference, or the copy had to end
+  2    invalid input; nothing was written
+  3    store unreachable; use --resume to continue
+  130  interrupted; use --resume to continue";
 
-/// Move documents between files and stores, in parallel, losing nothing
+/// Copy documents between files and stores, in parallel and without losing any
 ///
-/// FROM and TO are each the URL of a store, a file (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`, `.arrow`; text also
-/// packed as `.gz` or `.zst`; several by a pattern in quotes; a folder ends with `/`), or `-` for standard input
-/// or output. Files may also be at `s3://`, `gs://`, `az://` or `hdfs://`, and be read from `https://`.
+/// FROM and TO are each the URL of a store, a file, or `-` for standard input or output. Files are `.jsonl`, `.json`,
+/// `.csv`, `.tsv`, `.parquet` or `.arrow`; text can be compressed as `.gz` or `.zst`. To name several files, write a
+/// pattern in quotes, or a folder that ends with `/`. Files can also be at `s3://`, `gs://`, `az://` or `hdfs://`, and
+/// can be read from `https://`.
 ///
-/// In files a record's key is its field `_id`, which is not part of the document; --key and --key-field say
-/// otherwise. A record that does not arrive is in the file of rejects, with the reason. A copy that was
-/// killed goes on with --resume.
+/// In files, the key of a record is its field `_id`, which is not part of the document. Change this with --key and
+/// --key-field. Records that do not arrive are in the rejects file, with the reason. To continue a copy that was
+/// killed, use --resume.
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct CopyArgs {
-    /// Where documents come from
+    /// Source: the URL of a store, files, or `-` for standard input
     pub(crate) from: String,
 
-    /// Where they go
+    /// Target: the URL of a store, a file or folder, or `-` for standard output
     pub(crate) to: String,
 
-    /// The collection to read: one that Storebench made, or what the store calls one of yours (a table,
-    /// database, bucket, collection or key prefix) [default: the only one that there is]
+    /// Collection to read [default: the only one]
+    ///
+    /// Name a collection that Storebench created, or your own table, database, bucket, collection or key prefix as the
+    /// store calls it.
     #[arg(long, value_name = "NAME", help_heading = "Source")]
     pub(crate) from_collection: Option<String>,
 
-    /// The field or column that holds keys in your own collection, in stores where that is not fixed
+    /// Field or column with the key in your own collection, unless the store fixes it
     #[arg(long, value_name = "FIELD", help_heading = "Source")]
     pub(crate) from_key: Option<String>,
 
-    /// The field or column that holds documents in your own collection, in stores where that is not fixed
+    /// Field or column with the document in your own collection, unless the store fixes it
     #[arg(long, value_name = "FIELD", help_heading = "Source")]
     pub(crate) from_body: Option<String>,
 
-    /// Read the rows of an SQL query instead of a collection: each column is a field, and --key names what is
-    /// the key unless a column is named `_id`
+    /// Read the rows of an SQL query instead of a collection
+    ///
+    /// Each column is a field. --key names the key, unless a column is named `_id`.
     #[arg(
         long,
         value_name = "SQL",
@@ -59,72 +63,80 @@ pub(crate) struct CopyArgs {
     )]
     pub(crate) query: Option<String>,
 
-    /// Read the documents of a view's rows instead of a whole collection
+    /// Read the documents of a view's rows instead of a collection
     #[arg(long, value_name = "DESIGN/VIEW", help_heading = "Source")]
     pub(crate) view: Option<String>,
 
-    /// Keys of the view's rows, as JSON, several separated by `;`; a range such as ((00-19)) stands for each of
-    /// its numbers, as wide as they are written, as in '["20140401",((00-19))]' or '"page-((1-400))"'
+    /// Keys of the view's rows, as JSON, separated by `;`
+    ///
+    /// A range such as ((00-19)) means each of its numbers, as wide as written. Examples: '["20140401",((00-19))]' and
+    /// '"page-((1-400))"'.
     #[arg(long, value_name = "KEYS", requires = "view", help_heading = "Source")]
     pub(crate) keys: Option<ViewKeys>,
 
-    /// How records stand in the files that are read: jsonl, json, csv, tsv, parquet or arrow [default: by their names]
+    /// Format of the source files: jsonl, json, csv, tsv, parquet or arrow [default: by their names]
     #[arg(long, value_name = "FORMAT", help_heading = "Source")]
     pub(crate) from_format: Option<Format>,
 
-    /// Types of CSV and TSV columns that are not text: `price=number,year=integer` (also boolean, json, and overflow for a
-    /// column that `copy` made)
+    /// Types of CSV and TSV columns that are not text, such as `price=number,year=integer`
+    ///
+    /// Other types are boolean, json, and overflow for a column that `copy` created.
     #[arg(long, value_name = "TYPES", help_heading = "Source")]
     pub(crate) types: Option<ColumnTypes>,
 
-    /// What separates the fields of CSV files: one character, or `tab` [default: a comma; of TSV a tab]
+    /// Field separator of CSV files: one character, or `tab` [default: a comma; for TSV a tab]
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter, help_heading = "Source")]
     pub(crate) delimiter: Option<u8>,
 
-    /// Leave behind that documents expire, where the source tells of it (Redis); without it they expire in the
-    /// target, too, or do not arrive where that knows no expiry
+    /// Drop the expiry of documents, if the source reports it (such as Redis)
+    ///
+    /// Without this option, documents also expire in the target, or are rejected if the target does not support expiry.
     #[arg(long, help_heading = "Source")]
     pub(crate) drop_expiry: bool,
 
-    /// Leave attachments behind; without it a document that has some does not arrive
+    /// Drop attachments
+    ///
+    /// Without this option, documents that have attachments are rejected.
     #[arg(long, help_heading = "Source")]
     pub(crate) drop_attachments: bool,
 
-    /// The collection to write [default: the name of the source's collection or file]
+    /// Collection to write [default: the name of the source's collection or file]
     #[arg(long, value_name = "NAME", help_heading = "Target")]
     pub(crate) to_collection: Option<String>,
 
-    /// Write into a collection of yours, which --to-collection names as the store does (a table, database,
-    /// bucket, collection or key prefix): nothing is made, emptied or marked there
+    /// Write into your own collection, given by --to-collection
+    ///
+    /// Name the table, database, bucket, collection or key prefix as the store calls it. Storebench does not create,
+    /// empty or mark anything there.
     #[arg(long, requires = "to_collection", help_heading = "Target")]
     pub(crate) into_existing: bool,
 
-    /// The field or column that gets keys in your own collection, in stores where that is not fixed
+    /// Field or column that receives the key in your own collection, unless the store fixes it
     #[arg(long, value_name = "FIELD", requires = "into_existing", help_heading = "Target")]
     pub(crate) to_key: Option<String>,
 
-    /// The field or column that gets documents in your own collection, in stores where that is not fixed
+    /// Field or column that receives the document in your own collection, unless the store fixes it
     #[arg(long, value_name = "FIELD", requires = "into_existing", help_heading = "Target")]
     pub(crate) to_body: Option<String>,
 
-    /// What is done with each record
+    /// Operation for each record
     #[arg(long, value_name = "OPERATION", default_value = "upsert", value_parser = verb(), help_heading = "Target")]
     pub(crate) op: Verb,
 
-    /// What an acknowledged write survives, such as none, os, fsync, majority [default: fsync, or the most that
-    /// the store can guarantee of it]
+    /// Durability of acknowledged writes, such as none, os, fsync or majority [default: fsync, or the strongest
+    /// below it that the store guarantees]
     #[arg(long, value_name = "LEVEL", help_heading = "Target")]
     pub(crate) durability: Option<Durability>,
 
-    /// How records stand in the file that is written: jsonl, json, csv, tsv, parquet or arrow [default: by its name]
+    /// Format of the target file: jsonl, json, csv, tsv, parquet or arrow [default: by its name]
     #[arg(long, value_name = "FORMAT", help_heading = "Target")]
     pub(crate) to_format: Option<Format>,
 
-    /// The field that gets the key in files [default: _id]
+    /// Field that receives the key in files [default: _id]
     #[arg(long, value_name = "FIELD", conflicts_with = "no_key_field", help_heading = "Target")]
     pub(crate) key_field: Option<String>,
 
-    /// Leave keys out of files
+    /// Omit keys from files
     #[arg(long, help_heading = "Target")]
     pub(crate) no_key_field: bool,
 
@@ -134,7 +146,7 @@ pub(crate) struct CopyArgs {
     #[command(flatten)]
     pub(crate) columns: ColumnArgs,
 
-    /// Workers, each with connections of its own [default: one for each processor]
+    /// Number of workers, each with its own connections [default: one per processor]
     #[arg(
         long = "workers",
         visible_alias = "parallel",
@@ -145,77 +157,80 @@ pub(crate) struct CopyArgs {
     )]
     pub(crate) parallel: Option<u32>,
 
-    /// Records in one bulk request, at most; 1000, and 4000 where an empty collection of PostgreSQL or MongoDB is filled
-    /// by upserts
+    /// Maximum records per bulk request [default: 1000; 4000 for upserts into an empty collection of
+    /// PostgreSQL or MongoDB]
     #[arg(long, value_name = "COUNT", help_heading = "Speed")]
     pub(crate) batch: Option<Count>,
 
-    /// Bytes in one bulk request, at most, unless one record holds more; 1MiB, and 4MiB there
+    /// Maximum bytes per bulk request, unless one record is larger [default: 1MiB; 4MiB where --batch
+    /// defaults to 4000]
     #[arg(long, value_name = "SIZE", help_heading = "Speed")]
     pub(crate) batch_bytes: Option<ByteSize>,
 
-    /// Requests in flight on each worker's connection
+    /// Requests in flight per worker connection
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "Speed")]
     pub(crate) in_flight: u32,
 
-    /// Documents per second, at most, over all workers
+    /// Maximum documents per second over all workers
     #[arg(long, value_name = "RATE", help_heading = "Speed")]
     pub(crate) rate_docs: Option<Count>,
 
-    /// Bytes of documents per second, at most, over all workers
+    /// Maximum bytes of documents per second over all workers
     #[arg(long, value_name = "SIZE", help_heading = "Speed")]
     pub(crate) rate_bytes: Option<ByteSize>,
 
-    /// How long one try of a request may take
+    /// Timeout of one attempt of a request
     #[arg(long, value_name = "TIME", default_value = "30s", help_heading = "Failures")]
     pub(crate) timeout: Span,
 
-    /// Tries of one request that fails for now, the first included
+    /// Maximum attempts for a request with a temporary failure, including the first
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "Failures")]
     pub(crate) tries: u32,
 
-    /// The longest wait between two tries
+    /// Longest wait between two attempts
     #[arg(long, value_name = "TIME", default_value = "1s", help_heading = "Failures")]
     pub(crate) retry_cap: Span,
 
-    /// No further try begins after so long
+    /// Time after which no further attempt starts
     #[arg(long, value_name = "TIME", default_value = "60s", help_heading = "Failures")]
     pub(crate) retry_total: Span,
 
-    /// The file of records that did not arrive, one JSON object a line [default: rejects.jsonl in the copy's
+    /// File for records that did not arrive, one JSON object per line [default: rejects.jsonl in the copy's
     /// folder]
     #[arg(long, value_name = "FILE", help_heading = "Failures")]
     pub(crate) rejects: Option<PathBuf>,
 
-    /// So many records may be rejected and the exit code still be 0; the copy goes on to its end either way
+    /// Number of rejected records that still gives exit code 0
+    ///
+    /// The copy continues to its end either way.
     #[arg(long, value_name = "COUNT", default_value = "0", help_heading = "Failures")]
     pub(crate) max_errors: Count,
 
-    /// Read back what was written, and compare it with what was read
+    /// Read back what was written and compare it with what was read
     #[arg(long, help_heading = "Failures")]
     pub(crate) verify: bool,
 
-    /// Continue an unfinished copy; without one, start it
+    /// Continue an unfinished copy, or start one if there is none
     #[arg(long, conflicts_with = "restart", help_heading = "Failures")]
     pub(crate) resume: bool,
 
-    /// Begin anew where a copy did not end
+    /// Start over instead of continuing an unfinished copy
     #[arg(long, help_heading = "Failures")]
     pub(crate) restart: bool,
 
-    /// Folder that gets a folder for each copy
+    /// Folder in which to create a folder for each copy
     #[arg(long, value_name = "DIR", default_value = "storebench-runs")]
     pub(crate) out: PathBuf,
 
-    /// Overwrite the target file, the parts in the target folder, and the file of --rejects
+    /// Overwrite the target file, the parts in the target folder, and the --rejects file
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// Begin even if the disk is too small by an estimate
+    /// Start even if the estimated disk space is too small
     #[arg(long)]
     pub(crate) anyway: bool,
 
-    /// Only look: what would be read, in how many parts, and where it would go
+    /// Show what would be read, in how many parts, and where it would go; copy nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 
@@ -223,7 +238,7 @@ pub(crate) struct CopyArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// No progress on stderr; the result is printed still
+    /// Do not show progress on stderr; still print the result
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }

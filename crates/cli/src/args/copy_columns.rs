@@ -9,15 +9,17 @@ use storebench_study::units::Count;
 #[derive(Debug, Clone, ClapArgs)]
 #[command(next_help_heading = "Columns")]
 pub(crate) struct ColumnArgs {
-    /// Find the columns of a CSV, TSV, Parquet or Arrow file in so many records, or in `all` [default: 10000]
+    /// Infer the columns of a CSV, TSV, Parquet or Arrow file from this many records, or from `all` [default: 10000]
     #[arg(long, value_name = "RECORDS", value_parser = records, conflicts_with = "schema")]
     pub(crate) infer: Option<u64>,
 
-    /// Take the columns from this file; --dry-run prints one to begin with
+    /// Read the columns from this file; --dry-run prints one to start from
     #[arg(long, value_name = "FILE")]
     pub(crate) schema: Option<PathBuf>,
 
-    /// Keep what has no column, or does not fit its type, as JSON in this column [default: _more]
+    /// Name of the overflow column [default: _more]
+    ///
+    /// It keeps, as JSON, fields that have no column or do not fit its type.
     #[arg(long, value_name = "NAME", conflicts_with = "no_overflow")]
     pub(crate) overflow: Option<String>,
 

@@ -4,34 +4,34 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-/// Make the page of a run again, or one page of several runs
+/// Create the report of a run again, or one report of several runs
 ///
-/// The page is one file that needs nothing else: it can be mailed, printed, opened from a disk, and read without its
-/// script. Every run writes its own, report.html, into its folder.
+/// A report is one self-contained HTML page. You can mail it, print it, open it from a disk, and read it without its
+/// script. Every run writes its own report.html into its folder.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Exit codes:
-  0    the page was written
-  1    it could not be written
-  2    bad input: no run, or a damaged one")]
+  0    success
+  1    could not write the report
+  2    invalid input: no run, or a damaged one")]
 pub(crate) struct ReportArgs {
-    /// Folders of runs, or paths of their run.json
+    /// Run folders or their run.json
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
 
-    /// Write the page here, `-` is stdout [default: report.html in the run's folder; needed for several runs]
+    /// File to write, or `-` for stdout [default: report.html in the run's folder; required for several runs]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Overwrite the file of --output
+    /// Overwrite the --output file
     #[arg(long, requires = "output")]
     pub(crate) force: bool,
 
-    /// Write the tables of each run as Parquet, into the folder `parquet` of the run
+    /// Write the tables of each run as Parquet into its folder `parquet`
     #[arg(long, value_name = "FORMAT", value_enum, conflicts_with_all = ["output", "markdown"])]
     pub(crate) tables: Option<TableFormat>,
 
-    /// Print Markdown for a comment on a change instead: the answer, what it is worth, the configurations
+    /// Print Markdown for a pull request comment instead: the answer, the checks and the configurations
     #[arg(long, conflicts_with = "output")]
     pub(crate) markdown: bool,
 }

@@ -61,7 +61,7 @@ struct Guaranteed {
 }
 
 pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
-    let prices = args.prices.as_deref().map(PriceSheet::read).transpose()?;
+    let prices = studies::prices(args.prices.as_deref())?;
     let mut opened = studies::open(&args.study)?;
     stores::choose(&mut opened.study, &args.stores)?;
     let configurations = opened.configurations(&mut Servers::none())?;
@@ -81,7 +81,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     });
     if args.json {
         let cost = cost.map(|(sheet, cost)| PlannedCost { sheet, cost });
-        print_json(&Printed { format: "storebench-plan/1", plan, guarantees, cost })?;
+        print_json(&Printed { format: "storebench-plan/2", plan, guarantees, cost })?;
         return Ok(0);
     }
     let mut out = plan.to_string();

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use storebench_lab::run::RunRequest;
 use storebench_machine::Leftover;
-use storebench_results::cost::PriceSheet;
 
 use super::measure::{measure, prepare_mode};
 use crate::allocator::keep_freed_memory;
@@ -17,7 +16,7 @@ use crate::transfers::Copies;
 use crate::{stores, studies};
 
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
-    let prices = args.prices.as_deref().map(PriceSheet::read).transpose()?;
+    let prices = studies::prices(args.prices.as_deref())?;
     let mut opened = studies::open(&args.study)?;
     stores::choose(&mut opened.study, &args.stores)?;
     let mut progress = Progress::new(args.result.quiet);

@@ -107,7 +107,7 @@ fn json_is_as_its_schema_says() {
     let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema/compare.schema.json");
     let schema: Value = serde_json::from_slice(&std::fs::read(schema).unwrap()).unwrap();
     assert_eq!(storebench_schema::faults(&schema, &result), Vec::<String>::new());
-    assert_eq!(result["format"], "storebench-compare/1");
+    assert_eq!(result["format"], "storebench-compare/2");
     assert_eq!(result["pairs"].as_array().unwrap().len(), 2);
     assert_eq!(result["gates"][0]["outcome"], "passed");
     let figures = result["pairs"][0]["figures"].as_array().unwrap();

@@ -23,7 +23,7 @@ fn json_carries_what_readers_count_on() {
     let cli = Cli::new();
     let done = cli.run("bench sqlite:a.db --docs 2k --rate 500 --duration 2s --durability os --json").measured();
     let result = done.json();
-    assert_eq!(result["format"], "storebench-run/1");
+    assert_eq!(result["format"], "storebench-run/2");
     has(&result, "/run/seed", true);
     has(&result, "/trials/0/values", false);
     assert_eq!(result["trials"][0]["store"], "sqlite");
@@ -205,7 +205,7 @@ fn a_plan_touches_nothing() {
         "{other}"
     );
     let plan = cli.run("plan books.toml --json --set collections.books.compress_to=0.5").code(0).json();
-    assert_eq!(plan["format"], "storebench-plan/1");
+    assert_eq!(plan["format"], "storebench-plan/2");
     assert_eq!(plan["collections"][0]["count"], 3_000);
     assert!(plan["collections"][0]["reachable"][1].as_f64().unwrap() > 0.5);
     assert_eq!(plan["guarantees"][1]["durability"], "fsync");

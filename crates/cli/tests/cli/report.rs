@@ -217,6 +217,70 @@ fn runs_of_the_version_before_open() {
     assert!(compared.contains("mixed"), "{compared}");
 }
 
+/// A run folder of format 1, which had other names for the same things.
+#[test]
+fn runs_of_format_1_open() {
+    let cli = Cli::new();
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/run-format-1");
+    std::fs::create_dir(cli.path("old")).unwrap();
+    for file in std::fs::read_dir(kept).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), cli.path("old").join(file.file_name())).unwrap();
+    }
+    cli.run("report old --tables parquet").code(0);
+    assert!(std::fs::read_to_string(cli.path("old/report.html")).unwrap().contains("memory batch=1"));
+    cli.run("copy old/parquet/intervals.parquet intervals.jsonl --key {trial}/{phase}/{pass}/{op}/{interval}").code(0);
+    let rows = std::fs::read_to_string(cli.path("intervals.jsonl")).unwrap();
+    let of = |name: &str| {
+        let rows = rows.lines().map(|row| serde_json::from_str::<Value>(row).unwrap());
+        rows.filter(|row| row[name].is_u64()).count()
+    };
+    assert!(of("unfinished") > 0 && of("client_queueing_p99_ns") > 0 && of("send_delay_p99_ns") > 0, "{rows}");
+    let compared = cli.run_args(&["compare", "old#memory batch=1", "old#sqlite batch=1", "--anyway", "--json"]).json();
+    let pair = &compared["pairs"][0];
+    assert_eq!((&pair["a"]["configuration"], &pair["paired_by_round"]), (&"memory batch=1".into(), &true.into()));
+    assert!(pair["a"]["checks"].as_array().is_some_and(|checks| !checks.is_empty()), "{pair:#}");
+    let summary = cli.run("report old --markdown").code(0).out;
+    insta::assert_snapshot!(summary);
+    // Names and figures all came along: what is written again says the same.
+    let text = std::fs::read_to_string(cli.path("old/run.json")).unwrap();
+    let run = storebench_results::read_result(text.as_bytes(), Path::new("run.json")).unwrap();
+    let again = serde_json::to_value(&run).unwrap();
+    assert_eq!(values(&again), values(&serde_json::from_str(&text).unwrap()));
+}
+
+/// Every number, text and truth value, whatever it is called and in whatever order; without the format and the words that
+/// have changed.
+fn values(of: &Value) -> Vec<String> {
+    let changed = |text: &str| {
+        let words = ["storebench-run/", "limits met below", "it held below", "send-delay", "schedule-slip"];
+        let more = [
+            "rate-not-",
+            "limit-not-",
+            "noisy-",
+            "data-to-memory-differs",
+            "regime-differs",
+            "confirm that",
+            "does it ",
+        ];
+        words.iter().chain(&more).any(|word| text.starts_with(word))
+    };
+    let mut found = Vec::new();
+    let mut left = vec![of];
+    while let Some(value) = left.pop() {
+        match value {
+            Value::Array(items) => left.extend(items),
+            Value::Object(members) => left.extend(members.values()),
+            Value::Null => {}
+            Value::String(text) if changed(text) => {}
+            Value::Number(number) => found.push(number.as_f64().unwrap().to_string()),
+            other => found.push(other.to_string()),
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
 #[test]
 fn tables_are_written_as_parquet() {
     let cli = Cli::new();

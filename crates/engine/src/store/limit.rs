@@ -73,7 +73,7 @@ impl DueTimes for Schedule {
     }
 
     fn note(&self) -> &'static str {
-        "Limited on purpose by limit+: its rate is a setting, not what the store could do."
+        "Limited on purpose by limit+: its rate is a setting, not the capacity of the store."
     }
 }
 

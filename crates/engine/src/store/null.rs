@@ -33,9 +33,9 @@ impl Store for NullStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             operations: OpKind::ALL.map(|kind| (kind, Support::Native)).to_vec(),
-            durability: vec![(Durability::MEMORY, "nothing is kept at all")],
+            durability: vec![(Durability::MEMORY, "nothing is stored")],
             consistency: [ReadConsistency::StaleOk, ReadConsistency::Session, ReadConsistency::Strong]
-                .map(|consistency| (consistency, "nothing is read at all"))
+                .map(|consistency| (consistency, "nothing is read"))
                 .to_vec(),
             indexes: true,
             gives_up_at_timeout: false,
@@ -48,7 +48,7 @@ impl Store for NullStore {
             attachments_member: None,
             rows: &[],
             notes: vec![
-                "Keeps nothing and reads nothing: its reads give nothing to check. It measures the client only.",
+                "Stores nothing and reads nothing, so its reads cannot be verified. It measures only the client.",
             ],
         }
     }

@@ -148,7 +148,7 @@ impl DueTimes for Servers {
     }
 
     fn note(&self) -> &'static str {
-        "Slowed down on purpose by slow+: its latency is a model's, not a store's."
+        "Slowed down on purpose by slow+: its latency comes from a model, not from a store."
     }
 }
 

@@ -10,13 +10,13 @@ use crate::stats::Estimate;
 use crate::validity::Severity;
 
 /// The name of the format that this version writes.
-pub const COMPARE_FORMAT: &str = "storebench-compare/1";
+pub const COMPARE_FORMAT: &str = "storebench-compare/2";
 
 /// Configurations beside each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CompareResult {
-    /// Always `storebench-compare/1`.
+    /// Always `storebench-compare/2`.
     pub format: String,
     /// What is within this share is alike: 0.02 for 2 %.
     pub threshold: f64,

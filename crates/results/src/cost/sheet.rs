@@ -41,7 +41,7 @@ pub struct PriceSheet {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub egress: Option<EgressPrice>,
     /// What configurations run on, by the configuration's name; `*` in it stands for any text. These come before `stores`.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    #[serde(default, alias = "arms", skip_serializing_if = "IndexMap::is_empty")]
     pub configurations: IndexMap<String, RunsOn>,
     /// What stores run on, by the store's name in the study; `default` is every other store.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]

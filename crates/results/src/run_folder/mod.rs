@@ -9,6 +9,7 @@ mod elsewhere;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod folder;
+mod format_1;
 mod gather;
 mod hlog;
 mod limits;

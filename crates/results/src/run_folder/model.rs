@@ -25,14 +25,14 @@ use super::broken::{FaultResult, RestartedResult};
 use super::resources::ResourcesResult;
 use super::search::SearchResult;
 
-/// The name of the format that this version writes and reads.
-pub const FORMAT: &str = "storebench-run/1";
+/// The name of the format that this version writes. It reads the one before as well.
+pub const FORMAT: &str = "storebench-run/2";
 
 /// A whole run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RunResult {
-    /// Always `storebench-run/1`.
+    /// Always `storebench-run/2`.
     pub format: String,
     /// What was run, when, by which version.
     pub run: RunInfo,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::folder::{FolderError, RESULT_FILE};
+use super::format_1::{FORMAT_1, renamed};
 use super::model::{FORMAT, RunResult};
 
 /// Reads a run from its folder, or from the path of its `run.json`.
@@ -40,7 +41,12 @@ pub fn read_result(bytes: &[u8], file: &Path) -> Result<RunResult, FolderError> 
             "it names no `format`, so Storebench did not write it; give the {RESULT_FILE} of a run"
         )));
     };
-    check_format(&format, file)?;
+    let value = if format == FORMAT_1 {
+        renamed(value)
+    } else {
+        check_format(&format, file)?;
+        value
+    };
     serde_json::from_value(value).map_err(|e| {
         corrupt(format!("it says that it is `{format}`, but {e}; it was changed after the run: take the original"))
     })
@@ -80,7 +86,7 @@ mod tests {
     #[test]
     fn what_is_no_result_is_refused_by_name() {
         let whole = whole();
-        let newer = String::from_utf8(whole.clone()).unwrap().replace(FORMAT, "storebench-run/2");
+        let newer = String::from_utf8(whole.clone()).unwrap().replace(FORMAT, "storebench-run/3");
         for (bytes, says) in [
             (&b""[..], "empty"),
             (b"\x00\xff\xfe garbage", "not JSON"),
@@ -92,6 +98,7 @@ mod tests {
             (b"{\"format\": \"storebench-run/0\"}", "older Storebench"),
             (b"{\"format\": \"storebench-run/1\"}", "missing field"),
             (b"{\"format\": \"storebench-run/1\", \"run\": 7}", "invalid type"),
+            (b"{\"format\": \"storebench-run/2\"}", "missing field"),
         ] {
             let text = refusal(bytes);
             assert!(text.contains("runs/x/run.json") && text.contains(says), "{text}");

@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use storebench_engine::measure::{Label, PhaseRecord, Tally};
 
+use super::format_1::renamed_row;
 use super::model::Percentiles;
 
 /// A table of a run folder.
@@ -260,7 +261,7 @@ pub fn lines_of(path: &Path, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> i
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             Err(error) => return Err(error),
             Ok(_) if line.last() != Some(&b'\n') => return Ok(()),
-            Ok(_) => each(&line)?,
+            Ok(_) => each(&renamed_row(&line))?,
         }
     }
 }

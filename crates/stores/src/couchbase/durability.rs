@@ -55,13 +55,13 @@ pub(super) fn guarantees(copies: Option<Copies>) -> Vec<(Durability, &'static st
         (MAJORITY_AND_ACTIVE, "level majorityAndPersistToActive"),
     ]);
     if copies.is_some_and(|copies| copies.replicas == 0) {
-        all.push((Durability::FSYNC, "level majorityAndPersistToActive, of the only copy"));
+        all.push((Durability::FSYNC, "level majorityAndPersistToActive: on the only copy"));
     } else {
         all.extend([
-            (TWO, "level majority, which is two copies with 1 or 2 replicas"),
-            (TWO_AND_ACTIVE, "level majorityAndPersistToActive, a majority being two copies with 1 or 2 replicas"),
-            (MAJORITY_ON_DISK, "level persistToMajority, a majority being two copies with 1 or 2 replicas"),
-            (TWO_ON_DISK, "level persistToMajority, a majority being two copies with 1 or 2 replicas"),
+            (TWO, "level majority: with 1 or 2 replicas, a majority is two copies"),
+            (TWO_AND_ACTIVE, "level majorityAndPersistToActive: with 1 or 2 replicas, a majority is two copies"),
+            (MAJORITY_ON_DISK, "level persistToMajority: with 1 or 2 replicas, a majority is two copies"),
+            (TWO_ON_DISK, "level persistToMajority: with 1 or 2 replicas, a majority is two copies"),
         ]);
     }
     all

@@ -74,15 +74,15 @@ use topology::Topology;
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "couchbase",
     aliases: &["couchbases"],
-    what: "Couchbase Server 7.0 and newer, by its official client",
+    what: "Couchbase Server 7.0 or later, through its official client",
     example: "couchbase://user:password@127.0.0.1/bucket",
     options: with_net_options![
-        OptionHelp { name: "scope", meaning: "scope that holds the collections (default storebench)" },
+        OptionHelp { name: "scope", meaning: "scope that contains the collections (default storebench)" },
         OptionHelp {
             name: "keys",
-            meaning: "`index` (default) makes a primary index for prefix and scan, `none` does not"
+            meaning: "`index` (default) creates a primary index for prefix and scan; `none` does not"
         },
-        OptionHelp { name: "compression", meaning: "of documents sent: `none` (default) or `snappy`" },
+        OptionHelp { name: "compression", meaning: "compression of the documents sent: `none` (default) or `snappy`" },
     ],
     decorator: false,
 };
@@ -202,11 +202,11 @@ impl Store for CouchbaseStore {
 
     fn capabilities(&self) -> Capabilities {
         let by_query = "a SQL++ query over the primary index (keys=index)";
-        let bulk = "as many operations on single keys, 128 of them in flight at once; each succeeds or fails by itself";
+        let bulk = "one operation per key, with 128 in flight at once; each succeeds or fails independently";
         let queries = self.no_queries.get().is_none();
         let support = |kind| match kind {
             OpKind::View => Some(Support::Approximated(
-                "rows from the view engine, of the default collection only; their documents by key",
+                "rows from the view engine, for the default collection only; then their documents by key",
             )),
             OpKind::Page if !queries => None,
             OpKind::Prefix | OpKind::Scan if !queries || !self.settings.key_index => None,
@@ -215,12 +215,12 @@ impl Store for CouchbaseStore {
                 Some(Support::Approximated(bulk))
             }
             OpKind::Counter => Some(Support::Approximated(
-                "increments are the server's; decrements and values below zero, which it has not, are a compare-and-swap \
-                 loop",
+                "increments use the server's counters, which are unsigned; decrements and negative values use a \
+                 compare-and-swap loop",
             )),
             OpKind::MergePatch => Some(Support::Approximated(
-                "sub-document writes for a patch of up to 16 members of the document itself; a compare-and-swap loop for \
-                 others, and with durability",
+                "sub-document writes for a patch of up to 16 top-level members; a compare-and-swap loop for other \
+                 patches, and for all patches with durability",
             )),
             _ => Some(Support::Native),
         };
@@ -229,23 +229,28 @@ impl Store for CouchbaseStore {
             operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind, support(kind)?))).collect(),
             durability: durability::guarantees(copies),
             consistency: vec![
-                (ReadConsistency::StaleOk, "keys from the active copy; queries do not wait for their index"),
-                (ReadConsistency::Session, "as strong"),
-                (ReadConsistency::Strong, "keys from the active copy; queries wait for their index (request_plus)"),
+                (ReadConsistency::StaleOk, "reads by key use the active copy; queries do not wait for their index"),
+                (ReadConsistency::Session, "same as strong"),
+                (
+                    ReadConsistency::Strong,
+                    "reads by key use the active copy; queries wait for their index (request_plus)",
+                ),
             ],
             indexes: queries,
             gives_up_at_timeout: true,
             longest_key_bytes: Some(LONGEST_KEY_BYTES),
             notes: vec![
                 "Keys have at most 246 bytes.",
-                "Touch is acknowledged by the active copy only, whatever the durability: the server has no other.",
-                "A bucket with more than 2 replicas, or fewer data nodes than a majority of the copies, guarantees none only.",
-                "What the client was handed for a node that then goes, before the session notices, ends at its timeout.",
-                "A session has one connection to each node for the bucket, and one more for the cluster's map.",
-                "The official client costs 15 to 57 µs of processor an operation; see CPU per operation in the result.",
-                "Statistics, settling and compaction are of the whole bucket, with all its scopes.",
-                "Every collection has a primary index unless keys=none, or no query service answers; keeping it is work \
-                 on each write.",
+                "Only the active copy acknowledges a touch, whatever the durability: the server has no durable touch.",
+                "A bucket with more than 2 replicas, or with fewer data nodes than a majority of the copies, \
+                 guarantees only `none`.",
+                "If a node fails, operations that the client receives for it before the session notices end at their \
+                 timeout.",
+                "A session opens one connection to each node for the bucket, and one more for the cluster map.",
+                "The official client uses 15 to 57 µs of CPU time per operation; see CPU per operation in the result.",
+                "Statistics, settling and compaction cover the entire bucket, with all its scopes.",
+                "Every collection has a primary index, unless keys=none is set or no query service answers. \
+                 Maintaining it adds work to each write.",
             ],
             ..Capabilities::default()
         }

@@ -35,11 +35,11 @@ pub(crate) use store::CouchStore;
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "couchdb",
     aliases: &["couchdbs"],
-    what: "Apache CouchDB by HTTP: documents with revisions, Mango indexes, views",
+    what: "Apache CouchDB over HTTP: documents with revisions, Mango indexes, views",
     example: "couchdb://admin@127.0.0.1:5984",
     options: with_net_options![OptionHelp {
         name: "prefix",
-        meaning: "what the names of our databases begin with (default `storebench-`)",
+        meaning: "prefix of the names of Storebench's databases (default `storebench-`)",
     }],
     decorator: false,
 };

@@ -293,25 +293,31 @@ impl Store for CouchStore {
         let pouch = known.as_ref().is_some_and(|known| known.pouch);
         let in_memory = known.as_ref().is_some_and(|known| known.in_memory);
         let durability = match (pouch, in_memory) {
-            (true, true) => vec![(Durability::MEMORY, "pouchdb-server in memory: gone when it ends")],
+            (true, true) => vec![(Durability::MEMORY, "pouchdb-server in memory: lost when it ends")],
             (true, false) => vec![(Durability::OS, "LevelDB writes to its log and does not sync it")],
             (false, _) => vec![
                 (Durability::FSYNC, "each write is synced to disk before it is answered"),
-                (Durability::OS, "as fsync: CouchDB has nothing weaker"),
-                (Durability::MAJORITY, "quorum w: more than half of the replicas have it; each syncs it to disk"),
+                (Durability::OS, "same as fsync: CouchDB has no weaker level"),
+                (
+                    Durability::MAJORITY,
+                    "quorum w: more than half of the replicas have the write, and each has synced it to disk",
+                ),
             ],
         };
         let consistency = if pouch {
             vec![
-                (ReadConsistency::StaleOk, "as strong"),
-                (ReadConsistency::Session, "as strong"),
-                (ReadConsistency::Strong, "one node; an index is brought up to date before it answers"),
+                (ReadConsistency::StaleOk, "same as strong"),
+                (ReadConsistency::Session, "same as strong"),
+                (ReadConsistency::Strong, "one node; an index is updated before it answers"),
             ]
         } else {
             vec![
-                (ReadConsistency::StaleOk, "r=1; indexes answer as they are"),
-                (ReadConsistency::Session, "as strong"),
-                (ReadConsistency::Strong, "quorum r over what quorum w wrote; indexes are brought up to date first"),
+                (ReadConsistency::StaleOk, "r=1; indexes answer without being updated first"),
+                (ReadConsistency::Session, "same as strong"),
+                (
+                    ReadConsistency::Strong,
+                    "quorum r, which overlaps the write quorum w; indexes are updated before they answer",
+                ),
             ]
         };
         Capabilities {
@@ -324,13 +330,15 @@ impl Store for CouchStore {
             reserved_members: &["_*"],
             attachments_member: Some("_attachments"),
             notes: vec![
-                "An upsert is a write without a revision while the last one met no document, else the revision is \
-                 read first.",
-                "Bytes are kept as base64 in a JSON document, a third larger; counters as a number in one.",
-                "On a cluster, pages, prefixes, scans, views and bulk reads read one copy of each shard, whatever \
-                 consistency is asked for.",
-                "Old revisions stay in the file until it is compacted.",
-                "Tested against pouchdb-server 4.2 only; for CouchDB itself the driver follows the documentation of 3.x.",
+                "An upsert writes without a revision as long as the previous upsert found no document. Otherwise it \
+                 reads the revision first.",
+                "Bytes are stored as base64 in a JSON document, which makes them a third larger. Counters are stored \
+                 as a number in a JSON document.",
+                "On a cluster, pages, prefixes, scans, views and bulk reads read one copy of each shard, regardless of \
+                 the requested consistency.",
+                "Old revisions stay in the file until a compaction.",
+                "Tested only against pouchdb-server 4.2. For CouchDB itself, the driver follows the documentation of \
+                 3.x.",
             ],
             ..Capabilities::default()
         }
@@ -538,19 +546,20 @@ impl Store for CouchStore {
 }
 
 fn operations() -> Vec<(OpKind, Support)> {
-    let loops = "reads the document, changes it and writes it over its revision; begins again when another was quicker";
+    let loops = "reads the document, changes it and writes it with its revision; starts over if another write came \
+                 first";
     let supports = |kind| match kind {
         OpKind::Touch => None,
         OpKind::Upsert | OpKind::Replace | OpKind::Delete => Some(Support::Approximated(
-            "CouchDB writes over a revision only: the revision is read first, and again when another was quicker",
+            "CouchDB overwrites only a known revision: reads the revision first, and again if another write came first",
         )),
         OpKind::CompareAndSwap => Some(Support::Approximated(
-            "CouchDB 3.5 stores a document that never existed over any revision: the present revision is read first, \
-             and the write sent where it is the expected one",
+            "CouchDB 3.5 accepts any revision for a document that never existed, so the driver reads the current \
+             revision first and writes only if it is the expected one",
         )),
         OpKind::Append | OpKind::Prepend | OpKind::Counter | OpKind::MergePatch => Some(Support::Approximated(loops)),
         OpKind::BulkUpsert | OpKind::BulkDelete => Some(Support::Approximated(
-            "_bulk_docs, after _all_docs for the revisions; again for those that others changed meanwhile",
+            "_all_docs for the revisions, then _bulk_docs; again for documents that other writes changed in between",
         )),
         _ => Some(Support::Native),
     };

@@ -26,11 +26,14 @@ use database::{FjallDatabase, Keyspaces};
 
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "fjall",
-    what: "fjall, built in: a log-structured merge tree in a folder",
+    what: "Embedded fjall: a log-structured merge tree in a folder",
     example: "fjall:documents",
     options: &[
         OptionHelp { name: "cache", meaning: "block cache, such as 256MiB (default 32MiB)" },
-        OptionHelp { name: "compression", meaning: "of blocks of a keyspace made here: `lz4` (default) or `none`" },
+        OptionHelp {
+            name: "compression",
+            meaning: "block compression of keyspaces that Storebench creates: `lz4` (default) or `none`",
+        },
     ],
     decorator: false,
     aliases: &[],
@@ -102,21 +105,21 @@ impl Engine for Fjall {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let changed = "read, checked and written under a lock of this process";
+        let changed = "reads, checks and writes under a lock in this process";
         Capabilities {
             operations: operations_over(
                 changed,
                 &[(&[OpKind::Delete, OpKind::BulkInsert, OpKind::BulkDelete], changed)],
             ),
             durability: durabilities([
-                "the journal entry may stay in the process's buffer of 8 KiB",
-                "PersistMode::Buffer: each commit's journal entry is handed to the operating system",
+                "the journal entry may stay in the process's 8 KiB buffer",
+                "PersistMode::Buffer: each commit hands its journal entry to the operating system",
                 "PersistMode::SyncAll: the journal is synced to disk at each commit",
             ]),
-            consistency: strong_reads("each read sees every finished write"),
+            consistency: strong_reads("each read sees every completed write"),
             notes: vec![
-                "Flushing and compaction run on threads of this process: their CPU counts as the client's.",
-                "Opening the folder replays the journal and may tidy up, also for reading only.",
+                "Flushing and compaction run on threads of this process, so their CPU time counts as the client's.",
+                "Opening the folder replays the journal and may clean up files, even to read only.",
             ],
             ..Capabilities::default()
         }

@@ -31,9 +31,9 @@ pub use serve::serve;
 
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "hosted",
-    what: "an embedded store in a separate process, run by `storebench host`",
+    what: "An embedded store in a separate process, which `storebench host` runs",
     example: "hosted+sqlite:documents.db?socket=/run/user/1000/documents",
-    options: &[OptionHelp { name: "socket", meaning: "the socket of the process that hosts it" }],
+    options: &[OptionHelp { name: "socket", meaning: "socket of the process that hosts the store" }],
     decorator: true,
     aliases: &[],
 };
@@ -130,7 +130,7 @@ impl Store for HostedStore {
         capabilities.gives_up_at_timeout = true;
         capabilities.embedded = false;
         capabilities.rows = &[];
-        capabilities.notes.push("the store runs in a separate process; each operation goes over a local socket");
+        capabilities.notes.push("The store runs in a separate process; each operation goes over a local socket.");
         capabilities
     }
 

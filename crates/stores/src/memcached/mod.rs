@@ -56,7 +56,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
     example: "memcached://127.0.0.1:11211",
     options: with_net_options![OptionHelp {
         name: "prefix",
-        meaning: "what all keys begin with, before a `:` (default storebench)",
+        meaning: "prefix of all keys, followed by `:` (default storebench)",
     }],
     decorator: false,
     aliases: &[],
@@ -112,33 +112,34 @@ impl Store for MemcachedStore {
             Some(match kind {
                 OpKind::Page | OpKind::View | OpKind::Prefix | OpKind::Scan => return None,
                 OpKind::Counter => {
-                    Support::Approximated("stored with 2^63 added, since memcached's counters have no sign")
+                    Support::Approximated("stored with 2^63 added, because memcached's counters are unsigned")
                 }
                 OpKind::MergePatch => Support::Approximated(
-                    "read, merged by the client, and stored if it has not changed meanwhile; otherwise repeated",
+                    "the client reads and merges, and stores the result if the document has not changed, or else \
+                     starts over",
                 ),
                 OpKind::BulkInsert | OpKind::BulkUpsert | OpKind::BulkDelete => {
-                    Support::Approximated("one request for each document, all in one write; no transaction")
+                    Support::Approximated("one request per document, all in one write; no transaction")
                 }
-                OpKind::BulkRead => Support::Approximated("one request for each key, all in one write"),
+                OpKind::BulkRead => Support::Approximated("one request per key, all in one write"),
                 _ => Support::Native,
             })
         };
         Capabilities {
             operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind, support(kind)?))).collect(),
-            durability: vec![(Durability::MEMORY, "in the memory of one process, from which it may be evicted")],
+            durability: vec![(Durability::MEMORY, "in the memory of one process, which may evict it")],
             consistency: vec![
-                (ReadConsistency::StaleOk, "as strong"),
-                (ReadConsistency::Session, "as strong"),
+                (ReadConsistency::StaleOk, "same as strong"),
+                (ReadConsistency::Session, "same as strong"),
                 (ReadConsistency::Strong, "one server, which answers from its memory"),
             ],
             gives_up_at_timeout: true,
             notes: vec![
-                "A cache: when memory is short, documents are evicted; see `evictions`. The marker may be too: then \
-                 what is there counts as somebody else's.",
-                "A document is no larger than the server's item size (-I, 1 MiB unless set), header included.",
-                "A key that with its prefix is longer than 250 bytes is replaced by its SHA-256.",
-                "Expiry is counted in whole seconds, of which a touch sets at least one. An upsert or replace ends it.",
+                "memcached is a cache and evicts documents when memory is short; see `evictions`. It may evict the \
+                 marker too. The remaining data then counts as somebody else's.",
+                "A document, including its header, cannot exceed the server's item size (-I, default 1 MiB).",
+                "A key that exceeds 250 bytes with its prefix is replaced by its SHA-256.",
+                "Expiry is in whole seconds, and a touch sets at least one. An upsert or replace removes the expiry.",
             ],
             ..Capabilities::default()
         }

@@ -149,7 +149,10 @@ impl MongoStore {
 fn guarantees(deployment: Option<Deployment>) -> Vec<(Durability, &'static str)> {
     let mut guarantees = vec![
         (Durability::MEMORY, "w: 1, j: false: in memory; the journal is written every 100 ms"),
-        (Durability::OS, "w: 1, j: true: synced to the journal, since nothing less survives a crash of the process"),
+        (
+            Durability::OS,
+            "w: 1, j: true: synced to the journal, because no weaker setting survives a crash of the process",
+        ),
         (Durability::FSYNC, "w: 1, j: true: synced to the journal"),
     ];
     let members = match deployment {
@@ -166,10 +169,10 @@ fn guarantees(deployment: Option<Deployment>) -> Vec<(Durability, &'static str)>
         }
     };
     for nodes in 2..=members {
-        let text = ("w: as many, j: false", "w: as many, j: true: in the journal of each of them");
+        let text = ("w: that many, j: false", "w: that many, j: true: in the journal of each");
         levels(&mut guarantees, Acknowledged::Nodes(nodes), nodes, text.0, text.1);
     }
-    let text = ("w: majority, j: false", "w: majority, j: true: in the journal of each of them");
+    let text = ("w: majority, j: false", "w: majority, j: true: in the journal of each");
     levels(&mut guarantees, Acknowledged::Majority, members / 2 + 1, text.0, text.1);
     guarantees
 }
@@ -186,20 +189,21 @@ impl Store for MongoStore {
         let theirs = self.ready().is_ok_and(|ready| ready.writes_theirs());
         let support = |kind| match kind {
             OpKind::MergePatch if theirs => {
-                Support::Approximated("an update by $set and $unset of the members that the patch names")
+                Support::Approximated("an update that applies $set and $unset to the members in the patch")
             }
             OpKind::Touch => Support::Approximated(
-                "a TTL index: the server looks for expired documents once a minute, and until then they are there",
+                "a TTL index: the server removes expired documents once a minute; they stay readable until it does",
             ),
-            OpKind::MergePatch | OpKind::Append | OpKind::Prepend => {
-                Support::Approximated("read, changed here, and written if it has not changed meanwhile; two requests")
-            }
-            OpKind::Counter => Support::Approximated(
-                "findAndModify with $inc: one request; two more to make a counter that is not there",
+            OpKind::MergePatch | OpKind::Append | OpKind::Prepend => Support::Approximated(
+                "the client reads the document, changes it, and writes it if it has not changed since; two requests",
             ),
-            OpKind::Page => {
-                Support::Approximated("an array that holds the value counts against the limit, and is then left out")
+            OpKind::Counter => {
+                Support::Approximated("findAndModify with $inc: one request; two more to create a missing counter")
             }
+            OpKind::Page => Support::Approximated(
+                "a document whose field is an array that contains the value counts towards the limit, and is then left \
+                 out",
+            ),
             _ => Support::Native,
         };
         let of_ours = |kind: &OpKind| {
@@ -213,13 +217,14 @@ impl Store for MongoStore {
             consistency: vec![
                 (
                     ReadConsistency::StaleOk,
-                    "readPreference secondaryPreferred; readConcern local unless readConcernLevel= says otherwise",
+                    "readPreference secondaryPreferred; readConcern local unless readConcernLevel= is set",
                 ),
-                (ReadConsistency::Session, "as strong"),
+                (ReadConsistency::Session, "same as strong"),
                 (
                     ReadConsistency::Strong,
-                    "from the primary with readConcern local: every write that it acknowledged; one cut off from its \
-                     majority may for some seconds answer without its successor's (readConcernLevel=linearizable)",
+                    "reads go to the primary with readConcern local and see every write that it acknowledged; for some \
+                     seconds, a primary cut off from its majority may miss its successor's writes (use \
+                     readConcernLevel=linearizable)",
                 ),
             ],
             indexes: true,
@@ -227,15 +232,15 @@ impl Store for MongoStore {
             inserts_faster: true,
             reserved_members: encode::RESERVED,
             notes: vec![
-                "Each document carries a revision of 16 bytes (`_sb_rev`), which compare-and-swap goes by.",
+                "Each document has a 16-byte revision (`_sb_rev`), which compare-and-swap uses.",
                 "A session opens as many connections as it may have operations in flight; with stale-ok reads on a \
-                 replica set twice as many.",
-                "Tries are Storebench's: the server's retryable writes are not used.",
-                "Collections have a sparse TTL index for expiry; documents without one are not in it.",
-                "nx-27017 itself cannot overwrite documents of bytes with a replacement and says so (code 8).",
-                "Tested against nx-27017 (MongoDB's protocol over SQLite) and a fake; replica sets, routers, TTL and \
-                 statistics of MongoDB itself follow its documentation. `storebench conform URL` runs the suite; for \
-                 the check of expiry start mongod with --setParameter ttlMonitorSleepSecs=1.",
+                 replica set, twice as many.",
+                "Storebench makes all tries itself and does not use the server's retryable writes.",
+                "Collections have a sparse TTL index for expiry. It does not include documents without an expiry.",
+                "nx-27017 cannot replace documents of bytes, and answers with error code 8.",
+                "Tested only against nx-27017 (MongoDB's protocol over SQLite) and a fake. For replica sets, routers, \
+                 TTL and statistics, the driver follows MongoDB's documentation. `storebench conform URL` runs the \
+                 suite on your server; for the expiry check, start mongod with --setParameter ttlMonitorSleepSecs=1.",
             ],
             ..Capabilities::default()
         }

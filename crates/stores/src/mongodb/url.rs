@@ -11,26 +11,30 @@ use crate::registry::{OptionHelp, Options, Scheme};
 
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "mongodb",
-    what: "MongoDB and servers that speak its protocol: a database by the URL's path, one Mongo collection a collection",
+    what: "MongoDB and servers that speak its protocol: the URL's path names the database; one MongoDB collection per \
+           collection",
     example: "mongodb://127.0.0.1:27017/storebench",
     options: with_net_options![
         OptionHelp { name: "replicaSet", meaning: "name that the replica set must have" },
         OptionHelp {
             name: "directConnection",
-            meaning: "true: this host only, whatever its part in a replica set (default false)"
+            meaning: "true: use only this host, whatever its role in a replica set (default false)"
         },
-        OptionHelp { name: "authSource", meaning: "database that knows the user (default the URL's, else admin)" },
-        OptionHelp { name: "authMechanism", meaning: "SCRAM-SHA-256 (default) or MONGODB-X509" },
         OptionHelp {
-            name: "tls",
-            meaning: "true: encrypt (default for mongodb+srv and where a tls_… option is given)"
+            name: "authSource",
+            meaning: "database that authenticates the user (default: the URL's, else admin)"
         },
+        OptionHelp { name: "authMechanism", meaning: "SCRAM-SHA-256 (default) or MONGODB-X509" },
+        OptionHelp { name: "tls", meaning: "true: encrypt (default for mongodb+srv and with any tls_… option)" },
         OptionHelp {
             name: "readConcernLevel",
-            meaning: "local (default), majority, linearizable or available, for every read",
+            meaning: "read concern of every read: local (default), majority, linearizable or available",
         },
         OptionHelp { name: "appName", meaning: "name in the server's log (default storebench)" },
-        OptionHelp { name: "retryWrites", meaning: "false only: tries are Storebench's own, and counted" },
+        OptionHelp {
+            name: "retryWrites",
+            meaning: "only false is accepted: Storebench makes and counts all tries itself"
+        },
     ],
     decorator: false,
     aliases: &["mongodb+srv"],

@@ -47,12 +47,15 @@ use crate::registry::OptionHelp;
 
 /// Options that every driver of a server takes.
 pub(crate) const OPTIONS: [OptionHelp; 6] = [
-    OptionHelp { name: "password_env", meaning: "variable that holds the password (default STOREBENCH_PASSWORD)" },
-    OptionHelp { name: "password_file", meaning: "file that holds the password in its first line" },
-    OptionHelp { name: "tls_ca", meaning: "PEM file of the authorities to trust (default: those of the system)" },
-    OptionHelp { name: "tls_cert", meaning: "PEM file of the client's certificate, with tls_key" },
-    OptionHelp { name: "tls_key", meaning: "PEM file of the client's private key" },
-    OptionHelp { name: "tls_name", meaning: "name the server's certificate is checked for (default: the host)" },
+    OptionHelp {
+        name: "password_env",
+        meaning: "environment variable with the password (default STOREBENCH_PASSWORD)",
+    },
+    OptionHelp { name: "password_file", meaning: "file whose first line is the password" },
+    OptionHelp { name: "tls_ca", meaning: "PEM file of the certificate authorities to trust (default: the system's)" },
+    OptionHelp { name: "tls_cert", meaning: "PEM file of the client's certificate; requires tls_key" },
+    OptionHelp { name: "tls_key", meaning: "PEM file of the client's private key; requires tls_cert" },
+    OptionHelp { name: "tls_name", meaning: "name to verify the server's certificate against (default: the host)" },
 ];
 
 /// The options of a driver followed by [`OPTIONS`].

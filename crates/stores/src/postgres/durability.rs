@@ -146,10 +146,10 @@ const ALONE: [Level; 2] = [
     (Durability::FSYNC, "local", "synchronous_commit=local: the log is synced at each commit (needs fsync=on)"),
 ];
 
-const REMOTE_WRITE: &str = "synchronous_commit=remote_write: synced here, written to the operating system of the \
-     synchronous standbys";
-const REMOTE_FLUSH: &str = "synchronous_commit=on: synced here and on the synchronous standbys (with ?apply=yes \
-     remote_apply: reads there see it too)";
+const REMOTE_WRITE: &str = "synchronous_commit=remote_write (with ?apply=yes: remote_apply): synced on the primary, \
+     and handed to the operating system of the synchronous standbys";
+const REMOTE_FLUSH: &str = "synchronous_commit=on (with ?apply=yes: remote_apply, so reads on the standbys see the \
+     write too): synced on the primary and on the synchronous standbys";
 
 fn nodes(n: u32, persisted: Persisted, on: u32) -> Durability {
     Durability { acknowledged_by: Acknowledged::Nodes(n), persisted, on }
@@ -187,11 +187,11 @@ pub(super) fn levels(facts: Option<&Facts>, apply: bool) -> Vec<Level> {
 /// The read consistencies: a standby may lag behind.
 pub(super) fn consistency(facts: Option<&Facts>) -> Vec<(ReadConsistency, &'static str)> {
     if facts.is_some_and(|facts| facts.in_recovery) {
-        return vec![(ReadConsistency::StaleOk, "this server is a standby, which may lag behind")];
+        return vec![(ReadConsistency::StaleOk, "this server is a standby and may lag behind its primary")];
     }
     vec![
-        (ReadConsistency::StaleOk, "as strong"),
-        (ReadConsistency::Session, "as strong"),
+        (ReadConsistency::StaleOk, "same as strong"),
+        (ReadConsistency::Session, "same as strong"),
         (ReadConsistency::Strong, "each statement sees what was committed before it began (READ COMMITTED)"),
     ]
 }

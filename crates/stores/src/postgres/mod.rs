@@ -74,13 +74,13 @@ use sql::Table;
 
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "postgres",
-    what: "PostgreSQL 12 or later: one table of key and jsonb a collection",
+    what: "PostgreSQL 12 or later: one table per collection, with a key and a jsonb column",
     example: "postgres://user@127.0.0.1:5432/database",
     options: with_net_options![
-        OptionHelp { name: "schema", meaning: "schema of the tables that are made (default storebench)" },
+        OptionHelp { name: "schema", meaning: "schema of the tables that Storebench creates (default storebench)" },
         OptionHelp {
             name: "apply",
-            meaning: "`yes`: acknowledgements by standbys wait until reads there see the write (default no)",
+            meaning: "`yes`: standbys acknowledge a write only when reads on them see it (default no)",
         },
     ],
     decorator: false,
@@ -252,21 +252,21 @@ impl Store for PostgresStore {
                 OpKind::CompareAndSwap => (
                     kind,
                     Support::Approximated(
-                        "compares xmin, the number of the transaction that wrote the row, which comes round after \
-                         2^32 transactions",
+                        "compares xmin, the ID of the transaction that wrote the row; IDs wrap around after 2^32 \
+                         transactions",
                     ),
                 ),
                 OpKind::MergePatch => (
                     kind,
                     Support::Approximated(
-                        "an UPDATE with a PL/pgSQL function that the driver makes in its schema; PostgreSQL has no \
-                         RFC 7396 of its own",
+                        "an UPDATE with a PL/pgSQL function that the driver creates in its schema; PostgreSQL does not \
+                         implement RFC 7396",
                     ),
                 ),
                 OpKind::BulkInsert => (
                     kind,
                     Support::Approximated(
-                        "a binary COPY; one that meets a key that exists is done again as INSERT of unnest with ON \
+                        "a binary COPY; if a key already exists, it is repeated as an INSERT of unnest with ON \
                          CONFLICT DO NOTHING",
                     ),
                 ),
@@ -283,13 +283,14 @@ impl Store for PostgresStore {
             inserts_faster: true,
             rows: &[RowsKind::Query, RowsKind::Range],
             notes: vec![
-                "PostgreSQL expires no documents, so touch is refused.",
-                "jsonb keeps no order of members, no white space, one of members with the same name, and no \\u0000.",
-                "An indexed field and a key may have 2,704 bytes at most: an entry of a B-tree.",
-                "Statements are planned as the server's plan_cache_mode says; limits stand in their text.",
-                "settle runs VACUUM (ANALYZE) on the collections, and a CHECKPOINT where the user may ask for one.",
-                "Acknowledgements by several nodes: what synchronous_standby_names says is asked when a session \
-                 opens, and when it connects again; changing it in between is not noticed.",
+                "PostgreSQL does not expire documents, so touch is refused.",
+                "jsonb does not preserve the order of members or white space, keeps one of several members with the \
+                 same name, and cannot store \\u0000.",
+                "A key or an indexed field has at most 2,704 bytes, the limit of a B-tree entry.",
+                "The server plans statements as its plan_cache_mode says. LIMIT values are part of the statement text.",
+                "settle runs VACUUM (ANALYZE) on the collections, and a CHECKPOINT if the user has the privilege.",
+                "For acknowledgements by several nodes, a session reads synchronous_standby_names when it opens and \
+                 when it reconnects. It does not notice changes in between.",
             ],
             ..Capabilities::default()
         }

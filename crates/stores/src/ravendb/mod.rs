@@ -64,7 +64,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
     example: "ravendb://127.0.0.1:8080/storebench",
     options: with_net_options![OptionHelp {
         name: "replicas",
-        meaning: "nodes that a database made here lies on, and that a write may wait for (default 1)",
+        meaning: "number of nodes for a database that Storebench creates, and that a write may wait for (default 1)",
     }],
     decorator: false,
     aliases: &["ravendbs"],
@@ -187,18 +187,18 @@ impl RavenStore {
 /// What a user should know, whatever the server is.
 const NOTES: [&str; 8] = [
     "Without a licence, RavenDB 4.1 uses at most 3 cores and 6 GB of memory, and one node.",
-    "Ids of RavenDB have no case: capitals, spaces and letters beyond ASCII are written with escapes in \
-     them, so that keys keep their case and order; an id has 512 bytes at most.",
-    "Expired documents are removed by a task; until then they are read. In a database that Storebench made \
-     the first touch switches it on: every 5 s, or as often as the licence allows (without one, RavenDB 6 \
-     and newer allow it every 36 hours). When a document expires is reckoned by the client's clock.",
-    "Counters are documents; they are exact within ±(2^53 - 1), and steps beyond are refused. RavenDB \
-     4.1's own counters are experimental.",
-    "A document's own @metadata member is not written: that name is the store's.",
-    "An index knows texts only up to 16,383 characters: a page finds no longer ones.",
-    "A page by a field without an index makes RavenDB define one.",
-    "The index engine of RavenDB 7 (Corax) splits the surrogate pair of a character beyond U+FFFF: a page \
-     by a text with such a character, an emoji for one, may miss documents. RavenDB 4.1 finds them.",
+    "RavenDB's ids ignore case. The driver escapes capitals, spaces and non-ASCII letters, so that keys keep their \
+     case and order. An id has at most 512 bytes.",
+    "A task removes expired documents; they stay readable until it runs. In a database that Storebench created, the \
+     first touch enables the task: every 5 s, or as often as the licence allows (without a licence, RavenDB 6 and \
+     later allow it every 36 hours). The client's clock decides when a document expires.",
+    "Counters are stored as documents. They are exact within ±(2^53 - 1); steps beyond that are refused. RavenDB 4.1's \
+     own counters are experimental.",
+    "A document's own @metadata member is not written, because RavenDB reserves that name.",
+    "An index covers texts of up to 16,383 characters only: a page does not find longer ones.",
+    "A page by a field without an index makes RavenDB create one.",
+    "RavenDB 7's index engine (Corax) splits the surrogate pairs of characters beyond U+FFFF, such as emoji. A page by \
+     a text with such a character may miss documents. RavenDB 4.1 finds them.",
 ];
 
 /// A time as .NET writes it, a little shorter, so that the server gives up before the client does.
@@ -242,8 +242,8 @@ impl Store for RavenStore {
         let mut notes = NOTES.to_vec();
         if expires_late_by.is_some() {
             notes.push(
-                "Here expired documents are removed less often than once a minute, as the settings of the database or \
-                 the licence of the server have it.",
+                "This server removes expired documents less often than once a minute, because of the database's \
+                 settings or the server's licence.",
             );
         }
         durability.push((Durability::FSYNC, "each transaction is written through to the journal on disk"));
@@ -251,12 +251,13 @@ impl Store for RavenStore {
             operations: operations.collect(),
             durability,
             consistency: vec![
-                (ReadConsistency::StaleOk, "documents as strong; a page does not wait for its index"),
-                (ReadConsistency::Session, "as strong"),
+                (ReadConsistency::StaleOk, "documents: same as strong; a page does not wait for its index"),
+                (ReadConsistency::Session, "same as strong"),
                 (
                     ReadConsistency::Strong,
-                    "documents are read on the node that took the write; a page waits until its index has seen every \
-                     write before it, and is temporary if it has not by nine tenths of the timeout",
+                    "documents are read from the node that took the write; a page waits until its index has seen every \
+                     earlier write, and fails with a temporary error if that takes longer than nine tenths of the \
+                     timeout",
                 ),
             ],
             indexes: true,
@@ -379,28 +380,31 @@ impl Store for RavenStore {
 fn support(kind: OpKind) -> Support {
     match kind {
         OpKind::Replace => Support::Approximated(
-            "reads the change vector, then writes on condition of it, and again if another write came between",
+            "reads the change vector, then writes if it has not changed; starts over if another write came in between",
         ),
         OpKind::Delete | OpKind::BulkDelete => Support::Approximated(
-            "a PATCH script removes the document, in the same request: DELETE does not tell what was deleted before \
-             from what is there",
+            "a PATCH script removes the document, in the same request, because the answer to DELETE does not show \
+             whether the document still existed",
         ),
         OpKind::Touch => Support::Approximated(
-            "reads the document and stores it again with @expires, on condition of its change vector",
+            "reads the document and stores it again with @expires, if its change vector has not changed",
         ),
         OpKind::MergePatch => Support::Approximated(
-            "reads the document, merges, and stores it on condition of its change vector; again if another write came \
-             between",
+            "reads the document, merges, and stores it if its change vector has not changed; starts over if another \
+             write came in between",
         ),
         OpKind::Counter => Support::Approximated("a PATCH script adds to a member of a document, on the server"),
         OpKind::BulkInsert => Support::Approximated(
-            "one transaction; if keys exist, a second request finds them and a third stores the others",
+            "one transaction; if some keys already exist, a second request finds them and a third stores the other \
+             documents",
         ),
         OpKind::Page => Support::Approximated(
-            "documents whose field is another JSON type with the same text are found, too, and left out by the client",
+            "the server also returns documents whose field has the same text but another JSON type; the client leaves \
+             them out",
         ),
         OpKind::Scan => Support::Approximated(
-            "startsWith the key, then startAfter the last found; documents behind the end are fetched and left out",
+            "startsWith the key, then startAfter the last document found; documents after the end are fetched and left \
+             out",
         ),
         _ => Support::Native,
     }

@@ -30,7 +30,7 @@ use file::{Handle, MARKER};
 
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "redb",
-    what: "redb, built in: a copy-on-write B-tree in one file, one writer at a time",
+    what: "Embedded redb: a copy-on-write B-tree in one file, with one writer at a time",
     example: "redb:documents.redb",
     options: &[OptionHelp { name: "cache", meaning: "page cache, such as 256MiB (default 1GiB)" }],
     decorator: false,
@@ -100,27 +100,26 @@ impl Engine for Redb {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             operations: operations_over(
-                "read, checked and written in one transaction",
+                "reads, checks and writes in one transaction",
                 &[
                     (
                         &[OpKind::BulkInsert],
-                        "one insert for each document, in one transaction; where it replaced a document, that is put \
-                         back, and documents after it are looked for before they are inserted",
+                        "one insert per document, in one transaction; if an insert replaces a document, the driver \
+                         restores that document and looks up each later key before it inserts",
                     ),
-                    (&[OpKind::BulkUpsert, OpKind::BulkDelete], "one call for each document, in one transaction"),
+                    (&[OpKind::BulkUpsert, OpKind::BulkDelete], "one call per document, in one transaction"),
                 ],
             ),
             durability: durabilities([
-                "Durability::None: in the process's memory until a later commit or the close",
-                "Durability::Immediate without its syncs, at the commit and where the file grows: handed to the \
-                 operating system; after a power failure the file may be damaged, and what was synced before lost",
+                "Durability::None: in the process's memory until a later os or fsync commit, or until the close",
+                "Durability::Immediate without the syncs at commits and when the file grows: handed to the operating \
+                 system; a power failure may damage the file, and then data that was synced before may be lost too",
                 "Durability::Immediate: synced to disk at each commit",
             ]),
-            consistency: strong_reads("each read is a transaction that sees the last commit"),
+            consistency: strong_reads("each read is a transaction that sees the latest commit"),
             notes: vec![
-                "Each write is a transaction of its own, and one is written at a time; waiting for a turn has no \
-                 timeout.",
-                "A database that was not closed in order is repaired when it is opened, which reads all of it.",
+                "Each write is a separate transaction, and only one runs at a time. Waiting for a turn has no timeout.",
+                "If a database was not closed cleanly, opening it repairs it, which reads the complete database.",
             ],
             ..Capabilities::default()
         }

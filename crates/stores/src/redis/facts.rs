@@ -155,11 +155,12 @@ impl Facts {
     }
 }
 
-const MEMORY: &str = "as the server is set; nothing is asked of its disk";
+const MEMORY: &str = "as the server is configured; nothing is required of its disk";
 const OS: &str = "appendonly yes with appendfsync no or always: written to the append-only file before the answer";
 const FSYNC: &str = "appendonly yes with appendfsync always: the append-only file is synced before the answer";
-const WAIT: &str = "WAIT after the writes of each flush: so many nodes hold them in memory";
-const WAIT_TOO: &str = "appendonly and appendfsync on the primary, and WAIT for the memory of the replicas";
+const WAIT: &str = "WAIT after each flush of writes: that many nodes have them in memory";
+const WAIT_TOO: &str = "appendonly and appendfsync on the primary, and WAIT until the replicas have the write in \
+     memory";
 
 impl Persistence {
     /// Why it does not persist so, if it does not.

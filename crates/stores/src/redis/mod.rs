@@ -83,13 +83,13 @@ pub(crate) const SCHEME: Scheme = Scheme {
     what: "Redis, Valkey or KeyDB: strings by key, in memory, pipelined",
     example: "redis://127.0.0.1:6379/0",
     options: with_net_options![
-        OptionHelp { name: "prefix", meaning: "what all keys begin with, before a `:` (default storebench)" },
+        OptionHelp { name: "prefix", meaning: "prefix of all keys, followed by `:` (default storebench)" },
         OptionHelp {
             name: "ordered",
-            meaning: "`yes` keeps a sorted set of each collection's keys, at a further write for each new document, \
-                      for prefix and scan (default no)",
+            meaning: "`yes` keeps a sorted set of each collection's keys for prefix and scan; each new document costs \
+                      one more write (default no)",
         },
-        OptionHelp { name: "cluster", meaning: "`yes`, `no` or `auto`: as the server says (default auto)" },
+        OptionHelp { name: "cluster", meaning: "`yes`, `no`, or `auto` to ask the server (default auto)" },
     ],
     decorator: false,
     aliases: &["rediss"],
@@ -148,31 +148,34 @@ impl Store for RedisStore {
                 OpKind::Page | OpKind::View => return None,
                 OpKind::Prefix | OpKind::Scan if !ordered => return None,
                 OpKind::Prefix | OpKind::Scan => Support::Approximated(
-                    "a sorted set of the keys that Storebench keeps beside the collection, read with its documents by a \
-                     script",
+                    "a script reads the documents by a sorted set of their keys, which Storebench keeps for each \
+                     collection",
                 ),
-                OpKind::Append => Support::Approximated("a script that appends where the key exists"),
-                OpKind::Prepend => Support::Approximated("a script that reads the value and stores it again"),
-                OpKind::Counter => Support::Approximated("a script: the initial value, or INCRBY and GET"),
+                OpKind::Append => Support::Approximated("a script that appends if the key exists"),
+                OpKind::Prepend => Support::Approximated("a script that reads the value and writes it back"),
+                OpKind::Counter => {
+                    Support::Approximated("a script that sets the initial value, or runs INCRBY and GET")
+                }
                 OpKind::CompareAndSwap => Support::Approximated(
-                    "a script that compares the stored document itself, which is sent again; a change that was changed \
-                     back goes unnoticed",
+                    "a script that compares the complete stored document, which the client sends again; a change that \
+                     was reverted goes undetected (ABA)",
                 ),
                 OpKind::MergePatch => Support::Approximated(
-                    "read, merged by the client, and stored by a script if it has not changed meanwhile; otherwise repeated",
+                    "the client reads and merges; a script stores the result if the document has not changed, or else \
+                     the client starts over",
                 ),
                 OpKind::BulkInsert | OpKind::BulkUpsert if ordered => {
-                    Support::Approximated("one script for each document, all in one write; no transaction")
+                    Support::Approximated("one script per document, all in one write; no transaction")
                 }
                 OpKind::BulkInsert | OpKind::BulkUpsert => {
-                    Support::Approximated("one SET for each document, all in one write; no transaction")
+                    Support::Approximated("one SET per document, all in one write; no transaction")
                 }
-                OpKind::BulkDelete => Support::Approximated("one DEL for each key, all in one write; no transaction"),
+                OpKind::BulkDelete => Support::Approximated("one DEL per key, all in one write; no transaction"),
                 OpKind::BulkRead if cluster => {
-                    Support::Approximated("one GET for each key, in one write to each node that holds some")
+                    Support::Approximated("one GET per key, in one write to each node that has some of them")
                 }
                 OpKind::Insert | OpKind::Upsert | OpKind::Delete if ordered => {
-                    Support::Approximated("a script that keeps the sorted set of the keys too")
+                    Support::Approximated("a script that also updates the sorted set of keys")
                 }
                 _ => Support::Native,
             })
@@ -181,17 +184,20 @@ impl Store for RedisStore {
             operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind, support(kind)?))).collect(),
             durability: facts.as_ref().map_or_else(facts::possible, Facts::guarantees),
             consistency: vec![
-                (ReadConsistency::StaleOk, "as strong"),
-                (ReadConsistency::Session, "as strong"),
-                (ReadConsistency::Strong, "reads go to the primary; what it had alone is lost when it is failed over"),
+                (ReadConsistency::StaleOk, "same as strong"),
+                (ReadConsistency::Session, "same as strong"),
+                (
+                    ReadConsistency::Strong,
+                    "reads go to the primary; a failover loses the writes that only the old primary had",
+                ),
             ],
             gives_up_at_timeout: true,
             rows: &[RowsKind::Walk],
             notes: vec![
-                "What can be guaranteed depends on appendonly, appendfsync and the replicas connected: before the server \
-                 was asked, all levels are listed.",
+                "The available guarantees depend on appendonly, appendfsync and the connected replicas. Until \
+                 Storebench has asked the server, all levels are listed.",
                 "A server with a maxmemory-policy other than noeviction may drop documents: see evicted_keys.",
-                "An upsert or replace ends the expiry that a touch has set.",
+                "An upsert or replace removes the expiry that a touch has set.",
             ],
             ..Capabilities::default()
         }

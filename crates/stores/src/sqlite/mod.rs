@@ -48,11 +48,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "sqlite",
-    what: "SQLite, built in: a B-tree in one file, one writer at a time",
+    what: "Embedded SQLite: a B-tree in one file, with one writer at a time",
     example: "sqlite:documents.db",
     options: &[
-        OptionHelp { name: "format", meaning: "how JSON is kept: `text` (default) or `jsonb`" },
-        OptionHelp { name: "journal", meaning: "journal mode of a file made here: `wal` (default) or `delete`" },
+        OptionHelp { name: "format", meaning: "how JSON is stored: `text` (default) or `jsonb`" },
+        OptionHelp {
+            name: "journal",
+            meaning: "journal mode of a file that Storebench creates: `wal` (default) or `delete`",
+        },
         OptionHelp { name: "cache", meaning: "page cache of each session, such as 64MiB (default 2000KiB)" },
     ],
     decorator: false,
@@ -164,36 +167,36 @@ impl Store for SqliteStore {
 
     fn capabilities(&self) -> Capabilities {
         let os = if self.settings.journal == "wal" {
-            "synchronous=NORMAL: each commit is written to the log; synced at checkpoints only"
+            "synchronous=NORMAL: each commit is written to the log, which is synced only at checkpoints"
         } else {
-            "synchronous=OFF: each commit is written to the file, nothing is synced; after a power failure the file \
-             may be damaged"
+            "synchronous=OFF: each commit is written to the file, but nothing is synced; a power failure may damage \
+             the file"
         };
         Capabilities {
             operations: operations(&[
                 (
                     &[OpKind::BulkInsert, OpKind::BulkUpsert, OpKind::BulkDelete],
-                    "one prepared statement for each document, in one transaction",
+                    "one prepared statement per document, in one transaction",
                 ),
-                (&[OpKind::BulkRead], "one prepared query for each document, in one transaction"),
+                (&[OpKind::BulkRead], "one prepared query per document, in one transaction"),
                 (
                     &[OpKind::CompareAndSwap],
-                    "compares the stored document itself; a change that was changed back goes unnoticed",
+                    "compares the complete stored document; a change that was reverted goes undetected (ABA)",
                 ),
             ]),
             durability: vec![
                 (Durability::OS, os),
                 (Durability::FSYNC, "synchronous=FULL: synced to disk at each commit"),
             ],
-            consistency: strong_reads("each read sees the last commit"),
+            consistency: strong_reads("each read sees the latest commit"),
             indexes: true,
             embedded: true,
             rows: &[RowsKind::Query],
             notes: vec![
-                "One session writes at a time; the others wait their turn in order, at most for the timeout.",
-                "Every session has its own page cache; see ?cache=.",
-                "In a file that others made, its journal mode is left as it is. There, and beside what a copy wrote, `os` \
-                 never means synchronous=OFF.",
+                "One session writes at a time. The others wait in order, at most until their timeout.",
+                "Each session has its own page cache; see ?cache=.",
+                "Storebench does not change the journal mode of a file that it did not create. In such a file, and in \
+                 one that contains data from `copy`, `os` never means synchronous=OFF.",
             ],
             ..Capabilities::default()
         }

@@ -130,13 +130,13 @@ impl Store for MemoryStore {
                 .filter(|kind| *kind != OpKind::View)
                 .map(|kind| (kind, Support::Native))
                 .collect(),
-            durability: vec![(Durability::MEMORY, "kept in this process, gone with it")],
+            durability: vec![(Durability::MEMORY, "in this process's memory; lost when it ends")],
             consistency: [ReadConsistency::StaleOk, ReadConsistency::Session, ReadConsistency::Strong]
                 .map(|consistency| (consistency, "every read sees every acknowledged write"))
                 .to_vec(),
             indexes: true,
             embedded: true,
-            notes: vec!["A bulk operation is done item by item, not as one transaction."],
+            notes: vec!["A bulk operation runs item by item, not as one transaction."],
             ..Capabilities::default()
         }
     }

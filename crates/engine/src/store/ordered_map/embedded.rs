@@ -75,10 +75,10 @@ pub fn operations_over(changed: &'static str, special: &[(&[OpKind], &'static st
         (&[Kind::Insert, Kind::Replace, Kind::Append, Kind::Prepend, Kind::Counter, Kind::MergePatch], changed),
         (
             &[Kind::CompareAndSwap],
-            "compared with the stored document itself before it is written; a change that was changed back goes unnoticed",
+            "compares the complete stored document before the write; a change that was reverted goes undetected (ABA)",
         ),
-        (&[Kind::BulkRead], "one get for each document, as of one moment"),
-        (&[Kind::Page], "entries of a table that the driver keeps for each index, then one get for each document"),
+        (&[Kind::BulkRead], "one get per document, from one snapshot"),
+        (&[Kind::Page], "reads a table that the driver keeps for each index, then one get per document"),
     ];
     operations(&[special, &common].concat())
 }
@@ -95,7 +95,7 @@ impl<E: DatabasePlace> Store for EmbeddedStore<E> {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities { indexes: true, embedded: true, ..self.engine.capabilities() };
         let indexes =
-            "Secondary indexes are the driver's: a write to an indexed collection first reads the old document.";
+            "The driver maintains secondary indexes: a write to an indexed collection first reads the old document.";
         capabilities.notes.push(indexes);
         capabilities
     }
@@ -178,7 +178,7 @@ impl<E: DatabasePlace> Store for EmbeddedStore<E> {
 
 /// What is true of reads in one process, with why the strongest holds.
 pub fn strong_reads(why: &'static str) -> Vec<(ReadConsistency, &'static str)> {
-    let weaker = [ReadConsistency::StaleOk, ReadConsistency::Session].map(|level| (level, "as strong"));
+    let weaker = [ReadConsistency::StaleOk, ReadConsistency::Session].map(|level| (level, "same as strong"));
     weaker.into_iter().chain([(ReadConsistency::Strong, why)]).collect()
 }
 
