@@ -171,14 +171,13 @@ mod tests {
 
     #[test]
     fn a_table_in_a_narrow_window_goes_on_below() {
-        let mut table = Table::new([("configuration", Text), ("rate", Count), ("p50", Count), ("p99", Count)]);
+        let mut table = Table::new([("store", Text), ("rate", Count), ("p50", Count), ("p99", Count)]);
         table.row(["sqlite", "12,000", "90 µs", "110 µs"]);
         table.row(["redb", "9", "1 s", "12 s"]);
         assert_eq!(table.print_within(2, usize::MAX), table.print(2));
         assert_eq!(
             table.print_within(2, 24),
-            "  configuration       rate    p50\n  sqlite  12,000  90 µs\n  redb         9    1 s\n\n  configuration        p99\n  sqlite  \
-             110 µs\n  redb      12 s\n"
+            "  store     rate    p50\n  sqlite  12,000  90 µs\n  redb         9    1 s\n\n  store      p99\n  sqlite  110 µs\n  redb      12 s\n"
         );
         // What is wider than the window stands alone behind the first column, and nothing is left out.
         assert_eq!(table.print_within(2, 5).matches("sqlite").count(), 3);

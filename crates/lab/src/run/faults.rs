@@ -61,7 +61,7 @@ impl Breaker<'_> {
 
     fn begin(&self, fault: &Fault, watch: &Watch, happened: &mut FaultResult) -> Result<(), StoreError> {
         // Of what lasts nobody knows when in it something was lost: it may be found before it has ended.
-        if matches!(fault.what, FaultKind::RollingRestart | FaultKind::Run) {
+        if fault.what.hits_all_nodes() {
             watch.fault_happened();
         }
         let begun = match fault.what {
@@ -176,7 +176,7 @@ impl Companion for Breaker<'_> {
         for fault in &self.faults {
             let mut happened = FaultResult {
                 what: fault.what,
-                nodes: if matches!(fault.what, FaultKind::RollingRestart | FaultKind::Run) { of } else { 1 },
+                nodes: if fault.what.hits_all_nodes() { of } else { 1 },
                 of_nodes: of,
                 detail: fault.detail(),
                 ..FaultResult::default()

@@ -147,6 +147,11 @@ impl FaultKind {
         !self.is_of_link() && self != Self::Run
     }
 
+    /// Whether it may hit all nodes of a store: one after the other, or as a command likes. Others hit one node.
+    pub fn hits_all_nodes(self) -> bool {
+        matches!(self, Self::RollingRestart | Self::Run)
+    }
+
     /// Whether it is nothing where it lasts no time.
     fn has_to_last(self) -> bool {
         matches!(self, Self::Pause | Self::DiskFull | Self::Limit | Self::Link | Self::Partition)

@@ -92,7 +92,7 @@ mod tests {
             let name = format!("**{}.**", check.name);
             let texts: Vec<&str> = page.split("\n\n").filter(|text| text.starts_with(&name)).collect();
             assert!(texts.len() == 1 && texts[0].len() > 60, "{name}: {texts:?}");
-            assert_eq!(texts[0].trim_end().ends_with("tells it."), check.of_the_answer, "{name}");
+            assert_eq!(texts[0].trim_end().ends_with("says so."), check.of_the_answer, "{name}");
             assert!(!check.looks.is_empty(), "{}", check.name);
         }
         assert_eq!(page.matches("\n**").count(), CHECKS.len(), "a text without a check");

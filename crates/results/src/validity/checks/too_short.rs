@@ -65,10 +65,10 @@ fn of_load(scene: &Scene<'_>) -> Option<Finding> {
     Some(Finding::new(
         if short { Severity::Caution } else { Severity::Pass },
         format!(
-            "{}, {} over {}",
+            "{}, {}, in-flight limit {}",
             duration(took_ns),
             plural(requests as u64, "request"),
-            plural(scene.phase.in_flight_limit, "slot")
+            count(scene.phase.in_flight_limit)
         ),
         format!(
             "caution for a load or copy below {} or with fewer requests than the in-flight limit",
