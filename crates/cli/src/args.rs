@@ -4,12 +4,14 @@ mod compare;
 mod copy;
 mod copy_columns;
 mod copy_records;
+mod init;
 mod report;
 
 pub(crate) use compare::{CompareArgs, CompareFormat};
 pub(crate) use copy::CopyArgs;
 pub(crate) use copy_columns::ColumnArgs;
 pub(crate) use copy_records::RecordArgs;
+pub(crate) use init::{CompletionsArgs, InitArgs, Shell};
 pub(crate) use report::ReportArgs;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -50,6 +52,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    Init(InitArgs),
     Run(RunArgs),
     Bench(Box<BenchArgs>),
     Compare(CompareArgs),
@@ -63,6 +66,7 @@ pub(crate) enum Verb {
     Conform(ConformArgs),
     Doctor(DoctorArgs),
     Host(HostArgs),
+    Completions(CompletionsArgs),
 }
 
 /// A study and its overrides.
@@ -120,6 +124,10 @@ pub(crate) struct ResultArgs {
     /// The address must belong to this machine. A port alone uses the loopback interface.
     #[arg(long, value_name = "[IP:]PORT", value_parser = live_address)]
     pub(crate) live: Option<SocketAddr>,
+
+    /// Print everything: each check with its advice, each phase, sweeps, costs and published claims
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) full: bool,
 
     /// Print the result as one JSON document instead of the summary
     #[arg(long)]

@@ -12,7 +12,7 @@ use storebench_results::human::{bytes, count, digits, duration, percent};
 use crate::environment::this_machine;
 
 /// The name of the format of a [`DoctorReport`].
-pub const DOCTOR_FORMAT: &str = "storebench-doctor/1";
+pub const DOCTOR_FORMAT: &str = "storebench-doctor/2";
 
 /// Syncs that are timed, and how much is written before each.
 const SYNCS: usize = 20;
@@ -39,7 +39,7 @@ const SLOW_NS: u64 = 20_000_000;
 /// What this machine is like, and what of it would spoil a measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DoctorReport {
-    /// Always `storebench-doctor/1`.
+    /// Always `storebench-doctor/2`.
     pub format: String,
     /// What was looked at.
     pub checks: Vec<DoctorCheck>,
@@ -221,7 +221,7 @@ fn disk(e: &Environment, path: &Path) -> DoctorCheck {
             caution(observed, "this is a network's speed, and some stores lose data on such file systems")
         }
         _ if disk.rotational == Some(true) => {
-            caution(observed, "the device says that it rotates: random reads are bound by its configuration")
+            caution(observed, "the device says that it rotates: random reads wait for its heads to move")
         }
         _ if free < LITTLE_DISK => caution(observed, "little space: a load may fill it; use another path"),
         "overlay" => ok(observed, "a container's layers: a volume or another path comes nearer to a server"),

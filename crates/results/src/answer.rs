@@ -43,6 +43,13 @@ pub fn answer(result: &RunResult) -> Answer {
     Answer { found: found(result), changes, worth, severity, phase: phases::first(result) }
 }
 
+/// The phases that the answer is of, the first of them first.
+pub(crate) fn phases_told(result: &RunResult) -> Vec<String> {
+    let first = phases::first(result);
+    let told = phases::told(result).into_iter().filter(|phase| Some(phase) != first.as_ref());
+    first.clone().into_iter().chain(told.collect::<Vec<_>>()).collect()
+}
+
 fn found(result: &RunResult) -> String {
     let whole = result.trials.iter().filter(|trial| is_whole(trial)).count();
     if whole == 0 {

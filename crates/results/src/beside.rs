@@ -1,5 +1,6 @@
 //! Configurations beside each other: one table a phase, each figure over its trials. Data, for every way of showing it.
 
+mod brief;
 mod operations;
 mod resources;
 
@@ -13,6 +14,7 @@ use crate::table::{Cell, ColumnKind, Table};
 use crate::times;
 use crate::{ConfigurationResult, FigureOverTrials, RunResult};
 
+pub(crate) use brief::brief_table;
 pub use operations::operations;
 pub use resources::resources_beside;
 
@@ -44,22 +46,38 @@ const MOST_APART: usize = 5;
 /// A measure of a phase, the title of its column, what it holds, and how it is shown.
 type Shown = (String, String, ColumnKind, fn(f64) -> String);
 
-fn table(result: &RunResult, configurations: &[&ConfigurationResult], phase: &str) -> ConfigurationsTable {
+/// What configurations are compared by in a phase.
+#[derive(Debug, Clone, Copy)]
+struct Compared {
+    /// The measure of how much was done, and its unit.
+    what: &'static str,
+    unit: &'static str,
+    /// Which times there are: `response` or `service`.
+    time: &'static str,
+    /// What an open loop answers each second is its schedule: configurations differ in how fast they answer.
+    given: bool,
+}
+
+fn compared_by(result: &RunResult, configurations: &[&ConfigurationResult], phase: &str) -> Compared {
     let any = |measure: &str| configurations.iter().any(|configuration| find(configuration, phase, measure).is_some());
-    let of_phase = || result.measured_phases().filter(|p| p.name == phase);
     let (what, unit) = if any(RATE_WITHIN_LIMITS.name) {
         (RATE_WITHIN_LIMITS.name, "ops/s in limits")
-    } else if in_documents(of_phase()) {
+    } else if in_documents(result.measured_phases().filter(|p| p.name == phase)) {
         (DOCUMENTS.name, "docs/s")
     } else {
         (THROUGHPUT.name, "ops/s")
     };
     let time = if any("response.p99") { "response" } else { "service" };
+    Compared { what, unit, time, given: time == "response" && what != RATE_WITHIN_LIMITS.name }
+}
+
+fn table(result: &RunResult, configurations: &[&ConfigurationResult], phase: &str) -> ConfigurationsTable {
+    let any = |measure: &str| configurations.iter().any(|configuration| find(configuration, phase, measure).is_some());
+    let of_phase = || result.measured_phases().filter(|p| p.name == phase);
+    let Compared { what, unit, time, given } = compared_by(result, configurations, phase);
     let limited = result.phases().any(|p| p.name == phase && !p.limits.is_empty());
     let several = configurations.len() > 1;
     let disk = any(DISK.name);
-    // What an open loop answers each second is its schedule: configurations differ in how fast they answer.
-    let given = time == "response" && what != RATE_WITHIN_LIMITS.name;
     let mut figures: Vec<Shown> = vec![(what.to_owned(), unit.to_owned(), ColumnKind::More, rate)];
     figures.extend(
         columns_of_times(time, &unlike_operations(result, phase))

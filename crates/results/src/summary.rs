@@ -1,10 +1,13 @@
 //! The result as text for a terminal: a pure function of it.
 
+mod brief;
 mod configurations;
 mod sweeps;
 mod validity;
 
 use std::fmt::Write;
+
+pub use brief::brief;
 
 use crate::answer::answer;
 use crate::claims::ClaimTable;
@@ -110,10 +113,16 @@ pub fn summary(result: &RunResult, layout: Layout) -> String {
         let trials = count(of as u64);
         let _ = writeln!(out, "\nfor each of the {trials} trials, see run.json in the run folder, or --json");
     }
-    if let Some(folder) = &result.run.folder {
-        let _ = writeln!(out, "\nkept in {folder}");
-    }
     out
+}
+
+/// The colour of a severity.
+fn paint_of(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Invalid => "1;31",
+        Severity::Caution => "33",
+        Severity::Note | Severity::Pass => "32",
+    }
 }
 
 fn header(out: &mut String, result: &RunResult, layout: Layout) {
@@ -124,11 +133,7 @@ fn header(out: &mut String, result: &RunResult, layout: Layout) {
         out.push_str(&paragraph("", "", question, layout.width));
     }
     let found = answer(result);
-    let colour = match found.severity {
-        Severity::Invalid => "1;31",
-        Severity::Caution => "33",
-        Severity::Note | Severity::Pass => "32",
-    };
+    let colour = paint_of(found.severity);
     let said = paragraph("", "", &found.found, layout.width);
     let _ = write!(out, "\n{}", said.lines().map(|line| paint.bold(line) + "\n").collect::<String>());
     for change in &found.changes {
@@ -408,6 +413,17 @@ mod tests {
 
     use super::*;
     use crate::fixture;
+
+    #[test]
+    fn in_brief() {
+        let one = fixture::run_of(&[fixture::load(), fixture::open_loop(), fixture::closed_loop()]);
+        let swept = fixture::concluded(fixture::swept());
+        let texts: Vec<String> =
+            [one, swept].map(|run| brief(&fixture::concluded(run), Layout::new(100, false))).into();
+        assert!(texts.iter().all(|text| text.lines().all(|l| l.chars().count() <= 100)), "{texts:#?}");
+        assert!(texts.iter().all(|text| text.lines().count() <= 24), "{texts:#?}");
+        insta::assert_snapshot!(texts.join("\n----\n"));
+    }
 
     #[test]
     fn a_load_an_open_and_a_closed_loop() {

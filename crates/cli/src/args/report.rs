@@ -31,6 +31,10 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "FORMAT", value_enum, conflicts_with_all = ["output", "markdown"])]
     pub(crate) tables: Option<TableFormat>,
 
+    /// Print everything to the terminal instead, as `run --full` does
+    #[arg(long, conflicts_with_all = ["output", "markdown", "tables"])]
+    pub(crate) full: bool,
+
     /// Print Markdown for a pull request comment instead: the answer, the checks and the configurations
     #[arg(long, conflicts_with = "output")]
     pub(crate) markdown: bool,

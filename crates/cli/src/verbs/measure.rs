@@ -8,7 +8,7 @@ use storebench_lab::run::{LabError, PrepareMode, RunRequest, run};
 use storebench_report::Live;
 use storebench_results::TrialResult;
 use storebench_results::configurations::is_whole;
-use storebench_results::summary::summary;
+use storebench_results::summary::{brief, summary};
 use storebench_results::validity::{CheckResult, Severity};
 
 use super::report::write_page;
@@ -38,12 +38,16 @@ pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Pr
     if args.json {
         print_json(&outcome.result)?;
     } else {
-        print(&summary(&outcome.result, layout()))?;
+        let text = if args.full { summary } else { brief };
+        print(&text(&outcome.result, layout()))?;
     }
     if let Some(folder) = outcome.folder.as_deref().filter(|_| outcome.folder_error.is_none()) {
         match write_page(folder) {
             Ok(file) if args.json => progress.note(&format!("the report is {}", file.display())),
-            Ok(file) => print(&format!("report {}\n", file.display()))?,
+            Ok(file) => {
+                let more = format!("details  storebench report {} --full\n", folder.display());
+                print(&format!("\nreport   {}\n{}", file.display(), if args.full { "" } else { &more }))?;
+            }
             // What was measured is kept all the same.
             Err(why) => {
                 progress.note(&format!("no report: {why}; to make it, run `storebench report {}`", folder.display()))

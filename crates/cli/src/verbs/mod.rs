@@ -2,6 +2,7 @@
 
 mod bench;
 mod compare;
+mod completions;
 mod conform;
 mod copy;
 mod copy_columns;
@@ -13,6 +14,7 @@ mod copy_summary;
 mod doctor;
 mod generate;
 mod host;
+mod init;
 mod measure;
 mod plan;
 mod report;
@@ -27,6 +29,7 @@ use crate::failure::Failure;
 /// Does what was typed; gives the exit code.
 pub(crate) fn perform(verb: &Verb) -> Result<u8, Failure> {
     match verb {
+        Verb::Init(args) => init::init(args),
         Verb::Run(args) => run::run(args),
         Verb::Bench(args) => bench::bench(args),
         Verb::Compare(args) => compare::compare(args),
@@ -40,5 +43,6 @@ pub(crate) fn perform(verb: &Verb) -> Result<u8, Failure> {
         Verb::Conform(args) => conform::conform(args),
         Verb::Doctor(args) => doctor::doctor(args),
         Verb::Host(args) => host::host(args),
+        Verb::Completions(args) => completions::completions(args),
     }
 }

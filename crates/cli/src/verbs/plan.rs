@@ -88,7 +88,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     if let Some((sheet, cost)) = &cost {
         out += &money(sheet, cost);
     }
-    out += "\npromises\n";
+    out += "\nguarantees\n";
     for (configuration, phases, guarantee) in alike(&guarantees, opened.study.phases.len()) {
         out += &format!(
             "  {configuration}, {phases}: durability {} ({}), reads {} ({})\n",

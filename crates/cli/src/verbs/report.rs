@@ -5,12 +5,13 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use storebench_report::{Life, ReadOldTable, Recorded, ReportError, Subject, markdown, page};
+use storebench_results::summary::summary;
 #[cfg(feature = "tables")]
 use storebench_results::{Column, Table};
 
 use crate::args::ReportArgs;
 use crate::failure::Failure;
-use crate::output::print;
+use crate::output::{layout, print};
 use crate::outputs::{refuse_existing, write_text};
 
 /// The name of a run's own page.
@@ -19,6 +20,12 @@ pub(super) const PAGE: &str = "report.html";
 pub(crate) fn report(args: &ReportArgs) -> Result<u8, Failure> {
     if args.tables.is_some() {
         return tables(&args.runs);
+    }
+    if args.full {
+        for run in &args.runs {
+            print(&summary(&storebench_results::read_run(run).map_err(Failure::bad_input)?, layout()))?;
+        }
+        return Ok(0);
     }
     if let Some(file) = args.output.as_ref().filter(|file| file.as_os_str() != "-") {
         refuse_existing(file, args.force)?;

@@ -1,12 +1,14 @@
 //! What help says, and what stores there are.
 
+use std::path::Path;
+
 use crate::common::Cli;
 
 #[test]
 fn help() {
     let cli = Cli::new();
     insta::assert_snapshot!("help", cli.run("--help").code(0).out);
-    for verb in ["run", "bench", "compare", "generate", "verify", "plan", "stores", "conform", "doctor"] {
+    for verb in ["init", "run", "bench", "compare", "generate", "verify", "plan", "stores", "conform", "doctor"] {
         let long = cli.run(&format!("{verb} --help")).code(0);
         assert!(long.err.is_empty(), "{}", long.err);
         insta::assert_snapshot!(format!("help-{verb}"), long.out);
@@ -37,4 +39,14 @@ fn stores_as_json() {
     let wrong = cli.run("stores sqlit").code(2);
     assert_eq!(wrong.err, "error: unknown store `sqlit`; did you mean `sqlite`?\n");
     assert_eq!(std::fs::read_dir(cli.folder.path()).unwrap().count(), 0, "listing touches nothing");
+}
+
+#[test]
+fn completions_are_those_of_the_docs() {
+    let cli = Cli::new();
+    for (shell, file) in [("bash", "storebench.bash"), ("zsh", "_storebench"), ("fish", "storebench.fish")] {
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/completions").join(file);
+        assert_eq!(cli.run(&format!("completions {shell}")).code(0).out, std::fs::read_to_string(kept).unwrap());
+    }
+    cli.run("completions tcsh").code(2);
 }

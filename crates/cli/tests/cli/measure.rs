@@ -219,7 +219,7 @@ fn a_plan_touches_nothing() {
 fn doctor_says_what_it_would_spoil() {
     let cli = Cli::new();
     let report = cli.run("doctor --json").code(0).json();
-    assert_eq!(report["format"], "storebench-doctor/1");
+    assert_eq!(report["format"], "storebench-doctor/2");
     let checks = report["checks"].as_array().unwrap();
     assert!(checks.len() >= 10 && checks.iter().all(|c| matches!(c["state"].as_str(), Some("ok" | "caution"))));
     let text = cli.run("doctor .").code(0).out;

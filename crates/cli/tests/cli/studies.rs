@@ -364,3 +364,24 @@ fn stores_take_turns_on_hosts() {
     let refused = cli.run("run books.toml --store slow+memory:?latency={host}");
     assert!(refused.code == 2 && refused.err.contains("names no `hosts`"), "{}", refused.err);
 }
+
+/// What `init` writes is a study that runs as it stands, and nothing is overwritten.
+#[test]
+fn a_study_is_begun_with_init() {
+    let cli = Cli::new();
+    assert_eq!(cli.run("init").code(0).out, "study.toml\n");
+    let text = std::fs::read_to_string(cli.path("study.toml")).unwrap();
+    assert!(text.contains("sqlite:first-study.db") && text.contains("# rate "), "{text}");
+    assert!(cli.run("init").code(2).err.contains("--force"));
+    cli.run("init --force memory: fast=sqlite:b.db --count 500 --size 300 --rate 2k").code(0);
+    let plan = cli.run("plan study.toml --json").code(0).json();
+    let stores: Vec<&str> =
+        plan["plan"]["configurations"].as_array().unwrap().iter().map(|c| c["store"].as_str().unwrap()).collect();
+    assert_eq!(stores, ["memory", "fast"]);
+    assert_eq!(plan["plan"]["collections"][0]["count"], 500);
+    cli.write("mine.jsonl", "{\"a\": 1}\n{\"a\": 2}\n");
+    cli.run("init --force memory: --from mine.jsonl").code(0);
+    assert_eq!(cli.run("plan study.toml --json").code(0).json()["plan"]["collections"][0]["count"], 2);
+    assert!(cli.run("init nosuch:x -o other.toml").code(2).err.contains("nosuch"));
+    assert!(!cli.path("other.toml").exists());
+}

@@ -23,6 +23,21 @@ pub enum ClaimVerdict {
     NotTestable,
 }
 
+impl ClaimVerdict {
+    /// Every one, the clearest first.
+    pub(crate) const ALL: [Self; 4] = [Self::Matches, Self::Differs, Self::Undecided, Self::NotTestable];
+
+    /// In a word or two, behind a count.
+    pub(crate) fn in_short(self) -> &'static str {
+        match self {
+            Self::Matches => "match in shape",
+            Self::Differs => "differ here",
+            Self::Undecided => "undecided",
+            Self::NotTestable => "not testable at this scale",
+        }
+    }
+}
+
 impl fmt::Display for ClaimVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

@@ -136,7 +136,7 @@ impl Store for MemcachedStore {
             gives_up_at_timeout: true,
             notes: vec![
                 "memcached is a cache and evicts documents when memory is short; see `evictions`. It may evict the \
-                 marker too. The remaining data then counts as somebody else's.",
+                 marker too. Storebench then treats the remaining data as not its own.",
                 "A document, including its header, cannot exceed the server's item size (-I, default 1 MiB).",
                 "A key that exceeds 250 bytes with its prefix is replaced by its SHA-256.",
                 "Expiry is in whole seconds, and a touch sets at least one. An upsert or replace removes the expiry.",

@@ -1,0 +1,146 @@
+//! `init [STORE…]`: a study with comments, to change and run.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+
+use storebench_study::workload::Study;
+
+use crate::args::InitArgs;
+use crate::failure::Failure;
+use crate::output::print;
+use crate::outputs::{refuse_existing, write_text};
+use crate::progress::line;
+
+/// What is compared where nothing else is said: no server has to be there.
+const STORES: [&str; 2] = ["sqlite:first-study.db", "fjall:first-study.fjall"];
+
+pub(crate) fn init(args: &InitArgs) -> Result<u8, Failure> {
+    let to_stdout = args.output.as_os_str() == "-";
+    if !to_stdout {
+        refuse_existing(&args.output, args.force)?;
+    }
+    let given = match args.stores.as_slice() {
+        [] if std::io::stdin().is_terminal() => asked()?,
+        [] => STORES.map(str::to_owned).to_vec(),
+        stores => stores.to_vec(),
+    };
+    let text = text(args, &given);
+    // What is written can be run: a URL that nobody can use is told now.
+    let study = Study::parse(&text, &args.output, &[])?;
+    for url in study.stores.0.values() {
+        storebench_stores::open(url).map(drop).map_err(|error| Failure::bad_input(error.to_string()))?;
+    }
+    if to_stdout {
+        print(&text)?;
+        return Ok(0);
+    }
+    write_text(&args.output, &text, args.force)?;
+    let file = args.output.display();
+    print(&format!("{file}\n"))?;
+    line(&format!("next: read it, then `storebench run {file}`"));
+    Ok(0)
+}
+
+/// Asks for stores.
+fn asked() -> Result<Vec<String>, Failure> {
+    let failed = |error: std::io::Error| Failure::bad_input(format!("cannot ask for the stores: {error}; name them"));
+    let mut err = std::io::stderr();
+    write!(err, "Stores to compare, with spaces between [{}]: ", STORES.join(" ")).map_err(failed)?;
+    err.flush().map_err(failed)?;
+    let mut typed = String::new();
+    std::io::stdin().read_line(&mut typed).map_err(failed)?;
+    let stores: Vec<String> = typed.split_whitespace().map(str::to_owned).collect();
+    Ok(if stores.is_empty() { STORES.map(str::to_owned).to_vec() } else { stores })
+}
+
+/// The study. A text in JSON is one in TOML too.
+fn text(args: &InitArgs, stores: &[String]) -> String {
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    // `a=b` is a name and a URL where a scheme stands behind the sign.
+    let named = |store: &str| {
+        let (name, url) = store.split_once('=')?;
+        (!name.contains(':') && url.contains(':')).then(|| (name.to_owned(), url.to_owned()))
+    };
+    let stores = match stores.iter().any(|store| named(store).is_some()) {
+        false => format!("[{}]", stores.iter().map(|url| quoted(url)).collect::<Vec<_>>().join(", ")),
+        true => {
+            let of = |store: &String| {
+                let scheme = || store.split(':').next().unwrap_or(store).to_owned();
+                let (name, url) = named(store).unwrap_or_else(|| (scheme(), store.clone()));
+                format!("{} = {}", quoted(&name), quoted(&url))
+            };
+            format!("{{ {} }}", stores.iter().map(of).collect::<Vec<_>>().join(", "))
+        }
+    };
+    let file = args.output.display();
+    let documents = match &args.from {
+        Some(from) => format!(
+            "from  = {}   # a JSON object on each line\n\
+             # key = \"{{id}}\"                  # the key of a document: fields in braces; without it, its number\n",
+            quoted(&absolute(from))
+        ),
+        None => format!(
+            "count       = {}\n\
+             size        = {}\n\
+             key         = \"docs/{{index:08}}\"      # docs/00000000, docs/00000001, …\n\
+             compress_to = 0.4                     # zstd leaves 40 %, as of ordinary JSON\n\
+             fields      = {{ name = {{ words = 2 }}, stars = {{ integer = [1, 5] }}, body = {{ text = \"fill\" }} }}\n",
+            args.count.0, args.size.0
+        ),
+    };
+    let rate = match args.rate {
+        Some(rate) => format!(
+            "rate       = {}                    # open loop: operations start on schedule, however slow the answers\n",
+            rate.0
+        ),
+        None => {
+            "# rate     = 1_000                  # open loop: operations start on schedule, however slow the answers\n"
+                .to_owned()
+        }
+    };
+    format!(
+        "# A study: which documents, what is done with them, on which stores.\n\
+         #\n\
+         #   storebench plan {file}     what it does, how long it takes, how much disk it needs\n\
+         #   storebench run {file}      measures, and writes a report into storebench-runs/\n\
+         #\n\
+         # Every key is described in docs/study-file.md.\n\
+         \n\
+         title   = \"Reads and updates by key\"\n\
+         seed    = 1                           # the same seed gives the same documents and keys\n\
+         repeats = 3                           # rounds: each store is measured once in each\n\
+         stores  = {stores}\n\
+         \n\
+         [collections.docs]\n\
+         {documents}\n\
+         [[phases]]\n\
+         name       = \"load\"                   # writes every document once\n\
+         load       = [\"docs\"]\n\
+         \n\
+         [[phases]]\n\
+         name       = \"warm-up\"                # fills caches; not part of the result\n\
+         mix        = {{ read = 80, update = 20 }}\n\
+         popularity = \"zipf:0.99\"\n\
+         duration   = \"5s\"\n\
+         warm_up    = true\n\
+         \n\
+         [[phases]]\n\
+         name       = \"mixed\"\n\
+         mix        = {{ read = 80, update = 20 }}  # weights\n\
+         popularity = \"zipf:0.99\"              # a few keys are used much more often than the rest\n\
+         workers    = 2                        # threads\n\
+         {rate}\
+         duration   = \"30s\"\n\
+         \n\
+         # [factors]                           # measure several values of a setting:\n\
+         # \"phases.mixed.workers\" = [1, 2, 4]\n\
+         \n\
+         # [limits]                            # what must be met; `storebench run` reports whether it was:\n\
+         # \"mixed.service.p99\" = \"10ms\"\n"
+    )
+}
+
+/// A study may be written elsewhere than where the file is.
+fn absolute(file: &Path) -> String {
+    std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).display().to_string()
+}

@@ -1,0 +1,81 @@
+//! The result in ten to twenty lines: the answer, one small table, what the checks say, and where the rest is.
+
+use std::fmt::Write;
+
+use super::{Layout, paint_of};
+use crate::RunResult;
+use crate::answer::answer;
+use crate::beside::brief_table;
+use crate::claims::ClaimVerdict;
+use crate::human::{bytes, count, plural};
+use crate::lines::{facts as in_lines, paragraph};
+
+/// Sentences about factors, at most.
+const MOST_CHANGES: usize = 4;
+
+/// The answer of a run for a terminal. [`summary`](super::summary) says all of it.
+pub fn brief(result: &RunResult, layout: Layout) -> String {
+    let (run, paint) = (&result.run, layout.paint);
+    let found = answer(result);
+    let mut out = format!("{}\n", paint.bold(&run.title));
+    if let Some(question) = &run.question {
+        out.push_str(&paragraph("", "", question, layout.width));
+    }
+    let said = paragraph("", "", &found.found, layout.width);
+    let _ = write!(out, "\n{}\n", said.lines().map(|line| paint.bold(line) + "\n").collect::<String>());
+    if let Some(of) = brief_table(result) {
+        out.push_str(&in_lines("", &constants(result), layout.width));
+        out.push_str(&layout.table(&of.table));
+        if of.left_out > 0 {
+            let _ = writeln!(out, "  and {} more", plural(of.left_out as u64, "configuration"));
+        }
+        out.push('\n');
+    }
+    for change in found.changes.iter().take(MOST_CHANGES) {
+        out.push_str(&paragraph("", "  ", change, layout.width));
+    }
+    if let Some(more) = found.changes.len().checked_sub(MOST_CHANGES).filter(|more| *more > 0) {
+        let _ = writeln!(out, "and {} more about factors", plural(more as u64, "sentence"));
+    }
+    if !result.claims.is_empty() {
+        let of = |verdict: ClaimVerdict| result.claims.iter().filter(|claim| claim.verdict == verdict).count();
+        let told = ClaimVerdict::ALL.map(|verdict| (of(verdict), verdict)).into_iter().filter(|(n, _)| *n > 0);
+        let told: Vec<String> =
+            told.map(|(n, verdict)| format!("{} {}", count(n as u64), verdict.in_short())).collect();
+        let text = format!("Published claims: {}.", told.join(", "));
+        out.push_str(&paragraph("", "  ", &text, layout.width));
+    }
+    if let Some(cheapest) = result.cost.as_ref().and_then(|cost| cost.cheapest.as_ref()) {
+        out.push_str(&paragraph("", "  ", &format!("Cheapest for a million operations: {cheapest}."), layout.width));
+    }
+    let checks = paragraph("", "", &found.worth, layout.width);
+    let colour = paint_of(found.severity);
+    out.extend(checks.lines().map(|line| paint.with(colour, line) + "\n"));
+    for failure in result.trials.iter().filter_map(|trial| trial.failure.as_ref()).take(1) {
+        let text = format!("ended early, in {}: {}", failure.during, failure.message);
+        out.extend(paragraph("", "  ", &text, layout.width).lines().map(|line| paint.with("31", line) + "\n"));
+    }
+    out
+}
+
+/// What is the same for all configurations: documents, rounds, durability.
+fn constants(result: &RunResult) -> Vec<String> {
+    let mut facts = Vec::new();
+    if let [one] = result.documents.as_slice()
+        && one.existing.is_none()
+    {
+        facts.push(format!("{} documents of {}", count(one.count), bytes(one.mean_bytes as f64)));
+    }
+    if result.plan.repeats > 1 {
+        facts.push(format!("{} rounds, 95 % intervals", result.plan.repeats));
+    }
+    let mut phases = result.measured_phases().filter(|phase| !phase.ops.is_empty());
+    if let Some(first) = phases.next()
+        && phases.all(|phase| phase.durability.name == first.durability.name)
+    {
+        facts.push(format!("durability {}", first.durability.name));
+    }
+    let shared = result.trials.iter().all(|trial| trial.embedded);
+    facts.extend((shared && !result.trials.is_empty()).then(|| "store runs within the client".to_owned()));
+    facts
+}
