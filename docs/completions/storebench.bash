@@ -22,6 +22,9 @@ _storebench() {
             storebench,compare)
                 cmd="storebench__subcmd__compare"
                 ;;
+            storebench,completions)
+                cmd="storebench__subcmd__completions"
+                ;;
             storebench,conform)
                 cmd="storebench__subcmd__conform"
                 ;;
@@ -36,6 +39,9 @@ _storebench() {
                 ;;
             storebench,host)
                 cmd="storebench__subcmd__host"
+                ;;
+            storebench,init)
+                cmd="storebench__subcmd__init"
                 ;;
             storebench,plan)
                 cmd="storebench__subcmd__plan"
@@ -62,7 +68,7 @@ _storebench() {
 
     case "${cmd}" in
         storebench)
-            opts="-h -V --help --version run bench compare report copy generate verify plan stores studies conform doctor host"
+            opts="-h -V --help --version init run bench compare report copy generate verify plan stores studies conform doctor host completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -76,7 +82,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__bench)
-            opts="-q -h --docs --size --compress-to --existing --existing-key --existing-body --sample --from --skip-bad-lines --key --seed --batch --no-load --mix --popularity --duration --operations --warm-up --rate --arrival --pacing --think --drain --workers --connections --in-flight --timeout --on-disconnect --streams --durability --consistency --check --ledger --save-study --force --out --into-existing --discard-existing --remove-after --anyway --live --json --quiet --help"
+            opts="-q -h --docs --size --compress-to --existing --existing-key --existing-body --sample --from --skip-bad-lines --key --seed --batch --no-load --mix --popularity --duration --operations --warm-up --rate --arrival --pacing --think --drain --workers --connections --in-flight --timeout --on-disconnect --streams --durability --consistency --check --ledger --save-study --force --out --into-existing --discard-existing --remove-after --anyway --live --full --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -252,6 +258,20 @@ _storebench() {
                     COMPREPLY=($(compgen -W "text markdown json" -- "${cur}"))
                     return 0
                     ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__completions)
+            opts="-h --help bash zsh fish"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 *)
                     COMPREPLY=()
                     ;;
@@ -557,6 +577,44 @@ _storebench() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        storebench__subcmd__init)
+            opts="-o -h --output --force --from --count --size --rate --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --count)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         storebench__subcmd__plan)
             opts="-h --preset --set --scale --store --prices --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -592,7 +650,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__report)
-            opts="-o -h --output --force --tables --markdown --help"
+            opts="-o -h --output --force --tables --full --markdown --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -618,7 +676,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__run)
-            opts="-q -h --preset --set --scale --store --keep --manage-servers --resume --prices --out --into-existing --discard-existing --remove-after --anyway --live --json --quiet --help"
+            opts="-q -h --preset --set --scale --store --keep --manage-servers --resume --prices --out --into-existing --discard-existing --remove-after --anyway --live --full --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

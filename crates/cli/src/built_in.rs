@@ -18,8 +18,15 @@ macro_rules! built_in {
 }
 
 /// All of them, in the order in which they are listed.
-pub(crate) const ALL: &[BuiltIn] =
-    built_in!["first-look", "bulk-insert", "parallel-transfer", "million-writes", "one-setting", "reading-list", "what-if-it-dies"];
+pub(crate) const ALL: &[BuiltIn] = built_in![
+    "first-look",
+    "bulk-insert",
+    "parallel-transfer",
+    "million-writes",
+    "one-setting",
+    "reading-list",
+    "what-if-it-dies"
+];
 
 /// The one of this name.
 pub(crate) fn find(name: &str) -> Option<&'static BuiltIn> {

@@ -81,7 +81,7 @@ pub fn changing(subject: &Subject) -> Result<(String, String), ReportError> {
 
 fn body(subject: &Subject, charts: &[Chart]) -> Markup {
     let sections = [
-        ("checks", "What it is worth", validity::section(subject)),
+        ("checks", "Validity checks", validity::section(subject)),
         ("configurations", "What was measured", configurations::section(subject)),
         ("charts", "Charts", charts::section(subject, charts)),
         ("ran", "What was run", ran::section(subject)),

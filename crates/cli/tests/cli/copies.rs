@@ -149,6 +149,6 @@ fn the_summary_and_the_plan_tell_of_tasks_and_files() {
     for part in ["copy files into texts in batches of 50, 800 documents, 1 task, 16 parts", "for files of copies"] {
         assert!(plan.contains(part), "{part} in {plan}");
     }
-    let done = cli.run("run texts.toml --store memory:").measured();
+    let done = cli.run("run texts.toml --full --store memory:").measured();
     assert!(done.out.contains("tasks at once"), "{}", done.out);
 }

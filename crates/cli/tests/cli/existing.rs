@@ -97,7 +97,7 @@ fn bench_reads_a_table_of_others_by_its_name() {
     let cli = Cli::new();
     shop(&cli);
     let before = files(&cli);
-    let bench = "bench sqlite:shop.db --existing orders --existing-key id --existing-body doc --operations 500";
+    let bench = "bench sqlite:shop.db --existing orders --existing-key id --existing-body doc --operations 500 --full";
     let done = cli.run(bench).measured();
     assert!(done.out.contains("3,000 keys of `orders` sampled"), "{}", done.out);
     assert_eq!(files(&cli), before);

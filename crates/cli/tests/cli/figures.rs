@@ -374,7 +374,7 @@ fn of_page(html: &str, result: &Value, to: &mut Collected) {
 fn everything(stores: &str) -> (Collected, Value, Done, String) {
     let cli = Cli::new();
     cli.write("figures.toml", &study(stores));
-    let done = cli.run("run figures.toml --out runs");
+    let done = cli.run("run figures.toml --full --out runs");
     assert!(matches!(done.code, 0 | 4), "{}\n{}", done.err, done.out);
     let folder = std::fs::read_dir(cli.path("runs")).unwrap().next().unwrap().unwrap().path();
     let result: Value = serde_json::from_str(&std::fs::read_to_string(folder.join("run.json")).unwrap()).unwrap();

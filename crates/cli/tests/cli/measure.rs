@@ -59,8 +59,13 @@ fn json_carries_what_readers_count_on() {
 fn the_summary_is_data_and_progress_is_not() {
     let cli = Cli::with_study();
     let done = cli.run("run books.toml").measured();
-    for part in ["Books", "load:", "mixed:", "p99.9", "What the result is worth", "client-shares-host", "kept in"] {
+    for part in ["Books", "  load ", "  mixed ", "p99.9", "report   storebench-runs", "--full"] {
         assert!(done.out.contains(part), "{part} in {}", done.out);
+    }
+    assert!(done.out.lines().count() <= 20, "{}", done.out);
+    let full = cli.run_args(&["report", cli.run_folder().to_str().unwrap(), "--full"]).code(0).out;
+    for part in ["Books", "load:", "mixed:", "p99.9", "Validity checks", "client-shares-host"] {
+        assert!(full.contains(part), "{part} in {full}");
     }
     assert!(done.err.contains("mixed: 2,000 operations"), "{}", done.err);
     assert!(!done.out.contains('\u{1b}'), "no colours into a pipe");

@@ -227,6 +227,7 @@ fn runs_of_format_1_open() {
         let file = file.unwrap();
         std::fs::copy(file.path(), cli.path("old").join(file.file_name())).unwrap();
     }
+    cli.run("report old").code(0);
     cli.run("report old --tables parquet").code(0);
     assert!(std::fs::read_to_string(cli.path("old/report.html")).unwrap().contains("memory batch=1"));
     cli.run("copy old/parquet/intervals.parquet intervals.jsonl --key {trial}/{phase}/{pass}/{op}/{interval}").code(0);

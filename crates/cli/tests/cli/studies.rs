@@ -16,6 +16,7 @@ fn tiny(name: &str) -> Vec<&'static str> {
             "phases.query.operations=100",
             "phases.insert.settle=1s",
         ],
+        "first-look" => vec!["repeats=1", "phases.mixed.duration=200ms", "phases.load.settle=1s"],
         "million-writes" => vec![
             "phases.overwrite.operations=2000",
             "phases.steady.duration=200ms",
@@ -84,7 +85,7 @@ fn values_of_configurations_are_those_that_were_asked_for() {
     let at = |count: u64, documents: u64| (format!("sqlite books.count={count}"), documents);
     assert_eq!(names("plan scaled.toml --json"), [at(1_000, 1_200), at(3_000, 3_200)]);
     assert_eq!(names("plan scaled.toml --json --scale 0.1"), [at(1_000, 120), at(3_000, 320)]);
-    let done = cli.run("run scaled.toml --scale 0.1 --out runs -q --set phases.mixed.operations=50");
+    let done = cli.run("run scaled.toml --full --scale 0.1 --out runs -q --set phases.mixed.operations=50");
     done.assert_measured();
     for told in ["sqlite books.count=1000", "books (sqlite books.count=1000): 100 documents", "sqlite books.count=3000"]
     {
@@ -376,12 +377,12 @@ fn a_study_is_begun_with_init() {
     cli.run("init --force memory: fast=sqlite:b.db --count 500 --size 300 --rate 2k").code(0);
     let plan = cli.run("plan study.toml --json").code(0).json();
     let stores: Vec<&str> =
-        plan["plan"]["configurations"].as_array().unwrap().iter().map(|c| c["store"].as_str().unwrap()).collect();
+        plan["configurations"].as_array().unwrap().iter().map(|c| c["store"].as_str().unwrap()).collect();
     assert_eq!(stores, ["memory", "fast"]);
-    assert_eq!(plan["plan"]["collections"][0]["count"], 500);
+    assert_eq!(plan["collections"][0]["count"], 500);
     cli.write("mine.jsonl", "{\"a\": 1}\n{\"a\": 2}\n");
     cli.run("init --force memory: --from mine.jsonl").code(0);
-    assert_eq!(cli.run("plan study.toml --json").code(0).json()["plan"]["collections"][0]["count"], 2);
+    assert_eq!(cli.run("plan study.toml --json").code(0).json()["collections"][0]["count"], 2);
     assert!(cli.run("init nosuch:x -o other.toml").code(2).err.contains("nosuch"));
     assert!(!cli.path("other.toml").exists());
 }

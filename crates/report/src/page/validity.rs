@@ -1,4 +1,4 @@
-//! What the result is worth: the checks, worst first.
+//! Validity checks: the checks, worst first.
 
 use maud::{Markup, html};
 use storebench_results::validity::{Severity, grouped};
@@ -9,7 +9,7 @@ use crate::subject::{Subject, run_names};
 pub(super) fn section(subject: &Subject) -> Markup {
     html! {
         section #checks {
-            h2 { "What the result is worth" }
+            h2 { "Validity checks" }
             @for (run, name) in subject.runs.iter().zip(run_names(&subject.runs)) {
                 @if subject.runs.len() > 1 { h3 { (name) } }
                 (of_run(&run.result.checks))

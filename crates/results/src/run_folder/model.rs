@@ -57,7 +57,7 @@ pub struct RunResult {
     /// What the configurations cost, with the price sheet; null where none was given.
     #[serde(default)]
     pub cost: Option<CostResult>,
-    /// What the result is worth, in the order of trials and phases.
+    /// Validity checks, in the order of trials and phases.
     pub checks: Vec<CheckResult>,
 }
 

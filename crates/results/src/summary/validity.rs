@@ -15,7 +15,7 @@ pub(super) fn checks(out: &mut String, checks: &[CheckResult], layout: Layout) {
         return;
     }
     let paint = layout.paint;
-    let _ = writeln!(out, "\n{}", paint.bold("What the result is worth"));
+    let _ = writeln!(out, "\n{}", paint.bold("Validity checks"));
     let (groups, passed) = grouped(checks);
     for group in &groups {
         let colour = match group.severity {
