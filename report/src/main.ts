@@ -57,12 +57,26 @@ function start(): void {
     clearTimeout(waiting);
     waiting = window.setTimeout(again, 120);
   });
+  // What was folded had no width to be drawn in.
+  document.addEventListener("toggle", (event) => {
+    if (event.target instanceof HTMLDetailsElement && event.target.matches(".part[open]")) again();
+  }, true);
+  const unfold = () => {
+    const at = location.hash.length > 1 ? document.getElementById(location.hash.slice(1)) : null;
+    const part = at?.closest<HTMLDetailsElement>("details.part");
+    if (!part || part.open) return;
+    part.open = true;
+    at?.scrollIntoView();
+  };
+  window.addEventListener("hashchange", unfold);
+  unfold();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
   // Paper has no folds. What was folded is folded again.
   let folded: HTMLDetailsElement[] = [];
   window.addEventListener("beforeprint", () => {
     folded = [...document.querySelectorAll<HTMLDetailsElement>("details:not([open])")];
     for (const details of folded) details.open = true;
+    again();
   });
   window.addEventListener("afterprint", () => {
     for (const details of folded) details.open = false;

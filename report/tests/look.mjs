@@ -35,7 +35,15 @@ async function open(options = {}) {
   });
   page.on("request", (request) => page.asked.push(request.url()));
   await page.goto(address);
-  if (options.javaScriptEnabled !== false) await page.waitForSelector("html[data-drawn=all]", { state: "attached", timeout: 30000 });
+  if (options.javaScriptEnabled !== false) {
+    await page.waitForSelector("html[data-drawn=all]", { state: "attached", timeout: 30000 });
+    page.folded = await page.evaluate(() => document.documentElement.scrollHeight);
+    // What folds is looked at too.
+    await page.evaluate(async () => {
+      for (const part of document.querySelectorAll("details.part, details.checks")) part.open = true;
+      await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)));
+    });
+  }
   return page;
 }
 
@@ -62,6 +70,8 @@ const checks = {
     assert.deepEqual(page.said, []);
     await shot(page, "report");
     assert.equal(await page.locator(".brand .live").isHidden(), true);
+    assert.ok(page.folded < 4000, `${page.folded} pixels, folded`);
+    assert.ok(await page.locator("svg.picture circle").count() > 1, "the answer has a picture");
   },
 
   /** Charts have the points of the data, and draw them. */

@@ -9,11 +9,13 @@ mod data;
 mod live;
 mod markdown;
 mod page;
+mod picture;
 mod recorded;
 mod subject;
 
 pub use live::Live;
 pub use markdown::markdown;
 pub use page::{Life, changing, page};
+pub use picture::picture;
 pub use recorded::{ReadOldTable, Recorded, ReportError};
 pub use subject::Subject;

@@ -47,7 +47,7 @@ struct Data<'a> {
 pub fn page(subject: &Subject, life: Life) -> Result<String, ReportError> {
     let charts = all_charts(subject)?;
     let title = head::title(subject);
-    let body = body(subject, &charts);
+    let body = body(subject, &charts, life);
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -76,28 +76,31 @@ pub fn page(subject: &Subject, life: Life) -> Result<String, ReportError> {
 /// As [`page`].
 pub fn changing(subject: &Subject) -> Result<(String, String), ReportError> {
     let charts = all_charts(subject)?;
-    Ok((body(subject, &charts).into_string(), island(subject, &charts)))
+    Ok((body(subject, &charts, Life::Live).into_string(), island(subject, &charts)))
 }
 
-fn body(subject: &Subject, charts: &[Chart]) -> Markup {
+/// The answer, its picture and the checks in one line; what more there is folds, unless a run is followed.
+fn body(subject: &Subject, charts: &[Chart], life: Life) -> Markup {
     let sections = [
-        ("checks", "Validity checks", validity::section(subject)),
-        ("configurations", "What was measured", configurations::section(subject)),
+        ("configurations", "All figures", configurations::section(subject)),
         ("charts", "Charts", charts::section(subject, charts)),
         ("ran", "What was run", ran::section(subject)),
     ];
     html! {
         (head::head(subject))
-        nav.contents aria-label="Contents" {
-            @for (id, name, _) in sections.iter().filter(|(_, _, section)| !section.0.is_empty()) {
-                a href=(format!("#{id}")) { (name) }
-                @if *id == "charts" {
-                    @for chart in charts { a.chart href=(format!("#{}", chart.id)) { (chart.title) } }
+        main {
+            (validity::section(subject))
+            nav.contents aria-label="Contents" {
+                @for (id, name, _) in sections.iter().filter(|(_, _, section)| !section.0.is_empty()) {
+                    a href=(format!("#{id}")) { (name) }
+                    @if *id == "charts" {
+                        @for chart in charts { a.chart href=(format!("#{}", chart.id)) { (chart.title) } }
+                    }
                 }
             }
-        }
-        main {
-            @for (.., section) in &sections { (section) }
+            @for (_, name, section) in sections.iter().filter(|(.., section)| !section.0.is_empty()) {
+                details.part open[life == Life::Live] { summary { (name) } (section) }
+            }
         }
         (head::foot(subject))
     }

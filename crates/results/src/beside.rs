@@ -14,7 +14,8 @@ use crate::table::{Cell, ColumnKind, Table};
 use crate::times;
 use crate::{ConfigurationResult, FigureOverTrials, RunResult};
 
-pub(crate) use brief::brief_table;
+pub use brief::{BriefTable, brief_table};
+pub use brief::{Panel, PanelRow, panels};
 pub use operations::operations;
 pub use resources::resources_beside;
 
@@ -89,7 +90,7 @@ fn table(result: &RunResult, configurations: &[&ConfigurationResult], phase: &st
     for (measure, title, kind, _) in &figures {
         columns.push((title, *kind));
         if several && compared(measure) {
-            columns.push(("to the first", ColumnKind::Ratio));
+            columns.push(("vs first", ColumnKind::Ratio));
         }
     }
     columns.extend(disk.then_some(("on disk", ColumnKind::Less)));
@@ -130,7 +131,11 @@ fn table(result: &RunResult, configurations: &[&ConfigurationResult], phase: &st
     }
     let cells = || table.rows.iter().flatten().filter(|cell: &&Cell| cell.figure.is_some_and(|f| f.low.is_some()));
     if cells().next().is_some() {
-        let useless = if cells().any(|cell| cell.text.contains("[?]")) { "; [?]: wider than tenfold" } else { "" };
+        let useless = if cells().any(|cell| cell.text.contains("(very uncertain)")) {
+            "; very uncertain: the interval is wider than tenfold"
+        } else {
+            ""
+        };
         let first = configurations
             .first()
             .filter(|_| several)
@@ -213,7 +218,7 @@ pub(crate) fn with_width(show: impl Fn(f64) -> String, estimate: &Estimate) -> S
         (_, Some(low), Some(high)) if high.is_finite() && high <= low * USELESS => {
             format!("{text} [{}, {}]", show(low), show(high))
         }
-        (_, Some(_), Some(_)) => format!("{text} [?]"),
+        (_, Some(_), Some(_)) => format!("{text} (very uncertain)"),
         _ => text,
     }
 }

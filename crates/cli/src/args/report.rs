@@ -20,11 +20,11 @@ pub(crate) struct ReportArgs {
     pub(crate) runs: Vec<PathBuf>,
 
     /// File to write, or `-` for stdout [default: report.html in the run's folder; required for several runs]
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", group = "file")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Overwrite the --output file
-    #[arg(long, requires = "output")]
+    /// Overwrite the --output or --picture file
+    #[arg(long, requires = "file")]
     pub(crate) force: bool,
 
     /// Write the tables of each run as Parquet into its folder `parquet`
@@ -34,6 +34,10 @@ pub(crate) struct ReportArgs {
     /// Print everything to the terminal instead, as `run --full` does
     #[arg(long, conflicts_with_all = ["output", "markdown", "tables"])]
     pub(crate) full: bool,
+
+    /// Write the first chart as SVG into this file, or `-` for stdout
+    #[arg(long, value_name = "FILE", group = "file", conflicts_with_all = ["markdown", "tables", "full"])]
+    pub(crate) picture: Option<PathBuf>,
 
     /// Print Markdown for a pull request comment instead: the answer, the checks and the configurations
     #[arg(long, conflicts_with = "output")]

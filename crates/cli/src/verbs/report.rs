@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use storebench_report::{Life, ReadOldTable, Recorded, ReportError, Subject, markdown, page};
+use storebench_report::{Life, ReadOldTable, Recorded, ReportError, Subject, markdown, page, picture};
 use storebench_results::summary::summary;
 #[cfg(feature = "tables")]
 use storebench_results::{Column, Table};
@@ -26,6 +26,9 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, Failure> {
             print(&summary(&storebench_results::read_run(run).map_err(Failure::bad_input)?, layout()))?;
         }
         return Ok(0);
+    }
+    if let Some(file) = &args.picture {
+        return write_picture(&args.runs, file, args.force);
     }
     if let Some(file) = args.output.as_ref().filter(|file| file.as_os_str() != "-") {
         refuse_existing(file, args.force)?;
@@ -54,6 +57,26 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, Failure> {
     }
     // The page of a run is made again in its folder.
     write_text(&file, &text, args.force || args.output.is_none())?;
+    print(&format!("{}\n", file.display()))?;
+    Ok(0)
+}
+
+/// Writes the first chart of a run as SVG.
+fn write_picture(runs: &[PathBuf], file: &Path, force: bool) -> Result<u8, Failure> {
+    let [run] = runs else {
+        return Err(Failure::bad_input("--picture shows one run; name one"));
+    };
+    let result = storebench_results::read_run(run).map_err(Failure::bad_input)?;
+    let Some(svg) = picture(&result) else {
+        let what = "this run has one configuration: there is nothing to compare in a picture";
+        return Err(Failure::bad_input(format!("{}: {what}", run.display())));
+    };
+    if file.as_os_str() == "-" {
+        print(&svg)?;
+        return Ok(0);
+    }
+    refuse_existing(file, force)?;
+    write_text(file, &svg, force)?;
     print(&format!("{}\n", file.display()))?;
     Ok(0)
 }

@@ -280,7 +280,7 @@ fn of_text(text: &str, result: &Value, to: &mut Collected) {
                 // The first configuration has no ratio to itself.
                 let mut titles = titles.clone();
                 if found.len() < titles.len() {
-                    titles.retain(|title| *title != "to the first");
+                    titles.retain(|title| *title != "vs first");
                 }
                 configuration_line(phase, lone(result, phase), &titles, &found, to, "text");
             }

@@ -426,3 +426,25 @@ fn what_a_study_or_a_store_says_is_text() {
     let markdown = cli.run_args(&["report", folder.to_str().unwrap(), "--markdown"]).code(0).out;
     assert!(!markdown.contains("<script") && !markdown.contains("<img"), "{markdown}");
 }
+
+/// The first chart as a file of its own, drawn without a browser.
+#[test]
+fn a_picture_is_written() {
+    let cli = Cli::new();
+    let run = RUN.run_folder();
+    let run = run.to_str().unwrap();
+    let svg = cli.run_args(&["report", run, "--picture", "-"]).code(0).out;
+    assert!(
+        svg.starts_with("<svg ") && svg.ends_with("</svg>") && svg.contains("first") && svg.contains("second"),
+        "{svg}"
+    );
+    assert!(!svg.contains("http") || svg.matches("http").count() == 1, "only the name space: {svg}");
+    assert_eq!(cli.run_args(&["report", run, "--picture", "a.svg"]).code(0).out, "a.svg\n");
+    assert_eq!(std::fs::read_to_string(cli.path("a.svg")).unwrap(), svg);
+    assert!(cli.run_args(&["report", run, "--picture", "a.svg"]).code(2).err.contains("--force"));
+    cli.run_args(&["report", run, "--picture", "a.svg", "--force"]).code(0);
+    cli.run("bench memory: --docs 100 --operations 100 --warm-up 0s -q --out one").measured();
+    let one = std::fs::read_dir(cli.path("one")).unwrap().next().unwrap().unwrap().path();
+    let refused = cli.run_args(&["report", one.to_str().unwrap(), "--picture", "b.svg"]).code(2);
+    assert!(refused.err.contains("one configuration"), "{}", refused.err);
+}

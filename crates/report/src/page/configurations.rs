@@ -17,7 +17,7 @@ use crate::subject::{Subject, run_names};
 pub(super) fn section(subject: &Subject) -> Markup {
     html! {
         section #configurations {
-            h2 { "What was measured" }
+            h2 { "All figures" }
             @for (run, (of, name)) in subject.runs.iter().zip(run_names(&subject.runs)).enumerate() {
                 @if subject.runs.len() > 1 { h3 { (name) } }
                 @let tables = configurations_beside(&of.result);
@@ -88,7 +88,7 @@ fn titles(table: &Table) -> impl Iterator<Item = (&String, bool)> {
 
 /// A figure with its interval, which may stand below it.
 fn figure_text(text: &str) -> Markup {
-    let at = text.find(" ±").or_else(|| text.find(" ["));
+    let at = text.find(" ±").or_else(|| text.find(" [")).or_else(|| text.find(" ("));
     let (figure, interval) = at.map_or((text, ""), |at| text.split_at(at));
     html! { span.value { (figure) } @if !interval.is_empty() { " " span.interval { (interval.trim_start()) } } }
 }

@@ -1,10 +1,14 @@
 //! The top of the page: the question, the answer, what it is worth. And its foot.
 
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 use storebench_results::answer::answer;
+use storebench_results::beside::brief_table;
 use storebench_results::human::{bytes, duration, plural};
+use storebench_results::table::Table;
 use storebench_results::validity::Severity;
 
+use super::tables::{self, numbered, text};
+use crate::picture;
 use crate::subject::{Subject, run_names};
 
 /// The title of the page.
@@ -34,15 +38,38 @@ pub(super) fn head(subject: &Subject) -> Markup {
                     @if let Some(question) = &of.run.question { p.question { (question) } }
                     div.answer {
                         p.found { (said.found) }
-                        @for change in &said.changes { p.change { (change) } }
                         p.worth { (badge(said.severity)) " " (said.worth) }
                     }
+                    @if let Some(picture) = picture::for_page(of) { figure.headline { (PreEscaped(picture)) } }
+                    @if let Some(brief) = brief_table(of) { (table(&brief.table, brief.left_out)) }
+                    @for change in &said.changes { p.change { (change) } }
                     p.facts {
                         @if subject.runs.len() > 1 { b { (name) } " · " }
                         (facts(run))
                     }
                 }
             }
+        }
+    }
+}
+
+/// Configurations, the best first, with factors as columns.
+fn table(of: &Table, left_out: usize) -> Markup {
+    let titles = of.columns.iter().map(|column| (column.title.clone(), column.kind.is_number()));
+    let row = |row: &Vec<storebench_results::table::Cell>| {
+        let cell = |(cell, column): (&storebench_results::table::Cell, &storebench_results::table::Column)| match column
+            .kind
+            .is_number()
+        {
+            true => numbered(cell.figure.map(|figure| figure.value), &cell.text),
+            false => text(&cell.text),
+        };
+        row.iter().zip(&of.columns).map(cell).collect()
+    };
+    html! {
+        figure.table.brief {
+            div.scroll { (tables::table("", titles, of.rows.iter().map(row))) }
+            @if left_out > 0 { p.dim { "and " (plural(left_out as u64, "configuration")) " more, below" } }
         }
     }
 }

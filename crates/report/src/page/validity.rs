@@ -9,13 +9,38 @@ use crate::subject::{Subject, run_names};
 pub(super) fn section(subject: &Subject) -> Markup {
     html! {
         section #checks {
-            h2 { "Validity checks" }
             @for (run, name) in subject.runs.iter().zip(run_names(&subject.runs)) {
-                @if subject.runs.len() > 1 { h3 { (name) } }
-                (of_run(&run.result.checks))
+                @let checks = &run.result.checks;
+                // What makes a result invalid is open.
+                details.checks open[checks.iter().any(|check| check.severity == Severity::Invalid)] {
+                    summary {
+                        @if subject.runs.len() > 1 { (name) ": " }
+                        "Validity checks: " (counted(checks))
+                    }
+                    (of_run(checks))
+                }
             }
         }
     }
+}
+
+/// How many checks came to what: `2 cautions, 3 notes, 15 passed`.
+fn counted(checks: &[storebench_results::validity::CheckResult]) -> String {
+    let worst = |name: &str| checks.iter().filter(|check| check.check == name).map(|check| check.severity).max();
+    let names: std::collections::BTreeSet<&str> = checks.iter().map(|check| check.check.as_str()).collect();
+    let of = |severity: Severity| names.iter().filter(|name| worst(name) == Some(severity)).count() as u64;
+    let told = [
+        (of(Severity::Invalid), "invalid", "invalid"),
+        (of(Severity::Caution), "caution", "cautions"),
+        (of(Severity::Note), "note", "notes"),
+        (of(Severity::Pass), "passed", "passed"),
+    ];
+    let told: Vec<String> = told
+        .into_iter()
+        .filter(|(n, ..)| *n > 0)
+        .map(|(n, one, many)| format!("{n} {}", if n == 1 { one } else { many }))
+        .collect();
+    if told.is_empty() { "none has run yet".to_owned() } else { told.join(", ") }
 }
 
 fn of_run(checks: &[storebench_results::validity::CheckResult]) -> Markup {

@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn one_factor_of_one_store() {
         let run = fixture::concluded(fixture::swept());
-        assert_eq!(changes(&run, &["mixed".into()]), ["mixed: from workers = 4 on more changes nothing."]);
+        assert_eq!(changes(&run, &["mixed".into()]), ["mixed: more than workers = 4 makes no difference."]);
         assert!(changes(&run, &["load".into()]).is_empty());
     }
 

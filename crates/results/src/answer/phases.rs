@@ -207,7 +207,7 @@ pub(super) fn one_before(ahead: &Standing, other: &Standing, place: &str) -> Str
     let (a, b) = (&ahead.configuration, &other.configuration);
     let (x, y) = (ahead.shown(), other.shown());
     if lead.open() {
-        return format!("{a} and {b} cannot be told apart{place}: {x} and {y}, {}.", lead.shown());
+        return format!("No clear difference between {a} and {b}{place}: {x} and {y}, {}.", lead.shown());
     }
     match lead.sure() {
         true => format!("{a} is ahead{place}: {x} against {y} of {b}, {}.", lead.shown()),
@@ -320,7 +320,7 @@ fn values(all: &[(String, Vec<Standing>)]) -> String {
     some.join(" ")
 }
 
-/// Several stores in several phases: `fjall is ahead in insert (×2.75 [2.40, 3.20] before sqlite); not told apart in query.`
+/// Several stores in several phases: `fjall is ahead in insert (×2.75 [2.40, 3.20] before sqlite); no clear difference in query.`
 fn stores_by_phase(all: &[(String, Vec<Standing>)]) -> String {
     // By store, and whether chance is ruled out.
     let mut leads: IndexMap<(&str, bool), Vec<String>> = IndexMap::new();
@@ -344,8 +344,8 @@ fn stores_by_phase(all: &[(String, Vec<Standing>)]) -> String {
     };
     let mut parts: Vec<String> = leads.iter().map(part).collect();
     if !open.is_empty() {
-        let not = if parts.is_empty() { "Not" } else { "not" };
-        parts.push(format!("{not} told apart in {}", listed(&open)));
+        let none = if parts.is_empty() { "No" } else { "no" };
+        parts.push(format!("{none} clear difference in {}", listed(&open)));
     }
     let how = if varied { ", each store at its best values" } else { "" };
     format!("{}{how}.", parts.join("; "))

@@ -7,6 +7,7 @@ use super::{Compared, Shown, columns_of_times, compared_by, find, over, unlike_o
 use crate::answer::phases_told;
 use crate::figures::{DOCUMENTS, THROUGHPUT, in_documents};
 use crate::human::{duration, rate, ratio};
+use crate::stats::Estimate;
 use crate::table::{Cell, ColumnKind, Table};
 use crate::times;
 use crate::{ConfigurationResult, RunResult};
@@ -17,13 +18,16 @@ const MOST_ROWS: usize = 8;
 const MOST_PHASES: usize = 3;
 
 /// The table, and how many configurations it leaves out.
-pub(crate) struct BriefTable {
-    pub(crate) table: Table,
-    pub(crate) left_out: usize,
+#[derive(Debug, Clone, PartialEq)]
+pub struct BriefTable {
+    /// The table.
+    pub table: Table,
+    /// Configurations that are not in it.
+    pub left_out: usize,
 }
 
 /// Configurations beside each other; the phases of one that was measured alone. None where nothing was measured.
-pub(crate) fn brief_table(result: &RunResult) -> Option<BriefTable> {
+pub fn brief_table(result: &RunResult) -> Option<BriefTable> {
     let measured: Vec<&ConfigurationResult> = result.configurations.iter().filter(|c| !c.figures.is_empty()).collect();
     match measured.as_slice() {
         [] => None,
@@ -32,53 +36,61 @@ pub(crate) fn brief_table(result: &RunResult) -> Option<BriefTable> {
     }
 }
 
-fn beside(result: &RunResult, configurations: &[&ConfigurationResult]) -> BriefTable {
+/// Configurations, the best first, and the figures that they are shown by.
+struct Sorted<'a> {
+    configurations: Vec<&'a ConfigurationResult>,
+    /// The phase and the figure.
+    figures: Vec<(String, Shown)>,
+    /// The figure by which they are sorted, by its place.
+    by: Option<usize>,
+}
+
+fn sorted<'a>(result: &RunResult, configurations: &[&'a ConfigurationResult]) -> Sorted<'a> {
     let phases: Vec<String> = phases_told(result).into_iter().take(MOST_PHASES).collect();
     let several = phases.len() > 1;
-    let mut figures: Vec<(&str, Shown)> = Vec::new();
-    let mut first: Option<Compared> = None;
+    let mut figures: Vec<(String, Shown)> = Vec::new();
+    let mut by = None;
     for phase in &phases {
-        let of = compared_by(result, configurations, phase);
+        let Compared { what, unit, time, given } = compared_by(result, configurations, phase);
         let titled = |title: String| if several { format!("{phase} {title}") } else { title };
-        let ops = unlike_operations(result, phase);
-        let times = columns_of_times(of.time, &ops).into_iter().filter(|(measure, _)| !measure.ends_with(".p99.9"));
-        let times = times.filter(|(measure, _)| !several || of.given && measure.ends_with(".p99"));
-        if !(several && of.given) {
-            figures.push((phase, (of.what.to_owned(), titled(of.unit.to_owned()), ColumnKind::More, rate)));
+        let begins = figures.len();
+        if !(several && given) {
+            figures.push((phase.clone(), (what.to_owned(), titled(unit.to_owned()), ColumnKind::More, rate)));
         }
+        let times = columns_of_times(time, &unlike_operations(result, phase)).into_iter();
+        let times = times.filter(|(measure, _)| !measure.ends_with(".p99.9"));
+        let times = times.filter(|(measure, _)| !several || given && measure.ends_with(".p99"));
         figures.extend(times.map(|(measure, title)| {
-            (phase.as_str(), (measure, titled(title), ColumnKind::Less, duration as fn(f64) -> String))
+            (phase.clone(), (measure, titled(title), ColumnKind::Less, duration as fn(f64) -> String))
         }));
-        first.get_or_insert(of);
+        // What an open loop answers each second is its schedule.
+        let compared = |(_, shown): &(String, Shown)| if given { shown.0.ends_with(".p99") } else { shown.0 == what };
+        by = by.or_else(|| figures.iter().skip(begins).position(compared).map(|nth| begins + nth));
     }
-    // Sorted by what the answer compares.
-    let key = first.map(|of| (of.given, if of.given { format!("{}.p99", of.time) } else { of.what.to_owned() }));
     let mut sorted = configurations.to_vec();
-    if let Some((less, measure)) = &key {
-        let phase = phases.first().map_or("", String::as_str);
-        let by_op = figures.iter().map(|(_, shown)| shown.0.as_str()).find(|shown| shown.ends_with(measure.as_str()));
-        let value = |c: &ConfigurationResult| {
-            let found = find(c, phase, measure).or_else(|| find(c, phase, by_op?));
-            found
-                .filter(|f| f.figure.trials > 0)
-                .map_or(f64::INFINITY, |f| if *less { f.figure.value } else { -f.figure.value })
+    if let Some((phase, (measure, _, kind, _))) = by.and_then(|nth| figures.get(nth)) {
+        let value = |of: &ConfigurationResult| match find(of, phase, measure).filter(|f| f.figure.trials > 0) {
+            Some(found) if *kind == ColumnKind::Less => found.figure.value,
+            Some(found) => -found.figure.value,
+            None => f64::INFINITY,
         };
         sorted.sort_by(|a, b| value(a).total_cmp(&value(b)));
     }
+    Sorted { configurations: sorted, figures, by }
+}
+
+fn beside(result: &RunResult, configurations: &[&ConfigurationResult]) -> BriefTable {
+    let Sorted { configurations: sorted, figures, by } = sorted(result, configurations);
     let factors = varied(configurations);
-    let names = short_names(factors.keys().copied().collect::<Vec<_>>());
+    let names = short_names(factors.iter().copied().collect::<Vec<_>>());
     let stores: IndexSet<&str> = configurations.iter().map(|c| c.store.as_str()).collect();
     let with_store = stores.len() > 1 || factors.is_empty();
     let mut columns: Vec<(String, ColumnKind)> = Vec::new();
     columns.extend(with_store.then(|| ("store".to_owned(), ColumnKind::Configuration)));
-    columns.extend(factors.keys().map(|path| (names.get(path).copied().unwrap_or(path).to_owned(), ColumnKind::Count)));
-    let ratio_at =
-        figures.iter().position(|(_, shown)| key.as_ref().is_some_and(|(_, m)| shown.0.ends_with(m.as_str())));
+    columns.extend(factors.iter().map(|path| (names.get(path).copied().unwrap_or(path).to_owned(), ColumnKind::Count)));
     for (nth, (_, (_, title, kind, _))) in figures.iter().enumerate() {
         columns.push((title.clone(), *kind));
-        if Some(nth) == ratio_at {
-            columns.push(("vs best".to_owned(), ColumnKind::Ratio));
-        }
+        columns.extend((Some(nth) == by).then(|| ("vs best".to_owned(), ColumnKind::Ratio)));
     }
     let best = sorted.first().copied();
     let mut table = Table::new(columns);
@@ -87,14 +99,13 @@ fn beside(result: &RunResult, configurations: &[&ConfigurationResult]) -> BriefT
         row.extend(with_store.then(|| Cell::from(configuration.store.as_str())));
         row.extend(
             factors
-                .keys()
+                .iter()
                 .map(|path| Cell::from(configuration.values.get(*path).map_or_else(|| "-".to_owned(), shown_value))),
         );
-        for (nth, (phase, (measure, _, _, show))) in figures.iter().enumerate() {
+        for (nth, (phase, (measure, _, kind, show))) in figures.iter().enumerate() {
             let found = find(configuration, phase, measure);
-            let is_time = measure.contains("response.") || measure.contains("service.");
-            row.push(over(found, *show, if is_time { times::INFINITE } else { "none" }));
-            if Some(nth) == ratio_at {
+            row.push(over(found, *show, if *kind == ColumnKind::Less { times::INFINITE } else { "none" }));
+            if Some(nth) == by {
                 let to_best = best.and_then(|best| find(best, phase, measure)).zip(found);
                 row.push(to_best.map_or_else(Cell::default, |(best, own)| to_the_best(best, own)));
             }
@@ -102,6 +113,62 @@ fn beside(result: &RunResult, configurations: &[&ConfigurationResult]) -> BriefT
         table.rows.push(row);
     }
     BriefTable { table, left_out: sorted.len().saturating_sub(MOST_ROWS) }
+}
+
+/// One figure of several configurations, the best of the run first: what a picture of the answer shows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Panel {
+    /// Phase and figure: `mixed read p99`.
+    pub title: String,
+    /// Whether less is better: it is a time.
+    pub less: bool,
+    /// The configurations.
+    pub rows: Vec<PanelRow>,
+}
+
+/// A configuration in a [`Panel`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct PanelRow {
+    /// Its store.
+    pub store: String,
+    /// Its name.
+    pub name: String,
+    /// The figure, as a text with its interval.
+    pub text: String,
+    /// The figure; none where there is none.
+    pub figure: Option<Estimate>,
+}
+
+/// Figures of a picture, at most.
+const MOST_PANELS: usize = 3;
+
+/// The figures that the answer is about, where several configurations were measured.
+pub fn panels(result: &RunResult) -> Vec<Panel> {
+    let measured: Vec<&ConfigurationResult> = result.configurations.iter().filter(|c| !c.figures.is_empty()).collect();
+    if measured.len() < 2 {
+        return Vec::new();
+    }
+    let Sorted { configurations, figures, by } = sorted(result, &measured);
+    let several = phases_told(result).len() > 1;
+    // Percentiles below the highest say less; a rate that was given is no finding.
+    let shown = |(nth, (_, shown)): &(usize, &(String, Shown))| Some(*nth) == by || shown.0.ends_with(".p99");
+    let panel = |(_, (phase, (measure, title, kind, show))): (usize, &(String, Shown))| {
+        let row = |of: &&ConfigurationResult| {
+            let found = find(of, phase, measure);
+            let lacking = if *kind == ColumnKind::Less { times::INFINITE } else { "none" };
+            PanelRow {
+                store: of.store.clone(),
+                name: of.configuration.clone(),
+                text: over(found, *show, lacking).text,
+                figure: found.filter(|f| f.figure.trials > 0).map(|f| f.figure),
+            }
+        };
+        let title = if several { title.clone() } else { format!("{phase}: {title}") };
+        let rows = configurations.iter().take(MOST_ROWS).map(row).collect();
+        Panel { title, less: *kind == ColumnKind::Less, rows }
+    };
+    let all = figures.iter().enumerate().filter(shown).map(panel);
+    all.filter(|panel| panel.rows.iter().any(|row| row.figure.is_some())).take(MOST_PANELS).collect()
 }
 
 /// The ratio of two figures. Its interval is that of pairs within rounds where the first configuration is one of the two.
@@ -112,7 +179,7 @@ fn to_the_best(best: &crate::FigureOverTrials, own: &crate::FigureOverTrials) ->
     let text = match (own.to_first, best.to_first) {
         (Some(of), None) => ratio(&of),
         _ => {
-            let alone = |value| crate::stats::Estimate { value, low: None, high: None, trials: own.figure.trials };
+            let alone = |value| Estimate { value, low: None, high: None, trials: own.figure.trials };
             ratio(&alone(own.figure.value / best.figure.value))
         }
     };
@@ -120,12 +187,12 @@ fn to_the_best(best: &crate::FigureOverTrials, own: &crate::FigureOverTrials) ->
 }
 
 /// Factors by path that configurations differ in.
-fn varied<'a>(configurations: &[&'a ConfigurationResult]) -> IndexMap<&'a str, ()> {
+fn varied<'a>(configurations: &[&'a ConfigurationResult]) -> IndexSet<&'a str> {
     let mut seen: IndexMap<&str, IndexSet<String>> = IndexMap::new();
     for (path, value) in configurations.iter().flat_map(|c| &c.values) {
         seen.entry(path).or_default().insert(value.to_string());
     }
-    seen.into_iter().filter(|(_, values)| values.len() > 1).map(|(path, _)| (path, ())).collect()
+    seen.into_iter().filter(|(_, values)| values.len() > 1).map(|(path, _)| path).collect()
 }
 
 /// The measured phases of one configuration, a line for each operation.

@@ -214,12 +214,12 @@ fn place(found: Estimate, between: &Between) -> Judged {
         (Some(low), Some(high)) if between.holds(low, high) => (ClaimVerdict::Matches, "the interval lies within"),
         (Some(low), Some(high)) if between.misses(low, high) => (ClaimVerdict::Differs, "the interval lies outside"),
         (Some(_), Some(_)) => {
-            (ClaimVerdict::Undecided, "the interval reaches over an end of the range: more repeats tell")
+            (ClaimVerdict::Undecided, "the interval reaches over an end of the range: run more rounds")
         }
         _ if between.holds(found.value, found.value) => {
-            (ClaimVerdict::Undecided, "one round has no interval; its value lies within: repeats tell")
+            (ClaimVerdict::Undecided, "one round has no interval; its value lies within: run more rounds")
         }
-        _ => (ClaimVerdict::Undecided, "one round has no interval; its value lies outside: repeats tell"),
+        _ => (ClaimVerdict::Undecided, "one round has no interval; its value lies outside: run more rounds"),
     };
     Judged { verdict, found, why: why.to_owned() }
 }
@@ -379,7 +379,7 @@ fn peak(configurations: &Configurations<'_>, test: &PeakTest) -> Result<Outcome,
         } else if !maybe.iter().any(inside) {
             (ClaimVerdict::Differs, "every value that may be the best lies outside")
         } else {
-            (ClaimVerdict::Undecided, "values within and without may be the best: more repeats tell")
+            (ClaimVerdict::Undecided, "values within and without may be the best: run more rounds")
         };
         Some(Judged { verdict, found, why: why.to_owned() })
     })?;

@@ -34,7 +34,7 @@ pub(super) fn tables(result: &RunResult, layout: Layout) -> String {
         let parallel = is_parallel(&swept.factor);
         let last = if parallel { "efficiency" } else { "" };
         let mut table =
-            Table::new([(factor.as_str(), Count), ("per second", Count), ("to the lowest value", Text), (last, Count)]);
+            Table::new([(factor.as_str(), Count), ("per second", Count), ("vs lowest", Text), (last, Count)]);
         for (nth, value) in swept.sweep.curve.iter().enumerate() {
             let speed_up = value.speed_up.as_ref().filter(|_| nth > 0);
             table.row([

@@ -38,7 +38,7 @@ fn a_saturating_curve_is_best_where_it_bends() {
     assert!(at_4.figure.unwrap().relative_half_width() > Some(0.05));
     assert!(at_4.speed_up.unwrap().relative_half_width() < Some(0.02));
     assert_eq!(sweep.curve[0].speed_up.unwrap().value, 1.0);
-    assert_eq!(sweep.in_words("workers"), "from workers = 8 on more changes nothing");
+    assert_eq!(sweep.in_words("workers"), "more than workers = 8 makes no difference");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_curve_that_rises_to_the_end_asks_for_more_values() {
     let rising = [1.0, 2.0, 4.0, 8.0].map(|value| (value, 100.0 * value));
     let sweep = more(&curve(&rising, 3, 0.01, 5));
     assert_eq!((sweep.sweet_spot, sweep.beyond), (Some(8.0), Some(Beyond::Unseen)));
-    assert_eq!(sweep.in_words("workers"), "up to workers = 8 more helps; what lies beyond was not measured");
+    assert_eq!(sweep.in_words("workers"), "still rising at workers = 8, the highest value measured");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn one_round_decides_nothing_and_still_guesses() {
     assert_eq!(sweep.undecided.len(), 4);
     assert!(sweep.undecided.iter().all(|pair| pair.value == 1.0 && pair.gain.unwrap().low.is_none()));
     let said = sweep.in_words("workers");
-    assert_eq!(said, "workers = 4 looks enough, but it is not sure: more repeats would tell");
+    assert_eq!(said, "workers = 4 is probably sufficient; run more rounds to confirm");
 }
 
 #[test]

@@ -27,23 +27,27 @@ impl Sweep {
         let shown = value_in_words;
         match (self.sweet_spot, self.beyond) {
             (Some(spot), Some(Beyond::Unseen)) => {
-                format!("up to {factor} = {} more helps; what lies beyond was not measured", shown(spot))
+                format!("still rising at {factor} = {}, the highest value measured", shown(spot))
             }
             (Some(spot), Some(Beyond::Failed)) => {
                 let failed: Vec<String> = self.failed.iter().map(|value| shown(*value)).collect();
-                format!("{factor} = {} is enough of what ran to its end; {} failed", shown(spot), failed.join(", "))
+                format!(
+                    "{factor} = {} is enough of the values that completed; {} failed",
+                    shown(spot),
+                    failed.join(", ")
+                )
             }
-            (Some(spot), Some(Beyond::Flat)) => format!("from {factor} = {} on more changes nothing", shown(spot)),
+            (Some(spot), Some(Beyond::Flat)) => format!("more than {factor} = {} makes no difference", shown(spot)),
             (Some(spot), Some(Beyond::Worse)) => {
                 let worse = self.worse_from.map_or_else(String::new, |from| format!(" from {} on", shown(from)));
                 format!("{factor} = {} is enough; more is worse{worse}", shown(spot))
             }
-            (Some(spot), _) => format!("{factor} = {} is enough; whether more is worse is not sure", shown(spot)),
+            (Some(spot), _) => format!("{factor} = {} is enough; unclear whether more is worse", shown(spot)),
             (None, _) => match self.likely {
                 Some(likely) => {
-                    format!("{factor} = {} looks enough, but it is not sure: more repeats would tell", shown(likely))
+                    format!("{factor} = {} is probably sufficient; run more rounds to confirm", shown(likely))
                 }
-                None => "how much is enough is not sure: more repeats would tell".to_owned(),
+                None => "unclear how much is enough; run more rounds".to_owned(),
             },
         }
     }
