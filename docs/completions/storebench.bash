@@ -650,7 +650,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__report)
-            opts="-o -h --output --force --tables --full --markdown --help"
+            opts="-o -h --output --force --tables --full --picture --markdown --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -666,6 +666,10 @@ _storebench() {
                     ;;
                 --tables)
                     COMPREPLY=($(compgen -W "parquet" -- "${cur}"))
+                    return 0
+                    ;;
+                --picture)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 *)

@@ -132,7 +132,8 @@ complete -c storebench -n "__fish_storebench_using_subcommand compare" -l json -
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand report" -s o -l output -d 'File to write, or `-` for stdout [default: report.html in the run\'s folder; required for several runs]' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand report" -l tables -d 'Write the tables of each run as Parquet into its folder `parquet`' -r -f -a "parquet\t''"
-complete -c storebench -n "__fish_storebench_using_subcommand report" -l force -d 'Overwrite the --output file'
+complete -c storebench -n "__fish_storebench_using_subcommand report" -l picture -d 'Write the first chart as SVG into this file, or `-` for stdout' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand report" -l force -d 'Overwrite the --output or --picture file'
 complete -c storebench -n "__fish_storebench_using_subcommand report" -l full -d 'Print everything to the terminal instead, as `run --full` does'
 complete -c storebench -n "__fish_storebench_using_subcommand report" -l markdown -d 'Print Markdown for a pull request comment instead: the answer, the checks and the configurations'
 complete -c storebench -n "__fish_storebench_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -55,7 +55,7 @@ fn a_value_that_failed_is_on_the_curve() {
     let sweep = more(&values);
     assert_eq!((sweep.sweet_spot, sweep.beyond), (Some(4.0), Some(Beyond::Failed)));
     assert_eq!((&sweep.failed[..], sweep.curve[3].figure), (&[128.0][..], None));
-    assert_eq!(sweep.in_words("workers"), "workers = 4 is enough of what ran to its end; 128 failed");
+    assert_eq!(sweep.in_words("workers"), "workers = 4 is enough of the values that completed; 128 failed");
 }
 
 #[test]
