@@ -7,7 +7,7 @@ mod common;
 mod server;
 
 use common::Cli;
-use common::copies::{documents, killed, sorted};
+use common::copies::{by_key, documents, killed, sorted};
 use server::Server;
 
 #[test]
@@ -54,7 +54,8 @@ fn soak_files_go_through_hdfs_with_kills() {
         let one = url(name);
         run(&["copy", "sqlite:b.db", &one, "--from-collection", "books", "--verify"]).code(0);
         run(&["copy", &one, "back.jsonl", "--force", "-p", "3", "--verify"]).code(0);
-        assert!(sorted(&cli.path("back.jsonl")) == all, "{name}");
+        // What has no column of its own comes back behind the members that have one.
+        assert!(by_key(&cli.path("back.jsonl")) == by_key(&cli.path("books.jsonl")), "{name}");
     }
     let missing = run(&["copy", &url("missing.jsonl"), "back.jsonl"]).code(2);
     assert!(missing.err.contains("is not there"), "{missing:?}");
