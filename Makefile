@@ -28,6 +28,7 @@ check: tidy ## Format, clippy, documentation, licences
 tidy: ## Format, licences, lock files, the script of the report: what needs no compiler
 	$(CARGO) fmt --all --check
 	python3 scripts/licences.py
+	python3 scripts/words.py
 	# Workspaces of their own have lock files of their own; what changes here must not leave them behind.
 	for of in crates/hdfs dev/bench; do $(CARGO) update --quiet --workspace --locked --manifest-path $$of/Cargo.toml; done
 	REPORT_TOOLS="$$(servers/where report-tools)" node report/build.mjs --check

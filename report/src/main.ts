@@ -8,7 +8,7 @@ import { Together } from "./together";
 
 let places: Place[] = [];
 
-/** What is shown of each chart, by its id: kept where a run that is followed makes the page anew. */
+/** What is shown of each chart, by its id: kept where a run that is followed makes the page again. */
 const shown = new Map<string, Shown>();
 
 function later(act: () => void): void {

@@ -179,7 +179,7 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
                 .to_owned(),
         );
     }
-    // Whoever goes on with the file may name another store.
+    // Whoever continues with the file may name another store.
     let saved = Study { title: title_of_saved(&study), stores: Stores::from_urls([kept]), ..study.clone() };
     let text = file_of(&saved)
         .map_err(|e| Failure::spoiled(format!("the study of these flags cannot be written as TOML: {e}")))?;
@@ -194,7 +194,7 @@ fn title_of_saved(study: &Study) -> String {
     format!("Quick benchmark: {}", parts.join(", "))
 }
 
-/// The study as a file that a person may go on with: what is at its default is left out.
+/// The study as a file that a person may continue with: what is at its default is left out.
 fn file_of(study: &Study) -> Result<String, toml::ser::Error> {
     let mut table = toml::Table::try_from(study)?;
     if let Some(phases) = table.get_mut("phases").and_then(toml::Value::as_array_mut) {

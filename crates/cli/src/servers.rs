@@ -140,7 +140,7 @@ impl Servers {
 
     /// A server that the study describes.
     fn described(&mut self, study: &Study, server: &str, spec: &ServerSpec, url: &str) -> Result<Managed, Failure> {
-        // Limits differ between configurations, and are set anew for each.
+        // Limits differ between configurations, and are set again for each.
         let unlimited = ServerSpec { cpus: None, memory: None, ..spec.clone() };
         let key = format!("{server} {}", serde_json::to_string(&unlimited).unwrap_or_default());
         if let Some(known) = self.described.get(&key) {

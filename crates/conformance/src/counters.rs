@@ -10,7 +10,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check { name: "counter: adds and subtracts, below zero too", needs: &[OpKind::Counter], run: adds },
     Check { name: "counter: holds integers of 53 bits", needs: &[OpKind::Counter], run: large },
     Check { name: "counter: reads as a decimal integer", needs: &[OpKind::Counter, OpKind::Read], run: reads },
-    Check { name: "counter: a deleted one begins anew", needs: &[OpKind::Counter, OpKind::Delete], run: deleted },
+    Check { name: "counter: a deleted one starts again", needs: &[OpKind::Counter, OpKind::Delete], run: deleted },
     Check { name: "counter: refused on JSON", needs: &[OpKind::Counter], run: on_json },
 ];
 

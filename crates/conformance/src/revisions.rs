@@ -14,7 +14,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check { name: "cas: conflicts at a stale revision and changes nothing", needs: NEEDS, run: stale },
     Check { name: "cas: a missing one is not found and not made", needs: NEEDS, run: missing },
     Check {
-        name: "cas: the revision of a document deleted and made anew is stale",
+        name: "cas: the revision of a document deleted and created again is stale",
         needs: &[OpKind::Upsert, OpKind::Read, OpKind::Delete, OpKind::CompareAndSwap],
         run: made_anew,
     },

@@ -1,6 +1,6 @@
 //! Seeded streams of random numbers and an invertible scatter of indexes.
 //!
-//! A stream is begun anew for each (collection, field, document, version), so nothing depends on
+//! A stream is begun again for each (collection, field, document, version), so nothing depends on
 //! what was made before: any document can be made first.
 
 const P0: u64 = 0xa076_1d64_78bd_642f;

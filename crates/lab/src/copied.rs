@@ -33,7 +33,7 @@ pub struct Copied<'a> {
     pub documents: u64,
     /// See `documents`.
     pub bytes: u64,
-    /// Documents that were written before this process went on with the copy.
+    /// Documents that were written before this process continued with the copy.
     pub before: u64,
     /// What was measured.
     pub record: &'a PhaseRecord,
@@ -43,7 +43,7 @@ pub struct Copied<'a> {
     pub commit: Option<&'a str>,
 }
 
-/// Writes `run.json` and its tables into the folder of a copy; of a copy that was gone on with into a folder
+/// Writes `run.json` and its tables into the folder of a copy; of a copy that was continued into a folder
 /// `resumed-N` of it, for each process measured its own part. Gives what was written.
 ///
 /// # Errors

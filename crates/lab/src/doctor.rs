@@ -229,7 +229,7 @@ fn disk(e: &Environment, path: &Path) -> DoctorCheck {
     }
 }
 
-/// How long it takes to sync 4 KiB written anew, sorted, in ns.
+/// How long it takes to sync 4 KiB written again, sorted, in ns.
 fn sync_times(path: &Path) -> io::Result<Vec<u64>> {
     let folder = if path.is_dir() { path } else { path.parent().filter(|p| p.is_dir()).unwrap_or(Path::new(".")) };
     let place = Removed(folder.join(format!(".storebench-doctor-{}", std::process::id())));

@@ -60,7 +60,7 @@ pub fn check_space(needs: &[Need], free_at: &dyn Fn(&Path) -> Option<Free>) -> R
             let path = needs.first().map(|need| need.path.display().to_string()).unwrap_or_default();
             return Err(format!(
                 "not enough disk space: about {} needed ({}), {} free at {path}; nothing was written. Free some space, use \
-                 another disk, or go on with --anyway",
+                 another disk, or continue with --anyway",
                 bytes(all as f64),
                 each.join(", "),
                 bytes(free.bytes as f64)
@@ -79,7 +79,7 @@ pub fn check_time(least_s: f64) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "this would take at least {}; lower the number of documents or operations, or go on with --anyway",
+        "this would take at least {}; lower the number of documents or operations, or continue with --anyway",
         duration(least_s * 1e9)
     ))
 }

@@ -87,7 +87,7 @@ pub struct Leftover {
     pub processes: usize,
 }
 
-/// Where leases are: `$XDG_RUNTIME_DIR/storebench`, or `/tmp/storebench-UID`: both are gone when the machine begins anew, and
+/// Where leases are: `$XDG_RUNTIME_DIR/storebench`, or `/tmp/storebench-UID`: both are gone when the machine starts again, and
 /// so are the processes.
 pub fn leases_folder() -> PathBuf {
     // Who became root by `sudo -E` has that of the user before, who could put another folder in place of the one in it.

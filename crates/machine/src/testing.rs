@@ -47,7 +47,7 @@ pub(crate) fn networks() -> bool {
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = std::time::Instant::now();
     while !holds() {
-        assert!(began.elapsed() < std::time::Duration::from_secs(60), "waited in vain: {what}");
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "no success after waiting: {what}");
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
 }

@@ -226,7 +226,7 @@ fn events(shared: &Shared) -> Response<Body> {
         loop {
             match events.recv().await {
                 Ok(event) => return Some((Ok::<_, Infallible>(Frame::data(event)), events)),
-                // A reader that is too slow goes on with what is new.
+                // A reader that is too slow continues with what is new.
                 Err(broadcast::error::RecvError::Lagged(_)) => {}
                 Err(broadcast::error::RecvError::Closed) => return None,
             }

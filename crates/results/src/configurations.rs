@@ -13,7 +13,7 @@ pub fn configuration_of(trial: &TrialResult) -> &str {
     if trial.configuration.is_empty() { &trial.store } else { &trial.configuration }
 }
 
-/// Whether a trial ended whole: what was cut off is in no figure.
+/// Whether a trial completed: what was cut off is in no figure.
 pub fn is_whole(trial: &TrialResult) -> bool {
     trial.failure.is_none() && trial.phases.iter().all(|phase| phase.partial.is_none())
 }
@@ -98,7 +98,7 @@ pub(crate) fn sweeps_of(result: &RunResult) -> Vec<FactorSweep> {
     out
 }
 
-/// The figure at each value that was run, by round; nothing at a value none of whose trials ended whole, or where one of
+/// The figure at each value that was run, by round; nothing at a value none of whose trials completed, or where one of
 /// them has no such figure.
 fn values_of(trials: &[(f64, &TrialResult)], figure: &str) -> Vec<Measured> {
     let mut values: Vec<Measured> = Vec::new();

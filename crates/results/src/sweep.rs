@@ -44,7 +44,7 @@ pub(crate) type Measured = (f64, Vec<(u32, f64)>);
 pub struct SweptValue {
     /// The value.
     pub value: f64,
-    /// The figure over its trials, in its own unit. Null where no trial of the value ended whole.
+    /// The figure over its trials, in its own unit. Null where no trial of the value completed.
     pub figure: Option<Estimate>,
     /// How many times better than the first value, paired by rounds: above 1 is better, also for times. Null where
     /// the two share no round.

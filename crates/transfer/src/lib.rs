@@ -3,7 +3,7 @@
 //! A [`Source`] is cut into [`Split`]s, which workers take in turn. Each worker reads records of its split,
 //! shapes them ([`Shape`]: expressions of jq, keys, fields) and writes them in batches into a [`Sink`], several
 //! in flight. A split counts as done when all of it is written and acknowledged, and a log that is synced
-//! before says so: a copy that was killed goes on with what is missing. A record that does not arrive is in the
+//! before says so: a copy that was killed continues with what is missing. A record that does not arrive is in the
 //! file of rejects, with the reason.
 //!
 //! ```text

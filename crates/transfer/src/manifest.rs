@@ -188,7 +188,7 @@ fn header_of(folder: &Path) -> Option<Header> {
     serde_json::from_str(&line).ok()
 }
 
-/// Gives up the unfinished copy in this folder: nothing goes on with it any more.
+/// Gives up the unfinished copy in this folder: nothing continues with it any more.
 ///
 /// # Errors
 /// A process is at it, or the folder cannot be changed.

@@ -222,7 +222,7 @@ impl<'a> Asker<'a> {
 pub(crate) fn given_up(tries: &Tries, error: &str) -> StoreError {
     let tries = tries.failed;
     StoreError::Unreachable(format!(
-        "given up after {tries} tries: {error}; what was copied stays, go on with --resume"
+        "given up after {tries} tries: {error}; what was copied stays, continue with --resume"
     ))
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Wakes its task after some time. Made anew only when it is first needed.
+/// Wakes its task after some time. Made again only when it is first needed.
 #[derive(Default)]
 pub(crate) struct Timer(Option<Pin<Box<Sleep>>>);
 

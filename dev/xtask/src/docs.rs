@@ -77,7 +77,7 @@ mod tests {
         let made = pages().unwrap();
         for (name, text) in &made {
             let committed = std::fs::read_to_string(docs.join(name)).unwrap_or_default();
-            assert!(committed == *text, "docs/{name} is not current; write it anew with `cargo xtask docs`");
+            assert!(committed == *text, "docs/{name} is not current; write it again with `cargo xtask docs`");
         }
         for folder in MADE {
             for file in std::fs::read_dir(docs.join(folder)).unwrap() {

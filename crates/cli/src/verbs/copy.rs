@@ -240,7 +240,7 @@ impl Plan {
             {
                 return Err(Failure::bad_input(format!(
                     "the copy in {} that did not end was asked for with another {flags}; give the same arguments, in the \
-                     same folder, to go on with it",
+                     same folder, to continue with it",
                     folder.display()
                 )));
             }

@@ -49,7 +49,7 @@ impl Drop for Disk {
     }
 }
 
-/// Makes a disk bigger on which a copy did not end, and goes on with it.
+/// Makes a disk bigger on which a copy did not end, and continues with it.
 fn gone_on_with(cli: &Cli, disk: &Disk, args: &[&str]) {
     disk.grow("96m");
     let done = cli.run_args(&[args, &["--resume", "--json"]].concat()).code(0);

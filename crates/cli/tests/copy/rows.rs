@@ -214,7 +214,7 @@ fn rows_of_a_query_of_sqlite_become_records() {
     assert!(fjall.code == 2 && fjall.err.contains("no queries"), "{fjall:?}");
 }
 
-/// Redis orders its keys anew at each start, so the place in its list means nothing any more.
+/// Redis orders its keys again at each start, so the place in its list means nothing any more.
 #[test]
 fn a_walk_outlives_a_redis_that_is_killed_and_comes_back() {
     let server = Server::start_with("redis", &["--option", "appendonly yes", "--option", "appendfsync always"]);

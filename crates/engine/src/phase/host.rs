@@ -162,7 +162,7 @@ impl Timer {
         Ok(Self(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE)? }))
     }
 
-    /// Sets it to fire once, `after_ns` from now. Setting it anew also takes back an earlier firing,
+    /// Sets it to fire once, `after_ns` from now. Setting it again also takes back an earlier firing,
     /// which spares reading it.
     fn configuration(&self, after_ns: u64) -> io::Result<()> {
         // Zero would disarm it.

@@ -13,7 +13,7 @@ pub struct Collected {
 }
 
 impl Collected {
-    /// Begins anew, with the memory that is there.
+    /// starts again, with the memory that is there.
     pub fn begin(&mut self, contents: bool) -> &mut Self {
         self.rows.clear();
         (self.contents, self.documents, self.bytes) = (contents, 0, 0);

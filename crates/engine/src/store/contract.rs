@@ -476,7 +476,7 @@ pub trait Session {
     /// Sends what `submit` has buffered. Called when the caller has nothing more to submit now.
     fn flush(&mut self) {}
 
-    /// Hands over completions, and goes on with connecting again where the connection is lost. Registers the
+    /// Hands over completions, and continues with connecting again where the connection is lost. Registers the
     /// waker of `cx` for what is to come, whether or not an operation is in flight, and returns `Pending`, or
     /// `Ready` when nothing is in flight.
     fn poll(&mut self, _cx: &mut Context<'_>, _out: &mut dyn Completions) -> Poll<()> {

@@ -155,7 +155,7 @@ fn a_database_that_lost_documents_is_not_kept() {
     assert!(bad < 2, "{bad}");
     assert_eq!(storebench_results::validity::exit_code(&result), 1, "documents that were loaded were gone");
     for (at, trial) in result.trials.iter().enumerate().skip(1) {
-        assert_eq!(trial.database_kept, at != bad + 1, "loaded anew behind the one that missed them, and only there");
+        assert_eq!(trial.database_kept, at != bad + 1, "loaded again behind the one that missed them, and only there");
     }
     // Each trial draws keys of its own: what the one before it asked for is in memory.
     let distinct = |t: &TrialResult| t.phases.last().unwrap().documents.distinct_keys;
@@ -201,7 +201,7 @@ fn a_run_that_broke_off_is_gone_on_with() {
     // Nothing is left, and another study is another run.
     let refused =
         |request: &RunRequest| run(request, Arc::new(Stop::new()), &mut |_: &Event<'_>| {}).unwrap_err().to_string();
-    assert!(refused(&again).contains("nothing to go on with"), "{}", refused(&again));
+    assert!(refused(&again).contains("nothing left to run"), "{}", refused(&again));
     let other = RunRequest { resume: Some(folder), ..request(&STUDY.replace("seed = 3", "seed = 4"), &["a"], None) };
     assert!(refused(&other).contains("the study"), "{}", refused(&other));
 }

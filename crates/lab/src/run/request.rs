@@ -144,7 +144,7 @@ pub struct RunRequest {
     pub configurations: Vec<ConfigurationRequest>,
     /// Prices of what the configurations run on.
     pub prices: Option<PriceSheet>,
-    /// A run folder to go on with: its whole trials are kept, the others run.
+    /// A run folder to continue with: its whole trials are kept, the others run.
     pub resume: Option<PathBuf>,
     /// Where run folders are made; none to keep nothing.
     pub runs_dir: Option<PathBuf>,

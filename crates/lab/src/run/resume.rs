@@ -15,7 +15,7 @@ pub(super) struct Before {
     pub(super) trials: Vec<TrialResult>,
     /// When it began.
     pub(super) began: String,
-    /// When it was gone on with before.
+    /// When it was continued before.
     pub(super) resumed: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn open(
     let trials: Vec<TrialResult> =
         found.trials.into_iter().filter(|trial| is_whole(trial) && phases_of(trial)).collect();
     if trials.len() == plan.trials.len() {
-        return Err(refuse("every trial of it ended whole; there is nothing to go on with".into()));
+        return Err(refuse("every trial of it completed; there is nothing left to run".into()));
     }
     let version = |trial: &TrialResult| {
         let now = versions

@@ -49,7 +49,7 @@ enum Next {
     At(u64),
     /// The socket takes no more now.
     Blocked,
-    /// Look at everything anew.
+    /// Look at everything again.
     Again,
     Ended,
 }

@@ -75,7 +75,7 @@ impl Timer {
         }
     }
 
-    /// Arming it anew takes back an earlier firing, which spares reading it.
+    /// Arming it again takes back an earlier firing, which spares reading it.
     fn configuration(&self, at: u64) {
         // Zero would disarm it.
         let at = at.max(1);

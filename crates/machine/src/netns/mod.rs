@@ -97,7 +97,7 @@ pub enum NetworkProblem {
 /// Packets vanish in the middle, as on a cable that is cut behind the next switch: nobody is told, neither by a reset nor
 /// by an error, and interfaces stay up. Connections stay open and stall; new ones are not answered. Linux itself gives up
 /// new ones after about two minutes, and open ones that have something to send after about a quarter of an hour. When it is
-/// healed, what was underway goes on with the next packet that TCP sends again by itself: that may take about as long again
+/// healed, what was underway continues with the next packet that TCP sends again by itself: that may take about as long again
 /// as the partition has lasted, up to two minutes.
 ///
 /// It holds for every packet that is sent after [`partition`](Network::partition) has returned. While it runs, pairs of

@@ -77,7 +77,7 @@ pub struct PowerCutUse {
 ///
 /// ## What it does not forgive
 ///
-/// A file that replaces another by rename, or that was cut off to nothing and written anew, without a sync of it: ext4 flushes
+/// A file that replaces another by rename, or that was cut off to nothing and written again, without a sync of it: ext4 flushes
 /// these by a rule of its own (`auto_da_alloc`). sync(2) and syncfs(2) do not reach a file system in user space, so what
 /// relies on them alone is forgotten. Nothing becomes durable by the passing of time.
 ///
@@ -243,7 +243,7 @@ impl PowerCut {
         PowerOff(self)
     }
 
-    /// Mounts anew, with nothing of what the kernel knew.
+    /// Mounts again, with nothing of what the kernel knew.
     fn attach(&self) -> io::Result<()> {
         let at = self.at();
         let mut mounted = self.mounted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -284,7 +284,7 @@ impl PowerCut {
 }
 
 impl PowerOff<'_> {
-    /// Brings the power back: what was not durable is forgotten but for what `keep` says, and what is left is mounted anew at the
+    /// Brings the power back: what was not durable is forgotten but for what `keep` says, and what is left is mounted again at the
     /// same place. Files that are still open from before are of no use any more.
     ///
     /// # Errors

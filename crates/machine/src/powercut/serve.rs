@@ -118,7 +118,7 @@ impl Served {
     }
 
     fn read_into(&self, buffer: &mut Vec<u8>, inode: INodeNo, at: u64, size: u32) -> Result<usize, Errno> {
-        // It is never made smaller: zeroing it anew would take as long as reading.
+        // It is never made smaller: zeroing it again would take as long as reading.
         if buffer.len() < size as usize {
             buffer.resize(size as usize, 0);
         }
@@ -415,7 +415,7 @@ impl Filesystem for Served {
     fn readdir(&self, _: &Request, inode: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
         let listing = self.tree().and_then(|tree| match offset {
-            // From its beginning it is read anew, also by rewinddir(3).
+            // From its beginning it is read again, also by rewinddir(3).
             0 => Ok(Some(tree.list(inode.0)?)),
             _ => Ok(None),
         });

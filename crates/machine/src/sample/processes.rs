@@ -44,7 +44,7 @@ pub struct ProcessUse {
     pub open_files: u64,
 }
 
-/// How often processes are read anew of which one ended meanwhile.
+/// How often processes are read again of which one ended meanwhile.
 const TRIES: u32 = 5;
 /// User and system ticks, minor and major faults, ns.
 type Cpu = [u64; 5];

@@ -461,8 +461,8 @@ fn half_open_connections_never_recover_and_new_ones_do() {
         hears_nothing(stream);
     }
     let (mut new_client, mut new_server) = pair(&link, &listener);
-    send(&mut new_client, "anew");
-    hear(&mut new_server, "anew");
+    send(&mut new_client, "again");
+    hear(&mut new_server, "again");
     // Nobody learns that the other end has closed, until it does so itself.
     drop(client);
     hears_nothing(&mut server);
@@ -545,8 +545,8 @@ fn new_connections_are_refused_and_open_ones_go_on() {
         hear(&mut server, "as before");
         link.set(LinkState::default()).unwrap();
         let (mut new_client, mut new_server) = pair(&link, &listener);
-        send(&mut new_client, "anew");
-        hear(&mut new_server, "anew");
+        send(&mut new_client, "again");
+        hear(&mut new_server, "again");
         assert_eq!(link.counts().begun, round + 2);
     }
 }

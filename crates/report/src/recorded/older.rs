@@ -68,7 +68,7 @@ impl Passes {
     }
 }
 
-/// Tells passes apart while rows go by: a new one begins where another phase does, or time begins anew.
+/// Tells passes apart while rows go by: a new one begins where another phase does, or time starts again.
 #[derive(Debug, Default)]
 struct Walk {
     last: Option<(Time, u64)>,

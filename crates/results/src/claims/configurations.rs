@@ -40,7 +40,7 @@ impl Key {
 /// Values to pick trials by, with their factors found.
 pub(super) type Picked = Vec<(Key, Value)>;
 
-/// A trial that ended whole.
+/// A trial that completed.
 pub(super) struct WholeTrial<'a> {
     pub(super) trial: &'a TrialResult,
     figures: Vec<Figure>,
@@ -49,7 +49,7 @@ pub(super) struct WholeTrial<'a> {
 /// The trials of a run.
 pub(super) struct Configurations<'a> {
     result: &'a RunResult,
-    /// Those that ended whole; others are in no figure.
+    /// Those that completed; others are in no figure.
     pub(super) whole: Vec<WholeTrial<'a>>,
     factors: BTreeSet<&'a str>,
 }
@@ -95,12 +95,12 @@ impl<'a> Configurations<'a> {
         }
         if !self.whole.iter().any(|whole| some(whole.trial)) {
             let with = if picked.is_empty() { String::new() } else { format!(" with {}", text(&picked)) };
-            return Err(format!("no trial{with} ended whole"));
+            return Err(format!("no trial{with} completed"));
         }
         Ok(picked)
     }
 
-    /// Values of a factor that were run, but in no trial that ended whole.
+    /// Values of a factor that were run, but in no trial that completed.
     pub(super) fn failed_values(&self, key: &Key, at: &Picked) -> Vec<Value> {
         let mut failed: Vec<Value> = Vec::new();
         for value in self.result.trials.iter().filter(|trial| picks(at, trial)).filter_map(|trial| key.value(trial)) {

@@ -244,7 +244,7 @@ struct Ladder {
     values: Vec<f64>,
     sides: Vec<Picked>,
     compared: BTreeSet<Key>,
-    /// Values that no trial ended whole at.
+    /// Values that no trial completed at.
     failed: Vec<Value>,
 }
 
@@ -260,7 +260,7 @@ impl Ladder {
         values.sort_by(f64::total_cmp);
         values.dedup();
         if values.len() < 2 {
-            return Err(format!("`{over}` has fewer than two values with a trial that ended whole"));
+            return Err(format!("`{over}` has fewer than two values with a trial that completed"));
         }
         let side = |value: &f64| {
             let mut picked = at.clone();
@@ -278,7 +278,7 @@ impl Ladder {
         let Some(highest) = highest else { return Ok(self) };
         let kept = self.values.iter().filter(|value| **value <= highest).count();
         if kept < 2 {
-            return Err(format!("fewer than two values up to {} have a trial that ended whole", number(highest)));
+            return Err(format!("fewer than two values up to {} have a trial that completed", number(highest)));
         }
         self.values.truncate(kept);
         self.sides.truncate(kept);
@@ -290,7 +290,7 @@ impl Ladder {
     fn note(&self, mut outcome: Outcome) -> Outcome {
         if !self.failed.is_empty() {
             let failed: Vec<String> = self.failed.iter().map(value_text).collect();
-            outcome.why.push(format!("no trial ended whole at {}", failed.join(", ")));
+            outcome.why.push(format!("no trial completed at {}", failed.join(", ")));
         }
         let (first, last) = (self.values.first(), self.values.last());
         let beyond = |value: f64| first.is_some_and(|first| value < *first) || last.is_some_and(|last| value > *last);

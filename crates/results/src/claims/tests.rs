@@ -278,9 +278,9 @@ fn what_failed_takes_no_part_and_is_named() {
         trial.phases[0].partial = Some("the store went away".into());
     }
     let rises = judged(json!({ "rises": "load.documents", "over": "batch" }), &run);
-    assert!(rises.why.ends_with("no trial ended whole at 100"), "{}", rises.why);
+    assert!(rises.why.ends_with("no trial completed at 100"), "{}", rises.why);
     let gone = json!({ "ratio": "load.documents", "of": { "batch": 100 }, "to": { "batch": 1 }, "between": [2] });
-    assert_eq!(judged(gone, &run).why, "no trial with batch = 100 ended whole");
+    assert_eq!(judged(gone, &run).why, "no trial with batch = 100 completed");
 }
 
 #[test]

@@ -128,7 +128,7 @@ impl<'a> Configuration<'a> {
         self.name == other.name && self.source.is_run_of(other.source)
     }
 
-    /// Trials that ended whole, and the others with the reason.
+    /// Trials that completed, and the others with the reason.
     pub(super) fn whole(&self) -> (Vec<&'a TrialResult>, Vec<LeftOutTrial>) {
         let (mut whole, mut left_out) = (Vec::new(), Vec::new());
         for trial in &self.trials {

@@ -104,7 +104,7 @@ pub struct RunInfo {
     /// What was found by search while making documents (calibration, sizes, files): with it another
     /// run makes the same bytes without searching.
     pub frozen: serde_json::Value,
-    /// When it was gone on with after it had broken off (RFC 3339, UTC). A drift between then and before is within its
+    /// When it was continued after it had broken off (RFC 3339, UTC). A drift between then and before is within its
     /// rounds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed: Vec<String>,
@@ -442,7 +442,7 @@ pub struct ConfigurationResult {
     pub store: String,
     /// Values of the study's factors by path.
     pub values: IndexMap<String, serde_json::Value>,
-    /// Trials that ended whole.
+    /// Trials that completed.
     pub trials: u32,
     /// Trials that failed or were cut off; they are in no figure.
     pub failed: u32,

@@ -360,7 +360,7 @@ mod tests {
             link.abandoned();
             assert!(link.is_up(), "only one was given up");
             assert!(matches!(link.turn(), Turn::Nothing));
-            // Something is said: it begins anew.
+            // Something is said: it starts again.
             news(&mut link).await;
             there.try_write(b"!").unwrap();
             news(&mut link).await;
@@ -403,7 +403,7 @@ mod tests {
                 drop(there);
                 assert!(matches!(next(&mut link).await, Turn::Lost(_)));
             }
-            assert!(link.backoff.next_wait() >= Duration::from_millis(40), "it began anew though nothing was read");
+            assert!(link.backoff.next_wait() >= Duration::from_millis(40), "it started again though nothing was read");
         });
     }
 

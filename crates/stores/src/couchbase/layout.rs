@@ -234,7 +234,7 @@ impl Site for Scope<'_> {
             if self.write_marker(made, &removal.going, true).await? == Made::Changed {
                 return Ok(Made::Changed);
             }
-            // Others may have put theirs there since, or ended this removal and begun anew.
+            // Others may have put theirs there since, or ended this removal and begun again.
             let now = self.look().await?;
             if !now.removing {
                 return Ok(Made::Changed);

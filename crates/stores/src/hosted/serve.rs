@@ -21,7 +21,7 @@ use super::wire::{self, Answer, Ask, Call, Ended, Hello};
 /// Bytes read at once.
 const READ_BYTES: usize = 256 << 10;
 
-/// Serves the store at a socket that is made anew, until the process ends.
+/// Serves the store at a socket that is created again, until the process ends.
 ///
 /// # Errors
 /// Where the socket cannot be made, or the store lives on another server already.

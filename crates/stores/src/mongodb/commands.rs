@@ -204,7 +204,7 @@ impl Builder<'_> {
     }
 
     /// Sets when a document expires, in ms since 1970. It is a change like any other: who read the document
-    /// before, to write it back with its expiry, must begin anew.
+    /// before, to write it back with its expiry, must start again.
     pub(super) fn touch(&mut self, which: &Which<'_>, at_ms: i64, revision: i64) -> Result<(), OpError> {
         self.replace(which, |out| {
             bson::nested(out, DOCUMENT, "$set", |out| {

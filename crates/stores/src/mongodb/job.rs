@@ -16,7 +16,7 @@ use super::wire::garbage;
 use crate::document::{CHANGED, EXISTS, prefix_end_text, wrong_collection};
 use crate::repeats::{Repeats, Rounds, Within};
 
-/// How often a merge, an append or a prepend begins anew because somebody else was quicker.
+/// How often a merge, an append or a prepend starts again because somebody else was quicker.
 const MOST_TRIES: u32 = 1_000;
 
 /// What follows an answer.

@@ -14,7 +14,7 @@ pub(crate) fn fresh() -> u64 {
     std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0)
 }
 
-/// How far the state of splitmix64 goes on with each number (Steele, Lea, Flood 2014).
+/// How far the state of splitmix64 continues with each number (Steele, Lea, Flood 2014).
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The next number of splitmix64.

@@ -51,7 +51,7 @@ impl Query {
         let Some(wanted) = self.rows else { return Ok(false) };
         let fetch = format!("FETCH {wanted} FROM storebench_rows");
         let fetched = self.connected.channel.query(&fetch).await;
-        // Another connection would see another moment: nothing to go on with.
+        // Another connection would see another moment: nothing to continue with.
         let broken = |error: StoreError| StoreError::Failed(error.to_string());
         let rows: Vec<Row> =
             fetched.map_err(|fault| broken(self.target.fault("read the rows of the query", &fault)))?;

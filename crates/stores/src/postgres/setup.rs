@@ -17,7 +17,7 @@ pub(super) struct Setup {
     pub(super) first: String,
 }
 
-/// Sets a session up and prepares its statements, within a time. Each time anew the server is asked what
+/// Sets a session up and prepares its statements, within a time. Each time again the server is asked what
 /// it guarantees: one that was started again may have other settings.
 ///
 /// # Errors

@@ -148,7 +148,7 @@ impl Raven {
         self.close_part(kind, done, state, out)
     }
 
-    /// The part on its way has ended so; goes on with the next.
+    /// The part on its way has ended so; continues with the next.
     fn close_part<'a>(
         &mut self,
         kind: BulkKind,

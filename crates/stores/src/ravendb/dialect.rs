@@ -18,10 +18,10 @@ use crate::document::{self, CHANGED, EXISTS};
 use crate::http::{Answer, Bulk, Dialect, Method, RequestBuf, Step};
 use crate::repeats::Repeats;
 
-/// How often an operation begins anew because others wrote the same document in between.
+/// How often an operation starts again because others wrote the same document in between.
 const MOST_TRIES: u32 = 1_000;
 
-/// Metadata that the server or this driver writes anew.
+/// Metadata that the server or this driver writes again.
 const NOT_THEIRS: [&str; 9] = [
     "@collection",
     "@id",
@@ -466,7 +466,7 @@ impl Raven {
     }
 }
 
-/// Others wrote in between: begins anew, but not for ever.
+/// Others wrote in between: starts again, but not for ever.
 fn again(state: &mut RavenMemory) -> Result<(), OpError> {
     state.tries += 1;
     if state.tries < MOST_TRIES {

@@ -3,7 +3,7 @@
 //! `streams/queries` gives a collection in the order of its last writes, as it was when the stream began: of
 //! RavenDB 4.1 a document came that was removed meanwhile, and a client that paused for minutes was waited for
 //! (measured). Pages would have to be skipped to, and a document that is removed meanwhile lets the next page
-//! begin behind one that nobody saw. A stream that breaks begins anew; who reads it leaves out what came before.
+//! begin behind one that nobody saw. A stream that breaks starts again; who reads it leaves out what came before.
 
 use std::ops::Range;
 
@@ -180,12 +180,12 @@ impl Listing {
             None => Ok(()),
             Some(error) => {
                 let said: String = String::from_utf8_lossy(error).chars().take(300).collect();
-                Err(StoreError::Failed(format!("{}: RavenDB could not go on with a stream: {said}", self.place)))
+                Err(StoreError::Failed(format!("{}: RavenDB could not continue with a stream: {said}", self.place)))
             }
         }
     }
 
-    /// A stream that broke: it is begun anew, but not for ever.
+    /// A stream that broke: it is begun again, but not for ever.
     fn broke(&mut self, error: StoreError) -> StoreError {
         if !matches!(error, StoreError::Unreachable(_)) {
             return error;

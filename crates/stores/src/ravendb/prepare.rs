@@ -185,7 +185,7 @@ impl Site for MarkedDatabase<'_> {
             if self.server.put_marker(&removing, vector).await? == Made::Changed {
                 return Ok(Made::Changed);
             }
-            // Others may have put theirs there since, or ended this removal and begun anew.
+            // Others may have put theirs there since, or ended this removal and begun again.
             let now = self.look().await?;
             if !now.removing {
                 return Ok(Made::Changed);

@@ -30,7 +30,7 @@ pub(super) struct Walk {
     connection: Option<Connection>,
     prefix: Vec<u8>,
     pattern: Vec<u8>,
-    /// Which start of the server the cursor is of: each start orders its keys anew.
+    /// Which start of the server the cursor is of: each start orders its keys again.
     run_id: String,
     /// Where the scan is; none at its end.
     cursor: Option<u64>,

@@ -55,7 +55,7 @@ pub enum Design {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Database {
-    /// Every trial loads its documents anew.
+    /// Every trial loads its documents again.
     #[default]
     Fresh,
     /// A trial measures what an earlier one loaded into the same store, where that is the same.

@@ -53,7 +53,7 @@ pub struct Study {
     /// Which combinations of values are measured; default: all.
     #[serde(default, skip_serializing_if = "is_default")]
     pub design: Design,
-    /// Whether every trial loads its documents anew; default: it does.
+    /// Whether every trial loads its documents again; default: it does.
     #[serde(default, skip_serializing_if = "is_default")]
     pub database: Database,
     /// What phases have to hold, by path: `"by-user.response.p99" = "200ms"`.

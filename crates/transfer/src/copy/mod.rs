@@ -99,7 +99,7 @@ pub struct CopyReport {
     pub splits_done: u64,
     /// What came of all records of splits that are done, those of earlier tries of this copy too.
     pub counts: Counts,
-    /// Of them: before this process went on with the copy.
+    /// Of them: before this process continued with the copy.
     pub before: Counts,
     /// The first record that this process rejected: where it stood, and why.
     pub first_reject: Option<String>,
@@ -161,9 +161,9 @@ pub struct Progress {
     pub documents: u64,
     /// Bytes of keys and documents that were written.
     pub bytes: u64,
-    /// Of them: before this process went on with the copy.
+    /// Of them: before this process continued with the copy.
     pub documents_before: u64,
-    /// Of the bytes: before this process went on with the copy.
+    /// Of the bytes: before this process continued with the copy.
     pub bytes_before: u64,
     /// Bytes of the source that were read, as it counts them.
     pub read_bytes: u64,

@@ -52,7 +52,7 @@ struct Worker<'a> {
     /// Where an earlier process stopped, of records that may not be written twice.
     partly: Partly,
     last_bad: Option<u64>,
-    /// What is counted when the split is done: one that is gone on with is read from its beginning.
+    /// What is counted when the split is done: one that is continued is read from its beginning.
     at_end: Counts,
     ended: Vec<Ended>,
     bad: Vec<Unreadable>,
@@ -189,7 +189,7 @@ impl<'a> Worker<'a> {
         self.end(writer, damage).await
     }
 
-    /// Leaves the split to be gone on with.
+    /// Leaves the split to be continued.
     fn stop(&self, once: bool, settled: u64) -> Result<(), TransferError> {
         if once && settled > self.partly.settled + self.partly.doubtful {
             // Everything that was sent has ended, so nothing is in doubt.

@@ -48,7 +48,7 @@ pub(super) fn fault(url: &str, scheme: Scheme, when: When, error: &Error) -> Tra
         // So S3 answers `HEAD`, which has no room for a reason, where a token has expired.
         || scheme == Scheme::S3 && reason.ends_with("400 Bad Request:");
     if refused {
-        let on = if when == When::Look { "" } else { ". Once they are good, go on with --resume" };
+        let on = if when == When::Look { "" } else { ". Once they are good, continue with --resume" };
         return told(format!("{url}: access was refused ({reason}); {}{on}", credentials(scheme)));
     }
     if matches!(error, Error::Precondition { .. }) {
@@ -66,7 +66,7 @@ pub(super) fn fault(url: &str, scheme: Scheme, when: When, error: &Error) -> Tra
         }
         (Error::NotFound { .. }, When::Read) => format!("{url}: is not there any more ({reason})"),
         (Error::NotFound { .. }, When::Write) => format!("{url}: cannot be written ({reason}); is the bucket there?"),
-        (_, When::Write) => format!("{url}: cannot be written further: {reason}; go on with --resume once it can"),
+        (_, When::Write) => format!("{url}: cannot be written further: {reason}; continue with --resume once it can"),
         (_, When::Read) => format!("{url}: cannot be read further: {reason}"),
         (_, When::Look) => format!("{url}: {reason}"),
     })

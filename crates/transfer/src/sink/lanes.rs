@@ -519,7 +519,7 @@ impl<'a> Lanes<'a> {
 
     fn fails(&self) -> TransferError {
         let text = format!(
-            "{} records failed one after another, so the copy has ended; the last: {}. Mend the store and go on with \
+            "{} records failed one after another, so the copy has ended; the last: {}. Mend the store and continue with \
              --resume; where it is the records that it fails, let as many be rejected by --max-errors",
             self.failed_in_a_row, self.last_failure
         );

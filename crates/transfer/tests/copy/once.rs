@@ -45,7 +45,7 @@ fn each_record_is_done_once_or_listed_wherever_the_copy_breaks() {
         let listed = lab.rejects();
         assert_eq!(listed.len() as u64, report.counts.rejected);
         assert!(listed.iter().all(|reject| reject.error == "outcome-unknown"), "{:?}", listed.first());
-        // One batch at most is in doubt; none of it was done by the copy that went on.
+        // One batch at most is in doubt; none of it was done by the copy that continued.
         assert!(listed.len() <= 100, "{breaks_at}: {}", listed.len());
         let done = u64::from(done.load(Ordering::Relaxed));
         assert!(

@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::rounds::interleave;
 
 const BYTES: u64 = 10_000_000_000;
-/// Documents that are piped again and again: what comes in is read each time anew.
+/// Documents that are piped again and again: what comes in is read each time again.
 const DOCUMENTS: u64 = 10_000;
 
 pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failure> {

@@ -14,7 +14,7 @@ pub(super) fn sum(url: &str, told: impl Iterator<Item = (u64, EndpointSample)> +
     let (Some((from_ns, first)), Some((to_ns, last))) = (answers().next(), answers().last()) else { return out };
     out.span_ns = to_ns.saturating_sub(from_ns);
     type Pick = fn(&HostMetrics) -> Option<f64>;
-    // A counter that has begun anew tells nothing.
+    // A counter that has begun again tells nothing.
     let grown = |pick: Pick| pick(&last).zip(pick(&first)).map(|(to, from)| to - from).filter(|n| *n >= 0.0);
     let most = |pick: Pick| answers().filter_map(|(_, told)| pick(&told)).reduce(f64::max);
     let parts: [Pick; 4] = [|m| m.cpu_busy_s, |m| m.cpu_idle_s, |m| m.cpu_iowait_s, |m| m.cpu_steal_s];
@@ -67,8 +67,8 @@ mod tests {
         assert_eq!((found.available_min_bytes, found.process_rss_max_bytes), (Some(7.0), Some(5.0)));
         assert_eq!((found.process_cpu_s, found.disk_write_bytes), (Some(3.0), None));
         // It was started again meanwhile.
-        let anew = [(0, told(10.0, 10.0, 9.0, 1.0)), (1, told(1.0, 1.0, 9.0, 1.0))];
-        assert_eq!(sum("http://x", anew.into_iter()).process_cpu_s, None);
+        let restarted = [(0, told(10.0, 10.0, 9.0, 1.0)), (1, told(1.0, 1.0, 9.0, 1.0))];
+        assert_eq!(sum("http://x", restarted.into_iter()).process_cpu_s, None);
         assert_eq!(sum("http://x", [(0, None)].into_iter()).answers, 0);
     }
 }

@@ -342,7 +342,7 @@ fn a_server_runs_in_a_node_within_its_limits() {
         assert!(server.limited().unwrap().memory_bytes > 0);
     }
     place.network.partition(&Partition::groups(&[&["a"], &["b"]]).client_sees(ClientSees::Group(0))).unwrap();
-    // Killed and started anew while it is cut off.
+    // Killed and started again while it is cut off.
     server.kill().unwrap();
     server.start().unwrap();
     assert!(!place.network.reaches("client", "b", SHORT).unwrap());

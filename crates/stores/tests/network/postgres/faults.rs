@@ -204,7 +204,7 @@ fn a_connection_on_which_nothing_moves_is_replaced() {
     while sql(&server, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == "0" {}
     let given_up = talk.begin(Op::Upsert { key: "a", body: b"2" });
     let behind = talk.begin(Op::Read { key: "a" });
-    // The one statement that waits is known by its process: a connection made anew waits for the lock
+    // The one statement that waits is known by its process: a connection created again waits for the lock
     // as well, to prepare its statements.
     let mut waits = String::new();
     while waits.is_empty() {

@@ -197,7 +197,7 @@ fn types_that_postgres_does_not_bring_along_are_sorted_as_texts_and_not_cut() {
     let collated = store.range_order(ALL);
     sql(&server, "DROP TABLE t; CREATE TABLE t (id text COLLATE \"C\" PRIMARY KEY, doc jsonb)");
     store.prepare(&existing("t", None, Some("doc")), Prepare::ReadOnly).unwrap();
-    // A copy that was cut in one of these orders is not gone on with in another.
+    // A copy that was cut in one of these orders is not continued in another.
     let mut orders = vec![order, collated, store.range_order(ALL)];
     orders.dedup();
     assert_eq!(orders.len(), 3, "{orders:?}");

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Finds words that the glossary has replaced, so that one thing keeps one name.
+
+    scripts/words.py        ends with 1 and names the places
+"""
+
+import re
+import subprocess
+import sys
+
+OLD = re.compile(
+    r"\barms?\b|\bArms?\b|slot_wait|slots_busy|\b[Ss]lip\b(?! of the pen)|\bcensored\b|\bregimes?\b|held_share"
+    r"|noisy-blocks|schedule-slip|rate-not-held|limit-not-held|\bverdicts\b|\banew\b|\bin vain\b|\bended whole\b"
+)
+
+# Where the old names have to stand: what reads them, what tells of them, and what was written with them.
+ALLOWED = (
+    "CHANGELOG.md",
+    "crates/cli/tests/cli/report.rs",
+    "crates/cli/tests/cli/snapshots/cli__report__runs_of_format_1_open.snap",
+    "crates/cli/tests/fixtures/",
+    "crates/results/src/claims/tests.rs",
+    "crates/results/src/cost/sheet.rs",
+    "crates/results/src/run_folder/format_1.rs",
+    "crates/study/src/workload/claims.rs",
+    "crates/study/src/workload/errors.rs",
+    "docs/compare.md",
+    "docs/evidence/",
+    "docs/glossary.md",
+    "docs/results-format.md",
+    "report/dist/",
+    "report/vendor/",
+    "scripts/words.py",
+)
+
+
+def main():
+    files = subprocess.check_output(["git", "ls-files", "-z"], text=True).split("\0")
+    found = []
+    for name in files:
+        if not name or name.startswith(ALLOWED) or name.endswith((".lock", "package-lock.json")):
+            continue
+        try:
+            with open(name, encoding="utf-8") as file:
+                lines = file.read().split("\n")
+        except (UnicodeDecodeError, FileNotFoundError):
+            continue
+        found += [f"{name}:{nth}: {line.strip()[:120]}" for nth, line in enumerate(lines, 1) if OLD.search(line)]
+    for place in found:
+        print(place)
+    if found:
+        print(f"{len(found)} lines use words that docs/glossary.md has replaced", file=sys.stderr)
+        sys.exit(1)
+
+
+main()
