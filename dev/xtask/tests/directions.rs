@@ -66,7 +66,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     // The program with one more place for files; its test knows the program's own.
-    ("storebench-hdfs", &["storebench", "storebench-conformance", "storebench-engine", "storebench-study", "storebench-transfer"]),
+    (
+        "storebench-hdfs",
+        &["storebench", "storebench-conformance", "storebench-engine", "storebench-study", "storebench-transfer"],
+    ),
     // What writes the documentation from definitions.
     ("xtask", &["storebench", "storebench-engine", "storebench-study", "storebench-results", "storebench-transfer"]),
     // Nothing depends on it: it may look at everything.
