@@ -150,7 +150,8 @@ fn curves(result: &RunResult) -> Vec<Curve<'_>> {
             continue;
         }
         let nth = factors.get_index_of(swept.factor.as_str()).unwrap_or(0);
-        let title = swept.figure.replace('.', " ") + " a second, by " + short_name(&swept.factor);
+        let what = if swept.figure.ends_with(".documents") { "documents" } else { "operations" };
+        let title = format!("{told}: {what} per second, by {}", short_name(&swept.factor));
         let curve = by_factor.entry(nth).or_insert(Curve { title, of: Vec::new() });
         if !curve.of.iter().any(|known| known.store == swept.store) {
             curve.of.push(swept);

@@ -131,8 +131,8 @@ fn table(result: &RunResult, configurations: &[&ConfigurationResult], phase: &st
     }
     let cells = || table.rows.iter().flatten().filter(|cell: &&Cell| cell.figure.is_some_and(|f| f.low.is_some()));
     if cells().next().is_some() {
-        let useless = if cells().any(|cell| cell.text.contains("(very uncertain)")) {
-            "; very uncertain: the interval is wider than tenfold"
+        let useless = if cells().any(|cell| cell.text.contains("(wide interval)")) {
+            "; wide interval: its ends are more than tenfold apart"
         } else {
             ""
         };
@@ -218,7 +218,7 @@ pub(crate) fn with_width(show: impl Fn(f64) -> String, estimate: &Estimate) -> S
         (_, Some(low), Some(high)) if high.is_finite() && high <= low * USELESS => {
             format!("{text} [{}, {}]", show(low), show(high))
         }
-        (_, Some(_), Some(_)) => format!("{text} (very uncertain)"),
+        (_, Some(_), Some(_)) => format!("{text} (wide interval)"),
         _ => text,
     }
 }

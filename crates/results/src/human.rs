@@ -89,11 +89,11 @@ pub fn plural(n: u64, one: &str) -> String {
 /// An interval whose ends are further apart than so many times says nothing of use.
 pub(crate) const USELESS: f64 = 10.0;
 
-/// `×1.23 [1.20, 1.26]`; without an interval `×1.23`; `×1.23 (very uncertain)` where it is too wide to be of use.
+/// `×1.23 [1.20, 1.26]`; without an interval `×1.23`; `×1.23 (wide interval)` where it is too wide to be of use.
 pub fn ratio(ratio: &Estimate) -> String {
     match (ratio.low, ratio.high) {
         (Some(low), Some(high)) if high > low * USELESS || high.is_nan() => {
-            format!("×{} (very uncertain)", digits(ratio.value))
+            format!("×{} (wide interval)", digits(ratio.value))
         }
         (Some(low), Some(high)) => format!("×{} [{}, {}]", digits(ratio.value), digits(low), digits(high)),
         _ => format!("×{}", digits(ratio.value)),

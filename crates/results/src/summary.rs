@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 pub use brief::brief;
 
-use crate::answer::answer;
+use crate::answer::{Answer, answer};
 use crate::claims::ClaimTable;
 use crate::figures::in_documents;
 use crate::human::{bytes, count, digits, duration, percent, plural, rate};
@@ -116,31 +116,36 @@ pub fn summary(result: &RunResult, layout: Layout) -> String {
     out
 }
 
-/// The colour of a severity.
-fn paint_of(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Invalid => "1;31",
-        Severity::Caution => "33",
-        Severity::Note | Severity::Pass => "32",
-    }
-}
-
-fn header(out: &mut String, result: &RunResult, layout: Layout) {
-    let run = &result.run;
-    let paint = layout.paint;
+/// The title, the question and the answer.
+fn opening(out: &mut String, result: &RunResult, found: &Answer, layout: Layout) {
+    let (run, paint) = (&result.run, layout.paint);
     let _ = writeln!(out, "{}", paint.bold(&run.title));
     if let Some(question) = &run.question {
         out.push_str(&paragraph("", "", question, layout.width));
     }
-    let found = answer(result);
-    let colour = paint_of(found.severity);
     let said = paragraph("", "", &found.found, layout.width);
     let _ = write!(out, "\n{}", said.lines().map(|line| paint.bold(line) + "\n").collect::<String>());
+}
+
+/// What the checks say of the answer, in their colour.
+fn worth(found: &Answer, layout: Layout) -> String {
+    let colour = match found.severity {
+        Severity::Invalid => "1;31",
+        Severity::Caution => "33",
+        Severity::Note | Severity::Pass => "32",
+    };
+    let said = paragraph("", "", &found.worth, layout.width);
+    said.lines().map(|line| layout.paint.with(colour, line) + "\n").collect()
+}
+
+fn header(out: &mut String, result: &RunResult, layout: Layout) {
+    let run = &result.run;
+    let found = answer(result);
+    opening(out, result, &found, layout);
     for change in &found.changes {
         out.push_str(&paragraph("", "  ", change, layout.width));
     }
-    let worth = paragraph("", "", &found.worth, layout.width);
-    let _ = writeln!(out, "{}", worth.lines().map(|line| paint.with(colour, line) + "\n").collect::<String>());
+    let _ = writeln!(out, "{}", worth(&found, layout));
     let mut facts = vec![format!("seed {}", run.seed)];
     if run.scale != 1.0 {
         facts.push(format!("scale {}", run.scale));

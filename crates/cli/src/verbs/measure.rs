@@ -50,7 +50,7 @@ pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Pr
             }
             // What was measured is kept all the same.
             Err(why) => {
-                progress.note(&format!("no report: {why}; to make it, run `storebench report {}`", folder.display()))
+                progress.tell(&format!("no report: {why}; to make it, run `storebench report {}`", folder.display()));
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::human::{duration, rate, ratio};
 use crate::stats::Estimate;
 use crate::table::{Cell, ColumnKind, Table};
 use crate::times;
-use crate::{ConfigurationResult, RunResult};
+use crate::{ConfigurationResult, FigureOverTrials, RunResult};
 
 /// Lines of the table, at most.
 const MOST_ROWS: usize = 8;
@@ -28,12 +28,17 @@ pub struct BriefTable {
 
 /// Configurations beside each other; the phases of one that was measured alone. None where nothing was measured.
 pub fn brief_table(result: &RunResult) -> Option<BriefTable> {
-    let measured: Vec<&ConfigurationResult> = result.configurations.iter().filter(|c| !c.figures.is_empty()).collect();
-    match measured.as_slice() {
+    let ran = ran(result);
+    match ran.as_slice() {
         [] => None,
         [one] => Some(BriefTable { table: phases_of(result, one), left_out: 0 }),
         several => Some(beside(result, several)),
     }
+}
+
+/// Configurations that ran, also those of which no trial completed: a table without them would call others the best.
+fn ran(result: &RunResult) -> Vec<&ConfigurationResult> {
+    result.configurations.iter().filter(|of| of.trials + of.failed > 0).collect()
 }
 
 /// Configurations, the best first, and the figures that they are shown by.
@@ -69,7 +74,9 @@ fn sorted<'a>(result: &RunResult, configurations: &[&'a ConfigurationResult]) ->
     }
     let mut sorted = configurations.to_vec();
     if let Some((phase, (measure, _, kind, _))) = by.and_then(|nth| figures.get(nth)) {
-        let value = |of: &ConfigurationResult| match find(of, phase, measure).filter(|f| f.figure.trials > 0) {
+        // One that lacks the figure in a trial is ahead of none that has it in all.
+        let whole = |f: &&FigureOverTrials| f.figure.trials > 0 && f.none_in.is_empty();
+        let value = |of: &ConfigurationResult| match find(of, phase, measure).filter(whole) {
             Some(found) if *kind == ColumnKind::Less => found.figure.value,
             Some(found) => -found.figure.value,
             None => f64::INFINITY,
@@ -93,6 +100,7 @@ fn beside(result: &RunResult, configurations: &[&ConfigurationResult]) -> BriefT
         columns.extend((Some(nth) == by).then(|| ("vs best".to_owned(), ColumnKind::Ratio)));
     }
     let best = sorted.first().copied();
+    let best_is_first = best.is_some_and(|best| configurations.first().is_some_and(|first| std::ptr::eq(*first, best)));
     let mut table = Table::new(columns);
     for configuration in sorted.iter().take(MOST_ROWS) {
         let mut row: Vec<Cell> = Vec::new();
@@ -104,10 +112,13 @@ fn beside(result: &RunResult, configurations: &[&ConfigurationResult]) -> BriefT
         );
         for (nth, (phase, (measure, _, kind, show))) in figures.iter().enumerate() {
             let found = find(configuration, phase, measure);
-            row.push(over(found, *show, if *kind == ColumnKind::Less { times::INFINITE } else { "none" }));
+            row.push(match configuration.trials {
+                0 if Some(nth) == by => "failed".into(),
+                _ => over(found, *show, if *kind == ColumnKind::Less { times::INFINITE } else { "none" }),
+            });
             if Some(nth) == by {
                 let to_best = best.and_then(|best| find(best, phase, measure)).zip(found);
-                row.push(to_best.map_or_else(Cell::default, |(best, own)| to_the_best(best, own)));
+                row.push(to_best.map_or_else(Cell::default, |(best, own)| to_the_best(best, own, best_is_first)));
             }
         }
         table.rows.push(row);
@@ -144,11 +155,11 @@ const MOST_PANELS: usize = 3;
 
 /// The figures that the answer is about, where several configurations were measured.
 pub fn panels(result: &RunResult) -> Vec<Panel> {
-    let measured: Vec<&ConfigurationResult> = result.configurations.iter().filter(|c| !c.figures.is_empty()).collect();
-    if measured.len() < 2 {
+    let ran = ran(result);
+    if ran.len() < 2 {
         return Vec::new();
     }
-    let Sorted { configurations, figures, by } = sorted(result, &measured);
+    let Sorted { configurations, figures, by } = sorted(result, &ran);
     let several = phases_told(result).len() > 1;
     // Percentiles below the highest say less; a rate that was given is no finding.
     let shown = |(nth, (_, shown)): &(usize, &(String, Shown))| Some(*nth) == by || shown.0.ends_with(".p99");
@@ -159,7 +170,7 @@ pub fn panels(result: &RunResult) -> Vec<Panel> {
             PanelRow {
                 store: of.store.clone(),
                 name: of.configuration.clone(),
-                text: over(found, *show, lacking).text,
+                text: if of.trials == 0 { "failed".to_owned() } else { over(found, *show, lacking).text },
                 figure: found.filter(|f| f.figure.trials > 0).map(|f| f.figure),
             }
         };
@@ -171,14 +182,14 @@ pub fn panels(result: &RunResult) -> Vec<Panel> {
     all.filter(|panel| panel.rows.iter().any(|row| row.figure.is_some())).take(MOST_PANELS).collect()
 }
 
-/// The ratio of two figures. Its interval is that of pairs within rounds where the first configuration is one of the two.
-fn to_the_best(best: &crate::FigureOverTrials, own: &crate::FigureOverTrials) -> Cell {
+/// The ratio of two figures. Where the best is the first configuration it is known by pairs within rounds, with an interval.
+fn to_the_best(best: &FigureOverTrials, own: &FigureOverTrials, best_is_first: bool) -> Cell {
     if best.figure.trials == 0 || own.figure.trials == 0 || best.at_least || own.at_least {
         return Cell::default();
     }
-    let text = match (own.to_first, best.to_first) {
-        (Some(of), None) => ratio(&of),
-        _ => {
+    let text = match own.to_first.filter(|_| best_is_first) {
+        Some(of) => ratio(&of),
+        None => {
             let alone = |value| Estimate { value, low: None, high: None, trials: own.figure.trials };
             ratio(&alone(own.figure.value / best.figure.value))
         }
@@ -216,8 +227,8 @@ fn phases_of(result: &RunResult, configuration: &ConfigurationResult) -> Table {
                 false => find(configuration, phase, measure),
             };
             let time = if measured("response.p50").is_some() { "response" } else { "service" };
-            let per_s = over(measured(what), rate, "none").text;
-            let mut row: Vec<Cell> = vec![phase.into(), (*op).into(), format!("{per_s} {unit}").into()];
+            let per_s = measured(what).map(|found| format!("{} {unit}", over(Some(found), rate, "no").text));
+            let mut row: Vec<Cell> = vec![phase.into(), (*op).into(), per_s.map_or_else(|| "-".into(), Into::into)];
             if !apart && ops.len() > 1 {
                 row[1] = format!("{} operations", ops.len()).into();
             }
@@ -242,4 +253,58 @@ fn named_by_time(table: Table) -> Table {
         column.title = format!("{time} p50");
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    const MAIN: &str = "mixed.throughput";
+
+    fn column(result: &RunResult, title: &str) -> Vec<String> {
+        let table = brief_table(result).unwrap().table;
+        let at = table.columns.iter().position(|column| column.title == title).unwrap();
+        table.rows.iter().map(|row| row[at].text.clone()).collect()
+    }
+
+    #[test]
+    fn what_failed_is_in_the_table_and_last() {
+        let mut run = fixture::concluded(fixture::swept());
+        assert_eq!(column(&run, "workers"), ["8", "4", "2", "1"]);
+        let best = &mut run.configurations[3];
+        (best.trials, best.failed) = (0, 3);
+        best.figures.clear();
+        assert_eq!(column(&run, "workers"), ["4", "2", "1", "8"]);
+        assert_eq!(column(&run, "ops/s").last().unwrap(), "failed");
+        let shown = panels(&run);
+        assert_eq!(shown[0].rows.last().map(|row| (row.text.as_str(), row.figure)), Some(("failed", None)));
+    }
+
+    #[test]
+    fn one_that_lacks_the_figure_in_a_trial_is_not_the_best() {
+        let mut run = fixture::concluded(fixture::swept());
+        run.configurations[3].figures.get_mut(MAIN).unwrap().none_in = vec![2];
+        assert_eq!(column(&run, "workers"), ["4", "2", "1", "8"]);
+    }
+
+    /// A ratio to the first configuration is not passed off as one to the best.
+    #[test]
+    fn ratios_are_to_the_best() {
+        let mut run = fixture::concluded(fixture::swept());
+        // The best could not be paired with the first, the others could.
+        run.configurations[3].figures.get_mut(MAIN).unwrap().to_first = None;
+        let of = |n: usize, run: &RunResult| run.configurations[n].figures[MAIN].figure.value;
+        let expected = ratio(&Estimate { value: of(2, &run) / of(3, &run), low: None, high: None, trials: 3 });
+        assert_eq!(column(&run, "vs best")[1], expected);
+        // Where the first is the best, the interval of the pairs is there.
+        run.configurations.reverse();
+        let first = run.configurations[0].figures[MAIN].figure.value;
+        for of in &mut run.configurations[1..] {
+            let figure = of.figures.get_mut(MAIN).unwrap();
+            let value = figure.figure.value / first;
+            figure.to_first = Some(Estimate { value, low: Some(value * 0.9), high: Some(value * 1.1), trials: 3 });
+        }
+        assert!(column(&run, "vs best")[1].contains('['), "{:?}", column(&run, "vs best"));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Layout, paint_of};
+use super::{Layout, opening, worth};
 use crate::RunResult;
 use crate::answer::answer;
 use crate::beside::brief_table;
@@ -10,19 +10,12 @@ use crate::claims::ClaimVerdict;
 use crate::human::{bytes, count, plural};
 use crate::lines::{facts as in_lines, paragraph};
 
-/// Sentences about factors, at most.
-const MOST_CHANGES: usize = 4;
-
 /// The answer of a run for a terminal. [`summary`](super::summary) says all of it.
 pub fn brief(result: &RunResult, layout: Layout) -> String {
-    let (run, paint) = (&result.run, layout.paint);
-    let found = answer(result);
-    let mut out = format!("{}\n", paint.bold(&run.title));
-    if let Some(question) = &run.question {
-        out.push_str(&paragraph("", "", question, layout.width));
-    }
-    let said = paragraph("", "", &found.found, layout.width);
-    let _ = write!(out, "\n{}\n", said.lines().map(|line| paint.bold(line) + "\n").collect::<String>());
+    let (found, paint) = (answer(result), layout.paint);
+    let mut out = String::new();
+    opening(&mut out, result, &found, layout);
+    out.push('\n');
     if let Some(of) = brief_table(result) {
         out.push_str(&in_lines("", &constants(result), layout.width));
         out.push_str(&layout.table(&of.table));
@@ -31,11 +24,8 @@ pub fn brief(result: &RunResult, layout: Layout) -> String {
         }
         out.push('\n');
     }
-    for change in found.changes.iter().take(MOST_CHANGES) {
+    for change in &found.changes {
         out.push_str(&paragraph("", "  ", change, layout.width));
-    }
-    if let Some(more) = found.changes.len().checked_sub(MOST_CHANGES).filter(|more| *more > 0) {
-        let _ = writeln!(out, "and {} more about factors", plural(more as u64, "sentence"));
     }
     if !result.claims.is_empty() {
         let of = |verdict: ClaimVerdict| result.claims.iter().filter(|claim| claim.verdict == verdict).count();
@@ -48,9 +38,7 @@ pub fn brief(result: &RunResult, layout: Layout) -> String {
     if let Some(cheapest) = result.cost.as_ref().and_then(|cost| cost.cheapest.as_ref()) {
         out.push_str(&paragraph("", "  ", &format!("Cheapest for a million operations: {cheapest}."), layout.width));
     }
-    let checks = paragraph("", "", &found.worth, layout.width);
-    let colour = paint_of(found.severity);
-    out.extend(checks.lines().map(|line| paint.with(colour, line) + "\n"));
+    out.push_str(&worth(&found, layout));
     for failure in result.trials.iter().filter_map(|trial| trial.failure.as_ref()).take(1) {
         let text = format!("ended early, in {}: {}", failure.during, failure.message);
         out.extend(paragraph("", "  ", &text, layout.width).lines().map(|line| paint.with("31", line) + "\n"));
