@@ -54,11 +54,6 @@ TEST_THREADS ?= 4
 report: ## Build the script of the report, which is checked in
 	REPORT_TOOLS="$$(servers/where report-tools)" node report/build.mjs
 
-.PHONY: picture
-picture: ## Make the README's picture of a report; RUN names the run's folder
-	REPORT_TOOLS="$$(servers/where report-tools)" CHROMIUM="$$(servers/where chromium)/chromium" \
-		node report/picture.mjs "$(RUN)/report.html" docs/report.png
-
 .PHONY: fmt
 fmt: ## Format the code
 	$(CARGO) fmt --all
