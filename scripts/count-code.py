@@ -3,8 +3,8 @@
 
     scripts/count-code.py [FOLDER of a checkout]
 
-Left out are modules marked `#[cfg(test)]`, in the file or in one of their own, and with them the files below such a
-module. Prints a line for each crate, and the sum.
+Skips modules marked `#[cfg(test)]`, inline or in their own file, and the files below such a module. Prints a line for
+each crate, and the sum.
 """
 
 import re
@@ -16,7 +16,7 @@ PATH = re.compile(r'^\s*#\[path = "([^"]+)"\]')
 
 
 def without_comments(text):
-    """The lines of code, blank ones too. Comments in strings do not fool it, but for raw strings that hold quotes."""
+    """The lines without comments, including blank ones. Handles marks in strings, but not in raw strings with quotes."""
     out, depth, string = [], 0, None
     for line in text.split("\n"):
         kept, at = "", 0
@@ -60,13 +60,13 @@ def without_comments(text):
 
 
 def braces(line):
-    """Braces that open less those that close, strings left out."""
+    """The number of opening braces minus closing ones, outside of strings."""
     line = re.sub(r'"(\\.|[^"\\])*"', "", line)
     return line.count("{") - line.count("}")
 
 
 def code_of(path, skipped):
-    """Lines of code of a file. Files of modules for tests are added to `skipped`."""
+    """Counts the lines of code of a file. Adds the files of test modules to `skipped`."""
     lines = without_comments(path.read_text())
     count, at, marked, placed = 0, 0, False, None
     here = path.parent if path.name in ("mod.rs", "lib.rs", "main.rs") else path.with_suffix("")
@@ -89,7 +89,7 @@ def code_of(path, skipped):
                     skipped.add(file.resolve())
                     skipped.add((file.parent if file.name == "mod.rs" else file.with_suffix("")).resolve())
             else:
-                # An item: to its last brace, or its semicolon.
+                # An item: skip to its last brace or semicolon.
                 depth = braces(line)
                 while at < len(lines) and (depth > 0 or not re.search(r"[;}]\s*$", line)):
                     line = lines[at]
@@ -117,7 +117,7 @@ def main():
         lines = crate(src)
         total += lines
         print(f"{lines:7,}  {src.parent.name}")
-    print(f"{total:7,}  in all")
+    print(f"{total:7,}  total")
 
 
 main()

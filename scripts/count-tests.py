@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Runs `cargo test` and counts what became of every test, over all test binaries.
+"""Runs `cargo test` and counts the outcome of every test, over all test binaries.
 
     scripts/count-tests.py [--stores sqlite,redis,…] [--patience 600] [--at-once 2] cargo test --workspace
 
-The binaries are built first. Then they run, the largest first, `--at-once` at a time (1), since tests mostly wait for
-servers; the output of each is shown when it ends. The last line is `N passed, N failed, N skipped`. Skipped are tests marked
-`#[ignore]`, and tests that end early with a line `skipped: why` because the machine lacks something:
-both are named. Exit code 1 when a test failed or the command did.
+Builds the binaries first. Then runs them, the largest first, `--at-once` at a time (default 1), because tests mostly
+wait for servers. Shows the output of each when it ends. The last line is `N passed, N failed, N skipped`. Skipped
+tests are those marked `#[ignore]`, and those that end early with a line `skipped: why` because the machine lacks
+something. Both are listed. Ends with exit code 1 if a test or the command failed.
 
-With `--stores` the lines before say how the conformance suite ended on each store that it ran on. A
-store of that list on which it did not run, or not to its end, is a failure.
+With `--stores`, the lines before show the result of the conformance suite on each store that it ran on. A listed store
+on which it did not run, or did not finish, is a failure.
 
-A test binary in which no test has ended for `--patience` seconds (600) is killed, which is a failure:
-the tests that were still running are named, with what the kernel says that their threads wait for.
+A test binary in which no test has ended for `--patience` seconds (default 600) is killed, which is a failure. The
+script lists the tests that were still running, with what their threads wait for according to the kernel.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ SECTION = re.compile(r"^---- (?P<name>.+?) std(out|err) ----$")
 
 
 class Counter:
-    """Reads the output line by line; knows which lines a reader wants to see."""
+    """Reads the output line by line, and decides which lines to show."""
 
     def __init__(self):
         self.passed = self.failed = 0
@@ -44,14 +44,14 @@ class Counter:
         self.failures = []
         self.in_successes = False
         self.test = None
-        # Tests of this binary that printed `skipped:`; a test counts once.
+        # Tests of this binary that printed `skipped:`. A test counts once.
         self.aloud = {}
-        # Tests of the binary that runs now, and when one of them was heard of last; None between binaries.
+        # Tests of the running binary that have ended, and when the last one did. None between binaries.
         self.ended = set()
         self.heard = None
 
     def line(self, line):
-        """Takes a line; says whether to show it."""
+        """Processes a line. Returns whether to show it."""
         if BEGIN.match(line):
             self.ended, self.heard = set(), time.monotonic()
         result = RESULT.match(line)
@@ -76,7 +76,7 @@ class Counter:
             elif self.test and line.startswith("skipped:"):
                 self.aloud.setdefault(self.test, line.removeprefix("skipped:").strip())
                 return True
-            # What a test that passed has printed is of no interest.
+            # Do not show what a passed test printed.
             return False
         test = TEST.match(line)
         if test:
@@ -90,32 +90,32 @@ class Counter:
 
 
 def summary(counters, code, conformance=(), missing=()):
-    """The closing lines and the exit code, given the counters of all binaries and whether one ended with an error."""
+    """The last lines and the exit code, from the counters of all binaries and the code of a failed one, if any."""
     passed, failed = (sum(getattr(each, what) for each in counters) for what in ("passed", "failed"))
     skipped, failures = ([one for each in counters for one in getattr(each, what)] for what in ("skipped", "failures"))
     lines = list(conformance)
     lines += [f"skipped  {name}: {why}" for name, why in skipped]
     lines += [f"failed   {name}" for name in failures]
     if code != 0 and failed == 0:
-        lines.append(f"a command ended with code {code}: something failed to build, or a test binary was ended")
+        lines.append(f"a command ended with code {code}: a build failed, or a test binary was killed")
         failed = 1
     if passed == 0 and failed == 0:
-        lines.append("no test ran at all")
+        lines.append("no test ran")
         failed = 1
     if missing:
-        lines.append(f"the conformance suite did not run to its end on {', '.join(missing)}")
+        lines.append(f"the conformance suite did not finish on {', '.join(missing)}")
         failed += 1
     lines.append(f"{passed} passed, {failed} failed, {len(skipped)} skipped")
     return lines, int(failed > 0)
 
 
 def conformance(log, expected):
-    """Of the lines that the tests have logged: a table of them, and which stores have none."""
+    """From the lines that the tests logged: a table, and the expected stores without a line."""
     runs = {}
     for line in log.splitlines():
         url, _, counts = line.partition("\t")
         scheme = url.partition(":")[0]
-        # Where it was is of no interest, with what options is.
+        # Drop the place of the store, but keep its options.
         options = url.partition("?")[2]
         runs.setdefault(scheme, []).append((f"{scheme}?{options}" if options else scheme, counts))
     order = [*expected, *sorted(set(runs) - set(expected))]
@@ -126,7 +126,7 @@ def conformance(log, expected):
 
 
 def still_running(binary, ended):
-    """The tests of a binary that have begun and not ended, each with where its thread is.
+    """The tests of a binary that have begun but not ended, each with the state of its thread.
 
     A thread has the name of its test, of which the kernel keeps 15 bytes."""
     listed = subprocess.run(
@@ -144,29 +144,29 @@ def still_running(binary, ended):
 
 
 def give_up(binary, counter, patience):
-    """Kills a test binary, and says which of its tests had not ended.
+    """Kills a test binary, and lists its tests that had not ended.
 
-    Where not even that ends it (it waits in the kernel), nothing is waited for any longer."""
+    If it cannot be killed, because it waits in the kernel, the script ends."""
     try:
         running = still_running(binary, counter.ended)
     except (OSError, subprocess.TimeoutExpired):
         running = []
-    print(f"no test has ended for {patience} s; {binary} is killed. Still running:", flush=True)
-    for name in running or ["none that has a thread of its own"]:
-        counter.failures.append(f"{name}, not ended after {patience} s of silence")
+    print(f"no test has ended for {patience} s; killing {binary}. Still running:", flush=True)
+    for name in running or ["no test with its own thread"]:
+        counter.failures.append(f"{name}, not ended after {patience} s without output")
         print(f"    {name}", flush=True)
     with contextlib.suppress(ProcessLookupError):
         os.kill(binary, signal.SIGKILL)
     began = time.monotonic()
     while Path(f"/proc/{binary}/exe").exists():
         if time.monotonic() - began > 30:
-            print("\n".join(["it cannot be killed", *summary([counter], 1)[0]]), flush=True)
+            print("\n".join(["the test binary cannot be killed", *summary([counter], 1)[0]]), flush=True)
             os._exit(1)
         time.sleep(0.1)
 
 
 def watch(binary, counter, patience, over):
-    """Waits in a thread of its own until all is over; no test binary is silent for ever."""
+    """Runs in a separate thread until the binary ends, and kills a test binary that is silent for too long."""
     while not over.wait(1):
         heard = counter.heard
         if heard is not None and time.monotonic() - heard > patience:
@@ -175,7 +175,7 @@ def watch(binary, counter, patience, over):
 
 
 def run(command, folder, environment, patience):
-    """Runs a test binary to its end. Gives its name, its counter, its exit code, what is to be shown, and how long it took."""
+    """Runs a test binary to its end. Returns its counter, its exit code, the output to show, and how long it took."""
     counter, shown, over, began = Counter(), [], threading.Event(), time.monotonic()
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment) as process:
         threading.Thread(target=watch, args=(process.pid, counter, patience, over), daemon=True).start()
@@ -187,7 +187,7 @@ def run(command, folder, environment, patience):
 
 
 def binaries(cargo):
-    """Builds the tests. Gives each binary with the folder of its package, and cargo's exit code."""
+    """Builds the tests. Returns each binary with the folder of its package, and cargo's exit code."""
     found = []
     command = [*cargo, "--no-run", "--message-format", "json-render-diagnostics"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -199,7 +199,7 @@ def binaries(cargo):
 
 
 def self_test():
-    """The counter, against output that holds one of everything."""
+    """Tests the counter with output that has one case of each kind."""
     counter = Counter()
     shown = [
         line
@@ -247,9 +247,9 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     counter = Counter()
     counter.passed = 3
     lines, code = summary([counter], 0, table, missing)
-    assert lines[-2:] == ["the conformance suite did not run to its end on redis", "3 passed, 1 failed, 0 skipped"]
+    assert lines[-2:] == ["the conformance suite did not finish on redis", "3 passed, 1 failed, 0 skipped"]
     assert code == 1 and lines[:2] == table
-    # A child that says nothing is killed, and what waits for it goes on.
+    # A silent child is killed, and the code that waits for it continues.
     counter = Counter()
     assert counter.line("running 1 test") and counter.heard is not None
     assert counter.line("test a ... ok") and counter.ended == {"a"}
@@ -288,7 +288,7 @@ def main():
             print(f"     Running {binary} ({took:.0f} s)\n{shown}", end="", flush=True)
             counters.append(counter)
             code = code or its_code
-        # Documentation tests are built by what runs them.
+        # Documentation tests are built when they run.
         if not any(option in cargo for option in ("--test", "--lib", "--bins", "--tests")):
             counter, its_code, shown, _ = run([*cargo, "--doc", "--no-fail-fast", "--", *arguments], None, environment, patience)
             print(shown, end="", flush=True)

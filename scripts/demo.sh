@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What `make demo` does: one question about two embedded stores, then what larger batches bring. Everything that it
-# writes is in .demo/.
+# What `make demo` does: answers one question about two embedded stores, then shows what larger batches gain. Writes
+# only to .demo/.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -9,15 +9,15 @@ stores=.demo/stores
 
 say() { printf '\n==> %s\n\n' "$*"; }
 
-say "building (the first time takes some minutes)"
-# Only embedded stores: what the demo needs, and minutes less to build.
+say "building (takes some minutes the first time)"
+# Only embedded stores: the demo needs no others, and the build is minutes shorter.
 cargo build --locked --profile demo -p storebench --no-default-features --features embedded
 storebench=${CARGO_TARGET_DIR:-target}/demo/storebench
 
 rm -rf "$runs" "$stores"
 mkdir -p "$stores"
 began=$SECONDS
-# What fails is told at the end: the second part is worth seeing all the same.
+# Report a failure at the end, so that the second part runs in any case.
 code=0
 
 say "storebench run first-look"
@@ -28,5 +28,5 @@ say "storebench run studies/examples/insert-batches.toml"
 "$storebench" run studies/examples/insert-batches.toml --out "$runs" \
     --store "sqlite:$stores/insert-batches.db" --store "fjall:$stores/insert-batches.fjall" || code=$?
 
-say "measured in $((SECONDS - began)) s; open the reports in a browser, or write a study of your own: storebench init"
+say "measured in $((SECONDS - began)) s; open the reports in a browser, or write your own study: storebench init"
 exit "$code"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks that every dependency has a licence that deny.toml allows.
 
-Looks at what is built on this machine's platform: normal, build and test dependencies. Prints how
-many crates stand under which licence; exit code 1 names every crate that does not fit.
+Checks what is built on this machine's platform: normal, build and test dependencies. Prints the number of crates for
+each licence. Ends with exit code 1 and a list of the crates whose licence is not allowed.
 """
 
 import collections
@@ -17,10 +17,10 @@ OPERATORS = {"AND", "OR", "WITH", "(", ")"}
 
 
 def allowed_licences(text):
-    """The quoted names of `allow = [...]`. Python before 3.11 reads no TOML by itself."""
+    """The quoted names of `allow = [...]`. Python before 3.11 has no TOML parser."""
     found = re.search(r"^allow\s*=\s*\[(.*?)\]", text, re.MULTILINE | re.DOTALL)
     if not found:
-        sys.exit("deny.toml: there is no `allow = [...]`")
+        sys.exit("deny.toml: `allow = [...]` is missing")
     return set(re.findall(r'"([^"]+)"', found.group(1)))
 
 
@@ -51,7 +51,7 @@ class Expression:
         result = self.all_of()
         while self.peek() == "OR":
             self.take()
-            # Read to the end, whatever is known already.
+            # Parse to the end, even if the result is known.
             result = self.all_of() or result
         return result
 
@@ -64,7 +64,7 @@ class Expression:
 
     def one(self):
         if self.peek() is None:
-            raise ValueError("a name is missing at its end")
+            raise ValueError("a name is missing at the end")
         name = self.take()
         if name == "(":
             result = self.any_of()
@@ -81,13 +81,13 @@ class Expression:
 
 
 def check(packages, allowed):
-    """What is wrong, a line for each crate."""
+    """The problems, a line for each crate."""
     wrong = []
     for package in packages:
         crate = f"{package['name']} {package['version']}"
         licence = package["license"]
         if not licence:
-            wrong.append(f"{crate}: names no licence (file: {package['license_file'] or 'none'})")
+            wrong.append(f"{crate}: has no licence name (file: {package['license_file'] or 'none'})")
             continue
         try:
             if not Expression(licence, allowed).satisfied():
@@ -98,7 +98,7 @@ def check(packages, allowed):
 
 
 def dependencies():
-    """Crates from outside of this workspace that this platform builds."""
+    """Crates from outside this workspace that are built on this platform."""
     version = subprocess.run(["rustc", "-vV"], check=True, capture_output=True, text=True).stdout
     host = re.search(r"^host: (.*)$", version, re.MULTILINE).group(1)
     command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", host]
@@ -108,7 +108,7 @@ def dependencies():
 
 
 def self_test():
-    """The reader of expressions, against cases whose answer is known."""
+    """Tests the parser of expressions with known cases."""
     allowed = {"MIT", "Apache-2.0", "Unicode-3.0"}
     cases = [
         ("MIT", True),
@@ -124,7 +124,7 @@ def self_test():
     for text, expected in cases:
         assert Expression(text, allowed).satisfied() is expected, text
     package = {"name": "a", "version": "1", "license": None, "license_file": None}
-    assert check([package], allowed) == ["a 1: names no licence (file: none)"]
+    assert check([package], allowed) == ["a 1: has no licence name (file: none)"]
     assert "cannot be read" in check([{**package, "license": "MIT OR"}], allowed)[0]
 
 
@@ -139,7 +139,7 @@ def main():
     for line in wrong:
         print(line, file=sys.stderr)
     if wrong:
-        print("replace the crate, or add its licence to deny.toml if its terms can be kept", file=sys.stderr)
+        print("replace the crate, or add its licence to deny.toml if we can comply with its terms", file=sys.stderr)
         sys.exit(1)
     print(f"licences: {len(packages)} dependencies, all allowed")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests marked `#[ignore]` whose names hold `soak`, and writes down what came of it. The
-# arguments go to `cargo test`, which builds nothing that `make test` has not built already.
+# Runs the tests marked `#[ignore]` whose names contain `soak`, and records the results. The arguments go to
+# `cargo test`, which builds nothing that `make test` has not built already.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,10 +15,10 @@ soak() {
         | tee -a "$output" || code=$?
 }
 soak "$@"
-# What is in a build of its own, which has no library and so no tests in its documentation.
+# A separate build, which has no library and therefore no documentation tests.
 soak --tests --locked --manifest-path crates/hdfs/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-target}/hdfs"
 
-# Before the file is begun, which would make the tree dirty.
+# Before the file is written, which would make the tree dirty.
 commit=$(git describe --always --dirty 2>/dev/null || echo unknown)
 processor=$(awk -F ': ' '/^model name/ { print $2; exit }' /proc/cpuinfo)
 memory=$(awk '/^MemTotal/ { printf "%.1f GiB", $2 / 1048576 }' /proc/meminfo)
@@ -28,11 +28,11 @@ memory=$(awk '/^MemTotal/ { printf "%.1f GiB", $2 / 1048576 }' /proc/meminfo)
     echo "machine  $(nproc) x ${processor:-unknown processor}, $memory"
     echo "kernel   $(uname -sr)"
     echo "rustc    $(rustc --version)"
-    echo "took     $((SECONDS - began)) s, with building what was not built yet"
+    echo "took     $((SECONDS - began)) s, including the build of what was missing"
     echo
     grep -E "^(test .* \.\.\. |soak: )" "$output" || true
     echo
     grep -E "^[0-9]+ passed, " "$output"
 } > "$evidence"
-echo "kept in $evidence"
+echo "saved in $evidence"
 exit "$code"

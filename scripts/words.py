@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Finds words that the glossary has replaced, so that one thing keeps one name.
+"""Finds words that the glossary has replaced, so that each thing has one name.
 
-    scripts/words.py        ends with 1 and names the places
+    scripts/words.py        lists the places, and ends with exit code 1 if there are any
 """
 
 import re
@@ -13,7 +13,7 @@ OLD = re.compile(
     r"|noisy-blocks|schedule-slip|rate-not-held|limit-not-held|\bverdicts\b|\banew\b|\bin vain\b|\bended whole\b"
 )
 
-# Where the old names have to stand: what reads them, what tells of them, and what was written with them.
+# Where the old names are needed: code that reads them, documentation about them, and files written with them.
 ALLOWED = (
     "CHANGELOG.md",
     "crates/cli/tests/cli/report.rs",

@@ -228,7 +228,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__compare)
-            opts="-h --baseline --save-baseline --force --baselines --threshold --fail-on --anyway --all --format --json --help"
+            opts="-o -h --baseline --save-baseline --force --baselines --threshold --fail-on --anyway --all --format --output --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -256,6 +256,14 @@ _storebench() {
                     ;;
                 --format)
                     COMPREPLY=($(compgen -W "text markdown json" -- "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 *)

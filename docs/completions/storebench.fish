@@ -125,14 +125,15 @@ complete -c storebench -n "__fish_storebench_using_subcommand compare" -l fail-o
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l format -d 'Output format' -r -f -a "text\t'For a terminal'
 markdown\t'For a comment on a pull request'
 json\t'One document with all figures'"
-complete -c storebench -n "__fish_storebench_using_subcommand compare" -l force -d 'With --save-baseline: replace an existing baseline'
+complete -c storebench -n "__fish_storebench_using_subcommand compare" -s o -l output -d 'Also write the comparison as a page (HTML) into this file, with time lines of A and B' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand compare" -l force -d 'Overwrite the --output file, or with --save-baseline an existing baseline'
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l anyway -d 'Compare runs even if they are partial, incomparable or invalid'
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l all -d 'Show all figures'
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l json -d 'Print one JSON document; same as --format json'
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c storebench -n "__fish_storebench_using_subcommand report" -s o -l output -d 'File to write, or `-` for stdout [default: report.html in the run\'s folder; required for several runs]' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand report" -s o -l output -d 'File to write, or `-` for stdout [default: report.html in the run\'s folder, index.html in a folder of runs; required for several runs]' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand report" -l tables -d 'Write the tables of each run as Parquet into its folder `parquet`' -r -f -a "parquet\t''"
-complete -c storebench -n "__fish_storebench_using_subcommand report" -l picture -d 'Write the first chart as SVG into this file, or `-` for stdout' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand report" -l picture -d 'Write the first chart into this file: PNG if its name ends with .png, otherwise SVG; `-` for SVG on stdout' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand report" -l force -d 'Overwrite the --output or --picture file'
 complete -c storebench -n "__fish_storebench_using_subcommand report" -l full -d 'Print everything to the terminal instead, as `run --full` does'
 complete -c storebench -n "__fish_storebench_using_subcommand report" -l markdown -d 'Print Markdown for a pull request comment instead: the answer, the checks and the configurations'

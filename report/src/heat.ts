@@ -1,4 +1,4 @@
-// Counts in cells of time and latency, drawn on uPlot's axes.
+// Counts in cells of time and latency, on uPlot's axes.
 
 import uPlot from "../vendor/uplot/uPlot.esm.js";
 import { tick } from "./format";
@@ -6,15 +6,15 @@ import { logSplits } from "./lines";
 import { type Configuration, type Chart, type Heat, type Shown, isChosen } from "./model";
 import { css } from "./palette";
 
-/** Rows for each doubling: as crates/report/src/charts/percentiles.rs counts them. */
+/** Rows per doubling, as in crates/report/src/charts/percentiles.rs. */
 export const ROWS = 4;
 
-/** The cells that are shown: those of the first configuration that is not hidden. */
+/** The visible cells: those of the first configuration that is not hidden. */
 export function cellsOf(chart: Chart, state: Shown): Heat | undefined {
   return (chart.heat ?? []).find((h) => isChosen(h.of, chart, state) && !state.hidden.has(h.configuration));
 }
 
-/** How dark a cell is, by powers of ten. */
+/** How dark a cell is, on a logarithmic scale. */
 export function darkness(count: number, most: number): number {
   return most <= 1 ? 1 : 0.12 + (0.88 * Math.log1p(count)) / Math.log1p(most);
 }

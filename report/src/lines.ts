@@ -3,32 +3,32 @@
 import uPlot from "../vendor/uplot/uPlot.esm.js";
 import { shown, tick } from "./format";
 import { type Configuration, type Chart, type Mark, type Num, type Series, type Shown, isChosen } from "./model";
-import { colour, css, dash, faded } from "./palette";
+import { colour, css, faded } from "./palette";
 import type { Range } from "./together";
 
-/** A line that is drawn, with its place in uPlot's data. */
+/** A drawn series, with its column in uPlot's data. */
 export interface Drawn {
   series: Series;
   at: number;
 }
 
-/** Where quantiles have marks: 0, 50, 90, 99 … */
+/** Marks of quantiles: 0, 50, 90, 99 … */
 const QUANTILES = [1, 2, 10, 100, 1e3, 1e4, 1e5, 1e6];
 
-/** Series that are shown at present. */
+/** The series shown under the current choices. */
 export function visible(chart: Chart, state: Shown): Series[] {
   return chart.series.filter((s) => isChosen(s.of, chart, state) && !state.hidden.has(s.configuration));
 }
 
-/** The y axis of what is shown. */
+/** The y axis of these series. */
 export function axisOf(chart: Chart, series: Series[]) {
   return chart.ys[series[0]?.axis ?? 0] ?? { label: "", unit: "plain" as const, scale: "linear" as const };
 }
 
-/** Whether y runs by powers of ten. */
+/** Whether the y axis is logarithmic. */
 export function isLog(chart: Chart, series: Series[], state: Shown): boolean {
   const wanted = state.log ?? axisOf(chart, series).scale === "log";
-  // Where nothing is above zero there are no powers.
+  // A logarithmic axis needs a value above zero.
   return wanted && series.some((s) => s.y.some((v) => v !== null && v > 0));
 }
 
@@ -67,7 +67,7 @@ function widen(column: Column): void {
   }
 }
 
-/** Places whose neighbours have no value. */
+/** Positions whose neighbours have no value. */
 function alone(column: Column): number[] {
   const found: number[] = [];
   let before = false;
@@ -86,28 +86,38 @@ function alone(column: Column): number[] {
   return found;
 }
 
-/** From zero on, unless all lies far above it. */
+/** A range that includes zero. */
 function from(low: number, high: number): [number, number] {
   if (low >= 0) return [0, high > 0 ? high * 1.06 : 1];
   return [low * 1.06, Math.max(0, high * 1.06)];
 }
 
-/** The y axis holds every value and limit; of intervals that reach far beyond them only a part. */
-function rangeOf(drawn: Drawn[], chart: Chart, state: Shown, log: boolean): [number, number] {
-  const values = drawn.flatMap((d) => d.series.y).filter((v): v is number => v !== null && (!log || v > 0));
+/** The y axis contains every visible value and limit, and intervals unless they reach far beyond. */
+function rangeOf(shown: Series[], chart: Chart, state: Shown, log: boolean, x: Range): [number, number] {
+  const usable = (v: Num | undefined): v is number => v !== null && v !== undefined && (!log || v > 0);
+  const inside = (s: Series, nth: number) => {
+    const at = chart.xs[s.x]?.[nth];
+    return at !== null && at !== undefined && at >= x.min && at <= x.max;
+  };
+  let values = shown.flatMap((s) => s.y.filter((_, nth) => inside(s, nth))).filter(usable);
+  if (values.length === 0) values = shown.flatMap((s) => s.y).filter(usable);
   values.push(...(chart.lines ?? []).filter((l) => isChosen(l.of, chart, state)).map((l) => l.at));
   if (values.length === 0) return [log ? 1 : 0, log ? 10 : 1];
   let [low, high] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (const v of values) [low, high] = [Math.min(low, v), Math.max(high, v)];
   const [beyond, below] = [high * (log ? 4 : 1.6), log ? low / 4 : low - Math.abs(high - low)];
-  for (const { series } of drawn) {
-    for (const v of series.high ?? []) if (v !== null) high = Math.max(high, Math.min(v, beyond));
-    for (const v of series.low ?? []) if (v !== null && (!log || v > 0)) low = Math.min(low, Math.max(v, below));
+  for (const series of shown) {
+    series.high?.forEach((v, nth) => {
+      if (v !== null && inside(series, nth)) high = Math.max(high, Math.min(v, beyond));
+    });
+    series.low?.forEach((v, nth) => {
+      if (usable(v) && inside(series, nth)) low = Math.min(low, Math.max(v, below));
+    });
   }
   return log ? [low / 1.25, high * 1.25] : from(low, high);
 }
 
-/** Marks of an axis by powers of ten: these alone where it spans many, else with their doubles and halves. */
+/** Marks of a logarithmic axis: powers of ten, and steps between them if the axis spans few. */
 export function logSplits(min: number, max: number): number[] {
   const all: number[] = [];
   const steps = max / min > 400 ? [1] : max / min > 8 ? [1, 2, 5] : [1, 1.5, 2, 3, 5, 7];
@@ -117,7 +127,7 @@ export function logSplits(min: number, max: number): number[] {
   return all.filter((v) => v >= min * 0.999 && v <= max * 1.001);
 }
 
-/** What happened on the x axis, behind the lines; names at the top. */
+/** Events on the x axis, behind the lines; names at the top. */
 function drawMarks(u: uPlot, marks: Mark[], configurations: Configuration[], series: Series[]): void {
   const { ctx } = u;
   const { left, top, width, height } = u.bbox;
@@ -148,7 +158,7 @@ function drawMarks(u: uPlot, marks: Mark[], configurations: Configuration[], ser
       ctx.fillStyle = css("--stall");
       ctx.fillRect(x, top, Math.max(end - x, 2 * ratio), height);
     } else if (mark.kind === "work") {
-      // A strip at the foot, one above the other for the configurations.
+      // A strip at the bottom, stacked by configuration.
       ctx.fillStyle = faded(colour(configurations[of ?? 0]), 0.6);
       ctx.fillRect(x, top + height - (5 + 6 * ((of ?? 0) % 4)) * ratio, Math.max(end - x, ratio), 4 * ratio);
     } else if (mark.kind === "fault") {
@@ -195,34 +205,43 @@ function drawLines(u: uPlot, chart: Chart, state: Shown): void {
   ctx.restore();
 }
 
+/** One panel of a chart. */
+export interface Panel {
+  nth: number;
+  name: string;
+  height: number;
+}
+
 export interface LinesChart {
   u: uPlot;
   drawn: Drawn[];
 }
 
-/** What only the cursor's place is told to others: the x axis is shared by `Together`, not by way of pixels. */
+/** Only the cursor is synchronised by uPlot. `Together` shares the x axis. */
 const CURSOR_ONLY = { filters: { pub: (type: string) => type === "mousemove" || type === "mouseleave" } };
 
-/** Draws what is shown into `place`; `moved` hears of the cursor, `zoomed` of the x axis, `all` of the wish to see all of it; it begins with
- * `range`. */
+/** Draws the visible series into `place`; with `panel`, those of that panel, on the axes of all of them. `moved` hears of the
+ * cursor, `zoomed` of the x axis, `all` of a double click. `range` is the visible part of the x axis. */
 export function drawLinesChart(
   place: HTMLElement,
   chart: Chart,
   configurations: Configuration[],
   state: Shown,
   hooks: { moved: (u: uPlot) => void; zoomed: (u: uPlot) => void; all: () => void },
-  range: Range,
+  range: () => Range,
+  panel?: Panel,
 ): LinesChart {
-  const series = visible(chart, state);
-  const log = isLog(chart, series, state);
+  const all = visible(chart, state);
+  const series = panel ? all.filter((s) => configurations[s.configuration]?.panel === panel.nth) : all;
+  const log = isLog(chart, all, state);
   const { data, drawn } = joined(chart, series, log);
   const yAxis = axisOf(chart, series);
   const logX = chart.x.scale === "log";
   const grid = { stroke: css("--faint"), width: 1 };
   const text = css("--dim");
   const options: uPlot.Options = {
-    width: Math.max(280, place.clientWidth),
-    height: Math.round(Math.min(360, Math.max(220, place.clientWidth * 0.4))),
+    width: Math.max(240, place.clientWidth),
+    height: panel?.height ?? Math.round(Math.min(360, Math.max(220, place.clientWidth * 0.4))),
     legend: { show: false },
     focus: { alpha: 0.35 },
     cursor: {
@@ -238,7 +257,7 @@ export function drawLinesChart(
         distr: logX ? 3 : 1,
         range: (_, min, max) => [min, max],
       },
-      y: { distr: log ? 3 : 1, range: () => rangeOf(drawn, chart, state, log) },
+      y: { distr: log ? 3 : 1, range: () => rangeOf(all, chart, state, log, range()) },
     },
     axes: [
       {
@@ -284,7 +303,6 @@ export function drawLinesChart(
       label: s.label,
       stroke,
       width: 1.6,
-      dash: dash(configurations[s.configuration]),
       points: {
         show: points,
         size: chart.kind === "points" ? 8 : 6,
@@ -302,11 +320,11 @@ export function drawLinesChart(
     }
   }
   const u = new uPlot(options, data, place);
-  u.setScale("x", range);
+  u.setScale("x", range());
   return { u, drawn };
 }
 
-/** All x values of a chart with few of them, which then are its marks. */
+/** The x values of a chart, as its marks; close ones are left out if there are many. */
 function levels(chart: Chart): number[] {
   const all = [...new Set(chart.xs.flat().filter((x): x is number => x !== null))].sort((a, b) => a - b);
   return all.filter((x, nth) => nth === 0 || x / (all[nth - 1] ?? x) > 1.15 || all.length < 12);

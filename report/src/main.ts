@@ -1,4 +1,4 @@
-// The page's script: draws its charts, makes its tables sortable, follows a run.
+// The page's script: draws charts, sorts and searches tables, follows a run.
 
 import { follow } from "./live";
 import { type Data, type Shown, readData, shownAtFirst } from "./model";
@@ -8,7 +8,7 @@ import { Together } from "./together";
 
 let places: Place[] = [];
 
-/** What is shown of each chart, by its id: kept where a run that is followed makes the page again. */
+/** The reader's choices for each chart, by id. They survive when the page of a run in progress is rebuilt. */
 const shown = new Map<string, Shown>();
 
 function later(act: () => void): void {
@@ -16,7 +16,7 @@ function later(act: () => void): void {
   else setTimeout(act, 0);
 }
 
-/** Draws all charts, the first at once, so that the page can be read while the others follow. */
+/** Draws all charts: the first ones at once, the others when the browser is idle. */
 function draw(data: Data): void {
   for (const place of places) place.forget();
   places = [];
@@ -35,7 +35,7 @@ function draw(data: Data): void {
       document.documentElement.dataset.drawn = "all";
       return;
     }
-    if (one.at) places.push(new Place(one.at, one.chart, one.state, one.together, data.configurations));
+    if (one.at) places.push(new Place(one.at, one.chart, one.state, one.together, data.configurations, data.panels));
     if (nth === 0) next(1);
     else later(() => next(nth + 1));
   };
@@ -57,7 +57,7 @@ function start(): void {
     clearTimeout(waiting);
     waiting = window.setTimeout(again, 120);
   });
-  // What was folded had no width to be drawn in.
+  // Charts in a folded part had no width.
   document.addEventListener("toggle", (event) => {
     if (event.target instanceof HTMLDetailsElement && event.target.matches(".part[open]")) again();
   }, true);
@@ -71,7 +71,7 @@ function start(): void {
   window.addEventListener("hashchange", unfold);
   unfold();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
-  // Paper has no folds. What was folded is folded again.
+  // For printing everything is unfolded, and folded again afterwards.
   let folded: HTMLDetailsElement[] = [];
   window.addEventListener("beforeprint", () => {
     folded = [...document.querySelectorAll<HTMLDetailsElement>("details:not([open])")];

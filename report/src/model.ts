@@ -1,4 +1,4 @@
-// What the page holds as data. As crates/report/src/data.rs writes it.
+// The data of the page, as crates/report/src/data.rs writes it.
 
 export type Unit = "seconds" | "ns" | "per-second" | "bytes" | "share" | "ratio" | "money" | "quantile" | "plain";
 export type Scale = "linear" | "log";
@@ -13,7 +13,7 @@ export interface Axis {
 export interface Series {
   label: string;
   configuration: number;
-  /** Positions in the values of the chart's choices; -1 where it is shown whatever is chosen. */
+  /** Positions in the values of the chart's choices; -1: always shown. */
   of: number[];
   x: number;
   axis: number;
@@ -41,12 +41,12 @@ export interface Line {
   at: number;
   label: string;
   axis: number;
-  /** Positions in the values of the chart's choices; -1 where it is shown whatever is chosen. */
+  /** Positions in the values of the chart's choices; -1: always shown. */
   of: number[];
 }
 
 export interface Heat {
-  /** Positions in the values of the chart's choices; -1 where it is shown whatever is chosen. */
+  /** Positions in the values of the chart's choices; -1: always shown. */
   of: number[];
   configuration: number;
   from: number;
@@ -61,6 +61,10 @@ export interface Chart {
   about: string;
   kind: "lines" | "points" | "heat";
   group?: string;
+  /** Where the x axis begins at first: before it are warm-ups. */
+  from?: number;
+  /** Whether configurations are drawn in panels that share their axes. */
+  panels?: boolean;
   x: Axis;
   ys: Axis[];
   xs: Num[][];
@@ -74,27 +78,33 @@ export interface Chart {
 export interface Configuration {
   run: number;
   name: string;
+  /** The hue of its store. */
   colour: number;
-  dash: number;
+  /** How much of that hue it has, in percent. */
+  shade: number;
+  /** The panel that shows it, in charts with panels. */
+  panel: number;
 }
 
 export interface Data {
   format: string;
   configurations: Configuration[];
+  /** Names of the panels of charts over time. */
+  panels: string[];
   charts: Chart[];
 }
 
-/** What is shown at present of a chart. */
+/** The reader's choices for a chart. */
 export interface Shown {
-  /** What is chosen, by key. */
+  /** The chosen value of each choice, by key. */
   chosen: Map<string, string>;
-  /** Configurations that are not shown. */
+  /** Hidden configurations. */
   hidden: Set<number>;
-  /** Whether the y axis runs by powers of ten; null where the axis says itself. */
+  /** Whether the y axis is logarithmic; null uses the axis's own scale. */
   log: boolean | null;
 }
 
-/** What a chart shows at first: what it says itself, or what was shown `before` where that can still be. */
+/** The initial choices of a chart: those `before`, if they still exist, or its own. */
 export function shownAtFirst(chart: Chart, before?: Shown): Shown {
   const kept = (key: string, values: string[]) => {
     const was = before?.chosen.get(key);
@@ -107,7 +117,7 @@ export function shownAtFirst(chart: Chart, before?: Shown): Shown {
   };
 }
 
-/** Whether what is of these choices is among what is chosen. */
+/** Whether something with these positions is shown under the current choices. */
 export function isChosen(of: number[], chart: Chart, state: Shown): boolean {
   return chart.choices.every((choice, nth) => {
     const at = of[nth] ?? -1;
@@ -116,7 +126,7 @@ export function isChosen(of: number[], chart: Chart, state: Shown): boolean {
   });
 }
 
-/** What something is of a choice. */
+/** The value of a choice at these positions. */
 export function valueOf(of: number[], chart: Chart, key: string): string {
   const nth = chart.choices.findIndex((choice) => choice.key === key);
   return chart.choices[nth]?.values[of[nth] ?? -1] ?? "";

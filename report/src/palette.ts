@@ -1,23 +1,19 @@
-// Colours of configurations, from the style sheet, so that both themes have their own.
+// Colours of configurations, from the style sheet, so that each theme has its own.
 
 import type { Configuration } from "./model";
-
-/** How lines are broken where there are more configurations than colours. */
-const DASHES: number[][] = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 
 export function css(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
+/** A hue for each store; a value of a factor has part of it. */
 export function colour(configuration: Configuration | undefined): string {
-  return css(`--c${configuration?.colour ?? 7}`);
+  const hue = css(`--c${configuration?.colour ?? 7}`);
+  const shade = configuration?.shade ?? 100;
+  return shade === 100 ? hue : `color-mix(in oklab, ${hue} ${shade}%, ${css("--ground")})`;
 }
 
-export function dash(configuration: Configuration | undefined): number[] {
-  return DASHES[configuration?.dash ?? 0] ?? [];
-}
-
-/** The same colour, seen through. */
+/** A translucent colour. */
 export function faded(of: string, share: number): string {
   return `color-mix(in srgb, ${of} ${Math.round(share * 100)}%, transparent)`;
 }

@@ -1,22 +1,28 @@
-// One chart in its place: what is chosen, the legend, the tip at the cursor, keys, export.
+// One chart on the page: choices, panels, legend, the tip at the cursor, keys, export.
 
 import type uPlot from "../vendor/uplot/uPlot.esm.js";
 import { shown } from "./format";
 import { drawHeat } from "./heat";
-import { type Drawn, axisOf, drawLinesChart, isLog, visible } from "./lines";
+import { type Drawn, type Panel, axisOf, drawLinesChart, isLog, visible } from "./lines";
 import { ALL, type Configuration, type Chart, type Shown, valueOf } from "./model";
-import { colour, dash } from "./palette";
+import { colour } from "./palette";
 import { csvLine, fileName, save } from "./save";
-import { svgOf, titleOf } from "./svg";
+import { type View, svgOf, titleOf } from "./svg";
 import { button } from "./tables";
 import type { Range, Together } from "./together";
 
+/** The choice of all phases but the warm-ups at the beginning; no phase has this name. */
+const MEASURED = "\u0000measured";
 /** Lines that a tip names, at most. */
 const MOST_NAMED = 10;
+/** Up to this many panels are as wide as the page, one below the other. More are in columns. */
+const MOST_STACKED = 3;
 
 export class Place {
-  private u: uPlot | null = null;
-  private drawn: Drawn[] = [];
+  /** One for each panel; a single one without panels. */
+  private views: View[] = [];
+  /** The view in which keys move the cursor. */
+  private keyed: View | null = null;
   private readonly plot: HTMLElement;
   private readonly tip: HTMLElement;
   private readonly said: HTMLElement;
@@ -29,6 +35,7 @@ export class Place {
     private readonly state: Shown,
     private readonly together: Together,
     private readonly configurations: Configuration[],
+    private readonly panelNames: string[],
   ) {
     this.tools = document.createElement("div");
     this.tools.className = "tools";
@@ -45,7 +52,7 @@ export class Place {
     this.legend = document.createElement("ul");
     this.legend.className = "legend";
     root.replaceChildren(this.tools, this.plot, this.tip, this.said, this.legend);
-    // The parts speak for themselves now.
+    // The parts have their own roles now.
     root.removeAttribute("role");
     this.makeTools();
     this.plot.addEventListener("keydown", (event) => this.key(event));
@@ -56,36 +63,81 @@ export class Place {
     this.draw();
   }
 
-  /** Another choice of what is shown: the x axis may reach further now, here and in others. */
+  /** After another choice the x axis may be longer, here and in the charts of the group. */
   private chosen(): void {
     this.draw();
     this.together.show(this.together.zoomed());
   }
 
-  /** Draws again: another size, theme or choice. */
+  /** Draws again, after a change of size, theme or choice. */
   draw(): void {
-    this.u?.destroy();
+    for (const { u } of this.views) u.destroy();
+    this.views = [];
+    this.plot.replaceChildren();
     this.tip.hidden = true;
+    const panels = this.panels();
+    this.plot.classList.toggle("panels", panels.length > 1);
+    this.plot.classList.toggle("many", panels.length > MOST_STACKED);
     if (this.chart.kind === "heat") {
       this.oneConfiguration();
-      this.u = drawHeat(this.plot, this.chart, this.configurations, this.state);
+      this.views = [{ u: drawHeat(this.plot, this.chart, this.configurations, this.state), drawn: [], name: "" }];
+    } else if (panels.length > 1) {
+      // Places first: a panel is as wide as its column.
+      const places = panels.map((panel) => this.panelPlace(panel));
+      panels.forEach((panel, nth) => {
+        const place = places[nth];
+        if (place) this.drawLines(place, panel);
+      });
     } else {
-      const hooks = {
-        moved: (u: uPlot) => this.moved(u),
-        zoomed: (u: uPlot) => this.zoomed(u),
-        all: () => this.together.show(null),
-      };
-      const made = drawLinesChart(this.plot, this.chart, this.configurations, this.state, hooks, this.together.range());
-      this.u = made.u;
-      this.drawn = made.drawn;
+      this.drawLines(this.plot);
     }
-    this.makeLegend();
+    this.makeLegend(panels.length);
     this.root.dataset.lines = String(this.drawn.length);
+    this.root.dataset.panels = String(panels.length);
     this.root.dataset.points = String(this.drawn.reduce((n, d) => n + d.series.y.filter((v) => v !== null).length, 0));
   }
 
+  private drawLines(place: HTMLElement, panel?: Panel): void {
+    const hooks = {
+      moved: (u: uPlot) => this.moved(u),
+      zoomed: (u: uPlot) => this.zoomed(u),
+      all: () => this.together.show(null),
+    };
+    const made = drawLinesChart(place, this.chart, this.configurations, this.state, hooks, () => this.together.range(), panel);
+    this.views.push({ ...made, name: panel?.name ?? "" });
+  }
+
+  /** The panels that show something. */
+  private panels(): Panel[] {
+    if (!this.chart.panels) return [];
+    const shown = new Set(visible(this.chart, this.state).map((s) => this.configurations[s.configuration]?.panel));
+    const of = this.panelNames.map((name, nth) => ({ nth, name })).filter(({ nth }) => shown.has(nth));
+    const height = of.length > MOST_STACKED ? 180 : 220;
+    return of.map((panel) => ({ ...panel, height }));
+  }
+
+  /** The place of a panel, with its name in the colour of its first configuration. */
+  private panelPlace(panel: Panel): HTMLElement {
+    const place = document.createElement("div");
+    place.className = "panel";
+    const name = document.createElement("p");
+    name.className = "panel-name";
+    const first = this.configurations.find((configuration) => configuration.panel === panel.nth);
+    name.innerHTML = `<svg width="10" height="10" aria-hidden="true"><circle cx="5" cy="5" r="4" fill="${colour(first)}"/></svg> `;
+    name.append(panel.name);
+    const plot = document.createElement("div");
+    place.append(name, plot);
+    this.plot.append(place);
+    return plot;
+  }
+
+  /** Every series that is drawn, in any panel. */
+  private get drawn(): Drawn[] {
+    return this.views.flatMap((view) => view.drawn);
+  }
+
   forget(): void {
-    this.u?.destroy();
+    for (const { u } of this.views) u.destroy();
     this.together.leave(this);
   }
 
@@ -109,10 +161,14 @@ export class Place {
       const select = document.createElement("select");
       select.name = "phase";
       select.append(new Option("all phases", ""));
+      const from = this.chart.from;
+      const measured = from === undefined ? undefined : { min: from, max: phases.at(-1)?.to ?? from };
+      if (measured) select.append(new Option("without warm-ups", MEASURED, true, true));
       for (const phase of phases) select.append(new Option(phase.label, phase.label));
       select.addEventListener("change", () => {
         const phase = phases.find((p) => p.label === select.value);
-        this.together.show(phase?.to === undefined ? null : { min: phase.at, max: phase.to });
+        const part = phase?.to === undefined ? undefined : { min: phase.at, max: phase.to };
+        this.together.show((select.value === MEASURED ? measured : part) ?? null);
       });
       label.append("show ", select);
       this.tools.append(label);
@@ -120,7 +176,7 @@ export class Place {
     const end = document.createElement("span");
     end.className = "end tools";
     if (this.chart.kind !== "heat") {
-      const log = button("log y", "The y axis evenly, or by powers of ten", () => {
+      const log = button("log y", "Switch the y axis between linear and logarithmic", () => {
         const series = visible(this.chart, this.state);
         this.state.log = !isLog(this.chart, series, this.state);
         log.setAttribute("aria-pressed", String(this.state.log));
@@ -132,7 +188,7 @@ export class Place {
     const name = () => fileName(titleOf(this.chart, this.state));
     end.append(
       button("SVG", "Save this chart as SVG", () => {
-        if (this.u) save(`${name()}.svg`, svgOf(this.u, this.drawn, this.chart, this.configurations, this.state), "image/svg+xml");
+        save(`${name()}.svg`, svgOf(this.views, this.chart, this.configurations, this.state), "image/svg+xml");
       }),
       button("CSV", "Save every point of this chart as CSV", () => save(`${name()}.csv`, this.csv(), "text/csv")),
     );
@@ -171,13 +227,13 @@ export class Place {
     );
   }
 
-  /** Configurations that have something here, shown or not. */
+  /** Configurations of this chart, shown or hidden. */
   private present(): number[] {
     const all = this.chart.kind === "heat" ? (this.chart.heat ?? []) : this.chart.series;
     return [...new Set(all.map((s) => s.configuration))];
   }
 
-  /** Of cells one configuration can be shown at a time. */
+  /** A heat map shows one configuration at a time. */
   private oneConfiguration(): void {
     const all = this.present();
     if (all.filter((configuration) => !this.state.hidden.has(configuration)).length !== 1) {
@@ -185,8 +241,11 @@ export class Place {
     }
   }
 
-  private makeLegend(): void {
+  private makeLegend(panels: number): void {
     const heat = this.chart.kind === "heat";
+    // If each panel names its only configuration, there is nothing left to name.
+    const named = panels > 1 && panels === this.present().filter((of) => !this.state.hidden.has(of)).length;
+    this.legend.hidden = named && this.state.hidden.size === 0;
     const focused = document.activeElement instanceof HTMLElement && this.legend.contains(document.activeElement) ? document.activeElement.dataset.configuration : undefined;
     this.legend.replaceChildren(
       ...this.present().map((configuration) => {
@@ -195,7 +254,7 @@ export class Place {
         const toggle = button("", heat ? "Show this configuration" : "Show or hide this configuration; with shift this one alone", () => undefined);
         toggle.dataset.configuration = String(configuration);
         toggle.setAttribute("aria-pressed", String(!this.state.hidden.has(configuration)));
-        toggle.innerHTML = `<svg width="22" height="8" aria-hidden="true"><line x1="0" y1="4" x2="22" y2="4" stroke="${colour(of)}" stroke-width="3" stroke-dasharray="${dash(of).join(" ")}"/></svg>`;
+        toggle.innerHTML = `<svg width="22" height="8" aria-hidden="true"><line x1="0" y1="4" x2="22" y2="4" stroke="${colour(of)}" stroke-width="3"/></svg>`;
         toggle.append(this.legendName(configuration));
         toggle.addEventListener("click", (event) => {
           const { hidden } = this.state;
@@ -213,28 +272,34 @@ export class Place {
     if (focused !== undefined) this.legend.querySelector<HTMLElement>(`[data-configuration="${focused}"]`)?.focus();
   }
 
-  /** A configuration's name; of a line that stands for several configurations its own. */
+  /** A configuration's name, or the label of a line that represents several configurations. */
   private legendName(configuration: number): string {
     const own = this.chart.series.find((s) => s.configuration === configuration && s.label !== "" && !s.label.startsWith("trial"));
     return own?.label ?? this.configurations[configuration]?.name ?? "";
   }
 
-  /** Others step back while the pointer is on a configuration's name. */
+  /** Fades the other lines while the pointer is on a configuration's name. */
   private focus(configuration: number | null): void {
-    if (this.chart.kind === "heat" || !this.u) return;
-    const one = this.drawn.find((d) => d.series.configuration === configuration);
-    this.u.setSeries(one ? one.at : null, { focus: one !== undefined });
+    if (this.chart.kind === "heat") return;
+    for (const { u, drawn } of this.views) {
+      const one = drawn.find((d) => d.series.configuration === configuration);
+      u.setSeries(one ? one.at : null, { focus: one !== undefined });
+    }
   }
 
-  /** What stands at the cursor: the nearest lines first. */
+  /** Shows the values at the cursor, of the nearest lines. */
   private moved(u: uPlot): void {
     const { idx, left, top } = u.cursor;
+    const view = this.views.find((one) => one.u === u);
+    // Other panels show the cursor only.
+    if (!view || (this.views.length > 1 && !u.over.matches(":hover") && view !== this.keyed)) return;
+    const { drawn } = view;
     if (idx === null || idx === undefined || left === undefined || top === undefined || left < 0) {
       this.tip.hidden = true;
       return;
     }
-    const unit = axisOf(this.chart, this.drawn.map((d) => d.series)).unit;
-    const near = this.drawn
+    const unit = axisOf(this.chart, drawn.map((d) => d.series)).unit;
+    const near = drawn
       .map(({ series, at }) => {
         const nth = this.nearest(u, at, idx);
         const y = nth === null ? null : (u.data[at]?.[nth] ?? null);
@@ -271,7 +336,7 @@ export class Place {
     this.tip.style.top = `${over.top - root.top + Math.max(0, top - 20)}px`;
   }
 
-  /** The nearest place at which a line has a value: its places need not be those of others. */
+  /** The nearest position at which a line has a value. Lines need not have the same positions. */
   private nearest(u: uPlot, at: number, idx: number): number | null {
     const ys = u.data[at];
     if (!ys) return null;
@@ -282,28 +347,30 @@ export class Place {
     return null;
   }
 
-  /** A place on the x axis; of a time that since its phase began. */
+  /** A position on the x axis; a time counts from the start of its phase. */
   private placeOf(x: number): string {
     const phase = (this.chart.marks ?? []).findLast((m) => m.kind === "phase" && m.at <= x);
     if (phase) return `${phase.label}, ${shown(x - phase.at, "seconds")}`;
     return `${this.chart.x.unit === "quantile" ? "" : `${this.chart.x.label} `}${shown(x, this.chart.x.unit)}`;
   }
 
-  /** The x axis has changed here: others follow. */
+  /** Passes a change of the x axis on to the charts of the group. */
   private zoomed(u: uPlot): void {
     const { min, max } = u.scales.x ?? {};
     this.root.dataset.from = String(min);
     this.root.dataset.to = String(max);
-    if (this.u === u && min != null && max != null) this.together.moved({ min, max });
+    if (this.views.some((view) => view.u === u) && min != null && max != null) this.together.moved({ min, max });
   }
 
   follow(range: Range): void {
-    if (this.chart.kind !== "heat") this.u?.setScale("x", range);
+    if (this.chart.kind !== "heat") for (const { u } of this.views) u.setScale("x", range);
   }
 
   private key(event: KeyboardEvent): void {
-    const { u } = this;
-    if (!u || this.chart.kind === "heat" || event.ctrlKey || event.metaKey || event.altKey) return;
+    const view = this.views[0];
+    if (!view || this.chart.kind === "heat" || event.ctrlKey || event.metaKey || event.altKey) return;
+    const { u, drawn } = view;
+    this.keyed = view;
     const { min, max } = u.scales.x ?? {};
     if (min == null || max == null) return;
     const known = u.cursor.idx;
@@ -312,7 +379,7 @@ export class Place {
       const first = u.valToIdx(min);
       const next = known === null || known === undefined || (u.cursor.left ?? -1) < 0 ? first : known + step * (event.shiftKey ? 10 : 1);
       const nth = Math.min(Math.max(next, first), u.valToIdx(max));
-      const one = this.drawn[0];
+      const one = drawn[0];
       const at = one ? this.nearest(u, one.at, nth) : null;
       const y = one && at !== null ? u.data[one.at]?.[at] : null;
       // At its very edge a place counts as outside.
@@ -339,7 +406,7 @@ export class Place {
   }
 }
 
-/** A line's name: its configuration, or what it says itself. */
+/** A line's name: its configuration, or its own label. */
 function nameOf(series: { label: string; configuration: number }, configurations: Configuration[]): string {
   const configuration = configurations[series.configuration]?.name ?? "";
   if (series.label === "") return configuration;

@@ -1,22 +1,43 @@
-// A chart as an SVG file: the same data on the same axes as on the page.
+// A chart as an SVG file, with the data and axes of the page.
 
 import type uPlot from "../vendor/uplot/uPlot.esm.js";
 import { ROWS, cellsOf, darkness } from "./heat";
-import { type Drawn, axisOf, visible } from "./lines";
+import { type Drawn, axisOf } from "./lines";
 import { type Configuration, type Chart, type Shown, isChosen } from "./model";
-import { colour, css, dash } from "./palette";
+import { colour, css } from "./palette";
 import { tick } from "./format";
 
 function escaped(text: string): string {
   return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/"/g, "&quot;");
 }
 
-/** What uPlot placed as marks on an axis. */
+/** The marks that uPlot placed on an axis. */
 function ticks(u: uPlot, axis: number): number[] {
   return ((u.axes[axis] as unknown as { _splits?: (number | null)[] })._splits ?? []).filter((v): v is number => v !== null);
 }
 
-export function svgOf(u: uPlot, drawn: Drawn[], chart: Chart, configurations: Configuration[], state: Shown): string {
+/** A drawn part of a chart: all of it, or one of its panels. */
+export interface View {
+  u: uPlot;
+  drawn: Drawn[];
+  /** The name of the panel. */
+  name: string;
+}
+
+/** Panels stand below each other. */
+export function svgOf(views: View[], chart: Chart, configurations: Configuration[], state: Shown): string {
+  if (views.length === 1 && views[0]) return one(views[0], chart, configurations, state, 0).text;
+  const parts: string[] = [];
+  let [width, height] = [0, 0];
+  views.forEach((view, nth) => {
+    const made = one(view, chart, configurations, state, nth);
+    parts.push(made.text.replace("<svg ", `<svg x="0" y="${height}" width="${made.width}" height="${made.height}" `));
+    [width, height] = [Math.max(width, made.width), height + made.height];
+  });
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}">\n${parts.join("\n")}\n</svg>`;
+}
+
+function one({ u, drawn, name }: View, chart: Chart, configurations: Configuration[], state: Shown, nth: number): { text: string; width: number; height: number } {
   const [width, height] = [u.width, u.height];
   const ratio = devicePixelRatio;
   const box = { x: u.bbox.left / ratio, y: u.bbox.top / ratio, w: u.bbox.width / ratio, h: u.bbox.height / ratio };
@@ -24,7 +45,7 @@ export function svgOf(u: uPlot, drawn: Drawn[], chart: Chart, configurations: Co
     const at = u.valToPos(v, scale) + (scale === "x" ? box.x : box.y);
     return Math.round(at * 10) / 10;
   };
-  const series = chart.kind === "heat" ? [] : visible(chart, state);
+  const series = chart.kind === "heat" ? [] : drawn.map((d) => d.series);
   const names = [...new Set(series.map((s) => s.configuration))];
   const heat = chart.kind === "heat" ? cellsOf(chart, state) : undefined;
   const listed = heat ? [heat.configuration] : names;
@@ -34,7 +55,7 @@ export function svgOf(u: uPlot, drawn: Drawn[], chart: Chart, configurations: Co
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height + legend + 26}" font-family="sans-serif" font-size="12">`,
     `<title>${escaped(chart.title)}</title><desc>${escaped(chart.about)}</desc>`,
     `<rect width="100%" height="100%" fill="${css("--ground")}"/>`,
-    `<text x="${box.x}" y="16" font-size="14" font-weight="600" fill="${css("--text")}">${escaped(titleOf(chart, state))}</text>`,
+    `<text x="${box.x}" y="16" font-size="14" font-weight="600" fill="${css("--text")}">${escaped(name === "" ? titleOf(chart, state) : `${titleOf(chart, state)}: ${name}`)}</text>`,
     `<g transform="translate(0 26)">`,
   );
   for (const [axis, scale] of [[0, "x"], [1, "y"]] as const) {
@@ -54,7 +75,7 @@ export function svgOf(u: uPlot, drawn: Drawn[], chart: Chart, configurations: Co
     }
   }
   out.push(`<text x="${box.x + box.w / 2}" y="${box.y + box.h + 34}" text-anchor="middle" fill="${css("--dim")}">${escaped(chart.x.label)}</text>`);
-  out.push(`<clipPath id="c"><rect x="${box.x}" y="${box.y}" width="${box.w}" height="${box.h}"/></clipPath><g clip-path="url(#c)">`);
+  out.push(`<clipPath id="c${nth}"><rect x="${box.x}" y="${box.y}" width="${box.w}" height="${box.h}"/></clipPath><g clip-path="url(#c${nth})">`);
   for (const mark of (chart.marks ?? []).filter((m) => m.kind === "phase" && m.to !== undefined)) {
     out.push(`<text x="${px(mark.at, "x") + 4}" y="${box.y + 13}" font-size="11" fill="${css("--dim")}">${escaped(mark.label)}</text>`);
   }
@@ -71,7 +92,6 @@ export function svgOf(u: uPlot, drawn: Drawn[], chart: Chart, configurations: Co
   for (const { series: s, at } of drawn) {
     const [xs, ys] = [u.data[0], u.data[at] ?? []];
     const stroke = colour(configurations[s.configuration]);
-    const broken = dash(configurations[s.configuration]);
     const path: string[] = [];
     let open = false;
     const few: string[] = [];
@@ -94,7 +114,7 @@ export function svgOf(u: uPlot, drawn: Drawn[], chart: Chart, configurations: Co
         out.push(`<line x1="${px(x, "x")}" y1="${px(low, "y")}" x2="${px(x, "x")}" y2="${px(high, "y")}" stroke="${stroke}" stroke-opacity="0.6"/>`);
       }
     }
-    if (chart.kind === "lines") out.push(`<path d="${path.join("")}" fill="none" stroke="${stroke}" stroke-width="1.6"${broken.length ? ` stroke-dasharray="${broken.join(" ")}"` : ""}/>`);
+    if (chart.kind === "lines") out.push(`<path d="${path.join("")}" fill="none" stroke="${stroke}" stroke-width="1.6"/>`);
     if (chart.kind === "points" || few.length < 25) out.push(...few);
   }
   for (const line of (chart.lines ?? []).filter((l) => isChosen(l.of, chart, state))) {
@@ -106,10 +126,10 @@ export function svgOf(u: uPlot, drawn: Drawn[], chart: Chart, configurations: Co
     out.push(`<circle cx="${x + 5}" cy="${y - 4}" r="4" fill="${colour(configurations[configuration])}"/><text x="${x + 14}" y="${y}" fill="${css("--text")}">${escaped(series.find((s) => s.configuration === configuration && s.label !== "" && !s.label.startsWith("trial"))?.label ?? configurations[configuration]?.name ?? "")}</text>`);
   });
   out.push("</svg>");
-  return out.join("\n");
+  return { text: out.join("\n"), width, height: height + legend + 26 };
 }
 
-/** The title with what is chosen. */
+/** The title with the current choices. */
 export function titleOf(chart: Chart, state: Shown): string {
   const chosen = chart.choices.map((choice) => state.chosen.get(choice.key)).filter((c) => c !== undefined);
   return chosen.length > 0 ? `${chart.title} (${chosen.join(", ")})` : chart.title;

@@ -1,4 +1,4 @@
-// Tables: sorted by a click on a column's title, saved as CSV and Markdown.
+// Tables: sorted by a click on a column's title, searched, saved as CSV and Markdown.
 
 import { csvLine, fileName, save } from "./save";
 
@@ -7,11 +7,11 @@ function cellsOf(row: HTMLTableRowElement): HTMLTableCellElement[] {
 }
 
 function textOf(cell: HTMLTableCellElement): string {
-  // What is folded has no text as it is shown.
+  // Folded cells have no innerText.
   return (cell.innerText || cell.textContent || "").replace(/\s+/g, " ").trim();
 }
 
-/** What a cell is sorted by: its figure where it has one. */
+/** The sort key of a cell: its figure, if it has one. */
 function keyOf(cell: HTMLTableCellElement | undefined): number | string {
   const value = cell?.dataset.value;
   if (value !== undefined) return Number(value);
@@ -19,7 +19,7 @@ function keyOf(cell: HTMLTableCellElement | undefined): number | string {
   return figureOf(text) ?? text;
 }
 
-/** What units stand for. */
+/** The factors of units. */
 const UNITS: Record<string, number> = { "": 1, ns: 1, µs: 1e3, ms: 1e6, s: 1e9, k: 1e3, M: 1e6, "%": 0.01, B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, TiB: 1024 ** 4 };
 
 /** The figure that a text is: `1.23 ms`, `12.3 k`, `3 m 20 s`; null of other texts. */
@@ -40,7 +40,7 @@ function sort(table: HTMLTableElement, column: number, header: HTMLTableCellElem
   header.setAttribute("aria-sort", down ? "descending" : "ascending");
   const rows = [...body.rows].map((row, nth) => ({ row, nth, key: keyOf(row.cells[column]) }));
   rows.sort((a, b) => {
-    // Figures before texts; what has none stays last either way.
+    // Figures before texts, in either direction.
     const numbers = [typeof a.key === "number", typeof b.key === "number"];
     if (numbers[0] !== numbers[1]) return numbers[0] ? -1 : 1;
     const order = numbers[0] ? (a.key as number) - (b.key as number) : String(a.key).localeCompare(String(b.key));
@@ -56,7 +56,7 @@ function linesOf(table: HTMLTableElement): { head: string[]; rows: HTMLTableCell
 
 function csv(table: HTMLTableElement): string {
   const { head, rows } = linesOf(table);
-  // A figure in its own unit stands beside what is shown of it.
+  // Next to each shown figure, its plain value.
   const figures = head.map((_, column) => rows.some((row) => row[column]?.dataset.value !== undefined));
   const names = head.flatMap((name, column) => (figures[column] ? [name, `${name} (value)`] : [name]));
   const line = (row: HTMLTableCellElement[]) =>
@@ -86,6 +86,30 @@ export function button(text: string, title: string, act: () => void): HTMLButton
   return made;
 }
 
+/** A field that hides the rows without all of its words, and says how many are left. */
+function search(table: HTMLTableElement): HTMLElement {
+  const rows = [...(table.tBodies[0]?.rows ?? [])].map((row) => ({ row, text: (row.textContent ?? "").toLowerCase() }));
+  const place = document.createElement("div");
+  place.className = "tools search";
+  const label = document.createElement("label");
+  const field = document.createElement("input");
+  field.type = "search";
+  const left = document.createElement("span");
+  left.setAttribute("role", "status");
+  field.addEventListener("input", () => {
+    const words = field.value.toLowerCase().split(/\s+/).filter((word) => word !== "");
+    let n = 0;
+    for (const { row, text } of rows) {
+      row.hidden = !words.every((word) => text.includes(word));
+      n += row.hidden ? 0 : 1;
+    }
+    left.textContent = words.length === 0 ? "" : `${n} of ${rows.length}`;
+  });
+  label.append("Search ", field);
+  place.append(label, left);
+  return place;
+}
+
 /** Makes the tables below `root` sortable, and gives each a row of tools. */
 export function serveTables(root: ParentNode): void {
   for (const table of root.querySelectorAll<HTMLTableElement>("table.sortable, table.claims")) {
@@ -99,6 +123,7 @@ export function serveTables(root: ParentNode): void {
     }
     const tools = document.createElement("div");
     tools.className = "tools";
+    if (table.classList.contains("searchable")) (table.closest(".scroll") ?? table).before(search(table));
     const figure = table.closest("figure");
     const name = fileName(figure?.querySelector("figcaption b, figcaption h3")?.textContent ?? "table");
     tools.append(

@@ -1,4 +1,4 @@
-// Charts that share their x axis: what one shows of it, all show.
+// Charts that share their x axis: all show the same part of it.
 
 import { type Chart, type Shown, isChosen } from "./model";
 
@@ -15,10 +15,12 @@ export interface Follower {
 
 export class Together {
   private zoom: Range | null = null;
+  /** Whether a reader, or the chart itself, has chosen the part that is shown. */
+  private begun = false;
   private readonly of: { chart: Chart; state: Shown }[] = [];
   private readonly followers = new Set<Follower>();
 
-  /** A chart that belongs here, drawn or not yet: the axis reaches over what all of them show. */
+  /** Adds a chart, drawn or not. The axis covers what all of them show. */
   add(chart: Chart, state: Shown): void {
     this.of.push({ chart, state });
   }
@@ -51,12 +53,19 @@ export class Together {
     return { min, max };
   }
 
-  /** What is shown of the axis. */
+  /** The visible part of the axis. */
   range(): Range {
+    const from = this.of.find(({ chart }) => chart.from !== undefined)?.chart.from;
+    if (!this.begun && from !== undefined) {
+      const whole = this.whole();
+      // All charts are known by now, as the first one is drawn.
+      if (from > whole.min && from < whole.max) this.zoom = { min: from, max: whole.max };
+    }
+    this.begun = true;
     return this.zoom ?? this.whole();
   }
 
-  /** The part that was asked for; `null` where all of the axis is shown. */
+  /** The chosen part; `null` is the whole axis. */
   zoomed(): Range | null {
     return this.zoom;
   }
@@ -69,7 +78,7 @@ export class Together {
     for (const one of this.followers) one.follow(shown);
   }
 
-  /** One of the charts shows this part, by a drag over it. */
+  /** A drag over one of the charts chose this part. */
   moved(range: Range): void {
     const { min, max } = this.range();
     if (range.min !== min || range.max !== max) this.show(range);

@@ -74,6 +74,101 @@ const checks = {
     assert.ok(await page.locator("svg.picture circle").count() > 1, "the answer has a picture");
   },
 
+  /** The answer, its chart and its table fit any screen: nothing is cut off, and no two labels overlap. */
+  async first_screen() {
+    for (const [width, colorScheme] of [[1400, "light"], [1400, "dark"], [400, "light"], [400, "dark"]]) {
+      const page = await open({ viewport: { width, height: 900 }, colorScheme });
+      await shot(page, `first-${width}-${colorScheme}`);
+      const faults = await page.evaluate(() => {
+        const told = [];
+        const shown = (e) => e.getClientRects().length > 0;
+        const pictures = [...document.querySelectorAll("svg.picture")].filter(shown);
+        if (pictures.length !== document.querySelectorAll("figure.headline").length) told.push(`${pictures.length} pictures`);
+        for (const picture of pictures) {
+          const frame = picture.getBoundingClientRect();
+          const texts = [...picture.querySelectorAll("text")].map((e) => ({ text: e.textContent, box: e.getBoundingClientRect() }));
+          for (const { text, box } of texts) {
+            if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1) told.push(`"${text}" is cut off`);
+            if (box.height < 10) told.push(`"${text}" is ${box.height} pixels high`);
+          }
+          texts.forEach((a, nth) => texts.slice(nth + 1).forEach((b) => {
+            const wide = Math.min(a.box.right, b.box.right) - Math.max(a.box.left, b.box.left);
+            const high = Math.min(a.box.bottom, b.box.bottom) - Math.max(a.box.top, b.box.top);
+            if (wide > 1 && high > 4) told.push(`"${a.text}" overlaps "${b.text}"`);
+          }));
+        }
+        for (const e of document.querySelectorAll("header .answer, header h1, header .question, header .facts, .badge")) {
+          if (shown(e) && e.scrollWidth > e.clientWidth + 1) told.push(`${e.className || e.tagName} overflows`);
+        }
+        // A number is in one line.
+        for (const e of document.querySelectorAll(".brief td.number")) {
+          if (e.getClientRects().length && e.getBoundingClientRect().height > 40) told.push(`"${e.textContent}" is in two lines`);
+        }
+        const answer = document.querySelector(".answer").getBoundingClientRect();
+        if (answer.top > 400) told.push(`the answer begins at ${answer.top}`);
+        return told;
+      });
+      assert.deepEqual(faults, [], `${width} ${colorScheme}`);
+      const wide = await page.evaluate(() => document.scrollingElement.scrollWidth);
+      assert.ok(wide <= width, `${wide} of ${width}`);
+      await page.context().close();
+    }
+  },
+
+  /** Charts over time of several configurations have a panel for each, on the same axes. */
+  async panels() {
+    const page = await open();
+    const { charts, panels } = await dataOf(page);
+    const chart = charts.find((c) => c.panels);
+    assert.ok(panels.length > 3 && chart, "no chart has panels");
+    const plot = plotOf(page, chart.id);
+    assert.equal(await plot.locator(".panel").count(), panels.length);
+    assert.deepEqual(await plot.locator(".panel-name").allInnerTexts().then((all) => all.map((t) => t.trim())), panels);
+    const before = await numbersOf(plot);
+    const file = await saved(page, plot.getByRole("button", { name: "SVG" }));
+    for (const name of panels) assert.ok(file.text.includes(name), `${name} is not in the SVG`);
+    await plot.locator('[role="application"]').focus();
+    await page.keyboard.press("ArrowRight");
+    assert.equal(await plot.locator(".tip").isVisible(), true);
+    assert.equal(Number(before.panels), panels.length);
+  },
+
+  /** A comparison: the outcome, the gates, the ratios, and the time lines of A and B below each other. */
+  async compared() {
+    const page = await open();
+    assert.deepEqual(page.said, []);
+    assert.deepEqual(page.asked.filter((url) => !url.startsWith("blob:")), [address]);
+    assert.match(await page.locator(".answer .found").innerText(), /gate/);
+    assert.equal(await page.locator("#gates tbody tr").count(), 2);
+    assert.ok(await page.locator("svg.picture circle").count() > 3, "ratios are drawn");
+    const plot = plotOf(page, "throughput-over-time");
+    const names = await plot.locator(".panel-name").allInnerTexts();
+    assert.deepEqual(names.map((name) => name.trim().slice(0, 2)), ["A:", "B:"]);
+    const boxes = await plot.locator(".panel canvas").evaluateAll((all) => all.map((c) => c.getBoundingClientRect().toJSON()));
+    assert.ok(boxes[0].bottom <= boxes[1].top && Math.abs(boxes[0].left - boxes[1].left) < 2, "the time lines are not above each other");
+    const figures = page.locator("details.part table.sortable");
+    assert.ok(await figures.locator("tbody tr").count() > 5);
+    await shot(page, "compared");
+  },
+
+  /** Many runs: found by words, sorted, each with its report. */
+  async indexed() {
+    const page = await open();
+    assert.deepEqual(page.said, []);
+    const rows = page.locator("#runs tbody tr");
+    const all = await rows.count();
+    assert.ok(all >= 3, `${all} rows`);
+    await page.locator("#runs input[type=search]").fill("second run");
+    assert.equal(await page.locator("#runs tbody tr:visible").count(), 1);
+    assert.equal(await page.locator("#runs .search [role=status]").innerText(), `1 of ${all}`);
+    await page.locator("#runs input[type=search]").fill("");
+    assert.equal(await page.locator("#runs tbody tr:visible").count(), all);
+    assert.ok(await page.locator("#courses tbody tr svg polyline").count() > 0, "no figure over time");
+    await shot(page, "indexed");
+    await page.locator("#runs tbody a").first().click();
+    await page.waitForSelector(".answer .found");
+  },
+
   /** Charts have the points of the data, and draw them. */
   async points() {
     const page = await open();
@@ -107,7 +202,7 @@ const checks = {
     const { configurations } = await dataOf(page);
     const plot = page.locator(".plot").first();
     await plot.scrollIntoViewIfNeeded();
-    const box = await plot.locator(".u-over").boundingBox();
+    const box = await plot.locator(".u-over").first().boundingBox();
     let text = "";
     for (const share of [0.02, 0.2, 0.5, 0.8, 0.98]) {
       await page.mouse.move(box.x + box.width * share, box.y + box.height / 2);
@@ -123,7 +218,7 @@ const checks = {
   async legend() {
     const page = await open();
     const { charts } = await dataOf(page);
-    const chart = charts.find((c) => c.kind === "lines" && new Set(atFirst(c).map((s) => s.configuration)).size > 1);
+    const chart = charts.find((c) => c.kind === "lines" && !c.panels && new Set(atFirst(c).map((s) => s.configuration)).size > 1);
     assert.ok(chart, "no chart has two configurations");
     const plot = plotOf(page, chart.id);
     const before = Number((await numbersOf(plot)).lines);
@@ -146,7 +241,7 @@ const checks = {
     const before = await numbersOf(one);
     const begun = await numbersOf(other);
     assert.deepEqual([begun.from, begun.to], [before.from, before.to], "charts over time begin with different parts");
-    const box = await one.locator(".u-over").boundingBox();
+    const box = await one.locator(".u-over").first().boundingBox();
     const drag = async () => {
       await page.mouse.move(box.x + box.width * 0.3, box.y + 40);
       await page.mouse.down();

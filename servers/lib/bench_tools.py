@@ -1,4 +1,4 @@
-"""Load generators of others, beside which `make bench` measures: `wrk`, and `memcaslap` of libmemcached."""
+"""Other load generators, the references of `make bench`: `wrk`, and `memcaslap` of libmemcached."""
 
 from . import debian
 

@@ -1,4 +1,4 @@
-"""Where installed servers live, and how they get there: whole or not at all."""
+"""The cache folder of installed servers. An installation is complete or does not exist."""
 
 import contextlib
 import fcntl
@@ -15,9 +15,9 @@ from .fault import Fault
 def folder():
     """The cache folder.
 
-    That is `$XDG_CACHE_HOME/storebench-servers` or `~/.cache/storebench-servers`; for root without
+    It is `$XDG_CACHE_HOME/storebench-servers` or `~/.cache/storebench-servers`. For root without
     `XDG_CACHE_HOME` it is `/var/cache/storebench-servers`, because PostgreSQL refuses to run as root
-    and another user may not look into root's home.
+    and other users cannot read root's home.
     """
     named = os.environ.get("XDG_CACHE_HOME")
     if named:
@@ -28,15 +28,15 @@ def folder():
 
 
 def say(text):
-    """Progress, on stderr: stdout is the URL's."""
+    """Prints progress on stderr, because stdout is for the URL."""
     print(f"servers: {text}", file=sys.stderr, flush=True)
 
 
 def installed(name, build, whole=lambda folder: True):
-    """The folder of an installed server, after `build(folder)` made it if it was not there, or is not `whole(folder)`.
+    """The folder of an installed server. Calls `build(folder)` if it does not exist, or if `whole(folder)` is false.
 
-    `name` holds the version, so that another version is another folder. Built beside its place and
-    renamed: what is there is whole. Two that install at once wait for one another.
+    `name` contains the version, so that each version has its own folder. The folder is built under another name and
+    then renamed, so it is always complete. Two installations at the same time wait for each other.
     """
     place = folder() / name
     if place.is_dir() and whole(place):
@@ -64,18 +64,18 @@ def installed(name, build, whole=lambda folder: True):
 
 @contextlib.contextmanager
 def locked(name):
-    """Holds the lock of an installation; the kernel lets go of it when this process ends."""
+    """Holds the lock of an installation. The kernel releases it when this process ends."""
     with open(folder() / f".{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def run(command, **options):
-    """Runs a command of an installation; what it says is shown only if it fails."""
+    """Runs a command of an installation. Shows its output only if it fails."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, **options)
     except FileNotFoundError:
-        raise Fault(f"{command[0]} is not on this machine; install it") from None
+        raise Fault(f"{command[0]} is not installed on this machine; install it") from None
     if done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip())[-4000:]
         raise Fault(f"`{' '.join(map(str, command))}` ended with code {done.returncode}:\n{said}")
@@ -83,7 +83,7 @@ def run(command, **options):
 
 
 def pip_download(requirement, file, sha256, into, *platform):
-    """Downloads one distribution of the Python Package Index; pip refuses one of another hash."""
+    """Downloads one distribution from the Python Package Index. pip rejects one with another hash."""
     listed = into / f"{file}.txt"
     listed.write_text(f"{requirement} --hash=sha256:{sha256}\n")
     kind = ["--only-binary", ":all:", *platform] if file.endswith(".whl") else ["--no-binary", ":all:"]

@@ -1,4 +1,4 @@
-"""The servers by name, and what else is installed."""
+"""The servers by name, and everything else that can be installed."""
 
 from collections import namedtuple
 
@@ -18,8 +18,8 @@ from . import (
     vega_datasets,
 )
 
-# install() puts it into the cache; start(port, folder, options) returns its URL once it answers.
-# `takes` names the options of `servers/start` that it knows.
+# install() installs it into the cache; start(port, folder, options) returns its URL once it answers.
+# `takes` has the options of `servers/start` that it supports.
 Server = namedtuple("Server", "install start takes")
 
 SERVERS = {
@@ -35,15 +35,15 @@ SERVERS = {
     "minidfs": Server(minidfs.install, minidfs.start, {"option"}),
 }
 
-# What tests read, build and look with: installed with the servers.
+# Data and tools that tests use: installed with the servers.
 DATA = {
     "vega-datasets": vega_datasets.install,
     "chromium": chromium.install,
     "report-tools": report_tools.install,
     "ssh": ssh.install,
 }
-# Large, and of one soak test: `servers/install all` leaves them out.
+# Large, and only for one soak test: `servers/install all` skips them.
 BY_NAME_ONLY = {"minidfs"}
 
-# What is installed by name only, and never started.
+# Installed only by name, and never started.
 TOOLS = {"bench-tools": bench_tools.install, "couchbackup": couchbackup.install}

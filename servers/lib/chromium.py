@@ -1,11 +1,11 @@
-"""Chromium of Debian, in which the tests look at reports: the machine's own, or unpacked with what it needs."""
+"""Chromium from Debian, in which tests open reports: the machine's own, or unpacked with its dependencies."""
 
 import pathlib
 import shutil
 
 from . import cache, debian
 
-# What a test starts, wherever the browser is.
+# The program that a test starts, wherever the browser is.
 LAUNCHER = "chromium"
 
 
@@ -13,13 +13,13 @@ def install():
     """A folder with the program `chromium`, which starts the browser with its own libraries and fonts."""
     own = next(filter(None, map(shutil.which, NAMES)), None)
     if own:
-        # Where it is may change, so that another place is another folder.
+        # Its path may change, so each path has its own folder.
         name = "chromium-of-the-machine" + own.replace("/", "-")
         return cache.installed(name, lambda folder: _launcher(folder, own, ""))
     return cache.installed(UNPACKED, _unpack)
 
 
-# What distributions call it.
+# Its names in distributions.
 NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
 
 
@@ -28,7 +28,7 @@ UNPACKED = "chromium-unpacked-2"
 
 def _unpack(folder):
     debian.unpack_with_needs("chromium", folder)
-    # It is moved there once it is whole.
+    # It is moved there when it is complete.
     place = cache.folder() / UNPACKED
     fonts = f"""<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig>
@@ -40,7 +40,7 @@ def _unpack(folder):
 </fontconfig>
 """
     (folder / "fonts.conf").write_text(fonts)
-    # Some libraries have no number behind their name, and stand in folders of their own.
+    # Some libraries have no version number in their names, and are in separate folders.
     found = {path.parent for path in folder.rglob("lib*.so*") if "chromium" not in path.relative_to(folder).parts}
     libraries = ":".join(str(place / of.relative_to(folder)) for of in sorted(found))
     settings = f'export FONTCONFIG_FILE="{place}/fonts.conf" LD_LIBRARY_PATH="{libraries}"\n'

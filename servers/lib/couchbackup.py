@@ -1,4 +1,4 @@
-"""`couchbackup` and `couchrestore` of npm, beside which `make bench` restores into a CouchDB."""
+"""`couchbackup` and `couchrestore` from npm, the reference of `make bench` for copies into CouchDB."""
 
 from . import cache, npm
 

@@ -1,8 +1,8 @@
-"""Packages of Debian, unpacked into a folder of their own.
+"""Debian packages, unpacked into a separate folder.
 
-Nothing is installed: no service starts, no file of the system changes, no root is needed. APT checks
-what it downloads against the archive's signed index. The archive keeps only the newest revision of a
-package, so what is pinned is the upstream version.
+Nothing is installed: no service starts, no file of the system changes, root is not needed. APT checks its downloads
+against the archive's signed index. The archive keeps only the newest revision of a package, so only the upstream
+version is pinned.
 """
 
 import functools
@@ -15,7 +15,7 @@ import tempfile
 from . import cache
 from .fault import Fault
 
-# The package that holds a shared library, for machines that lack it.
+# The package of each shared library, for machines that lack it.
 LIBRARIES = {
     "libatomic.so.1": "libatomic1",
     "libaudit.so.1": "libaudit1",
@@ -66,9 +66,9 @@ LIBRARIES = {
 
 
 def unpack(packages, binaries, into):
-    """Unpacks packages into `into`, and those of the libraries that `binaries` (paths in `into`) lack.
+    """Unpacks packages into `into`, with the libraries that `binaries` (paths in `into`) lack.
 
-    `packages` maps a name to the start of the version that is wanted.
+    `packages` maps a name to the beginning of the required version.
     """
     for package, version in packages.items():
         _unpack(package, version, into)
@@ -76,15 +76,15 @@ def unpack(packages, binaries, into):
     while lacking := _lacking(into, binaries):
         needed = {LIBRARIES[library] for library in lacking if library in LIBRARIES} - asked
         if not needed:
-            raise Fault(f"{', '.join(sorted(lacking))} not found; this script knows the libraries of Debian 12")
+            raise Fault(f"{', '.join(sorted(lacking))} not found; this script knows only the libraries of Debian 12")
         asked |= needed
         for package in sorted(needed):
             _unpack(package, "", into)
 
 
 def unpack_with_needs(package, into):
-    """Unpacks a package and all that it needs and this machine does not have. Of what is on the machine nothing is taken
-    again, its C library above all."""
+    """Unpacks a package with all dependencies that this machine lacks. Does not unpack what the machine has, above
+    all not the C library."""
     options = []
     if subprocess.run(["apt-cache", "show", package], capture_output=True).returncode != 0:
         options = _own_lists(package)
@@ -92,20 +92,20 @@ def unpack_with_needs(package, into):
     said = cache.run(simulated, env={**os.environ, "LC_ALL": "C"})
     needed = re.findall(r"^Inst (\S+) ", said, re.M)
     if not needed:
-        raise Fault(f"{package} is installed on this machine, but not on the PATH; put it there")
+        raise Fault(f"{package} is installed on this machine, but not in the PATH; add it to the PATH")
     for name in needed:
         _unpack(name, "", into)
 
 
 def installed(name, packages, binaries):
-    """The folder of unpacked packages. What was unpacked on a machine that had their libraries is unpacked again once it has
-    them no more: a package that brought them may be removed from it."""
+    """The folder of unpacked packages. If the machine has since lost libraries that they need, unpacks them
+    again."""
     build = lambda folder: unpack(packages, binaries, folder)
     return cache.installed(name, build, whole=lambda folder: not _lacking(folder, binaries))
 
 
 def libraries(root):
-    """The folders of libraries in an unpacked tree, as LD_LIBRARY_PATH takes them; empty where none came along."""
+    """The folders of libraries in an unpacked tree, for LD_LIBRARY_PATH; empty if there are none."""
     return ":".join(str(found) for found in _library_folders(root))
 
 
@@ -128,7 +128,7 @@ def _lacking(root, binaries):
 
 def _unpack(package, version, into):
     with tempfile.TemporaryDirectory(dir=into.parent, prefix=".deb-") as download:
-        # Root's APT downloads as another user, who has to be let in.
+        # As root, APT downloads as another user, who needs access.
         pathlib.Path(download).chmod(0o777)
         _download(package, version, download)
         for deb in pathlib.Path(download).glob("*.deb"):
@@ -136,7 +136,7 @@ def _unpack(package, version, into):
 
 
 def _download(package, version, download):
-    """With the machine's package lists; where those are missing or too old, with lists of our own."""
+    """Downloads with the machine's package lists or, if they are missing or too old, with our own lists."""
     refused = None
     for own in [False, True]:
         options = _own_lists(package) if own else []
@@ -144,7 +144,7 @@ def _download(package, version, download):
         offered = [line.split("|")[1].strip() for line in said.stdout.splitlines() if line.count("|") >= 2]
         wanted = next((found for found in offered if found.startswith(version)), None)
         if wanted is None:
-            refused = f"version {version}* is wanted, and APT offers {offered or 'none'}"
+            refused = f"version {version}* is needed, but APT offers {offered or 'none'}"
             continue
         get = ["apt-get", *options, "--quiet", "download", f"{package}={wanted}"]
         done = subprocess.run(get, cwd=download, stdin=subprocess.DEVNULL, capture_output=True, text=True)
@@ -159,13 +159,13 @@ def _fetch(state):
     options = ["-o", f"Dir::State::Lists={state / 'lists'}", "-o", f"Dir::Cache={state}", "-o", "APT::Sandbox::User=root"]
     for folder in ["lists/partial", "archives/partial"]:
         (state / folder).mkdir(parents=True, exist_ok=True)
-    # Two servers that start at once share the lists.
+    # Servers that start at the same time share the lists.
     with cache.locked("apt"):
         cache.run(["apt-get", *options, "--quiet", "update"])
     return options
 
 
 def _own_lists(package):
-    """Options of APT for lists that are fetched once, into the cache folder."""
-    cache.say(f"the package lists of this machine do not serve {package}; using lists of our own")
+    """Options of APT to use lists that are fetched once into the cache folder."""
+    cache.say(f"the package lists of this machine do not work for {package}; fetching our own lists")
     return _fetch(cache.folder() / "apt")

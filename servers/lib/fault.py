@@ -1,4 +1,4 @@
-"""What goes wrong, in words for whoever called the script."""
+"""Errors for the user of a script."""
 
 
 class Fault(Exception):

@@ -1,4 +1,4 @@
-"""memcached 1.6 of Debian."""
+"""memcached 1.6 from Debian."""
 
 import os
 
@@ -13,7 +13,7 @@ def install():
 
 
 def start(port, folder, options):
-    """One node of `--memory` MiB, 64 unless said."""
+    """One node with `--memory` MiB, 64 by default."""
     root = install()
     if not process.alive(folder, "server"):
         process.require_free(port)
@@ -21,7 +21,7 @@ def start(port, folder, options):
         if os.geteuid() == 0:
             command += ["-u", "root"]
         command += [word for option in options.option for word in option.split()]
-        # With a file of passwords (`-Y`) it answers that we are not logged in: it answers.
+        # With a password file (`-Y`), it answers that we are not logged in, which is also an answer.
         ready = lambda: process.answers(port, b"version\r\n", b"\r\n")
         process.launch(folder, "server", command, ready, env=debian.environment(root))
     return f"memcached://127.0.0.1:{port}"

@@ -1,6 +1,6 @@
-"""Hadoop's file system (HDFS) 3.4.1, the real name node and data node, in the one process of its own tests.
+"""Hadoop's file system (HDFS) 3.4.1: the real name node and data node in one process, as in Hadoop's own tests.
 
-The jars come by Maven, the main class is `servers/minidfs/MiniDfs.java`. 90 MB: installed only by name.
+Maven fetches the jars; the main class is `servers/minidfs/MiniDfs.java`. Installed only by name, because it has 90 MB.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ SHA256 = {
 
 def install():
     """`jars/*.jar` and `classes/MiniDfs.class` in one folder."""
-    # Another main class is another installation.
+    # A changed main class needs another installation.
     ours = hashlib.sha256((SOURCE / "MiniDfs.java").read_bytes()).hexdigest()[:8]
 
     def build(folder):
@@ -32,14 +32,14 @@ def install():
         for name, sha256 in SHA256.items():
             found = hashlib.sha256((folder / "jars" / name).read_bytes()).hexdigest()
             if found != sha256:
-                raise Fault(f"{name} has the SHA-256 {found}, not {sha256}")
+                raise Fault(f"{name} has the SHA-256 {found}, expected {sha256}")
         cache.run(["javac", "-cp", f"{folder / 'jars'}/*", "-d", folder / "classes", SOURCE / "MiniDfs.java"])
 
     return cache.installed(f"minidfs-3.4.1-{ours}", build)
 
 
 def start(port, folder, options):
-    """A name node on this port and one data node, for the user who runs it, without logging in."""
+    """A name node on this port and one data node, without login."""
     root = install()
     if not process.alive(folder, "server"):
         process.require_free(port)

@@ -1,4 +1,4 @@
-"""nx-27017 of the Python Package Index: MongoDB's wire protocol over SQLite. Not MongoDB."""
+"""nx-27017 from the Python Package Index: MongoDB's wire protocol over SQLite. Not MongoDB."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ REQUIREMENTS = pathlib.Path(__file__).parent.parent / "nx-27017/requirements.txt
 
 
 def install():
-    """The distributions of `requirements.txt`, for this Python."""
+    """The distributions of `requirements.txt`, for this Python version."""
 
     def build(folder):
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
@@ -25,7 +25,7 @@ def start(port, folder, options):
     if not process.alive(folder, "server"):
         process.require_free(port)
         (folder / "data").mkdir(exist_ok=True)
-        # It believes the pid file of one that was killed as long as nobody has reaped that process.
+        # It trusts the pid file of a killed server as long as nobody has reaped that process.
         own_pid = folder / "nx-27017"
         own_pid.unlink(missing_ok=True)
         # It would log every command with its documents.

@@ -1,4 +1,4 @@
-"""PostgreSQL 15 of Debian; alone, or as a primary with a synchronous standby."""
+"""PostgreSQL 15 from Debian: alone, or as a primary with a synchronous standby."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ from .fault import Fault
 
 VERSION = "15."
 BINARIES = "usr/lib/postgresql/15/bin"
-# PostgreSQL refuses to run as root; then it runs as nobody.
+# PostgreSQL refuses to run as root, so root runs it as nobody.
 NOBODY = 65534
 
 
@@ -24,7 +24,7 @@ def install():
 
 
 def start(port, folder, options):
-    """One node, database and user `storebench`; the durable defaults of PostgreSQL."""
+    """One node with the database and user `storebench`, and PostgreSQL's durable defaults."""
     server = _Server(folder, options)
     server.primary(port)
     return server.url(port)
@@ -33,7 +33,7 @@ def start(port, folder, options):
 def start_with_standby(port, folder, options):
     """A primary (`server`) and a standby (`replica`) that takes part in its commits.
 
-    `synchronous_standby_names` is `*`: what a commit waits for is the session's `synchronous_commit`.
+    `synchronous_standby_names` is `*`, so the session's `synchronous_commit` decides what a commit waits for.
     """
     server = _Server(folder, options)
     server.primary(port)
@@ -64,7 +64,7 @@ class _Server:
             if reached.returncode != 0:
                 raise Fault(
                     f"PostgreSQL does not run as root, and as user nobody it cannot enter {place}; "
-                    "give a --data and an XDG_CACHE_HOME outside of root's own folders"
+                    "use a --data and an XDG_CACHE_HOME outside of root's own folders"
                 )
 
     def _own(self, name):
@@ -82,7 +82,7 @@ class _Server:
         return f"postgres://storebench:{quote(self.password, safe='')}@127.0.0.1:{port}/storebench"
 
     def sql(self, port, statement, database="storebench"):
-        """The answer to a statement as text, by psql."""
+        """Runs a statement with psql, and returns the answer as text."""
         command = self._program("psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", statement)
         command += ["-h", "127.0.0.1", "-p", str(port), "-U", "storebench", "-d", database]
         return cache.run(command, env={**self.environment, "PGPASSWORD": self.password}, cwd="/").strip()
@@ -96,7 +96,7 @@ class _Server:
             self.sql(port, "create database storebench", "postgres")
 
     def _initialize(self):
-        # In a folder of another name first: what is called `data` was initialized to its end.
+        # Use a folder of another name first, so that a folder called `data` is always complete.
         unfinished = self.folder / "data.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         self._own(unfinished.name)
@@ -104,7 +104,7 @@ class _Server:
         password.write_text(self.password)
         if self.as_user:
             os.chown(password, NOBODY, NOBODY)
-        # The collation of a user's language, as most databases have: an order by bytes has to be asked for.
+        # A collation by language, as most databases have. A sort by bytes has to be requested.
         language = ["--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en-US", "--encoding=UTF8"]
         access = ["--username=storebench", f"--pwfile={password}", "--auth=scram-sha-256"]
         place = ["--no-sync", "--no-instructions", "-D", unfinished]
@@ -116,9 +116,9 @@ class _Server:
         if process.alive(self.folder, node):
             return
         process.require_free(port)
-        # One of a killed server. PostgreSQL believes it as long as nobody has reaped that process.
+        # This file is from a killed server. PostgreSQL trusts it as long as nobody has reaped that process.
         (data / "postmaster.pid").unlink(missing_ok=True)
-        # No socket in the file system: its path may be longer than the kernel takes.
+        # No socket in the file system, because its path may be longer than the kernel allows.
         settings = {"port": port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "jit": "off"}
         settings |= {"logging_collector": "off", "max_wal_senders": 10, "wal_keep_size": "64MB"}
         if self.tls:
@@ -135,7 +135,7 @@ class _Server:
         return subprocess.run(command, env=self.environment, cwd="/", stdin=subprocess.DEVNULL).returncode == 0
 
     def _tls_files(self):
-        """Copies that belong to the server's user: it refuses a key that others may read."""
+        """Copies that belong to the server's user, because it rejects a key that others may read."""
         place = self._own("tls")
         for name, source in zip(["cert.pem", "key.pem"], self.tls):
             copy = place / name
@@ -146,7 +146,7 @@ class _Server:
         return {"ssl_cert_file": place / "cert.pem", "ssl_key_file": place / "key.pem"}
 
     def standby(self, port):
-        """Starts the standby; true if it was made just now."""
+        """Starts the standby. Returns true if it was created just now."""
         data = self.folder / "replica"
         new = not (data / "PG_VERSION").exists()
         if new:

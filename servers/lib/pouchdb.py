@@ -1,4 +1,4 @@
-"""pouchdb-server of npm: CouchDB's HTTP interface over LevelDB or memory. Not CouchDB."""
+"""pouchdb-server from npm: CouchDB's HTTP interface over LevelDB or memory. Not CouchDB."""
 
 import json
 from urllib.parse import quote
@@ -7,12 +7,12 @@ from . import cache, npm, process
 
 
 def install():
-    """LevelDB comes built in its package."""
+    """Its package contains LevelDB already built."""
     return cache.installed("pouchdb-server-4.2.0", lambda folder: npm.install("pouchdb", folder))
 
 
 def start(port, folder, options):
-    """One node; with `--password`, of the administrator `storebench`."""
+    """One node. `--password` is that of the administrator `storebench`."""
     root = install()
     login = ""
     config = {"log": {"level": "none"}}

@@ -1,7 +1,7 @@
 """Servers as processes: started detached, recorded in the data folder, stopped from that record.
 
-A record `NODE.pid` holds the process id, when that process started and in which boot, so that nobody
-is ever killed who merely got the same number.
+A record `NODE.pid` has the process ID, the start time of that process and its boot, so that no other process with the
+same ID is ever killed.
 """
 
 import http.client
@@ -21,7 +21,7 @@ STOP_LIMIT_S = 60
 
 
 def data_folder(path):
-    """Makes and checks the folder that a server gets. Others may pass through it, see `unprivileged`."""
+    """Creates and checks the data folder of a server."""
     folder = pathlib.Path(path).absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -34,13 +34,13 @@ def data_folder(path):
 
 
 def free_port():
-    """A TCP port that nobody listens on now, and that the kernel gives no client.
+    """A TCP port that nobody listens on now, and that the kernel does not give to clients.
 
-    So that a node that is started again finds its port free.
+    So a node that is started again finds its port free.
     """
     clients = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
     others = [port for port in range(1024, 65536) if not int(clients[0]) <= port <= int(clients[1])]
-    # Where clients get every port, any that is free.
+    # If clients can get every port, use any free one.
     for port in [*random.sample(others, min(len(others), 100)), 0]:
         with socket.socket() as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -53,7 +53,7 @@ def free_port():
 
 
 def kept_port(folder, node):
-    """The port of a further node: chosen once, the same at every start."""
+    """The port of an additional node. It is chosen once and stays the same."""
     file = folder / f"{node}.port"
     if not file.exists():
         file.write_text(f"{free_port()}\n")
@@ -61,7 +61,7 @@ def kept_port(folder, node):
 
 
 def require_free(port):
-    """Refuses a port that somebody has."""
+    """Fails if the port is in use."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -73,8 +73,8 @@ def require_free(port):
 def launch(folder, node, command, ready, *, stop=signal.SIGTERM, **options):
     """Starts a node, unless it runs, and waits until `ready()` is true.
 
-    Its output goes to `NODE.log` in `folder`. It has a session of its own and none of our files, so
-    that the caller's pipe closes with this script. `stop` is the signal that ends it in good order.
+    Its output goes to `NODE.log` in `folder`. It has its own session and none of our files, so that the
+    caller's pipe closes when this script ends. `stop` is the signal that shuts it down cleanly.
     """
     if alive(folder, node):
         return
@@ -98,12 +98,12 @@ def launch(folder, node, command, ready, *, stop=signal.SIGTERM, **options):
             raise Fault(f"{node} ended with code {code} before it was ready; {log} ends in:\n{_tail(log, said_before)}")
         if time.monotonic() > until:
             kill(folder, node)
-            raise Fault(f"{node} was not ready after {START_LIMIT_S} s: killed; {log} ends in:\n{_tail(log, said_before)}")
+            raise Fault(f"{node} was not ready after {START_LIMIT_S} s and was killed; {log} ends in:\n{_tail(log, said_before)}")
         time.sleep(0.02)
 
 
 def wait(condition, otherwise):
-    """Waits until a condition holds; `otherwise` says what is wrong if it does not in time."""
+    """Waits until a condition is true. `otherwise` is the error if that takes too long."""
     until = time.monotonic() + START_LIMIT_S
     while not condition():
         if time.monotonic() > until:
@@ -118,7 +118,7 @@ def _tail(log, offset):
 
 
 def answers(port, question=b"", expected=b""):
-    """Whether something on this port takes a connection and its answer to `question` holds `expected`."""
+    """Whether something on this port accepts a connection, and its answer to `question` contains `expected`."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
             connection.sendall(question)
@@ -134,7 +134,7 @@ def answers(port, question=b"", expected=b""):
 
 
 def fetch(port, path):
-    """What a GET of this path answers with status 200; None for anything else."""
+    """The body of the answer to a GET of this path with status 200; None for anything else."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", path)
@@ -152,13 +152,13 @@ def nodes(folder):
 
 
 def alive(folder, node):
-    """Whether the recorded process of a node runs, and is that process still."""
+    """Whether the recorded process of a node still runs."""
     record = _read(folder, node)
     return record is not None and _started(record["pid"]) == record["started"]
 
 
 def terminate(folder, node):
-    """Ends a node in good order. One that does not end in time is killed, which is a fault."""
+    """Shuts a node down cleanly. A node that does not end in time is killed, which is a fault."""
     record = _read(folder, node)
     if record is None:
         return
@@ -174,7 +174,7 @@ def terminate(folder, node):
 
 
 def kill(folder, node):
-    """Ends a node and all that it started with SIGKILL, as a crash would, and waits until it is gone."""
+    """Kills a node and all processes that it started with SIGKILL, as in a crash, and waits until they are gone."""
     record = _read(folder, node)
     if record is None:
         return
@@ -191,7 +191,7 @@ def kill(folder, node):
 
 
 def send(folder, node, number):
-    """Sends a signal to a node and all that it started."""
+    """Sends a signal to a node and all processes that it started."""
     record = _read(folder, node)
     if record is not None and alive(folder, node):
         for pid in _family(record["pid"]):
@@ -218,8 +218,8 @@ def _read(folder, node):
 def _started(pid):
     """When a process started and in which boot; None for one that is gone or only waits to be reaped.
 
-    Of one that is being killed the first thread may be a zombie while others still end, and hold its
-    sockets open meanwhile: it is not gone yet.
+    While a process is being killed, its first thread may be a zombie while other threads still end and
+    hold its sockets open. Such a process is not gone yet.
     """
     try:
         fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -1,7 +1,7 @@
-"""RavenDB 4.1.0, the real server, as the Python Package Index has it for embedding.
+"""RavenDB 4.1.0, the real server, from its package for embedding in the Python Package Index.
 
-It needs the .NET Core 2.1 runtime and OpenSSL 1.1, which are there in packages too. Only unpacked:
-nothing of these packages is run as Python.
+It needs the .NET Core 2.1 runtime and OpenSSL 1.1, which are also in packages. The packages are only unpacked: none of
+their Python code runs.
 """
 
 import os
@@ -52,14 +52,14 @@ def _build(download, folder):
     (folder / "dotnet/dotnet").chmod(0o755)
     (folder / "openssl").mkdir()
     for name in ["libssl", "libcrypto"]:
-        # Its file name holds a hash; libssl looks for libcrypto by that name, .NET by the plain one.
+        # Its file name contains a hash. libssl looks for libcrypto under that name, .NET under the plain one.
         library = next((download / "psycopg2/psycopg2_binary.libs").glob(f"{name}-*.so.1.1"))
         shutil.copy(library, folder / "openssl" / library.name)
         (folder / "openssl" / f"{name}.so.1.1").symlink_to(library.name)
 
 
 def start(port, folder, options):
-    """One node without encryption; its studio answers on the same port."""
+    """One node without encryption. Its studio is on the same port."""
     root = install()
     if not process.alive(folder, "server"):
         process.require_free(port)
@@ -79,7 +79,7 @@ def start(port, folder, options):
             "LD_LIBRARY_PATH": str(root / "openssl"),
             "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1",
             "DOTNET_CLI_TELEMETRY_OPTOUT": "1",
-            # The workstation's collector, which gives memory back: several servers run at once in tests.
+            # The workstation garbage collector returns memory, because several servers run at once in tests.
             "COMPlus_gcServer": "0",
             "COMPlus_GCRetainVM": "0",
         }
@@ -89,5 +89,5 @@ def start(port, folder, options):
 
 
 def _ready(topology):
-    """It takes requests before it can serve any; a new one is passive until its first database."""
+    """Whether it can serve requests. It accepts them earlier. A new one is passive until its first database."""
     return topology is not None and any(f'"CurrentState":"{state}"'.encode() in topology for state in ["Leader", "Passive"])

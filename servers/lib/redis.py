@@ -1,4 +1,4 @@
-"""Redis 7.0 of Debian; alone, as a primary with a replica, or as a cluster of three masters."""
+"""Redis 7.0 from Debian: alone, as a primary with a replica, or as a cluster of three masters."""
 
 import subprocess
 from urllib.parse import quote
@@ -16,7 +16,7 @@ def install():
 
 
 def start(port, folder, options):
-    """One node. It saves nothing on its own: `--option "appendonly yes"` makes it durable."""
+    """One node. By default it saves nothing; `--option "appendonly yes"` makes it durable."""
     servers = _Servers(folder, options)
     servers.launch("server", port)
     return servers.url(port)
@@ -26,7 +26,7 @@ def start_with_replica(port, folder, options):
     """A primary (`server`) and a replica (`replica`) that follows it."""
     servers = _Servers(folder, options)
     servers.launch("server", port)
-    # A replica authenticates with the password that it asks for itself, which is the same.
+    # The replica logs in with the password that it requires itself, which is the same.
     login = ["--masterauth", options.password] if options.password else []
     encrypted = ["--tls-replication", "yes"] if options.tls else []
     replica = process.kept_port(folder, "replica")
@@ -82,12 +82,12 @@ class _Servers:
             command += ["--tls-ca-cert-file", certificate]
         if self.options.password:
             command += ["--requirepass", self.options.password]
-        # A replica is brought up to date at once, not after a pause for others that may come.
+        # Synchronize a replica at once, not after a pause for further replicas.
         command += ["--repl-diskless-sync-delay", 0, *settings]
         for option in self.options.option:
             name, _, value = option.partition(" ")
             command += [f"--{name}", value]
-        # Until its data are loaded, it answers with an error.
+        # It answers with an error until its data is loaded.
         ready = lambda: self._cli(port, "ping").stdout.strip() == "PONG"
         process.launch(self.folder, node, command, ready, env=self.environment)
 

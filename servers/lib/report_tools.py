@@ -1,4 +1,4 @@
-"""What the report's script is built and tested with: the packages of `report/package-lock.json`."""
+"""The tools that build and test the report's script: the packages of `report/package-lock.json`."""
 
 import hashlib
 import shutil
@@ -9,7 +9,7 @@ REPORT = npm.HERE.parent / "report"
 
 
 def install():
-    """A folder with `node_modules`; another lock file is another folder."""
+    """A folder with `node_modules`. Each lock file has its own folder."""
     lock = (REPORT / "package-lock.json").read_bytes()
     return cache.installed(f"report-tools-{hashlib.sha256(lock).hexdigest()[:12]}", _build)
 

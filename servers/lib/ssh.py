@@ -1,4 +1,4 @@
-"""OpenSSH 9.2 of Debian, server and client: a test controls a server over it."""
+"""OpenSSH 9.2 from Debian, server and client, with which a test controls a server."""
 
 from . import debian
 

@@ -1,4 +1,4 @@
-"""Real documents of vega-datasets 2.2.0 of npm: films, earthquakes and airports."""
+"""Real documents from vega-datasets 2.2.0 on npm: films, earthquakes and airports."""
 
 import shutil
 
@@ -8,7 +8,7 @@ FILES = ["movies.json", "earthquakes.json", "airports.csv"]
 
 
 def install():
-    """The folder with the three files; the rest of the package is not kept."""
+    """The folder with the three files. The rest of the package is deleted."""
 
     def build(folder):
         npm.install("vega-datasets", folder)

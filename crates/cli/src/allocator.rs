@@ -1,14 +1,14 @@
-//! What the C library's allocator does with memory that was given back.
+//! Settings of the C library's allocator for freed memory.
 
-/// What is kept of each thread's memory rather than given to the system and asked for again.
+/// Freed memory that the allocator keeps for each thread, instead of returning it to the system.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const KEPT_BYTES: i32 = 64 << 20;
 
-/// Keeps memory that is given back, for the batch that comes next. Without it a copy of Parquet spent a sixth of its
-/// processor time on pages that were unmapped and mapped again, as `perf` told of 60 MB of documents.
+/// Keeps freed memory for the next batch. Without this, a Parquet copy of 60 MB of documents spent a sixth of its CPU
+/// time on unmapping pages and mapping them again, according to `perf`.
 pub(crate) fn keep_freed_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: it sets two numbers of the allocator, under its own lock.
+    // SAFETY: `mallopt` sets two parameters of the allocator, under the allocator's lock.
     unsafe {
         libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_BYTES);
         libc::mallopt(libc::M_MMAP_THRESHOLD, KEPT_BYTES / 2);

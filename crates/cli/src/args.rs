@@ -1,4 +1,4 @@
-//! What may be typed. Nothing here has a side effect; what is built from it lives with the verbs.
+//! The command-line arguments. Parsing has no side effects; the verbs build what they need from these structs.
 
 mod compare;
 mod copy;
@@ -17,6 +17,8 @@ pub(crate) use report::ReportArgs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use clap::builder::Styles;
+use clap::builder::styling::AnsiColor;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use storebench_engine::store::{Durability, ReadConsistency};
 use storebench_study::units::{ByteSize, Count, Span};
@@ -31,7 +33,15 @@ Exit codes:
   2    invalid input; nothing was started
   3    store unreachable
   4    measurement invalid (see its checks) or cut short
+  5    a gate of compare could not be judged
   130  interrupted; results so far are saved and marked partial";
+
+/// Colours of the help and of errors in arguments, as those of cargo.
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
 
 const CONFORM_EXIT_CODES: &str = "\
 Exit codes:
@@ -45,6 +55,7 @@ Exit codes:
 /// Results go to stdout. Progress and messages go to stderr.
 #[derive(Debug, Parser)]
 #[command(name = "storebench", version, after_help = EXIT_CODES, max_term_width = 100, disable_help_subcommand = true)]
+#[command(styles = STYLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -461,8 +472,8 @@ pub(crate) struct StoresArgs {
 /// Check that a store behaves as Storebench expects of every store
 ///
 /// Runs the conformance suite, on any store in any version. It checks that operations, errors, durability and reads
-/// mean the same as on every other store. What studies created at this place before is emptied first and removed at
-/// the end. A place that contains anything else is refused and left as it is.
+/// mean the same as on every other store. Data of earlier studies at this place is deleted first, and everything is
+/// removed at the end. A place that contains other data is refused and left unchanged.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = CONFORM_EXIT_CODES)]
 pub(crate) struct ConformArgs {
@@ -515,11 +526,11 @@ pub(crate) struct DoctorArgs {
 fn scale(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(scale) if scale.is_finite() && scale > 0.0 => Ok(scale),
-        _ => Err("a scale is a number above 0, such as 0.1".to_owned()),
+        _ => Err("expected a number above 0, such as 0.1".to_owned()),
     }
 }
 
-/// Types of `core` as words on the command line, which know their own help.
+/// Types of other crates as values on the command line, each with its help text.
 macro_rules! words {
     ($name:ident for $core:ty { $($(#[doc = $doc:literal])* $word:ident),+ $(,)? }) => {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -566,7 +577,7 @@ words!(ConsistencyArg for ReadConsistency {
     Strong,
 });
 
-/// `127.0.0.1:8080`, or a port alone.
+/// Parses `127.0.0.1:8080`, or a port alone.
 fn live_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = text.parse::<u16>() {
         return Ok((Ipv4Addr::LOCALHOST, port).into());

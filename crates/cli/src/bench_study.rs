@@ -1,4 +1,4 @@
-//! From the flags of `bench` to a study: what `run` would be given.
+//! Converts the flags of `bench` into the equivalent study for `run`.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -20,16 +20,16 @@ use crate::failure::Failure;
 const COLLECTION: &str = "docs";
 const DEFAULT_DOCS: Count = Count(100_000);
 const DEFAULT_SIZE: ByteSize = ByteSize(1 << 10);
-/// What zstd leaves of common JSON. Words drawn from a list would repeat, which flatters stores that
+/// The compressed share of common JSON with zstd. Words drawn from a list would repeat, which flatters stores that
 /// compress.
 const DEFAULT_COMPRESS_TO: f64 = 0.4;
-/// Smaller documents are mostly names and braces, which leaves little to choose.
+/// Smaller documents are mostly field names and braces, so their compression cannot be controlled.
 const LEAST_COMPRESSED: ByteSize = ByteSize(200);
 const DEFAULT_DURATION: Span = Span(Duration::from_secs(30));
-/// The longest warm-up that nobody asked for.
+/// The longest default warm-up.
 const WARM_UP_AT_MOST: Duration = Duration::from_secs(5);
 
-/// `read=50,update=50`.
+/// A mix of operations, such as `read=50,update=50`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct MixText(pub(crate) IndexMap<String, MixEntry>);
 
@@ -66,7 +66,7 @@ impl FromStr for MixText {
     }
 }
 
-/// `10k`, `0.5`.
+/// A rate, such as `10k` or `0.5`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RateText(f64);
 
@@ -81,12 +81,12 @@ impl FromStr for RateText {
         if per_s.is_finite() && per_s > 0.0 && per_s <= 1e9 {
             Ok(Self(per_s))
         } else {
-            Err("a rate is a number of operations per second above 0, up to 1e9, such as 500 or 10k".to_owned())
+            Err("expected operations per second above 0 and up to 1e9, such as 500 or 10k".to_owned())
         }
     }
 }
 
-/// `0.4`, `none`.
+/// A compressed share, such as `0.4`, or `none`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct CompressText(Option<f64>);
 
@@ -102,11 +102,11 @@ impl FromStr for CompressText {
     }
 }
 
-/// A study, and what a user should know about how it came to be.
+/// A study, and notes for the user about how it was built.
 #[derive(Debug)]
 pub(crate) struct Built {
     pub(crate) study: Study,
-    /// The study as a file.
+    /// The text of the study file.
     pub(crate) text: String,
     pub(crate) notes: Vec<String>,
 }
@@ -136,14 +136,14 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
     }
     let measured = measured(args);
     if let Some(length) = warm_up(args, &measured) {
-        // In closed loop, whatever the rate: the quickest way to fill caches is not to wait.
+        // A closed loop, whatever the rate, because it fills caches fastest.
         let warm_up = Phase {
             name: "warm-up".to_owned(),
             warm_up: true,
             duration: Some(length),
             operations: None,
             rate: None,
-            // What it writes is followed too; where that cannot be, the measured phase is refused for it.
+            // The ledger also follows the writes of the warm-up. If it cannot, the measured phase is refused for that.
             ledger: if measured.streams == Streams::Disjoint { measured.ledger } else { LedgerSpec::default() },
             ..measured.clone()
         };
@@ -179,14 +179,14 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
                 .to_owned(),
         );
     }
-    // Whoever continues with the file may name another store.
+    // The user may run the file on another store, so its title names none.
     let saved = Study { title: title_of_saved(&study), stores: Stores::from_urls([kept]), ..study.clone() };
     let text = file_of(&saved)
         .map_err(|e| Failure::spoiled(format!("the study of these flags cannot be written as TOML: {e}")))?;
     Ok(Built { study, text, notes })
 }
 
-/// What the study does, without where: `Quick benchmark: read 95, update 5`.
+/// A title without the store, such as `Quick benchmark: read 95, update 5`.
 fn title_of_saved(study: &Study) -> String {
     let mix = study.phases.last().map(|phase| &phase.mix);
     let parts: Vec<String> =
@@ -194,7 +194,7 @@ fn title_of_saved(study: &Study) -> String {
     format!("Quick benchmark: {}", parts.join(", "))
 }
 
-/// The study as a file that a person may continue with: what is at its default is left out.
+/// The study as a file for people to edit, without values that equal their defaults.
 fn file_of(study: &Study) -> Result<String, toml::ser::Error> {
     let mut table = toml::Table::try_from(study)?;
     if let Some(phases) = table.get_mut("phases").and_then(toml::Value::as_array_mut) {
@@ -241,7 +241,7 @@ fn collection(args: &BenchArgs) -> Result<Collection, Failure> {
     })
 }
 
-/// A saved study may lie in another folder than the one where its flags were typed.
+/// An absolute path, because the saved study may be in another folder than the current one.
 fn absolute(path: &Path) -> Result<std::path::PathBuf, Failure> {
     std::path::absolute(path).map_err(|e| Failure::bad_input(format!("--from {}: {e}", path.display())))
 }
@@ -250,7 +250,7 @@ fn measured(args: &BenchArgs) -> Phase {
     let duration = args.duration.or(args.operations.is_none().then_some(DEFAULT_DURATION));
     let streams = match args.streams {
         Some(streams) => streams.into(),
-        // A ledger needs one writer for each key.
+        // A ledger needs a single writer for each key.
         None if args.ledger => Streams::Disjoint,
         None => Streams::default(),
     };
@@ -278,19 +278,19 @@ fn measured(args: &BenchArgs) -> Phase {
     }
 }
 
-/// What is done where nobody says.
+/// The default mix.
 fn default_mix(args: &BenchArgs) -> IndexMap<String, MixEntry> {
     let mixed: &[(&str, f64)] =
         if args.existing.is_some() { &[("read", 1.0)] } else { &[("read", 95.0), ("update", 5.0)] };
     mixed.iter().map(|(name, weight)| ((*name).to_owned(), MixEntry::weighing(*weight))).collect()
 }
 
-/// How long to warm up. A phase by count says nothing of its length, so it gets what was asked for
-/// only.
+/// The length of the warm-up. The duration of a phase with a number of operations is unknown, so it has a warm-up only
+/// if one is asked for.
 fn warm_up(args: &BenchArgs, measured: &Phase) -> Option<Span> {
     let length = args.warm_up.or_else(|| {
         let sixth = measured.duration?.0 / 6;
-        // Whole milliseconds: the length is printed.
+        // Whole milliseconds, because the length is printed.
         Some(Span(Duration::from_millis(sixth.min(WARM_UP_AT_MOST).as_millis() as u64)))
     })?;
     (!length.0.is_zero()).then_some(length)

@@ -2,12 +2,12 @@
 
 use storebench_study::workload::did_you_mean;
 
-/// One of them.
+/// A built-in study.
 #[derive(Debug)]
 pub(crate) struct BuiltIn {
-    /// As `run` takes it.
+    /// The name, as given to `run`.
     pub(crate) name: &'static str,
-    /// Its study file.
+    /// The text of the study file.
     pub(crate) text: &'static str,
 }
 
@@ -17,7 +17,7 @@ macro_rules! built_in {
     };
 }
 
-/// All of them, in the order in which they are listed.
+/// All built-in studies, in the order of the list.
 pub(crate) const ALL: &[BuiltIn] = built_in![
     "first-look",
     "bulk-insert",
@@ -28,12 +28,12 @@ pub(crate) const ALL: &[BuiltIn] = built_in![
     "what-if-it-dies"
 ];
 
-/// The one of this name.
+/// The built-in study with this name.
 pub(crate) fn find(name: &str) -> Option<&'static BuiltIn> {
     ALL.iter().find(|study| study.name == name)
 }
 
-/// The name that was meant, if one is near.
+/// The name that was probably meant, if one is similar.
 pub(crate) fn meant(name: &str) -> Option<&'static str> {
     did_you_mean(name, ALL.iter().map(|study| study.name))
 }

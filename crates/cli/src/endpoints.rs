@@ -1,4 +1,4 @@
-//! What `copy` reads from and writes to: the URL of a store, files here or elsewhere, or the standard streams.
+//! What `copy` reads from and writes to: a store, local or remote files, or the standard streams.
 
 use std::path::{Path, PathBuf};
 
@@ -14,24 +14,24 @@ pub(crate) enum Endpoint {
     Store(String),
     /// A path, or a pattern of paths.
     Files(String),
-    /// The URL of files that are not on this machine.
+    /// The URL of remote files.
     Remote(String),
     /// Standard input or output.
     Standard,
 }
 
 impl Endpoint {
-    /// What a text stands for. Nothing is looked at.
+    /// Parses an argument, without accessing anything.
     ///
     /// # Errors
-    /// A scheme that is none.
+    /// The URL scheme is unknown.
     pub(crate) fn of(text: &str) -> Result<Self, Failure> {
         if text == "-" {
             return Ok(Self::Standard);
         }
         let Some((names, rest)) = text.split_once(':') else { return Ok(Self::Files(text.to_owned())) };
         let is = |name: &str| schemes().iter().any(|s| s.name == name || s.aliases.contains(&name));
-        // A scheme may hold a plus itself, as `mongodb+srv` does.
+        // A scheme can itself contain a plus, such as `mongodb+srv`.
         if is(names) || names.split('+').all(is) || names.split('+').next().is_some_and(is) {
             return Ok(Self::Store(text.to_owned()));
         }
@@ -47,7 +47,7 @@ impl Endpoint {
         Ok(Self::Files(text.to_owned()))
     }
 
-    /// A name for what is there, for a collection that was given none.
+    /// The default name of a collection, from the file name.
     pub(crate) fn name(&self) -> Option<String> {
         let path = match self {
             Self::Files(path) => path.clone(),
@@ -62,11 +62,11 @@ impl Endpoint {
     }
 }
 
-/// The files of a path, of a folder, or of a pattern with `*`, `?` or `[`, in order. Of a folder they are all that
-/// are under it, but those that `.` or `_` hides.
+/// The files of a path, a folder, or a pattern with `*`, `?` or `[`, sorted. A folder stands for all files below it,
+/// except names that begin with `.` or `_`.
 ///
 /// # Errors
-/// A pattern that cannot be read, that no file fits, or that fits a link to nothing.
+/// The pattern is invalid, matches no file, or matches a broken link.
 pub(crate) fn find_files(pattern: &str) -> Result<Vec<PathBuf>, Failure> {
     let path = PathBuf::from(pattern);
     if path.is_dir() {
@@ -75,18 +75,18 @@ pub(crate) fn find_files(pattern: &str) -> Result<Vec<PathBuf>, Failure> {
     if !pattern.contains(['*', '?', '[']) || path.exists() {
         return Ok(vec![path]);
     }
-    let found = glob::glob(pattern).map_err(|e| Failure::bad_input(format!("the pattern `{pattern}` {e}")))?;
+    let found = glob::glob(pattern).map_err(|e| Failure::bad_input(format!("invalid pattern `{pattern}`: {e}")))?;
     let mut files = Vec::new();
     for entry in found {
-        let path = entry.map_err(|e| Failure::bad_input(format!("{e}; is the path readable?")))?;
+        let path = entry.map_err(|e| Failure::bad_input(format!("{e}; check that the path is readable")))?;
         let is = path.metadata().map_err(|e| {
             Failure::bad_input(format!(
-                "{} matches `{pattern}` and cannot be read: {e}; is it a broken link? Remove it, or give a \
-                 pattern that leaves it out",
+                "{} matches `{pattern}` but cannot be read: {e}; if it is a broken link, remove it, or use a \
+                 pattern that does not match it",
                 path.display()
             ))
         })?;
-        // Pipes and devices are refused with their names, when they are looked at.
+        // Pipes and devices are refused later, with an error that names them.
         if !is.is_dir() {
             files.push(path);
         }

@@ -1,4 +1,4 @@
-//! Why a verb did not do what was asked, and the exit code of it.
+//! Why a verb failed, with its exit code.
 
 use std::fmt;
 use std::io::Write as _;
@@ -9,7 +9,9 @@ use storebench_engine::store::StoreError;
 use storebench_results::{Secrets, redact, redact_url};
 use storebench_study::workload::StudyErrors;
 
-/// Data lost, wrong or not verifiable; or a failure that left something undone.
+use crate::output::colours_on;
+
+/// Data lost, wrong or not verifiable, or a verb that failed before it finished.
 pub(crate) const SPOILED: u8 = 1;
 /// Bad input: nothing was started.
 pub(crate) const BAD_INPUT: u8 = 2;
@@ -46,16 +48,17 @@ impl Failure {
         // Most drivers name the place already.
         let path = url.split(['?']).next().and_then(|u| u.split_once(':')).map_or("", |(_, path)| path);
         let letter = |c: char| c.is_alphanumeric();
-        // As a word of its own: a file called `x` is not named by "expected".
+        // Only as a whole word: "expected" does not name a file called `x`.
         let whole = |at: usize| !text[..at].ends_with(letter) && !text[at + path.len()..].starts_with(letter);
         let named = text.contains(&url) || (!path.is_empty() && text.match_indices(path).any(|(at, _)| whole(at)));
         Self { code, message: if named { text } else { format!("{url}: {text}") } }
     }
 
-    /// Prints the message; gives the code.
+    /// Prints the message and returns the exit code.
     pub(crate) fn tell(self) -> ExitCode {
-        // Without stderr there is nobody to tell, but the code still says it.
-        let _ = writeln!(std::io::stderr(), "error: {}", redact(self.message.trim_end()));
+        // If stderr is closed, the exit code still reports the failure.
+        let (on, off) = if colours_on(&std::io::stderr()) { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
+        let _ = writeln!(std::io::stderr(), "{on}error:{off} {}", redact(self.message.trim_end()));
         ExitCode::from(self.code)
     }
 }

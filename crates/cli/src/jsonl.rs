@@ -1,4 +1,4 @@
-//! Documents as JSON lines, made by several threads and written in order.
+//! Documents as JSON lines: several threads generate them, and one writes them in order.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -7,17 +7,17 @@ use std::sync::mpsc::sync_channel;
 use storebench_documents::Documents;
 use storebench_study::workload::Body;
 
-/// About how many bytes of documents one piece of work makes.
+/// Approximate size of one piece of work, in bytes of documents.
 const PIECE_BYTES: u64 = 1 << 20;
-/// Pieces that a thread may be ahead of the writer.
+/// Maximum number of pieces that a thread may be ahead of the writer.
 const AHEAD: usize = 2;
 
-/// Lines that could not be written, or not be made.
+/// Why lines could not be generated or written.
 #[derive(Debug)]
 pub(crate) enum LinesError {
     /// The writer's error.
     Write(io::Error),
-    /// A document of the user's own that can no longer be read.
+    /// A document from the user's file that can no longer be read.
     Lost(String),
 }
 
@@ -27,12 +27,12 @@ impl From<io::Error> for LinesError {
     }
 }
 
-/// What lines hold.
+/// What each line contains.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Form {
     /// Version of the documents.
     pub(crate) version: u64,
-    /// Whether each line holds the key too.
+    /// Where each line holds the key, if at all.
     pub(crate) keys: Keys,
 }
 
@@ -41,17 +41,16 @@ pub(crate) struct Form {
 pub(crate) enum Keys {
     /// Nowhere.
     Left,
-    /// As `key`, beside the document.
+    /// In a member `key`, beside the document.
     Beside,
-    /// In a member of this name, the first of the document, which is an object.
+    /// In a member with this name, added as the first of the document. The document must be an object.
     Within(&'static str),
 }
 
-/// Writes a range of documents, one a line, in order. What is written depends neither on `jobs` nor
-/// on where pieces begin.
+/// Writes a range of documents in order, one per line. The output does not depend on `jobs` or on the size of pieces.
 ///
 /// # Errors
-/// The writer's, or a file of the user's own that changed since it was opened.
+/// The writer fails, or a document can no longer be read from the user's file.
 pub(crate) fn write_lines(
     documents: &Documents,
     range: Range<u64>,
@@ -67,8 +66,8 @@ pub(crate) fn write_lines(
     };
     let jobs = u64::from(jobs.max(1)).min(pieces.max(1));
     std::thread::scope(|scope| {
-        // Thread j makes the pieces j, j + jobs, …; the writer asks them in turn, so order needs no
-        // sorting and memory stays bounded.
+        // Thread j generates the pieces j, j + jobs, …. The writer takes one piece from each thread in turn. So nothing
+        // needs sorting, and memory stays bounded.
         let mut threads = Vec::new();
         for job in 0..jobs {
             let (give, take) = sync_channel::<Result<Vec<u8>, u64>>(AHEAD);
@@ -80,7 +79,7 @@ pub(crate) fn write_lines(
                     let mut lines = spare.try_recv().unwrap_or_default();
                     lines.clear();
                     let lost = piece(number).find(|index| !maker.write(*index, &mut lines));
-                    // Nobody takes it when the writer has failed.
+                    // The send fails if the writer has failed.
                     if give.send(lost.map_or(Ok(lines), Err)).is_err() || lost.is_some() {
                         return;
                     }
@@ -89,18 +88,19 @@ pub(crate) fn write_lines(
         }
         for number in 0..pieces {
             let (take, give_back) = &threads[(number % jobs) as usize];
-            let made = take.recv().map_err(|_| io::Error::other("a thread that makes documents has ended"))?;
+            let made = take.recv().map_err(|_| io::Error::other("a thread that generates documents has ended"))?;
             let lines = made.map_err(|index| {
                 LinesError::Lost(format!(
-                    "document {index} of `{}` can no longer be read from its file; do not change the file while it is read",
+                    "cannot read document {index} of `{}` from its file; do not change the file while Storebench reads \
+                     it",
                     documents.name()
                 ))
             })?;
             out.write_all(&lines)?;
-            // Only saves an allocation.
+            // Returning the buffer only saves an allocation.
             let _ = give_back.try_send(lines);
         }
-        // Dropped here, so that threads which are ahead of a failed writer end.
+        // Closes the channels, so that no thread waits to send. The early returns above close them too.
         drop(threads);
         Ok(())
     })
@@ -117,7 +117,7 @@ impl<'a> LineMaker<'a> {
         Self { documents, form, scratch: Vec::new() }
     }
 
-    /// Adds a line; false when the document cannot be read.
+    /// Adds a line. Returns false if the document cannot be read.
     fn write(&mut self, index: u64, out: &mut Vec<u8>) -> bool {
         let name = match self.form.keys {
             Keys::Left => None,
@@ -141,13 +141,13 @@ impl<'a> LineMaker<'a> {
         let before = out.len();
         match self.documents.body() {
             Body::Json => self.documents.write_document(index, self.form.version, out),
-            // A load makes counters at 0.
+            // A load creates counters with the value 0.
             Body::Counter => {
                 self.scratch.clear();
                 self.documents.write_document(index, self.form.version, &mut self.scratch);
                 out.extend_from_slice(if self.scratch.is_empty() { b"0" } else { &self.scratch });
             }
-            // Bytes are text here, so that every line is JSON.
+            // Bytes are written as a JSON string, so that every line is JSON.
             Body::Bytes => {
                 self.scratch.clear();
                 self.documents.write_document(index, self.form.version, &mut self.scratch);
@@ -162,7 +162,8 @@ impl<'a> LineMaker<'a> {
         made
     }
 
-    /// Adds the rest of a line that began as an object with the key: the document's own members.
+    /// Adds the members of the document to a line that began with `{` and the key. Returns false if the document is not
+    /// an object.
     fn write_members(&mut self, index: u64, out: &mut Vec<u8>) -> bool {
         self.scratch.clear();
         self.documents.write_document(index, self.form.version, &mut self.scratch);
@@ -180,7 +181,7 @@ impl<'a> LineMaker<'a> {
 
 fn json_string(text: &[u8], out: &mut Vec<u8>) {
     let text = String::from_utf8_lossy(text);
-    serde_json::to_writer(out, &text).expect("a text into memory cannot fail");
+    serde_json::to_writer(out, &text).expect("writing a string to memory cannot fail");
 }
 
 #[cfg(test)]

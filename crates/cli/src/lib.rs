@@ -1,5 +1,5 @@
-//! The program `storebench`, as a library for the two that need it: its binary, and `cargo xtask`, which writes
-//! its pages. It is not meant for other programs.
+//! The program `storebench` as a library, for its binary and for `cargo xtask`, which generates its documentation. It
+//! is not meant for other programs.
 
 mod allocator;
 mod args;
@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::{Command, CommandFactory as _, Parser as _};
 
-/// What may be typed.
+/// The command line, as a `clap` command.
 pub fn command() -> Command {
     args::Args::command()
 }
@@ -34,17 +34,17 @@ pub fn command() -> Command {
 ///
 /// # Errors
 ///
-/// If a driver cannot be asked what it does.
+/// If a driver for the list cannot be created.
 pub fn stores_page() -> Result<String, String> {
     stores_page::page().map_err(|failure| failure.message)
 }
 
-/// Does what the command line says.
+/// Parses the command line, runs its verb, and returns the exit code.
 pub fn main() -> ExitCode {
     let args = match args::Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
-            // A reader of the help that has gone away is no failure.
+            // A closed pipe while printing help is not a failure.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }

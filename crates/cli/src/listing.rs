@@ -1,4 +1,4 @@
-//! What is built in, for `stores` and for the generated page of stores.
+//! The built-in stores, for the verb `stores` and for the generated page of stores.
 
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use storebench_stores::Scheme;
 use crate::failure::Failure;
 use crate::stores::open;
 
-/// How an operation is listed that the store has itself.
+/// How an operation is listed if the store supports it natively.
 pub(crate) const NATIVE: &str = "native";
 
 /// One store or decorator.
@@ -21,14 +21,14 @@ pub(crate) struct Listed {
     pub(crate) example: &'static str,
     pub(crate) decorator: bool,
     pub(crate) options: IndexMap<&'static str, &'static str>,
-    /// None for decorators, which can do what the store behind them can.
+    /// `None` for decorators, which can do what the store behind them can do.
     pub(crate) can: Option<Can>,
 }
 
 /// What a store can do.
 #[derive(Debug, Serialize)]
 pub(crate) struct Can {
-    /// By operation: how it is provided, `native` or what it is made of. What is missing is refused.
+    /// How each operation is provided: `native`, or how the driver emulates it. Operations not listed are refused.
     pub(crate) operations: IndexMap<&'static str, &'static str>,
     pub(crate) durability: IndexMap<String, &'static str>,
     pub(crate) consistency: IndexMap<String, &'static str>,
@@ -38,7 +38,7 @@ pub(crate) struct Can {
 }
 
 impl Can {
-    /// Operations that are made of others, those made alike together: names and how.
+    /// The names of the emulated operations, by how the driver emulates them.
     pub(crate) fn made(&self) -> IndexMap<&'static str, Vec<&'static str>> {
         let mut made: IndexMap<&str, Vec<&str>> = IndexMap::new();
         for (name, how) in self.operations.iter().filter(|(_, how)| **how != NATIVE) {
@@ -47,7 +47,7 @@ impl Can {
         made
     }
 
-    /// A cell of the matrix: `yes`, `made` of something else, or `-`.
+    /// A cell of the table: `yes`, `made` (emulated), or `-`.
     pub(crate) fn cell(&self, operation: &str) -> &'static str {
         match self.operations.get(operation) {
             Some(&NATIVE) => "yes",
@@ -57,7 +57,7 @@ impl Can {
     }
 }
 
-/// Lists one. It is made, but never looked at: nothing is touched.
+/// Describes one store or decorator. Creates its driver, without accessing the store.
 pub(crate) fn list(scheme: &'static Scheme) -> Result<Listed, Failure> {
     let can = if scheme.decorator { None } else { Some(can(scheme)?) };
     Ok(Listed {
@@ -87,7 +87,7 @@ fn can(scheme: &Scheme) -> Result<Can, Failure> {
     })
 }
 
-/// Options that every server has with the same meaning, which is told once.
+/// The options that every server has with the same meaning, to list them once.
 pub(crate) fn shared_options(listed: &[Listed]) -> IndexMap<&'static str, &'static str> {
     let servers: Vec<&Listed> = listed.iter().filter(|s| s.can.as_ref().is_some_and(|can| !can.embedded)).collect();
     match servers.as_slice() {
@@ -99,7 +99,7 @@ pub(crate) fn shared_options(listed: &[Listed]) -> IndexMap<&'static str, &'stat
     }
 }
 
-/// The stores in groups whose columns stand side by side: embedded ones, then servers.
+/// The stores in groups, one table each: embedded stores, then servers.
 pub(crate) fn columns(listed: &[Listed]) -> Vec<Vec<(&'static str, &Can)>> {
     let stores: Vec<(&str, &Can)> = listed.iter().filter_map(|s| Some((s.scheme, s.can.as_ref()?))).collect();
     let (embedded, servers): (Vec<_>, Vec<_>) = stores.into_iter().partition(|(_, can)| can.embedded);

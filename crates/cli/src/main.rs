@@ -1,4 +1,4 @@
-//! `storebench`: loads, measures and checks document stores, and says what each result is worth.
+//! `storebench`: loads, measures and checks document stores, and says how far to trust each result.
 
 use std::process::ExitCode;
 

@@ -1,13 +1,13 @@
-//! Data on stdout. A reader that has gone away (`… | head`) ends the output, not in an error.
+//! Data on stdout. If the reader closes the pipe (`… | head`), the output ends without an error.
 
-use std::io::{self, ErrorKind, IsTerminal as _, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use serde::Serialize;
 use storebench_results::summary::{Layout, WIDTH};
 
 use crate::failure::Failure;
 
-/// Columns of a text, at most.
+/// Maximum width of a text, in columns.
 const WIDEST: usize = 160;
 
 /// Prints a text to stdout.
@@ -19,11 +19,11 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// Prints one JSON document to stdout.
 pub(crate) fn print_json(document: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(document)
-        .map_err(|e| Failure::spoiled(format!("the result could not be written as JSON: {e}")))?;
+        .map_err(|e| Failure::spoiled(format!("cannot write the result as JSON: {e}")))?;
     print(&(text + "\n"))
 }
 
-/// Whether the reader is still there, or the failure to write.
+/// Returns whether the reader is still there. Any other error becomes a failure.
 pub(crate) fn quiet_pipe(place: &str, written: io::Result<()>) -> Result<bool, Failure> {
     match written {
         Ok(()) => Ok(true),
@@ -32,8 +32,8 @@ pub(crate) fn quiet_pipe(place: &str, written: io::Result<()>) -> Result<bool, F
     }
 }
 
-/// How a text is laid out for who reads stdout: as wide as the terminal, in colour unless `NO_COLOR` says otherwise; in a
-/// file or a pipe always the same.
+/// The layout of text on stdout. A terminal sets the width, and gets colours unless `NO_COLOR` is set. In a file or a
+/// pipe, the layout is always the same.
 pub(crate) fn layout() -> Layout {
     if !io::stdout().is_terminal() {
         return Layout::plain();
@@ -43,7 +43,12 @@ pub(crate) fn layout() -> Layout {
     Layout::new(columns.min(WIDEST), colours())
 }
 
-/// Whether a terminal is to show colours: <https://no-color.org>.
+/// Whether stdout shows colours.
 pub(crate) fn colours() -> bool {
-    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    colours_on(&io::stdout())
+}
+
+/// Whether a stream shows colours: it is a terminal, and `NO_COLOR` is not set; see <https://no-color.org>.
+pub(crate) fn colours_on(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Files that the user names to be written: nothing that is there is overwritten unless --force says so.
+//! Files that the user names for output. An existing file is overwritten only with --force.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -8,7 +8,7 @@ use storebench_transfer::put_file;
 
 use crate::failure::Failure;
 
-/// Refuses a file that exists, before any work. Devices and pipes are written to, and hold nothing.
+/// Refuses a file that exists, before any work. Devices and pipes are accepted, since they contain nothing.
 pub(crate) fn refuse_existing(file: &Path, force: bool) -> Result<(), Failure> {
     match file.metadata() {
         Ok(found) if found.is_dir() => {
@@ -23,27 +23,32 @@ fn exists(file: &Path) -> Failure {
     Failure::bad_input(format!("{} exists; name another file, or use --force to overwrite it", file.display()))
 }
 
-/// Writes a text whole: beside its place, then moved there.
+/// Writes a text, as [`write_bytes`].
 pub(crate) fn write_text(file: &Path, text: &str, force: bool) -> Result<(), Failure> {
+    write_bytes(file, text.as_bytes(), force)
+}
+
+/// Writes a file under a temporary name, then moves it to its place, so that it only ever appears complete.
+pub(crate) fn write_bytes(file: &Path, bytes: &[u8], force: bool) -> Result<(), Failure> {
     let output = Output::create(file).map_err(|e| refused(file, &e))?;
-    let written = (&output.file).write_all(text.as_bytes());
+    let written = (&output.file).write_all(bytes);
     match written {
         Ok(()) => output.keep(force),
         Err(e) => Err(output.discard(&e)),
     }
 }
 
-/// A file that is being written, and appears when it is whole.
+/// A file that is being written, and appears when it is complete.
 pub(crate) struct Output {
     pub(crate) file: File,
-    /// Where it is until then; none for what is not a regular file, which is written to as it is.
+    /// Its temporary name; none for a device or pipe, which is written to directly.
     part: Option<PathBuf>,
     place: PathBuf,
 }
 
 impl Output {
     pub(crate) fn create(file: &Path) -> io::Result<Self> {
-        // A link stays a link: what it points to is written.
+        // A link remains a link: its target is written.
         let place = file.canonicalize().unwrap_or_else(|_| file.to_owned());
         if place.metadata().is_ok_and(|found| !found.is_file()) {
             return Ok(Self { file: OpenOptions::new().write(true).open(&place)?, part: None, place });
@@ -54,7 +59,7 @@ impl Output {
         Ok(Self { file: File::create(&part)?, part: Some(part), place })
     }
 
-    /// Moves it to its place. What appeared there meanwhile is not overwritten either.
+    /// Moves it to its place. A file that appeared there meanwhile is not overwritten either.
     pub(crate) fn keep(self, force: bool) -> Result<(), Failure> {
         let Some(part) = &self.part else { return Ok(()) };
         let moved = self.file.sync_data().and_then(|()| put_file(part, &self.place, force));
@@ -67,17 +72,17 @@ impl Output {
         })
     }
 
-    /// Takes away what was written so far.
+    /// Removes what was written so far.
     pub(crate) fn discard(&self, error: &io::Error) -> Failure {
         if let Some(part) = &self.part {
-            // Only tidies up: the error that matters is the first one.
+            // Only cleanup: the first error is the one that matters.
             let _ = std::fs::remove_file(part);
         }
         Failure::spoiled(text(&self.place, error))
     }
 }
 
-/// Why a file could not be begun.
+/// The error of a file that could not be created.
 pub(crate) fn refused(file: &Path, error: &io::Error) -> Failure {
     Failure::bad_input(text(file, error))
 }

@@ -1,12 +1,10 @@
-//! Passwords that were typed on the command line: every process of the machine can read it, for as long
-//! as the program runs.
+//! Hides passwords on the command line, which every process of the machine can read while the program runs.
 
 use storebench_results::redact_url;
 
-/// Overwrites secrets in the memory that `ps` and `/proc/PID/cmdline` show. To be called once what was
-/// typed has been read.
+/// Overwrites secrets in the memory that `ps` and `/proc/PID/cmdline` show. Call this after parsing the arguments.
 pub(crate) fn hide_secrets() {
-    // A system that does not tell where its copy of the arguments lies keeps them: nothing else depends on it.
+    // If the system does not report where the arguments are, they stay visible. Nothing else depends on this.
     let _ = overwrite();
 }
 
@@ -19,11 +17,11 @@ fn overwrite() -> Option<()> {
     let mut at = start;
     for argument in typed.split_inclusive(|byte| *byte == 0) {
         if let Some(shown) = without_secrets(&argument[..argument.len() - 1]) {
-            // SAFETY: the kernel says that the arguments of this process lie from `start` to `end`, and they
-            // were just read from there: `at` is the beginning of one of them, and `shown` has its length
-            // without the closing zero, which stays. They lie on the stack that the kernel set up, which is
-            // writable and never given back. The standard library copies arguments when it is asked for them
-            // and lends none; no other thread runs yet.
+            // SAFETY: the kernel reports that the arguments of this process are from `start` to `end`, and they were
+            // just read from there. `at` is the start of one of them, and `shown` has its length without the final
+            // zero byte, which stays. The arguments are on the stack that the kernel set up, which is writable and
+            // never freed. The standard library returns copies of arguments and no references. No other thread runs
+            // yet.
             unsafe {
                 std::ptr::copy_nonoverlapping(
                     shown.as_ptr(),
@@ -37,15 +35,15 @@ fn overwrite() -> Option<()> {
     Some(())
 }
 
-/// Where the arguments begin and end: fields 48 and 49 of `/proc/PID/stat` (proc(5)). The second field, the
-/// program's name in brackets, may itself hold spaces and brackets.
+/// Where the arguments begin and end: fields 48 and 49 of `/proc/PID/stat` (proc(5)). The second field, the program's
+/// name in parentheses, may itself contain spaces and parentheses.
 fn bounds(stat: &str) -> Option<(usize, usize)> {
     let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_whitespace().skip(48 - 3);
     let (start, end) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
     (start > 0 && start < end).then_some((start, end))
 }
 
-/// The argument as it may be seen, of the same length; nothing where it holds no secret.
+/// The argument with its secrets hidden, at the same length; `None` if it has no secret.
 fn without_secrets(argument: &[u8]) -> Option<Vec<u8>> {
     let text = String::from_utf8_lossy(argument);
     let shown = redact_url(&text);
@@ -54,7 +52,7 @@ fn without_secrets(argument: &[u8]) -> Option<Vec<u8>> {
     }
     let mut shown = shown.into_bytes();
     if shown.len() > argument.len() {
-        // Three stars for a password of one letter: from there on nothing is shown.
+        // The three stars are longer than the password. Hide everything from the password on.
         let same = shown.iter().zip(argument).take_while(|(a, b)| a == b).count();
         shown.truncate(same);
         shown.resize(argument.len(), b'*');

@@ -1,4 +1,4 @@
-//! Which servers a run controls: those that its study describes, and embedded stores that it breaks.
+//! The servers that a run controls: those described in its study, and embedded stores with faults.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,20 +13,20 @@ use storebench_study::workload::{Fault, ServerSpec, Study};
 use crate::failure::Failure;
 use crate::stores;
 
-/// Makes stores with their servers.
+/// Creates stores together with their servers.
 pub(crate) struct Servers {
-    /// Whether commands of the study may be run; none where nothing is to be started at all.
+    /// Whether the study's commands may run; `None` if nothing at all should start.
     managed: Option<bool>,
     leases: PathBuf,
     made: u32,
     links: Option<Links>,
-    /// By folder: stores with other options lie on the same one, one after the other.
+    /// By folder. Stores that differ only in their options use the same disk, one after the other.
     disks: HashMap<PathBuf, Arc<Disk>>,
-    /// By what the study says of them: stores may share a server.
+    /// By the study's description of the server, because stores may share one.
     described: HashMap<String, Managed>,
 }
 
-/// A store, its server where the run controls it, and the links that can be broken.
+/// A store, its server if the run controls it, and the links that faults can break.
 #[derive(Clone)]
 pub(crate) struct Served {
     pub(crate) store: Arc<dyn AnyStore>,
@@ -35,7 +35,7 @@ pub(crate) struct Served {
 }
 
 impl Servers {
-    /// `managed` allows the commands of studies.
+    /// `managed` allows the study's commands to run.
     pub(crate) fn new(managed: bool) -> Self {
         Self {
             managed: Some(managed),
@@ -47,7 +47,7 @@ impl Servers {
         }
     }
 
-    /// For whoever only wants to know of stores.
+    /// Starts nothing, for callers that only need descriptions of the stores.
     pub(crate) fn none() -> Self {
         Self {
             managed: None,
@@ -59,17 +59,14 @@ impl Servers {
         }
     }
 
-    /// Ends what an earlier process of this program was killed before it could end.
+    /// Stops and removes what earlier runs left behind because they were killed.
     pub(crate) fn clear_up(&self) -> Result<Vec<Leftover>, Failure> {
         Lease::clear_up(&self.leases).map_err(|error| {
-            Failure::spoiled(format!(
-                "{}: cannot look for what earlier runs left behind: {error}",
-                self.leases.display()
-            ))
+            Failure::spoiled(format!("{}: cannot check what earlier runs left behind: {error}", self.leases.display()))
         })
     }
 
-    /// The store of a URL. Nothing is started yet.
+    /// The store of a URL, with its server and links. The server is not started yet.
     pub(crate) fn serve(&mut self, study: &Study, name: &str, url: &str) -> Result<Served, Failure> {
         let plain = |store| Served { store, server: None, links: Links::default() };
         let Some(managed) = self.managed else {
@@ -78,13 +75,12 @@ impl Servers {
         let refused = |error| Failure::of_store(url, &error);
         if study.has_commands() && !managed {
             return Err(Failure::bad_input(
-                "the study has commands that are run while its phases run; read them, and add --manage-servers to have them \
-                 run",
+                "the study runs commands during its phases; read them, then add --manage-servers to allow them",
             ));
         }
         if !study.servers.is_empty() && !managed && study.servers.values().any(|server| server.namespace) {
             return Err(Failure::bad_input(
-                "servers run in namespaces of their own; add --manage-servers to have them run",
+                "the study starts servers in their own network namespaces; add --manage-servers to allow this",
             ));
         }
         let links = self.links(study)?;
@@ -99,8 +95,8 @@ impl Servers {
         if let Some((server, spec)) = study.server_of(name, scheme) {
             if !managed {
                 return Err(Failure::bad_input(format!(
-                    "servers.{server}: the study has commands that start, stop and kill the server of `{name}`; read them, \
-                     and add --manage-servers to have them run"
+                    "servers.{server}: the study has commands that start, stop and kill the server of `{name}`; read \
+                     them, then add --manage-servers to allow them"
                 )));
             }
             let own = self.described(study, server, spec, url)?;
@@ -113,14 +109,14 @@ impl Servers {
         }
         if !store.capabilities().embedded || store.paths().is_empty() {
             return Err(Failure::bad_input(format!(
-                "the study kills and restarts the server of `{name}`, and does not say how; add [servers.{name}] with `run`, \
-                 or with `start`, `stop` and `kill`, and give --manage-servers"
+                "the study kills and restarts the server of `{name}`, but does not say how; add [servers.{name}] with \
+                 `run`, or with `start`, `stop` and `kill`, and use --manage-servers"
             )));
         }
         self.hosted(study, name, url)
     }
 
-    /// The links that the study names, made once.
+    /// The links of the study, created on first use.
     fn links(&mut self, study: &Study) -> Result<Links, Failure> {
         if let Some(links) = &self.links {
             return Ok(links.clone());
@@ -129,7 +125,7 @@ impl Servers {
         Ok(self.links.insert(links).clone())
     }
 
-    /// The disk that is made at a folder.
+    /// The disk mounted at a folder, created on first use.
     fn disk(&mut self, at: &Path, url: &str) -> Result<Arc<Disk>, Failure> {
         if let Some(disk) = self.disks.get(at) {
             return Ok(Arc::clone(disk));
@@ -138,9 +134,9 @@ impl Servers {
         Ok(Arc::clone(self.disks.entry(at.to_owned()).or_insert(Arc::new(disk))))
     }
 
-    /// A server that the study describes.
+    /// A server that the study describes, created on first use.
     fn described(&mut self, study: &Study, server: &str, spec: &ServerSpec, url: &str) -> Result<Managed, Failure> {
-        // Limits differ between configurations, and are set again for each.
+        // Limits differ between configurations and are set for each of them.
         let unlimited = ServerSpec { cpus: None, memory: None, ..spec.clone() };
         let key = format!("{server} {}", serde_json::to_string(&unlimited).unwrap_or_default());
         if let Some(known) = self.described.get(&key) {
@@ -168,8 +164,8 @@ impl Servers {
             (true, Some(data), Some(_)) => Some(self.disk(data.as_ref(), url)?),
             (true, ..) => {
                 return Err(Failure::bad_input(format!(
-                    "servers.{server}: the study cuts the power of its disk or fills it; add `data`, a folder that is empty \
-                     or not there, and have it started by `run`, so that all that uses the disk is known"
+                    "servers.{server}: the study cuts the power of its disk or fills it; add `data`, an empty or new \
+                     folder, and start the server with `run`, so that Storebench knows every process that uses the disk"
                 )));
             }
         };
@@ -177,7 +173,7 @@ impl Servers {
         Managed::of(study, server, spec, log, &self.leases, disk, &links).map_err(refused)
     }
 
-    /// An embedded store in a process of its own.
+    /// An embedded store in its own process.
     fn hosted(&mut self, study: &Study, name: &str, url: &str) -> Result<Served, Failure> {
         let refused = |error| Failure::of_store(url, &error);
         let program = std::env::current_exe()
@@ -186,12 +182,12 @@ impl Servers {
             available(&strictest(faults), None).map_err(|why| Failure::bad_input(format!("{url}: {why}")))?;
         }
         let (socket, log) = (self.file(name, "socket"), self.file(name, "log"));
-        // A store that is broken with its disk lies on one that is made for it.
+        // If the study has disk faults, the store is placed on a disk mounted for it.
         let (disk, url) = match study.has_faults_of_disks() {
             false => (None, url.to_owned()),
             true => {
                 let (at, moved) = onto_disk(url).ok_or_else(|| {
-                    Failure::bad_input(format!("{url}: a disk can only be made for a store whose URL is SCHEME:PATH"))
+                    Failure::bad_input(format!("{url}: disk faults need a store whose URL has the form SCHEME:PATH"))
                 })?;
                 (Some(self.disk(&at, url)?), moved)
             }
@@ -205,13 +201,13 @@ impl Servers {
     }
 
     fn file(&mut self, name: &str, extension: &str) -> PathBuf {
-        // Short, since the address of a socket is.
+        // Short, because socket paths have a length limit.
         let name: String = name.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
         self.leases.join(format!("{}-{}-{name}.{extension}", std::process::id(), self.made))
     }
 }
 
-/// All that a limit of a study's faults needs of this machine.
+/// One limit of each kind that the faults set, to check that this machine supports it.
 fn strictest(faults: Vec<&Fault>) -> Limits {
     let bytes = |of: &dyn Fn(&Fault) -> Option<ByteSize>| faults.iter().find_map(|fault| of(fault)).map(|size| size.0);
     Limits {
@@ -222,7 +218,7 @@ fn strictest(faults: Vec<&Fault>) -> Limits {
     }
 }
 
-/// Where the disk of an embedded store is mounted, beside where the store would be, and the store's URL on it.
+/// Where to mount the disk of an embedded store (beside the store's path), and the store's URL on that disk.
 fn onto_disk(url: &str) -> Option<(PathBuf, String)> {
     let (scheme, rest) = url.split_once(':')?;
     let (path, options) = rest.find('?').map_or((rest, ""), |at| rest.split_at(at));

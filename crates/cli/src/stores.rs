@@ -1,4 +1,4 @@
-//! Stores that were named on the command line or by a study.
+//! Stores given on the command line or by a study.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::failure::Failure;
 /// Stores by name, in order.
 pub(crate) type Named = Vec<(String, Arc<dyn AnyStore>)>;
 
-/// The stores that were typed, or those of the study. What was typed goes into the study, so that
-/// the result names what ran.
+/// Chooses the stores from the command line, or else those of the study. Stores from the command line replace the
+/// study's, so that the result names what ran.
 pub(crate) fn choose(study: &mut Study, typed: &[String]) -> Result<(), Failure> {
     if !typed.is_empty() {
         study.stores = name_all(typed)?;
-        // What the study says of its stores by name may be of none of these.
+        // The study may have settings for a store name that is not among these.
         study.clone().validate("with the stores of --store")?;
     }
     if study.stores.is_empty() {
@@ -27,12 +27,12 @@ pub(crate) fn choose(study: &mut Study, typed: &[String]) -> Result<(), Failure>
     study.check_hosts().map_err(Failure::bad_input)
 }
 
-/// Makes the stores of a study. Nothing is touched yet.
+/// Creates the drivers for the stores of a study, without accessing the stores.
 pub(crate) fn open_all(study: &Study) -> Result<Named, Failure> {
     study.stores.0.iter().map(|(name, url)| Ok((name.clone(), open(url)?))).collect()
 }
 
-/// A URL with these options, each in place of one of the same name.
+/// Adds options to a URL. Each replaces an option with the same name.
 pub(crate) fn with_options<'a>(url: &str, options: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let (place, query) = url.split_once('?').unwrap_or((url, ""));
     let mut all: Vec<(&str, &str)> =
@@ -48,12 +48,12 @@ pub(crate) fn with_options<'a>(url: &str, options: impl Iterator<Item = (&'a str
     if told.is_empty() { place.to_owned() } else { format!("{place}?{}", told.join("&")) }
 }
 
-/// Makes the store of a URL. Nothing is touched yet.
+/// Creates the driver for a URL, without accessing the store.
 pub(crate) fn open(url: &str) -> Result<Arc<dyn AnyStore>, Failure> {
     storebench_stores::open(url).map_err(|error| Failure::of_store(url, &error))
 }
 
-/// Splits `NAME=URL`. An option of a URL may hold `=` too, but only after the colon.
+/// Splits `NAME=URL`. The options of a URL may also contain `=`, but only after the colon.
 fn split(typed: &str) -> (Option<&str>, &str) {
     match typed.split_once('=') {
         Some((name, url)) if !name.contains([':', '+', '?']) => (Some(name.trim()), url),
@@ -67,12 +67,18 @@ fn name_all(typed: &[String]) -> Result<Stores, Failure> {
     let mut stores = Stores::default();
     for text in typed {
         let (name, url) = match split(text) {
-            (Some(""), _) => return Err(Failure::bad_input(format!("--store {text}: the name before `=` is empty"))),
+            (Some(""), _) => {
+                return Err(Failure::bad_input(format!(
+                    "--store {text}: the name before `=` is empty; use NAME=URL, or only the URL"
+                )));
+            }
             (Some(name), url) => (name.to_owned(), url.to_owned()),
             (None, url) => automatic.next().unwrap_or_else(|| (url.to_owned(), url.to_owned())),
         };
         if stores.0.insert(name.clone(), url).is_some() {
-            return Err(Failure::bad_input(format!("two stores are called `{name}`; name them: --store NAME=URL")));
+            return Err(Failure::bad_input(format!(
+                "two stores are called `{name}`; give each its own name with --store NAME=URL"
+            )));
         }
     }
     Ok(stores)

@@ -1,4 +1,4 @@
-//! `docs/stores.md`: an introduction by hand, the rest from what the drivers say of themselves.
+//! `docs/stores.md`: a hand-written introduction, and the rest generated from the drivers' descriptions.
 
 use indexmap::IndexSet;
 use storebench_engine::store::OpKind;
@@ -58,7 +58,7 @@ fn operations(stores: &[(&str, &Can)]) -> String {
     out + &format!("| index | {} |\n", cells.join(" | "))
 }
 
-/// Which store guarantees what: the levels with a short name first, weakest first, then as they appear.
+/// The table of guarantees by store: first the levels with a short name, weakest first, then the others as they appear.
 fn guarantees(corner: &str, stores: &[(&str, &Can)], of: impl Fn(&Can) -> IndexSet<&String>) -> String {
     let offered: Vec<_> = stores.iter().map(|(_, can)| of(can)).collect();
     let mut levels: Vec<_> = offered.iter().flatten().copied().collect::<IndexSet<_>>().into_iter().collect();
@@ -102,7 +102,7 @@ fn section(s: &Listed, shared: impl Fn(&str, &str) -> bool) -> String {
     out
 }
 
-/// Text that may stand in a cell of a table.
+/// Escapes text for a table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

@@ -1,4 +1,4 @@
-//! A study, its documents and its configurations, read from the file or the built-in study that was named.
+//! Opens a study, its documents and its configurations, from a file or a built-in study.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -19,25 +19,25 @@ use crate::{built_in, stores};
 
 /// A study as it will be run.
 pub(crate) struct Opened {
-    /// Overrides applied.
+    /// The study, with overrides applied.
     pub(crate) study: Study,
     /// The text as given, without overrides.
     pub(crate) text: String,
     /// The file it came from.
     pub(crate) file: PathBuf,
-    /// What it was named by: the file, or the name of a built-in study.
+    /// As the user named it: the file, or the name of a built-in study.
     pub(crate) named: PathBuf,
-    /// What the preset and the command change, as it is kept in the result.
+    /// What the preset and the command line change, as the result keeps it.
     pub(crate) overrides: Vec<String>,
     pub(crate) scale: f64,
     applied: Vec<Override>,
 }
 
-/// Reads and checks. A name without a file is a built-in study.
+/// Reads and checks a study. A name that is not a file is a built-in study.
 pub(crate) fn open(args: &StudyArgs) -> Result<Opened, Failure> {
     let (text, file) = source(&args.study)?;
     let typed = Override::parse_all(&args.overrides)?;
-    // Without what was typed first: a preset is found in the study as it stands.
+    // First parsed without overrides, because a preset is part of the study as written.
     let mut applied = Vec::new();
     let (mut overrides, mut preset_scale) = (Vec::new(), None);
     if let Some(name) = &args.preset {
@@ -61,7 +61,7 @@ pub(crate) fn open(args: &StudyArgs) -> Result<Opened, Failure> {
     })
 }
 
-/// The text of a study and the file it is said to be from.
+/// The text of a study, and the file that errors name.
 fn source(named: &Path) -> Result<(String, PathBuf), Failure> {
     if let Some(study) = named.to_str().filter(|_| !named.is_file()).and_then(built_in::find) {
         return Ok((study.text.to_owned(), PathBuf::from(format!("{}.toml", study.name))));
@@ -70,7 +70,10 @@ fn source(named: &Path) -> Result<(String, PathBuf), Failure> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let remedy = match named.to_str().and_then(built_in::meant) {
                 Some(name) => format!("did you mean the built-in study `{name}`?"),
-                None => "give the path of a study file (TOML), or a built-in study: `storebench studies`".to_owned(),
+                None => {
+                    "give the path of a study file (TOML), or the name of a built-in study (see `storebench studies`)"
+                        .to_owned()
+                }
             };
             Err(Failure::bad_input(format!("{}: cannot be read: {error}; {remedy}", named.display())))
         }
@@ -78,7 +81,7 @@ fn source(named: &Path) -> Result<(String, PathBuf), Failure> {
     }
 }
 
-/// The text of a file. A line on stderr for each key that has another name now.
+/// Reads a file. Prints a note on stderr for each key that has been renamed.
 fn read(file: &Path, what: &str) -> Result<String, Failure> {
     let text = read_toml(file, what)?;
     renamed_keys(&text, file).iter().for_each(|told| line(&format!("note: {told}")));
@@ -92,12 +95,12 @@ pub(crate) fn prices(file: Option<&Path>) -> Result<Option<PriceSheet>, Failure>
 }
 
 impl Opened {
-    /// Where relative paths in the study begin.
+    /// The folder that relative paths in the study start from.
     fn base(&self) -> &Path {
         self.file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
     }
 
-    /// The documents of the study at its own values.
+    /// The documents of the study, without its factors.
     pub(crate) fn documents(&self) -> Result<Compiled, Failure> {
         self.compile(&self.study, self.scale)
     }
@@ -106,8 +109,8 @@ impl Opened {
         compile(study, scale, self.base(), Some(self))
     }
 
-    /// Every store of the study at every combination of its factors' values. Stores are opened and not touched; what
-    /// is alike in two configurations is made once.
+    /// Every store of the study with every combination of its factors' values. Creates drivers, without accessing the
+    /// stores. Configurations share equal drivers and documents.
     pub(crate) fn configurations(&self, servers: &mut Servers) -> Result<Vec<ConfigurationRequest>, Failure> {
         let at_values = self.study.configurations(&self.text, &self.file, &self.applied)?;
         let mut open: HashMap<String, Served> = HashMap::new();
@@ -136,7 +139,7 @@ impl Opened {
                     links,
                     ..self.configuration(name, store, at, &mut compiled)?
                 };
-                // Values of another store's options make no configuration of this one.
+                // Options of another store do not make a configuration of this one.
                 let same =
                     |other: &ConfigurationRequest| (&other.store_name, &other.host) == (name, &configuration.host);
                 if !configurations.iter().any(|other| same(other) && other.values == configuration.values) {
@@ -160,7 +163,7 @@ impl Opened {
             Some(documents) => documents.clone(),
             None => compiled.entry(key).or_insert(self.compile(&at.study, scale)?).clone(),
         };
-        // Stores may have been typed: the result names those that ran.
+        // Stores may come from the command line. The result names those that ran.
         let study = Study { stores: self.study.stores.clone(), ..at.study.clone() };
         let values = at.values_of(name);
         Ok(ConfigurationRequest {
@@ -177,7 +180,7 @@ impl Opened {
     }
 }
 
-/// Compiles documents; faults are shown at their line where the study has a file.
+/// Compiles documents. An error points to its line if the study has a file.
 pub(crate) fn compile(study: &Study, scale: f64, base: &Path, source: Option<&Opened>) -> Result<Compiled, Failure> {
     compile_documents(study, scale, base, None).map_err(|error| match (error, source) {
         (LabError::Documents(error), Some(of)) => {

@@ -1,4 +1,4 @@
-//! Copies of studies: what `copy` does, for phases that copy.
+//! Phases of a study that copy. They work like the verb `copy`.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -18,10 +18,10 @@ use storebench_transfer::{
 
 use crate::jsonl::{Form, Keys, LinesError, write_lines};
 
-/// The field of a key in files. Not `_id`: documents of the user's own may have one.
+/// The field with the key in files. It is not `_id`, because the user's documents may have that field.
 const KEY_MEMBER: &str = "storebench-key";
 
-/// Makes copies as the verb does.
+/// Runs copies as the verb `copy` does.
 #[derive(Debug)]
 pub(crate) struct Copies;
 
@@ -34,7 +34,7 @@ impl Transfers for Copies {
         for number in (0..files).take_while(|_| !stop.asked()) {
             let path = file(folder, number);
             let failed = |e: std::io::Error| {
-                let remedy = "free space, or set TMPDIR to a folder with more";
+                let remedy = "free space, or set TMPDIR to a folder with more space";
                 StoreError::Failed(format!("{}: cannot be written: {e}; {remedy}", path.display()))
             };
             let mut out = BufWriter::with_capacity(1 << 20, File::create(&path).map_err(failed)?);
@@ -44,7 +44,7 @@ impl Transfers for Copies {
                     LinesError::Lost(text) => StoreError::Failed(text),
                 }
             })?;
-            // On disk before anything is measured: writing them back would take from the store.
+            // Synced before the measurement, so that writeback does not slow the store down.
             out.flush().and_then(|()| out.get_ref().sync_data()).map_err(failed)?;
         }
         Ok(())
@@ -114,7 +114,7 @@ fn copy_out(
     perform(request, &source, &sink, &splits, progress)
 }
 
-/// Keys spread evenly over the numbers of documents, so that about as many documents lie between any two of them.
+/// The keys at evenly spaced indexes of documents, so that about as many documents lie between any two neighbours.
 fn some_keys(documents: &Documents, parts: u32) -> Vec<String> {
     let wanted = (u64::from(parts) * SAMPLES_A_RANGE as u64).min(documents.count());
     let key = |n: u64| {
@@ -167,7 +167,7 @@ fn perform(
     })
 }
 
-/// What ended a copy, as a trial tells it.
+/// Converts the error that ended a copy into the error of a trial.
 fn of_store(error: TransferError) -> StoreError {
     match error {
         TransferError::Store { error, .. } => error,

@@ -13,11 +13,11 @@ use storebench_engine::store::{
 pub(super) enum Defect {
     /// An insert overwrites.
     InsertOverwrites,
-    /// Every 100th write of a session is acknowledged and not done.
+    /// Every 100th write of a session is acknowledged but not done.
     DropsEvery100th,
     /// Rows come in reverse order.
     RowsReversed,
-    /// A page, prefix or scan gives everything there is.
+    /// A page, prefix or scan returns everything there is.
     IgnoresLimit,
     /// A compare-and-swap does not compare.
     CasOverwrites,
@@ -29,35 +29,35 @@ pub(super) enum Defect {
     MergeReplaces,
     /// A counter's first operation adds its delta as well.
     CounterAddsAtOnce,
-    /// What is missing is deleted successfully.
+    /// Deleting a missing document succeeds.
     DeletesNothingHappily,
-    /// Contents come whether or not they are wanted.
+    /// Contents are returned whether or not they are wanted.
     AlwaysContents,
     /// Every 7th operation completes twice.
     CompletesTwice,
     /// Every 50th operation is never answered.
     ForgetsToComplete,
-    /// Some replies carry a token that nobody gave.
+    /// Some replies carry a token that nobody used.
     WrongToken,
     /// A prefix ignores case.
     PrefixIgnoresCase,
-    /// Appends are not among its capabilities, and are acknowledged.
+    /// Appends are acknowledged, although they are not among its capabilities.
     SilentlyUnsupported,
     /// It guarantees everything at `open`.
     GuaranteesAnything,
     /// Fresh keeps the documents.
     FreshKeeps,
-    /// Fresh and keep take what a copy wrote for a study's.
+    /// Fresh and keep treat what a copy wrote as a study's.
     FreshTakesCopies,
     /// Into-existing writes into what a copy wrote.
     IntoExistingTakesCopies,
-    /// Remove takes what a copy wrote.
+    /// Remove also removes what a copy wrote.
     RemoveTakesCopies,
-    /// Remove leaves a study's collection where a copy's is beside it.
+    /// Remove leaves a study's collection if there is a copy's beside it.
     RemoveLeavesBeside,
     /// Inspect says that a copy's collections are a study's.
     CopiedIsOurs,
-    /// A copy into a study's collection leaves it the study's.
+    /// A study's collection stays the study's after a copy into it.
     CopyLeavesStudys,
     /// A second copy puts its own number into the marker.
     SecondCopyRenames,
@@ -65,18 +65,18 @@ pub(super) enum Defect {
     DiscardKeeps,
     /// A touch is acknowledged and forgotten.
     NeverExpires,
-    /// Read-only makes the layout.
+    /// Read-only creates the layout.
     ReadOnlyMakes,
     WriteExistingMakes,
-    /// A bulk read answers a repeated key once.
+    /// A bulk read answers a repeated key only once.
     AnswersAKeyOnce,
-    /// Bulk upserts are done from the last to the first.
+    /// Bulk upserts are applied from the last to the first.
     UpsertsBackwards,
     /// Its index does not find characters beyond U+FFFF.
     SplitsSurrogates,
     /// A session panics at a prepend.
     Panics,
-    /// Each poll wakes whoever polls, though nothing is to come.
+    /// Each poll wakes its caller, although nothing is to come.
     WakesItself,
 }
 
@@ -176,7 +176,7 @@ pub(super) struct BrokenSession {
 }
 
 impl BrokenSession {
-    /// What stands for the operation, as far as the defect is another operation.
+    /// The operation that is done instead, for defects that amount to another operation.
     fn twisted<'a>(&self, op: Op<'a>) -> Op<'a> {
         match (self.defect, op) {
             (Defect::InsertOverwrites, Op::Insert { key, body }) => Op::Upsert { key, body },

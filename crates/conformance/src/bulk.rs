@@ -34,17 +34,17 @@ pub(super) const CHECKS: &[Check] = &[
         run: delete,
     },
     Check {
-        name: "bulk-insert: of a repeated key the first item is stored, the second a conflict",
+        name: "bulk-insert: of a repeated key, the first item is stored and the second conflicts",
         needs: &[OpKind::BulkInsert, OpKind::Read],
         run: insert_repeated,
     },
     Check {
-        name: "bulk-upsert: of a repeated key the last document stays, and each counts",
+        name: "bulk-upsert: of a repeated key, the last document stays and each item counts",
         needs: &[OpKind::BulkUpsert, OpKind::Read],
         run: upsert_repeated,
     },
     Check {
-        name: "bulk-read: a repeated key is answered as often as it is asked for",
+        name: "bulk-read: a repeated key is answered as often as it is requested",
         needs: &[OpKind::BulkRead, OpKind::Upsert],
         run: read_repeated,
     },
@@ -55,7 +55,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Keys of which some are repeated, next to each other and apart, neither in order nor in reverse.
+/// Keys of which some are repeated, next to each other and apart. They are neither ascending nor descending.
 const REPEATED: [&str; 9] = ["m", "b", "b", "z", "m", "a", "b", "m", "y"];
 
 /// The documents that the items of [`REPEATED`] write.
@@ -79,7 +79,7 @@ pub(super) fn rows_of(reply: &Reply<'_>) -> Result<BTreeMap<String, Vec<u8>>, St
     let bytes: u64 = rows.iter().map(|(_, body)| body.len() as u64).sum();
     ensure!(bytes == reply.bytes, "bodies of {bytes} bytes were counted as {}", reply.bytes);
     let by_key: BTreeMap<_, _> = rows.iter().map(|(key, body)| (key.to_owned(), body.to_vec())).collect();
-    ensure!(by_key.len() == rows.len(), "a key came in more than one row");
+    ensure!(by_key.len() == rows.len(), "a key appeared in more than one row");
     Ok(by_key)
 }
 
@@ -244,7 +244,7 @@ fn insert_repeated(s: &Subject<'_>) -> Result<(), Stop> {
 fn upsert_repeated(s: &Subject<'_>) -> Result<(), Stop> {
     let mut c = s.client()?;
     let items = repeated();
-    // The first finds no documents, the second those of the first.
+    // The first round finds no documents. The second finds those of the first.
     for round in ["new", "old"] {
         let reply = c.ok(s.documents, Op::BulkWrite { kind: BulkWrite::Upsert, items: items.as_batch() })?;
         let reply = reply.as_reply();

@@ -16,22 +16,22 @@ pub(super) const CHECKS: &[Check] = &[
         run: prepend,
     },
     Check {
-        name: "append: a missing one is not found and not made",
+        name: "append: a missing document is not found and not created",
         needs: &[OpKind::Append, OpKind::Read],
         run: append_missing,
     },
     Check {
-        name: "prepend: a missing one is not found and not made",
+        name: "prepend: a missing document is not found and not created",
         needs: &[OpKind::Prepend, OpKind::Read],
         run: prepend_missing,
     },
     Check {
-        name: "append: refused on JSON, which stays as it was",
+        name: "append: refused on JSON, which stays unchanged",
         needs: &[OpKind::Upsert, OpKind::Append, OpKind::Read],
         run: append_json,
     },
     Check {
-        name: "prepend: refused on JSON, which stays as it was",
+        name: "prepend: refused on JSON, which stays unchanged",
         needs: &[OpKind::Upsert, OpKind::Prepend, OpKind::Read],
         run: prepend_json,
     },

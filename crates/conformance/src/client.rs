@@ -1,4 +1,4 @@
-//! Drives one session of any store, from plain code, an operation or a heap of them at a time.
+//! Drives one session of any store from plain code, with one or many operations at a time.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -17,16 +17,16 @@ use storebench_engine::store::{
     SessionOptions, StoreError, Token,
 };
 
-/// After this long without an answer an operation counts as never answered. Far more than any
-/// store needs, so that a slow machine fails nothing.
+/// After this long without an answer, an operation counts as never answered. It is far more than any store needs, so
+/// that a slow machine fails no check.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How an operation ended, owned.
+/// The result of an operation, owned.
 pub(super) type Answer = Result<OwnedReply, OpError>;
 
 /// A session and what drives it.
 pub(super) struct Client {
-    // In an `Option` so that it can be dropped within the runtime that its sockets belong to.
+    // In an `Option` so that it can be dropped within the runtime that owns its sockets.
     session: Option<Box<dyn Session>>,
     runtime: Option<tokio::runtime::Runtime>,
     time: Time,
@@ -50,7 +50,7 @@ impl Client {
                 tokio::runtime::Builder::new_current_thread()
                     .enable_all()
                     .build()
-                    .map_err(|e| StoreError::Failed(format!("no tokio runtime could be made: {e}")))?,
+                    .map_err(|e| StoreError::Failed(format!("could not create a tokio runtime: {e}")))?,
             ),
         };
         let opening = store.open_any(options);
@@ -71,7 +71,7 @@ impl Client {
         &mut **self.session.as_mut().expect("only `drop` takes the session")
     }
 
-    /// Does one operation with contents wanted. *Temporary* errors are retried, since nothing was done.
+    /// Does one operation, with contents wanted. Retries *temporary* errors, because nothing was done.
     pub(super) fn call(&mut self, collection: CollectionId, op: Op<'_>) -> Result<Answer, Stop> {
         self.call_request(&Request { collection, op, contents: true })
     }
@@ -109,7 +109,7 @@ impl Client {
             Some(runtime) => {
                 runtime.block_on(async {
                     self.session().submit(request, token, answers);
-                    // What connects a session again that is down runs here only.
+                    // The task that reconnects a session runs only here.
                     tokio::task::yield_now().await;
                 });
                 self.runtime = Some(runtime);
@@ -127,7 +127,7 @@ impl Client {
         self.runtime = runtime;
     }
 
-    /// Flushes, and polls until so many answers are there.
+    /// Flushes, and polls until this many answers have arrived.
     pub(super) fn finish(&mut self, wanted: usize, answers: &mut Answers) -> Result<(), Stop> {
         let runtime = self.runtime.take();
         let time = self.time.clone();
@@ -144,7 +144,7 @@ impl Client {
         Ok(())
     }
 
-    /// Polls once; whether the session says that nothing is in flight.
+    /// Polls once. Returns whether the session says that nothing is in flight.
     pub(super) fn idle(&mut self, answers: &mut Answers) -> bool {
         let runtime = self.runtime.take();
         let session = self.session();
@@ -157,7 +157,7 @@ impl Client {
         idle
     }
 
-    /// Polls a hundred times; whether one of the polls did not ask for the next before it returned.
+    /// Polls up to a hundred times. Returns whether one of the polls did not request the next one before it returned.
     pub(super) fn comes_to_rest(&mut self, answers: &mut Answers) -> bool {
         let runtime = self.runtime.take();
         let within = runtime.as_ref().map(tokio::runtime::Runtime::enter);
@@ -197,13 +197,13 @@ impl Client {
         }
     }
 
-    /// Reads bytes that must be there.
+    /// Reads a document that must exist, as bytes.
     pub(super) fn read(&mut self, collection: CollectionId, key: &str) -> Result<Vec<u8>, Stop> {
         let reply = self.ok(collection, Op::Read { key })?;
         body_of(&reply.as_reply()).map_err(|text| Stop::failed(format!("read of `{key}`: {text}")))
     }
 
-    /// A document must be there and be this JSON.
+    /// A document must exist and be this JSON.
     pub(super) fn holds(&mut self, collection: CollectionId, key: &str, expected: &Value) -> Result<(), Stop> {
         self.until(|client| {
             let body = client.read(collection, key)?;
@@ -211,7 +211,7 @@ impl Client {
         })
     }
 
-    /// A document must be there and be these bytes.
+    /// A document must exist and be these bytes.
     pub(super) fn holds_bytes(&mut self, collection: CollectionId, key: &str, expected: &[u8]) -> Result<(), Stop> {
         self.until(|client| {
             let body = client.read(collection, key)?;
@@ -228,12 +228,12 @@ impl Client {
         })
     }
 
-    /// A document must not be there.
+    /// A document must not exist.
     pub(super) fn lacks(&mut self, collection: CollectionId, key: &str) -> Result<(), Stop> {
         self.until(|client| client.fails(ErrorKind::NotFound, collection, Op::Read { key }))
     }
 
-    /// Tries again for some seconds where the store guarantees no more than stale reads.
+    /// Retries for some seconds if the store guarantees only stale reads.
     pub(super) fn until<T>(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<T, Stop>) -> Result<T, Stop> {
         let begun = Instant::now();
         loop {
@@ -261,7 +261,7 @@ fn body_of(reply: &Reply<'_>) -> Result<Vec<u8>, String> {
     Ok(body.to_vec())
 }
 
-/// An operation, short: what is asked, and the beginning of a body as text.
+/// A short form of an operation: what is asked, and the beginning of a body as text.
 pub(super) fn show(op: &Op<'_>) -> String {
     let with = |key: &str, body: &[u8]| format!("of `{}` with {}", shorten(key.as_bytes()), shorten(body));
     let what = match op {
@@ -288,7 +288,7 @@ pub(super) fn shorten(bytes: &[u8]) -> String {
     format!("{}{more}", String::from_utf8_lossy(&bytes[..end]))
 }
 
-/// Completions in the order they came.
+/// Completions in the order of their arrival.
 #[derive(Debug, Default)]
 pub(super) struct Answers(pub(super) Vec<(Token, Answer)>);
 
@@ -298,7 +298,7 @@ impl storebench_engine::store::Completions for Answers {
     }
 }
 
-/// One look at a session: whether enough has come, and otherwise when to look again at the latest.
+/// The result of one look at a session: whether enough answers have arrived, or else when to look again at the latest.
 enum Look {
     Done,
     Again(Duration),

@@ -11,7 +11,7 @@ use storebench_engine::store::{ErrorKind, Op, OpKind, Request};
 pub(super) const CHECKS: &[Check] = &[
     Check { name: "insert: stores a new document", needs: &[OpKind::Insert, OpKind::Read], run: insert },
     Check {
-        name: "insert: a second one conflicts and changes nothing",
+        name: "insert: a second insert conflicts and changes nothing",
         needs: &[OpKind::Insert, OpKind::Read],
         run: insert_twice,
     },
@@ -31,11 +31,11 @@ pub(super) const CHECKS: &[Check] = &[
         run: replace,
     },
     Check {
-        name: "replace: a missing one is not found and not made",
+        name: "replace: a missing document is not found and not created",
         needs: &[OpKind::Replace, OpKind::Read],
         run: replace_missing,
     },
-    Check { name: "read: a missing one is not found", needs: &[OpKind::Upsert, OpKind::Read], run: read_missing },
+    Check { name: "read: a missing document is not found", needs: &[OpKind::Upsert, OpKind::Read], run: read_missing },
     Check {
         name: "read: without contents, counts but no body",
         needs: &[OpKind::Upsert, OpKind::Read],
@@ -51,15 +51,19 @@ pub(super) const CHECKS: &[Check] = &[
         needs: &[OpKind::Upsert, OpKind::Delete, OpKind::Read],
         run: delete,
     },
-    Check { name: "delete: a missing one is not found", needs: &[OpKind::Upsert, OpKind::Delete], run: delete_missing },
+    Check {
+        name: "delete: a missing document is not found",
+        needs: &[OpKind::Upsert, OpKind::Delete],
+        run: delete_missing,
+    },
     Check {
         name: "touch: a document lives until its expiry",
         needs: &[OpKind::Upsert, OpKind::Touch, OpKind::Read],
         run: touch,
     },
-    Check { name: "touch: a missing one is not found", needs: &[OpKind::Touch], run: touch_missing },
+    Check { name: "touch: a missing document is not found", needs: &[OpKind::Touch], run: touch_missing },
     Check {
-        name: "collections: one key in two of them is two documents",
+        name: "collections: the same key in two collections is two documents",
         needs: &[OpKind::Upsert, OpKind::Read],
         run: collections,
     },
@@ -161,10 +165,10 @@ fn delete_missing(s: &Subject<'_>) -> Result<(), Stop> {
 }
 
 fn touch(s: &Subject<'_>) -> Result<(), Stop> {
-    // As it was prepared: what the server allows is known only then.
+    // The capabilities after preparation: what the server allows is known only then.
     if let Some(late) = s.store.capabilities().expires_late_by {
         return Err(Stop::NotSupported(format!(
-            "to remove expired documents within a minute; this server does it every {late:?}"
+            "removal of expired documents within a minute; this server removes them every {late:?}"
         )));
     }
     let mut c = s.client()?;
@@ -173,7 +177,7 @@ fn touch(s: &Subject<'_>) -> Result<(), Stop> {
     }
     c.wrote(s.documents, Op::Touch { key: "long", expiry: Duration::from_secs(3600) })?;
     c.wrote(s.documents, Op::Touch { key: "short", expiry: Duration::from_secs(1) })?;
-    // Servers expire by the second, and some lazily: what is guaranteed is that it goes, not when.
+    // Servers expire documents by the second, and some do it lazily: only that it goes is guaranteed, not when.
     let begun_ns = s.time.now_ns();
     while c.lacks(s.documents, "short").is_err() {
         ensure!(s.time.now_ns() - begun_ns < 60_000_000_000, "a document with 1 s to live is still there after 60 s");

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-/// Whether `body` is the JSON value `expected`, as far as a store may keep it: members in any order,
-/// members of its own (beginning with `_`, `@` or `$`) at the top, numbers by their value.
+/// Whether `body` is the JSON value `expected`, as far as a store may change it: members in any order, the store's own
+/// top-level members (beginning with `_`, `@` or `$`), numbers by their value.
 ///
 /// # Errors
 /// A text saying where they differ.

@@ -18,13 +18,13 @@ const NEEDS: &[OpKind] = &[OpKind::Upsert, OpKind::Read];
 pub(super) const CHECKS: &[Check] = &[
     Check { name: "inspect: ours once prepared, absent once removed", needs: &[], run: inspect },
     Check { name: "prepare: keep keeps documents", needs: NEEDS, run: keep },
-    Check { name: "prepare: keep makes what is missing", needs: NEEDS, run: keep_makes },
+    Check { name: "prepare: keep creates what is missing", needs: NEEDS, run: keep_makes },
     Check { name: "prepare: fresh empties", needs: NEEDS, run: fresh },
-    Check { name: "prepare: read-only leaves documents and makes nothing", needs: NEEDS, run: read_only },
-    Check { name: "prepare: write-existing makes nothing", needs: &[], run: write_existing },
+    Check { name: "prepare: read-only leaves documents and creates nothing", needs: NEEDS, run: read_only },
+    Check { name: "prepare: write-existing creates nothing", needs: &[], run: write_existing },
     Check { name: "remove: removes the documents too", needs: NEEDS, run: remove },
     Check {
-        name: "open: what is declared opens, what is not is not supported",
+        name: "open: declared guarantees open, others are not supported",
         needs: &[OpKind::Upsert],
         run: guarantees,
     },
@@ -85,7 +85,7 @@ fn read_only(s: &Subject<'_>) -> Result<(), Stop> {
     prepare(s, Prepare::ReadOnly)?;
     s.client()?.holds(s.documents, "a", &json!({"n": 1}))?;
     s.store.remove().map_err(|e| broken("remove", &e))?;
-    // Whether there is an error is the store's choice; what must not be is that something is made.
+    // The store may or may not return an error, but it must not create anything.
     let _ = s.store.prepare(&s.layout, Prepare::ReadOnly);
     expect_namespace(s, &Namespace::Absent, "after prepare ReadOnly of nothing")
 }
@@ -98,7 +98,7 @@ fn write_existing(s: &Subject<'_>) -> Result<(), Stop> {
         let name = format!("not-there-{}", collection.name);
         collection.existing = Some(Existing { name, key: None, body: None });
     }
-    // Where a collection is no more than what keys begin with, none is missing.
+    // If a collection is only a key prefix, none is missing.
     let _ = s.store.prepare(&theirs, Prepare::WriteExisting);
     expect_namespace(s, &Namespace::Absent, "after prepare WriteExisting of nothing")
 }
@@ -151,6 +151,9 @@ fn control(s: &Subject<'_>) -> Result<(), Stop> {
         Err(error) => return Err(broken("compact", &error)),
     }
     let described = s.store.describe();
-    ensure!(!described.scheme.is_empty() && !described.url.is_empty(), "it must say who it is; got {described:?}");
+    ensure!(
+        !described.scheme.is_empty() && !described.url.is_empty(),
+        "describe must give a scheme and a URL; got {described:?}"
+    );
     s.client()?.holds(s.documents, "a", &json!({"n": 1}))
 }

@@ -11,8 +11,8 @@ const NEEDS: &[OpKind] = &[OpKind::Upsert, OpKind::Read, OpKind::MergePatch];
 pub(super) const CHECKS: &[Check] = &[
     Check { name: "merge: sets, adds and removes members", needs: NEEDS, run: members },
     Check { name: "merge: merges nested objects, replaces arrays", needs: NEEDS, run: nested },
-    Check { name: "merge: a missing one is not found and not made", needs: NEEDS, run: missing },
-    Check { name: "merge: refused on bytes, which stay as they were", needs: NEEDS, run: on_bytes },
+    Check { name: "merge: a missing document is not found and not created", needs: NEEDS, run: missing },
+    Check { name: "merge: refused on bytes, which stay unchanged", needs: NEEDS, run: on_bytes },
 ];
 
 fn each(s: &Subject<'_>, cases: &[(Value, Value, Value)]) -> Result<(), Stop> {

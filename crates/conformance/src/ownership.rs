@@ -1,4 +1,4 @@
-//! What a copy wrote is the user's: no study empties, removes or takes it, but with the flag that names the loss.
+//! What a copy wrote is the user's: no study empties, removes or takes it, except with the flag that names the loss.
 
 use serde_json::json;
 
@@ -12,12 +12,8 @@ const FIRST: CopyId = CopyId(0x00ab_cdef_0123_4567);
 const SECOND: CopyId = CopyId(0x0123_4567_89ab_cdef);
 
 pub(super) const CHECKS: &[Check] = &[
-    Check {
-        name: "ownership: what a copy wrote is refused to studies and stays",
-        needs: NEEDS,
-        run: |s| tidy(s, stays),
-    },
-    Check { name: "ownership: discard takes what a copy wrote", needs: NEEDS, run: |s| tidy(s, discard) },
+    Check { name: "ownership: what a copy wrote is protected from studies", needs: NEEDS, run: |s| tidy(s, stays) },
+    Check { name: "ownership: discard removes what a copy wrote", needs: NEEDS, run: |s| tidy(s, discard) },
     Check {
         name: "ownership: a study's collection beside a copy's is removed alone",
         needs: NEEDS,
@@ -30,7 +26,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// The next check begins with nothing of the user's.
+/// Removes the user's data after the check, so that the next one begins without any.
 fn tidy(s: &Subject<'_>, check: fn(&Subject<'_>) -> Result<(), Stop>) -> Result<(), Stop> {
     let told = check(s);
     let discarded = s.store.prepare(&s.layout, Prepare::Discard);
@@ -46,7 +42,7 @@ fn remove(s: &Subject<'_>) -> Result<(), Stop> {
     s.store.remove().map_err(|e| broken("remove", &e))
 }
 
-/// The layout with one collection only.
+/// The layout with only one collection.
 fn only(s: &Subject<'_>, collection: CollectionId) -> Layout {
     let mut layout = s.layout.clone();
     layout.collections = vec![layout.collections.swap_remove(collection.position())];

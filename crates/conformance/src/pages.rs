@@ -15,7 +15,7 @@ const NEEDS: &[OpKind] = &[OpKind::Upsert, OpKind::Page];
 
 pub(super) const CHECKS: &[Check] = &[
     Check { name: "page: by text, number and boolean", needs: NEEDS, run: kinds },
-    Check { name: "page: gives the documents whole", needs: NEEDS, run: whole },
+    Check { name: "page: returns complete documents", needs: NEEDS, run: whole },
     Check { name: "page: at most `limit` documents", needs: NEEDS, run: limit },
     Check { name: "page: values that need escapes", needs: NEEDS, run: escapes },
     Check { name: "page: 1, \"1\" and true are different values", needs: NEEDS, run: types },
@@ -101,7 +101,7 @@ fn limit(s: &Subject<'_>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// A text with a character that UTF-16 writes as two units.
+/// A text with a character that takes two units in UTF-16.
 const BEYOND_FFFF: &str = "日本😀";
 
 fn escapes(s: &Subject<'_>) -> Result<(), Stop> {
@@ -123,7 +123,7 @@ fn escapes(s: &Subject<'_>) -> Result<(), Stop> {
         "{\"a\":1}",
         "$.user",
         "users/1",
-        // The last, so that where it alone is not found the others were.
+        // The last one, so that if it alone is not found, the others were found.
         BEYOND_FFFF,
     ];
     for (i, value) in values.iter().enumerate() {
@@ -135,14 +135,14 @@ fn escapes(s: &Subject<'_>) -> Result<(), Stop> {
             Err(Stop::Failed(text)) if *value == BEYOND_FFFF => {
                 c.holds(s.indexed, &key, &json!({ "user": value }))?;
                 return Err(Stop::failed(format!(
-                    "{text}. The document is right when it is read by its key, and pages by other texts find theirs: \
-                     the *server* does not index a character beyond U+FFFF whole"
+                    "{text}. The document is correct when read by its key, and pages by other texts work: \
+                     the *server* does not index a character beyond U+FFFF correctly"
                 )));
             }
             found => found?,
         }
     }
-    // The same value, written otherwise.
+    // The same value, spelled differently.
     c.until(|c| {
         let value = r#""\u0069t's""#;
         let reply = c.ok(s.indexed, Op::Page { field: "user", value, limit: 10 })?;

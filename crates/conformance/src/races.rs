@@ -1,4 +1,4 @@
-//! Several threads on one key: what each is told must add up.
+//! Several threads on one key: their results must add up.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,11 +14,7 @@ use storebench_engine::store::{ErrorKind, Op, OpKind};
 const THREADS: usize = 4;
 
 pub(super) const CHECKS: &[Check] = &[
-    Check {
-        name: "race: of inserts of one key exactly one wins",
-        needs: &[OpKind::Insert, OpKind::Read],
-        run: inserts,
-    },
+    Check { name: "race: exactly one insert of a key wins", needs: &[OpKind::Insert, OpKind::Read], run: inserts },
     Check { name: "race: counters add up", needs: &[OpKind::Counter], run: counters },
     Check {
         name: "race: every cas is based on its own revision",
@@ -33,8 +29,8 @@ pub(super) const CHECKS: &[Check] = &[
     Check { name: "race: appends are all kept", needs: &[OpKind::Upsert, OpKind::Read, OpKind::Append], run: appends },
 ];
 
-/// Where the threads wait for each other before each step, so that their operations meet at the
-/// store. Unlike a barrier it lets the others go on when one has failed or panicked.
+/// Where the threads wait for each other before each step, so that their operations meet at the store. Unlike a
+/// barrier, it lets the others continue when one has failed or panicked.
 struct Meeting {
     state: Mutex<(usize, usize, u64)>,
     changed: Condvar,
@@ -49,7 +45,7 @@ impl Meeting {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until all that are still taking part have come.
+    /// Waits until all threads that still take part have arrived.
     fn meet(&self) {
         let mut state = self.lock();
         let round = state.2;
@@ -69,7 +65,7 @@ impl Meeting {
     }
 }
 
-/// One thread's part in a meeting; dropping it leaves for good.
+/// One thread's part in a meeting; dropping it leaves the meeting for good.
 struct Seat<'a>(&'a Meeting);
 
 impl Drop for Seat<'_> {
@@ -80,7 +76,7 @@ impl Drop for Seat<'_> {
     }
 }
 
-/// Runs `work` on several threads, each with its own session, which may meet.
+/// Runs `work` on several threads, each with its own session, and with a meeting that they share.
 fn together<T: Send>(
     s: &Subject<'_>,
     work: impl Fn(usize, &mut Client, &Meeting) -> Result<T, Stop> + Sync,
@@ -161,12 +157,12 @@ fn swaps(s: &Subject<'_>) -> Result<(), Stop> {
     let bases = together(s, |_, c, meeting| {
         let mut bases = Vec::new();
         for _ in 0..ROUNDS {
-            // All read what the round before left, then all swap on it.
+            // All read the result of the previous round, then all swap on it.
             meeting.meet();
             let reply = c.ok(s.documents, Op::Read { key: "shared" })?;
             let reply = reply.as_reply();
             let n = number_of(reply.body.unwrap_or_default())?;
-            let expected = reply.revision.ok_or_else(|| Stop::failed("a read gave no revision"))?;
+            let expected = reply.revision.ok_or_else(|| Stop::failed("a read returned no revision"))?;
             let body = json!({ "n": n + 1 }).to_string();
             meeting.meet();
             match c.call(s.documents, Op::CompareAndSwap { key: "shared", expected, body: body.as_bytes() })? {

@@ -17,13 +17,13 @@ pub(super) const CHECKS: &[Check] = &[
     Check { name: "prefix: the first `limit` documents", needs: PREFIX, run: prefix_limit },
     Check { name: "prefix: Unicode, wildcards and case", needs: PREFIX, run: prefix_odd },
     Check {
-        name: "prefix: keys of 1 byte and of 250 bytes, or the most that are declared",
+        name: "prefix: keys of 1 byte, and of 250 bytes or the declared maximum",
         needs: PREFIX,
         run: prefix_lengths,
     },
-    Check { name: "prefix: the empty one is everything", needs: PREFIX, run: prefix_empty },
+    Check { name: "prefix: an empty prefix matches everything", needs: PREFIX, run: prefix_empty },
     Check { name: "prefix: without contents, counts but no rows", needs: PREFIX, run: prefix_without_contents },
-    Check { name: "scan: from start, up to but without end, in order", needs: SCAN, run: scan_bounds },
+    Check { name: "scan: from start up to, but not including, end, in order", needs: SCAN, run: scan_bounds },
     Check { name: "scan: the first `limit` documents", needs: SCAN, run: scan_limit },
     Check { name: "scan: to the end of the collection and no further", needs: SCAN, run: scan_to_end },
     Check {
@@ -41,7 +41,7 @@ fn fill<K: AsRef<str>>(c: &mut Client, s: &Subject<'_>, keys: &[K]) -> Result<()
     Ok(())
 }
 
-/// The operation must give exactly these keys in this order, each with its own document.
+/// The operation must return exactly these keys in this order, each with its own document.
 fn gives<K: AsRef<str>>(c: &mut Client, s: &Subject<'_>, op: Op<'_>, expected: &[K]) -> Result<(), Stop> {
     c.until(|c| {
         let reply = c.ok(s.documents, op)?;
@@ -179,7 +179,7 @@ fn scan_limit(s: &Subject<'_>) -> Result<(), Stop> {
 fn scan_to_end(s: &Subject<'_>) -> Result<(), Stop> {
     let mut c = s.client()?;
     fill(&mut c, s, &["a", "z"])?;
-    // Neighbouring collections hold what a scan that runs past its own end would find.
+    // Neighbouring collections hold keys that a scan beyond its own end would find.
     for (collection, key) in [(s.indexed, "m"), (s.indexed, "zz")] {
         c.wrote(collection, Op::Upsert { key, body: br#"{"other":true}"# })?;
     }

@@ -12,27 +12,27 @@ const NEEDS: &[OpKind] = &[OpKind::Upsert, OpKind::Read, OpKind::CompareAndSwap]
 pub(super) const CHECKS: &[Check] = &[
     Check { name: "cas: replaces a document at the revision that was read", needs: NEEDS, run: right },
     Check { name: "cas: conflicts at a stale revision and changes nothing", needs: NEEDS, run: stale },
-    Check { name: "cas: a missing one is not found and not made", needs: NEEDS, run: missing },
+    Check { name: "cas: a missing document is not found and not created", needs: NEEDS, run: missing },
     Check {
         name: "cas: the revision of a document deleted and created again is stale",
         needs: &[OpKind::Upsert, OpKind::Read, OpKind::Delete, OpKind::CompareAndSwap],
         run: made_anew,
     },
     Check {
-        name: "cas: the revision of a counter is stale once it was counted",
+        name: "cas: the revision of a counter is stale after an increment",
         needs: &[OpKind::Counter, OpKind::Read, OpKind::CompareAndSwap],
         run: counted,
     },
-    Check { name: "cas: a revision that a write replied is the present one", needs: NEEDS, run: written },
+    Check { name: "cas: the revision in a write's reply is current", needs: NEEDS, run: written },
 ];
 
-/// The revision that a read gives.
+/// The revision that a read returns.
 fn revision(c: &mut Client, collection: CollectionId, key: &str) -> Result<Vec<u8>, Stop> {
     let reply = c.ok(collection, Op::Read { key })?;
     let revision = reply.as_reply().revision;
     revision
         .map(<[u8]>::to_vec)
-        .ok_or_else(|| Stop::failed("the store can do cas, so a read must give a revision; none came"))
+        .ok_or_else(|| Stop::failed("the store supports cas, so a read must return a revision; it returned none"))
 }
 
 fn right(s: &Subject<'_>) -> Result<(), Stop> {
@@ -99,7 +99,7 @@ fn counted(s: &Subject<'_>) -> Result<(), Stop> {
 fn written(s: &Subject<'_>) -> Result<(), Stop> {
     let mut c = s.client()?;
     let reply = c.wrote(s.documents, Op::Upsert { key: "a", body: br#"{"n":1}"# })?;
-    // Telling it is the store's choice; telling it wrong is not.
+    // A store need not report the revision, but if it does, the revision must be correct.
     let Some(told) = reply.as_reply().revision else { return Ok(()) };
     let read = revision(&mut c, s.documents, "a")?;
     ensure!(told == read, "the upsert replied revision {told:?}, a read after it {read:?}");

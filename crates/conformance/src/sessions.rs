@@ -119,7 +119,7 @@ fn abandoned(s: &Subject<'_>) -> Result<(), Stop> {
         c.abandon(*token);
     }
     c.finish(100 - given_up.len(), &mut answers)?;
-    // Later work shows that the session neither mixes it up with what was given up, nor answers that.
+    // Later work shows that the session neither confuses it with abandoned operations, nor answers those.
     for i in 100..200 {
         c.submit(&request, Token(i), &mut answers);
     }
@@ -144,7 +144,8 @@ fn idle(s: &Subject<'_>) -> Result<(), Stop> {
     let mut c = s.client()?;
     let mut answers = Answers::default();
     ensure!(c.idle(&mut answers), "nothing was submitted, yet the session says something is in flight");
-    // The loop polls at every wake, also while nothing is in flight: one that wakes itself would be polled without end.
+    // The loop polls at every wake, even while nothing is in flight. A session that wakes itself would be polled
+    // endlessly.
     ensure!(c.comes_to_rest(&mut answers), "nothing was submitted, yet each poll asks for another one at once");
     ensure!(answers.0.is_empty(), "nothing was submitted, yet something completed");
     Ok(())

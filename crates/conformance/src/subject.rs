@@ -18,7 +18,7 @@ pub struct Subject<'a> {
     pub(super) layout: Layout,
     /// JSON without an index.
     pub(super) documents: CollectionId,
-    /// JSON, with indexes on `user`, `n` and `flag` where the store can make any.
+    /// JSON, with indexes on `user`, `n` and `flag` if the store has indexes.
     pub(super) indexed: CollectionId,
     blobs: Option<CollectionId>,
     counters: Option<CollectionId>,
@@ -28,8 +28,8 @@ pub struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// Prepares the store afresh. A store that cannot hold bytes or counters, or makes no indexes, gets a layout
-    /// without.
+    /// Prepares the store from scratch. A store that cannot hold bytes or counters, or has no indexes, gets a layout
+    /// without them.
     pub(super) fn prepare(store: &'a dyn AnyStore, time: &Time) -> Result<Self, Stop> {
         match store.inspect().map_err(|e| broken("inspect", &e))? {
             Namespace::Foreign(what) => {
@@ -42,7 +42,7 @@ impl<'a> Subject<'a> {
         }
         let mut refusal = None;
         for bytes in [true, false] {
-            // Preparing may find that the server makes no indexes: then it is prepared without them.
+            // Preparing may reveal that the server has no indexes. Then the store is prepared without them.
             loop {
                 let capabilities = store.capabilities();
                 let (counters, indexes) = (capabilities.supports(OpKind::Counter).is_some(), capabilities.indexes);
@@ -57,7 +57,7 @@ impl<'a> Subject<'a> {
                 }
             }
         }
-        Err(Stop::failed(format!("the store takes no layout of JSON collections: {refusal:?}")))
+        Err(Stop::failed(format!("the store refuses every layout of JSON collections: {refusal:?}")))
     }
 
     fn laid_out(
@@ -119,12 +119,12 @@ impl<'a> Subject<'a> {
         Err(Stop::NotSupported("strong reads".into()))
     }
 
-    /// Not supported, unless the store makes indexes.
+    /// Not supported, unless the store has indexes.
     pub(super) fn needs_indexes(&self) -> Result<(), Stop> {
         if self.capabilities.indexes { Ok(()) } else { Err(Stop::NotSupported("indexes".into())) }
     }
 
-    /// How long a key the suite asks for, in bytes.
+    /// The longest key that the suite uses, in bytes.
     pub(super) fn longest_key(&self) -> usize {
         self.capabilities.longest_key_bytes.unwrap_or(250).clamp(2, 250)
     }
@@ -133,7 +133,7 @@ impl<'a> Subject<'a> {
         self.capabilities.supports(kind).is_some()
     }
 
-    /// Options of a session: the first durability declared, the freshest reads.
+    /// Options of a session: the first declared durability, and the freshest reads.
     pub(super) fn options(&self) -> SessionOptions {
         SessionOptions {
             durability: self.durability,
@@ -145,12 +145,12 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// A session of those options.
+    /// A session with these options.
     pub(super) fn client(&self) -> Result<Client, Stop> {
         Client::open(self.store, &self.options(), &self.time).map_err(|e| broken("open", &e))
     }
 
-    /// Any operation of a kind, on a collection where it would make sense.
+    /// An example operation of this kind, on a collection where it makes sense.
     pub(super) fn example(&self, kind: OpKind) -> (CollectionId, Op<'static>) {
         let key = "never-stored";
         let body = b"{\"a\":1}";
@@ -182,7 +182,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// That a control call failed which may not.
+/// The failure of a control call that must succeed.
 pub(super) fn broken(call: &str, error: &StoreError) -> Stop {
     Stop::failed(format!("{call} failed: {error}"))
 }

@@ -14,7 +14,7 @@ use storebench_engine::store::{AnyStore, ErrorKind, OpKind};
 /// Why a check did not pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
-    /// The store did something else than the contract says: what was asked, expected and seen.
+    /// The store did not do what the contract says: what was asked, expected and seen.
     Failed(String),
     /// The store says that it cannot do this, and refuses it.
     NotSupported(String),
@@ -47,10 +47,10 @@ pub struct Check {
 }
 
 impl Check {
-    /// Does it, on a layout that it prepares afresh.
+    /// Runs the check on a layout that it prepares from scratch.
     ///
     /// # Errors
-    /// What was seen instead, or that the store says it cannot.
+    /// What was seen instead, or what the store does not support.
     pub fn run(&self, store: &dyn AnyStore) -> Result<(), Stop> {
         self.run_in(store, &Time::Real)
     }
@@ -109,7 +109,7 @@ pub enum Outcome {
     Pass,
     /// Not as guaranteed: what was asked, expected and seen.
     Fail(String),
-    /// The store says it cannot, and refuses it; what it cannot.
+    /// The store says that it cannot do this, and refuses it: what it cannot do.
     NotSupported(String),
 }
 
@@ -142,7 +142,7 @@ impl Report {
         self.rows.iter().filter(|row| matches!(row.outcome, Outcome::Fail(_))).map(|row| row.check)
     }
 
-    /// How many passed, failed, and are not supported.
+    /// How many passed, failed and are not supported.
     pub fn counts(&self) -> (usize, usize, usize) {
         let count = |wanted: fn(&Outcome) -> bool| self.rows.iter().filter(|row| wanted(&row.outcome)).count();
         (
@@ -169,16 +169,16 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs every check. **What studies made in this store before is emptied, and removed at the end.** What a
-/// copy wrote makes every check fail.
+/// Runs every check. **This empties what studies created in the store, and removes it at the end.** If the store holds
+/// what a copy wrote, every check fails.
 ///
-/// Takes some seconds on an embedded store, most of them spent waiting for an expiry. A check that
-/// panics fails. Call it outside any async runtime: it makes its own for stores that need one.
+/// Takes some seconds on an embedded store, mostly to wait for an expiry. A check that panics fails. Call it outside
+/// any async runtime: it creates a runtime for stores that need one.
 pub fn run(store: &dyn AnyStore) -> Report {
     run_in(store, &Time::Real, &mut |_| {})
 }
 
-/// The same, telling of each check before it begins.
+/// The same, reporting each check before it begins.
 pub fn run_telling(store: &dyn AnyStore, tell: &mut dyn FnMut(Progress)) -> Report {
     run_in(store, &Time::Real, tell)
 }
@@ -190,12 +190,12 @@ pub struct Progress {
     pub check: &'static str,
     /// How many checks have ended.
     pub done: usize,
-    /// How many there are.
+    /// How many checks there are.
     pub of: usize,
 }
 
-/// The same by a fake clock, which every wait moves on to what it waits for: for stores that only
-/// wait for the session's clock (embedded ones and decorators over them), so that nothing waits.
+/// The same with a fake clock, which every wait moves to the time that it waits for. For stores that only wait for the
+/// session's clock (embedded stores and decorators over them): nothing really waits.
 pub fn run_on_fake_clock(store: &dyn AnyStore, clock: &FakeClock) -> Report {
     run_in(store, &Time::Fake(clock.clone()), &mut |_| {})
 }
@@ -217,7 +217,7 @@ fn run_in(store: &dyn AnyStore, time: &Time, tell: &mut dyn FnMut(Progress)) -> 
             Row { check: check.name, outcome }
         })
         .collect();
-    // The last check is about removing; this cleans up after one that failed there.
+    // The last check tests removal. This cleans up after a check that failed there.
     let _ = store.remove();
     Report { store: store.describe().url, rows }
 }

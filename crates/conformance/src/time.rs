@@ -1,4 +1,4 @@
-//! The suite's time: real, or a fake that every wait moves on.
+//! The suite's time: real, or a fake clock that every wait moves on.
 
 use std::sync::{Arc, LazyLock};
 use std::thread;
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use storebench_engine::{Clock, FakeClock, RealClock};
 
-/// One clock for every check of the process: decorators remember times from one check to the next,
-/// so a clock that began at zero again would make them wait.
+/// One clock for every check of the process. Decorators remember times from one check to the next, so a clock that
+/// began at zero again would make them wait.
 static REAL: LazyLock<RealClock> = LazyLock::new(RealClock::new);
 
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ impl Time {
         }
     }
 
-    /// Lets so much time pass.
+    /// Lets this much time pass.
     pub(super) fn pass(&self, duration: Duration) {
         match self {
             Self::Real => thread::sleep(duration),
@@ -41,7 +41,7 @@ impl Time {
         }
     }
 
-    /// How long to wait on this machine for that time to come. A fake clock is moved there at once.
+    /// How long to wait for this time to come. A fake clock is moved there at once.
     pub(super) fn wait_for(&self, at_ns: u64) -> Duration {
         if let Self::Fake(clock) = self {
             clock.advance_to(at_ns);

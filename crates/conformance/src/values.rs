@@ -1,4 +1,4 @@
-//! What documents and keys may be: every size and every kind of JSON must come back as it went in.
+//! What documents and keys may be: every size and every kind of JSON must come back unchanged.
 
 use serde_json::{Value, json};
 
@@ -14,9 +14,9 @@ pub(super) const CHECKS: &[Check] = &[
     Check { name: "documents: every kind of JSON comes back", needs: NEEDS, run: json_kinds },
     Check { name: "documents: objects nested 50 deep come back", needs: NEEDS, run: json_depth },
     Check { name: "documents: bytes are bytes, not text", needs: NEEDS, run: any_bytes },
-    Check { name: "keys: of 1 byte and of 250 bytes, or the most that are declared", needs: NEEDS, run: key_lengths },
+    Check { name: "keys: of 1 byte, and of 250 bytes or the declared maximum", needs: NEEDS, run: key_lengths },
     Check {
-        name: "keys: an empty one and one of 100,000 bytes are stored or refused",
+        name: "keys: an empty key and one of 100,000 bytes are stored or refused",
         needs: NEEDS,
         run: extreme_keys,
     },
@@ -24,7 +24,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check { name: "keys: differ by case and by trailing space", needs: NEEDS, run: near_keys },
 ];
 
-/// Keys that break a statement built by pasting, or a pattern, or a path.
+/// Keys that break statements built by concatenation, patterns, or paths.
 pub(super) const ODD_KEYS: [&str; 12] = [
     "it's",
     "say \"hi\"",
@@ -65,7 +65,7 @@ fn byte_sizes(s: &Subject<'_>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// So many ASCII letters and spaces, no long run of them repeated.
+/// This many ASCII letters, digits and spaces, without long repeated runs.
 fn words(bytes: usize) -> String {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     (0..bytes)
@@ -142,7 +142,7 @@ fn key_lengths(s: &Subject<'_>) -> Result<(), Stop> {
 
 fn extreme_keys(s: &Subject<'_>) -> Result<(), Stop> {
     let mut c = s.client()?;
-    // Nothing that a store could make shorter.
+    // Nothing that a store could compress.
     let long = words(100_000).replace(' ', "-");
     let body = json!({ "n": 1 });
     let text = body.to_string();
@@ -169,7 +169,7 @@ fn extreme_keys(s: &Subject<'_>) -> Result<(), Stop> {
         }
         let reply = c.ok(s.documents, Op::BulkWrite { kind, items: items.as_batch() })?;
         for reject in reply.as_reply().rejects {
-            // What the single write has stored is in an insert's way.
+            // A key that the single write has stored makes an insert conflict.
             let expected = matches!(reject.error.kind, ErrorKind::Refused | ErrorKind::Conflict);
             ensure!(reject.item % 2 == 1 && expected, "{needed}: only the odd keys may be refused; got {reject:?}");
         }

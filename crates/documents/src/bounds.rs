@@ -1,4 +1,4 @@
-//! How long keys and documents can become, so that a size that cannot be kept is refused.
+//! Upper bounds of the length of keys and documents, to reject sizes that cannot be met.
 
 use super::error::DocumentError;
 use super::numbers::digits_of;
@@ -7,13 +7,13 @@ use super::size::Sizes;
 use storebench_study::units::ByteSize;
 use storebench_study::workload::IdKind;
 
-/// Digits of a version that sizes make room for.
+/// Sizes leave room for versions of this many digits.
 const VERSION_DIGITS: u64 = 7;
 
-/// No document is larger: each one in flight is held in memory.
+/// The largest document. Each document in flight is held in memory.
 const LARGEST: u64 = 1 << 30;
 
-/// Sets the bounds of every plan, and refuses keys made from themselves and sizes too small.
+/// Sets the bounds of every plan. Rejects keys that depend on themselves, and sizes that are too small or too large.
 pub(crate) fn bound_all(plans: &mut [Plan]) -> Result<(), DocumentError> {
     let mut keys = vec![None; plans.len()];
     for position in 0..plans.len() {
@@ -40,7 +40,7 @@ pub(crate) fn bound_all(plans: &mut [Plan]) -> Result<(), DocumentError> {
             return Err(DocumentError::new(
                 format!("collections.{}", plan.name),
                 format!(
-                    "these documents could grow to {}; the most is {}: lower the size, or the length of texts and lists",
+                    "these documents could grow to {}; the maximum is {}; lower the size, or shorten texts and lists",
                     ByteSize(most),
                     ByteSize(LARGEST)
                 ),
@@ -52,7 +52,7 @@ pub(crate) fn bound_all(plans: &mut [Plan]) -> Result<(), DocumentError> {
             return Err(DocumentError::new(
                 format!("collections.{}.size", plan.name),
                 format!(
-                    "{} is too small: without the text that fills, these documents take up to {bound} bytes; use at least {bound}, or fewer and shorter fields",
+                    "{} is too small: these documents take up to {bound} bytes without the fill text; use at least {bound}, or fewer and shorter fields",
                     ByteSize(*least)
                 ),
             ));
@@ -61,7 +61,7 @@ pub(crate) fn bound_all(plans: &mut [Plan]) -> Result<(), DocumentError> {
     Ok(())
 }
 
-/// Room for ten times as many documents as are loaded.
+/// Leaves room for ten times as many documents as are loaded.
 fn index_digits(plan: &Plan) -> u64 {
     digits_of(plan.count.saturating_sub(1)) + u64::from(plan.relation.is_none())
 }
@@ -79,7 +79,7 @@ fn key_bound(
     if chain.contains(&position) {
         return Err(DocumentError::new(
             format!("collections.{}.key", plan.name),
-            "this key is made from itself by way of references to other collections; leave the reference out of the key",
+            "this key depends on itself through references to other collections; remove the reference from the key",
         ));
     }
     chain.push(position);
@@ -97,7 +97,7 @@ fn key_bound(
     Ok(bound)
 }
 
-/// Collections whose keys the parts are made of.
+/// Collects the collections whose keys these parts use.
 fn parts_refer(plan: &Plan, parts: &[Part], needed: &mut Vec<usize>) {
     for part in parts {
         match part {
@@ -125,7 +125,7 @@ fn parts_bound_with(plans: &[Plan], position: usize, parts: &[Part], keys: &[Opt
     let plan = &plans[position];
     let key = |target: usize| {
         let bound = keys[target].unwrap_or(0);
-        // Keys of the user's own documents may need escapes; others are counted escaped.
+        // Keys of the user's own documents may need escapes. The bounds of other keys include their escapes.
         if plans[target].own.is_some() { bound.saturating_mul(6) } else { bound }
     };
     parts

@@ -1,4 +1,4 @@
-//! Compressibility: measured on a sample, and set by bisection.
+//! Measures compressibility on a sample, and sets it by bisection.
 
 use std::io::Write;
 
@@ -10,14 +10,14 @@ use super::plan::{Plan, Scope, Segment};
 /// Stores compress pages of about this size.
 const PAGE: usize = 32 << 10;
 const LEVEL: i32 = 3;
-/// Pages that the share is sought on.
+/// Number of pages on which the share is searched.
 const PAGES: usize = 16;
-/// Pages taken from one place of the collection, so that long documents do not fill the sample.
+/// Pages taken from one place of the collection. Few, so that the sample covers many places even if documents are long.
 const PAGES_IN_A_ROW: usize = 2;
-/// The share is sought to within one part in so many.
+/// Bisection steps: the share is found to within 2^-14.
 const STEPS: u32 = 14;
 
-/// Documents concatenated until `bytes` are there or the collection ends.
+/// Appends documents until `bytes` are written or the collection ends. Returns how many.
 fn append(plans: &[Plan], position: usize, from: u64, bytes: usize, out: &mut Vec<u8>) -> u64 {
     let plan = &plans[position];
     let end = out.len() + bytes;
@@ -33,8 +33,8 @@ fn append(plans: &[Plan], position: usize, from: u64, bytes: usize, out: &mut Ve
     index - from
 }
 
-/// Whole pages from places spread over the collection; one page that is not full when there is no
-/// more.
+/// Full pages from places spread over the collection. Returns one partial page if the collection is smaller than a
+/// page.
 fn pages(plans: &[Plan], position: usize, wanted: usize) -> Vec<Vec<u8>> {
     let count = plans[position].count;
     let places = (wanted.div_ceil(PAGES_IN_A_ROW).max(1) as u64).min(count);
@@ -50,12 +50,12 @@ fn pages(plans: &[Plan], position: usize, wanted: usize) -> Vec<Vec<u8>> {
     all
 }
 
-/// The index at which the `place`th of `places` equal parts of `count` begins.
+/// The first index of part number `place` if `count` is split into `places` equal parts.
 fn place_of(place: u64, places: u64, count: u64) -> u64 {
     (u128::from(place) * u128::from(count) / u128::from(places.max(1))) as u64
 }
 
-/// Compressed / raw over pages, each by itself.
+/// Compressed / raw over pages, each compressed separately.
 fn page_ratio(pages: &[Vec<u8>]) -> f64 {
     let (mut raw, mut packed) = (0usize, 0usize);
     let mut buffer = vec![0u8; zstd::zstd_safe::compress_bound(PAGE)];
@@ -72,8 +72,8 @@ fn ratio_of(plans: &mut [Plan], position: usize, share: f64, characters: &Charac
     page_ratio(&pages(plans, position, PAGES))
 }
 
-/// Sets the mixture of a collection such that its pages compress to `target`. With `known`, takes
-/// what an earlier run found.
+/// Sets the mixture of a collection so that its pages compress to `target`. With `known`, uses what an earlier run
+/// found.
 pub(crate) fn calibrate(
     plans: &mut [Plan],
     position: usize,
@@ -87,7 +87,7 @@ pub(crate) fn calibrate(
     if !calibrates {
         return Err(DocumentError::new(
             path,
-            "there is no text whose compressibility could be set; add `size`, or a field such as { text = \"500B\" } that is not part of key or index",
+            "there is no text to calibrate; add `size`, or a field such as { text = \"500B\" } that is not part of a key or index",
         ));
     }
     if let Some(known) = known.filter(|known| (known.target - target).abs() < 1e-9) {
@@ -105,7 +105,7 @@ pub(crate) fn calibrate(
         return Err(DocumentError::new(
             path,
             format!(
-                "these fields can be made to compress to {:.3} to {:.3}, not to {target}; choose a target within, or change how much of a document is text",
+                "these fields can compress to between {:.3} and {:.3}, not to {target}; choose a target in this range, or change how much of a document is text",
                 (reachable.0 * 1e3).ceil() / 1e3,
                 (reachable.1 * 1e3).floor() / 1e3
             ),
@@ -123,7 +123,7 @@ pub(crate) fn calibrate(
     Ok(Calibration { target, reachable, share, characters: name })
 }
 
-/// What compressors make of a collection.
+/// Measures how well a collection compresses.
 pub(crate) fn measure(plans: &[Plan], position: usize, sample_bytes: u64, long_bytes: u64) -> Compression {
     let plan = &plans[position];
     let wanted = (sample_bytes as usize / PAGE).max(1);
@@ -153,7 +153,7 @@ pub(crate) fn measure(plans: &[Plan], position: usize, sample_bytes: u64, long_b
     }
 }
 
-/// Counts what is written.
+/// Counts the bytes written.
 struct Counter(u64);
 
 impl Write for Counter {
@@ -167,8 +167,8 @@ impl Write for Counter {
     }
 }
 
-/// Compressed / raw of consecutive documents under a window that holds them all where it can. It ends with the collection:
-/// that a later version of a document is like the one before is no flaw of the text.
+/// Compressed / raw of consecutive documents, with a window that holds all of them if possible. Stops at the end of the
+/// collection, because similar versions of one document are not a flaw of the text.
 fn long_ratio(plans: &[Plan], position: usize, bytes: u64) -> Option<f64> {
     let plan = &plans[position];
     let window = (64 - bytes.leading_zeros()).clamp(27, 30);

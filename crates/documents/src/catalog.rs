@@ -1,4 +1,4 @@
-//! All collections of a study, and one of them: what the rest of the program sees.
+//! All collections of a study, and one of them: the interface for the rest of the program.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,23 +18,23 @@ use super::plan::{self, Part, Plan, Scope};
 use super::sampled::Sampled;
 use storebench_study::workload::{Body, Collection};
 
-/// What a catalog is compiled under.
+/// Options for compiling a catalog.
 #[derive(Debug, Clone, Copy)]
 pub struct CatalogOptions<'a> {
-    /// Seed of the study: equal seeds make equal bytes.
+    /// Seed of the study. Equal seeds give equal bytes.
     pub seed: u64,
-    /// Multiplies how many documents there are, never their shape. 1.0 as written.
+    /// Multiplies the number of documents, but does not change their shape. 1.0 is the study as written.
     pub scale: f64,
-    /// Where relative paths in the study begin.
+    /// The folder that relative paths in the study start from.
     pub base_dir: &'a Path,
-    /// An existing directory for the index files of `from`. They are needed while the catalog lives.
+    /// An existing directory for the index files of `from`. They must exist as long as the catalog.
     pub scratch_dir: &'a Path,
-    /// What an earlier run found by search, to make identical bytes without searching again.
+    /// What an earlier run found by search, so that identical bytes can be generated without searching again.
     pub frozen: Option<&'a Frozen>,
 }
 
-/// What was found by search or read from files while compiling, by collection. A run keeps it in
-/// its manifest; another run given it makes the same bytes, or refuses when a file has changed.
+/// What compiling found by search or read from files, by collection. A run stores it in its manifest. Another run that
+/// gets it generates the same bytes, or fails if a file has changed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -48,7 +48,7 @@ pub struct Frozen {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FrozenCollection {
-    /// Documents, after scale, relation and file.
+    /// Number of documents, after scale, relation and file.
     pub count: u64,
     /// The calibration, with `compress_to`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,39 +64,39 @@ pub struct FrozenCollection {
     pub from: Option<FileFacts>,
 }
 
-/// How a file is known again.
+/// Identifies a file, to detect that it has changed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FileFacts {
-    /// Bytes that were used (unpacked, without line ends).
+    /// Bytes used (uncompressed, without line ends).
     pub bytes: u64,
-    /// Lines left out as bad.
+    /// Invalid lines that were skipped.
     #[serde(default)]
     pub skipped: u64,
-    /// xxh3 of what was used, in hexadecimal: the text of `text_file`, the lines of `from`. Not known of `from` in runs of
-    /// early versions.
+    /// xxh3 of the bytes used, in hexadecimal: the text of `text_file`, or the lines of `from`. Missing for `from` in
+    /// runs of early versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub xxh3: String,
 }
 
-/// How text was made to compress to the wanted ratio.
+/// How text was calibrated to compress to the target ratio.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
-    /// The wanted ratio, compressed / raw, of zstd level 3 over 32 KiB pages.
+    /// The target ratio, compressed / raw, of zstd level 3 over 32 KiB pages.
     pub target: f64,
-    /// The least and the greatest ratio that these fields can reach.
+    /// The lowest and the highest ratio that these fields can reach.
     pub reachable: (f64, f64),
     /// Share of random characters in the text (0 to 1).
     pub share: f64,
-    /// What random characters are taken from: `ascii-93` (printable ASCII without `"` and `\`) or
-    /// `utf8-pairs` (those and two-byte characters).
+    /// The alphabet of the random characters: `ascii-93` (printable ASCII without `"` and `\`) or `utf8-pairs` (those
+    /// and two-byte characters).
     pub characters: String,
 }
 
-/// What compressors make of a sample of a collection, also as results tell it. Ratios are compressed / raw.
+/// How well a sample of a collection compresses, also as stored in results. Ratios are compressed / raw.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Compression {
@@ -104,12 +104,12 @@ pub struct Compression {
     pub sample_documents: u64,
     /// Bytes of the sample.
     pub sample_bytes: u64,
-    /// Snappy (raw format), each document by itself.
+    /// Snappy (raw format), each document separately.
     pub doc_snappy: f64,
-    /// zstd level 3, each 32 KiB page of concatenated documents by itself.
+    /// zstd level 3, each 32 KiB page of concatenated documents separately.
     pub page_zstd3: f64,
-    /// zstd level 3 with a window of 128 MiB or more and long-distance matching, over a longer sample; null when none was
-    /// asked for.
+    /// zstd level 3 with a window of 128 MiB or more and long-distance matching, over a longer sample; null if not
+    /// requested.
     pub long_zstd: Option<f64>,
 }
 
@@ -125,7 +125,7 @@ impl Catalog {
     /// calibrates compressibility.
     ///
     /// # Errors
-    /// Whatever would make documents other than described, with its place in the study.
+    /// Anything that would make documents differ from their description, with its place in the study.
     pub fn compile(
         collections: &IndexMap<String, Collection>,
         options: &CatalogOptions<'_>,
@@ -146,7 +146,7 @@ impl Catalog {
         Ok(Self { documents, frozen })
     }
 
-    /// Position of a collection, which is its order in the study.
+    /// Position of a collection in the order of the study.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.documents.iter().position(|d| d.name() == name)
     }
@@ -154,7 +154,7 @@ impl Catalog {
     /// The collection at a position given by [`Self::find`].
     ///
     /// # Panics
-    /// When there are not so many collections.
+    /// If there is no collection at this position.
     pub fn get(&self, position: usize) -> &Documents {
         &self.documents[position]
     }
@@ -164,17 +164,17 @@ impl Catalog {
         self.documents.iter()
     }
 
-    /// The same catalog, but that a collection of documents that are in a store already has these keys.
+    /// Returns the same catalog with sampled keys for a collection whose documents are already in a store.
     ///
     /// # Panics
-    /// When there are not so many collections.
+    /// If there is no collection at this position.
     pub fn with_sampled(&self, position: usize, sampled: Sampled) -> Self {
         let mut catalog = self.clone();
         catalog.documents[position].sampled = Some(Arc::new(sampled));
         catalog
     }
 
-    /// What was found by search, for another run to make identical bytes without searching.
+    /// What was found by search, so that another run can generate identical bytes without searching.
     pub fn frozen(&self) -> Frozen {
         self.frozen.clone()
     }
@@ -208,19 +208,19 @@ impl Documents {
         self.sampled.as_ref().map_or(self.plan().count, |sampled| sampled.count())
     }
 
-    /// Whether the documents are somebody else's, in a store already: only their keys are known, and those
-    /// once they were sampled.
+    /// Whether the documents were already in a store and not made by Storebench. Only their keys are known, and only
+    /// after sampling.
     pub fn is_existing(&self) -> bool {
         self.plan().existing
     }
 
-    /// What a document is.
+    /// What kind of data a document is.
     pub fn body(&self) -> Body {
         self.plan().body
     }
 
-    /// Appends the key, in UTF-8. Indexes from the count on are keys of documents inserted later,
-    /// where [`Self::can_grow`]; elsewhere they have no meaning.
+    /// Appends the key in UTF-8. If the collection [can grow](Self::can_grow), indexes from the count on are keys of
+    /// documents inserted later; otherwise they have no meaning.
     pub fn write_key(&self, index: u64, out: &mut Vec<u8>) {
         if let Some(sampled) = &self.sampled {
             return out.extend_from_slice(sampled.key(index).as_bytes());
@@ -228,29 +228,29 @@ impl Documents {
         plan::write_key(&self.plans, self.position, index, out);
     }
 
-    /// The most bytes a key takes, for stores that limit them. With room for ten times as many
-    /// documents as are loaded.
+    /// The maximum length of a key in bytes, for stores that limit it. Includes room for ten times as many documents as
+    /// are loaded.
     pub fn longest_key_bytes(&self) -> u64 {
         self.plan().key_bound
     }
 
-    /// Appends the document; version 0 is the document as loaded. Allocates only to grow `out`.
-    /// With `from`, appends nothing when the file can no longer be read, with `existing` never anything.
+    /// Appends the document; version 0 is the document as loaded. Allocates only to grow `out`. Appends nothing with
+    /// `existing`, or with `from` if the file can no longer be read.
     pub fn write_document(&self, index: u64, version: u64, out: &mut Vec<u8>) {
         self.scope(index, version, self.plan().related).write_document(out);
     }
 
-    /// Whether documents beyond the count can be made: not with `from`, `per` or `existing`.
+    /// Whether documents beyond the count can be generated: not with `from`, `per` or `existing`.
     pub fn can_grow(&self) -> bool {
         self.plan().own.is_none() && !self.plan().existing && self.plan().relation.is_none()
     }
 
-    /// With `per`: the parent's index and the place among its children, from 0.
+    /// With `per`: the parent's index and the position among its children, from 0.
     pub fn parent_of(&self, index: u64) -> Option<(u64, u64)> {
         self.plan().relation.as_ref().filter(|r| index < r.children).map(|r| r.parent_of(index))
     }
 
-    /// With `per`: the children of a parent, in the order of their seq. Empty without.
+    /// With `per`: the children of a parent, in the order of their seq. Otherwise empty.
     pub fn children_of(&self, parent: u64) -> std::ops::Range<u64> {
         self.plan().relation.as_ref().map_or(0..0, |r| r.children_of(parent))
     }
@@ -260,21 +260,20 @@ impl Documents {
         self.plan().relation.as_ref().map(|r| r.parent_collection)
     }
 
-    /// With `per`: how many parents have documents here. 0 without.
+    /// With `per`: how many parents have documents here. Otherwise 0.
     pub fn parents(&self) -> u64 {
         self.plan().relation.as_ref().map_or(0, |r| r.parents)
     }
 
-    /// With `per`: the first document of one of the [`parents`](Self::parents) that have any. Every number
-    /// below stands for another parent, in a seeded order that has nothing to do with how many documents
-    /// a parent has.
+    /// With `per`: the first document of a parent that has any. Each number below [`parents`](Self::parents) stands for
+    /// a different parent, in a seeded order that is independent of how many documents a parent has.
     #[inline]
     pub fn first_child(&self, number: u64) -> u64 {
         self.plan().relation.as_ref().map_or(0, |r| r.first_child(number))
     }
 
-    /// The value of a field that is the same in every version; nested fields by their path (`a.b`).
-    /// None for fields that do not exist, that change with the version, and for whole objects.
+    /// The value of a field that is the same in every version. Nested fields are named by path (`a.b`). `None` for
+    /// unknown fields, for fields that change with the version, and for objects.
     pub fn index_value(&self, index: u64, field: &str) -> Option<Value> {
         let plan = self.plan();
         if let Some(sampled) = &self.sampled {
@@ -287,22 +286,22 @@ impl Documents {
         self.scope(index, 0, plan.related).slot_value(slot)
     }
 
-    /// Whether [`index_value`](Self::index_value) knows this field. Documents that nobody here makes may
-    /// have any.
+    /// Whether [`index_value`](Self::index_value) knows this field. Documents that Storebench does not generate may
+    /// have any field.
     pub fn knows_value(&self, field: &str) -> bool {
         let plan = self.plan();
         self.sampled.is_some() || plan.own.is_some() || plan.slots.iter().any(|s| s.path == field && !s.versioned)
     }
 
-    /// The names the key template holds, in order: `index`, `parent.key`, `book`.
+    /// The names in the key template, in order, such as `index`, `parent.key`, `book`.
     pub fn key_names(&self) -> impl Iterator<Item = &str> {
         self.plan().key.iter().filter_map(|part| compile::part_name(self.plan(), part))
     }
 
-    /// Appends the key up to, not including, the placeholder `upto` (without braces and width); up
-    /// to the last placeholder when that is absent or the key holds no such placeholder. A sampled key is
-    /// cut after the last place where `upto` itself stands in it, or else after its last sign that is no
-    /// letter and no digit.
+    /// Appends the key up to, but not including, the placeholder `upto` (without braces and width). Without `upto`, or
+    /// if the key has no such placeholder, stops before the last placeholder. A sampled key is cut after the last
+    /// occurrence of the text `upto`; without `upto`, after the last character that is neither a letter nor a digit. A
+    /// key without either is not cut.
     pub fn write_key_prefix(&self, index: u64, upto: Option<&str>, out: &mut Vec<u8>) {
         if let Some(sampled) = &self.sampled {
             return out.extend_from_slice(sampled.key_prefix(index, upto).as_bytes());
@@ -316,8 +315,8 @@ impl Documents {
         escape::unescape_tail(begin, out);
     }
 
-    /// The index and version that a document carries; None for a document without marker: one not
-    /// made here, a counter, or version 0 of the user's own.
+    /// The index and version in a document's marker. `None` for a document without a marker: one that Storebench did
+    /// not generate, a counter, or version 0 of the user's own documents.
     pub fn read_marker(&self, body: &[u8]) -> Option<(u64, u64)> {
         if self.is_existing() {
             return None;
@@ -329,9 +328,9 @@ impl Documents {
         }
     }
 
-    /// Whether `body` is exactly some version of document `index`; gives that version. JSON is
-    /// compared as values: order of fields does not count, nor do fields a store adds (names that
-    /// begin with `_`, `@` or `$`). Any integer is a counter of version 0. `scratch` is overwritten.
+    /// Checks that `body` is exactly some version of document `index`, and returns that version. JSON is compared as
+    /// values: the order of fields does not matter, and fields that a store adds (names that begin with `_`, `@` or
+    /// `$`) are ignored. Any integer is a counter of version 0. `scratch` is overwritten.
     ///
     /// # Errors
     /// What differs.
@@ -353,7 +352,7 @@ impl Documents {
         let mut out = Vec::new();
         let (mut taken, mut bytes) = (0u64, 0u64);
         for i in 0..samples {
-            // Golden-ratio steps: evenly spread however soon the sample ends.
+            // Golden-ratio steps are evenly spread wherever the sample ends.
             let at = ((u128::from(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)) * u128::from(count)) >> 64) as u64;
             out.clear();
             self.write_document(at, 0, &mut out);
@@ -371,14 +370,14 @@ impl Documents {
         self.calibration.as_ref()
     }
 
-    /// Compresses a sample of about `sample_bytes` spread over the collection, and `long_bytes` of
-    /// consecutive documents with a long window (not when 0). Takes seconds a GiB and holds
-    /// `sample_bytes`, and about 200 MiB for the long window, in memory.
+    /// Compresses a sample of about `sample_bytes` spread over the collection, and `long_bytes` of consecutive
+    /// documents with a long window (skipped if 0). Takes seconds per GiB. Holds `sample_bytes` in memory, and about
+    /// 200 MiB for the long window.
     pub fn measure_compression(&self, sample_bytes: u64, long_bytes: u64) -> Compression {
         calibrate::measure(&self.plans, self.position, sample_bytes, long_bytes)
     }
 
-    /// Lines of `from` that were left out as bad, with `bad_lines = "skip"`.
+    /// Lines of `from` that were skipped as invalid, with `bad_lines = "skip"`.
     pub fn skipped_lines(&self) -> u64 {
         self.plan().own.as_ref().map_or(0, |own| own.skipped)
     }

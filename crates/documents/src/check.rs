@@ -1,4 +1,4 @@
-//! Whether a document read back is the one that was written.
+//! Checks that a document read back is the one that was written.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::error::{Mismatch, cut};
 use super::plan::MARKER;
 use storebench_study::workload::Body;
 
-/// Reads `digits` and gives what follows.
+/// Parses the digits at the beginning. Returns the number and the rest.
 fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     let len = text.iter().take_while(|b| b.is_ascii_digit()).count();
     if len == 0 || len > 20 {
@@ -17,7 +17,7 @@ fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((n, &text[len..]))
 }
 
-/// The marker of a JSON document: at once where it stands first as written, else by reading all of it.
+/// The marker of a JSON document. Fast if it is still the first field; otherwise parses the whole document.
 pub(crate) fn json_marker(body: &[u8]) -> Option<(u64, u64)> {
     fn first(body: &[u8]) -> Option<(u64, u64)> {
         let rest = body.strip_prefix(b"{\"")?.strip_prefix(MARKER.as_bytes())?.strip_prefix(b"\":[")?;
@@ -30,7 +30,7 @@ pub(crate) fn json_marker(body: &[u8]) -> Option<(u64, u64)> {
 
 fn value_marker(document: &Value) -> Option<(u64, u64)> {
     let Value::Array(pair) = document.get(MARKER)? else { return None };
-    // A store may give integers back as 3.0; beyond 2^53 that would not be exact.
+    // A store may return integers as 3.0; beyond 2^53 that would not be exact.
     let exact = |f: &f64| f.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(f);
     let whole = |n: &Value| n.as_u64().or_else(|| n.as_f64().filter(exact).map(|f| f as u64));
     match &pair[..] {
@@ -74,7 +74,7 @@ pub(crate) fn check(documents: &Documents, index: u64, body: &[u8], scratch: &mu
             let version = match marker {
                 Some((saw, _)) if saw != index => return Err(Mismatch::WrongDocument { expected: index, saw }),
                 Some((_, version)) => version,
-                // Version 0 of the user's own documents is as they wrote it.
+                // Version 0 of the user's own documents is unmodified and has no marker.
                 None if documents.is_own() => 0,
                 None => {
                     return Err(match serde_json::from_slice::<Value>(body) {
@@ -114,8 +114,8 @@ fn same_number(a: &serde_json::Number, b: &serde_json::Number) -> bool {
     a == b || (!(whole(a) && whole(b)) && a.as_f64().is_some() && a.as_f64() == b.as_f64())
 }
 
-/// The first difference between two values. Objects are compared whatever their order; at the top,
-/// fields that a store adds are passed over.
+/// The first difference between two values. The order of object fields does not matter. At the top level, fields that a
+/// store adds are ignored.
 fn difference(expected: &Value, saw: &Value, path: &str, top: bool) -> Option<Mismatch> {
     let differ = |expected: String, saw: String| {
         let field = if path.is_empty() { "document".to_owned() } else { path.to_owned() };
@@ -161,7 +161,7 @@ fn difference(expected: &Value, saw: &Value, path: &str, top: bool) -> Option<Mi
             if at < 60 {
                 return differ(expected.to_string(), saw.to_string());
             }
-            // Long texts alike at the beginning: show where they part.
+            // Long texts with the same beginning: show where they differ.
             let tail = |text: &str| {
                 let from = (0..=at - 10).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
                 format!("{} bytes, from byte {from}: {}", text.len(), &text[from..])

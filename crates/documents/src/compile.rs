@@ -1,5 +1,5 @@
-//! From the collections of a study to plans: counts and relations first, then fields, then
-//! calibration, since each needs the one before.
+//! Compiles the collections of a study to plans. Counts and relations come first, then fields, then calibration,
+//! because each step needs the one before.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use super::template::{self, Piece};
 use storebench_study::units::Count;
 use storebench_study::workload::{Body, Collection, Field};
 
-/// What is known of all collections while one of them is compiled.
+/// What is known about all collections while one is compiled.
 pub(crate) struct Context<'a> {
     pub(crate) collections: &'a IndexMap<String, Collection>,
     pub(crate) plans: &'a [Plan],
@@ -81,7 +81,7 @@ pub(crate) fn compile(
     Ok((plans, frozen))
 }
 
-/// Calibrates, and compares what files hold with what they held in the run that was frozen.
+/// Calibrates, and compares files with their state in the frozen run.
 fn freeze(
     collection: &Collection,
     plans: &mut [Plan],
@@ -120,7 +120,7 @@ fn freeze(
             if !same_file(then.as_ref(), now.as_ref()) {
                 return Err(DocumentError::new(
                     format!("{path}.{key}"),
-                    "the file is not the one that the earlier run was made from; bring that file back, or start a new run",
+                    "the file differs from the one that the earlier run used; restore that file, or start a new run",
                 ));
             }
         }
@@ -138,7 +138,7 @@ fn freeze(
     Ok(found)
 }
 
-/// Runs of earlier versions hold no hash of `from`.
+/// Runs of earlier versions have no hash of `from`.
 fn same_file(then: Option<&FileFacts>, now: Option<&FileFacts>) -> bool {
     match (then, now) {
         (Some(then), Some(now)) if then.xxh3.is_empty() => (then.bytes, then.skipped) == (now.bytes, now.skipped),
@@ -170,7 +170,7 @@ fn empty_plan(name: &str, collection: &Collection, seed: u64) -> Plan {
     }
 }
 
-/// Refuses options that exclude each other.
+/// Rejects options that exclude each other.
 fn refuse_contradictions(collection: &Collection, path: &str) -> Result<(), DocumentError> {
     let given = |key: &str| match key {
         "count" => collection.count.is_some(),
@@ -189,25 +189,25 @@ fn refuse_contradictions(collection: &Collection, path: &str) -> Result<(), Docu
     if collection.existing.is_some() {
         return refuse(
             &["count", "fields", "size", "compress_to", "text_file", "per", "index"],
-            "does not go with `existing`: the documents are there, and nothing is written; leave it out",
+            "cannot be combined with `existing`, because those documents exist and nothing is written; remove it",
         );
     }
     if collection.from.is_some() {
         refuse(
             &["fields", "size", "compress_to", "text_file", "per"],
-            "does not go with `from`: the documents of the file stay as they are; leave one of the two out",
+            "cannot be combined with `from`, which uses the documents of the file unchanged; remove one of the two",
         )?;
         if collection.body != Body::Json {
-            return Err(DocumentError::new(format!("{path}.body"), "documents of `from` are JSON; leave `body` out"));
+            return Err(DocumentError::new(format!("{path}.body"), "documents of `from` are JSON; remove `body`"));
         }
         return Ok(());
     }
     if collection.per.is_some() {
-        refuse(&["count"], "does not go with `per`: the relation decides how many there are; leave it out")?;
+        refuse(&["count"], "cannot be combined with `per`, which decides how many documents there are; remove it")?;
     } else if collection.count.is_none() {
         return Err(DocumentError::new(
             path,
-            "says not how many documents there are; write `count = 100_000`, `per = { parent = 3 }` or `from = \"file.jsonl\"`",
+            "the number of documents is missing; add `count = 100_000`, `per = { parent = 3 }` or `from = \"file.jsonl\"`",
         ));
     }
     if collection.count.is_some_and(|c| c.0 == 0 || c.0 >= 1 << 53) {
@@ -216,14 +216,14 @@ fn refuse_contradictions(collection: &Collection, path: &str) -> Result<(), Docu
     match collection.body {
         Body::Json => {}
         Body::Bytes => {
-            refuse(&["fields", "index"], "does not go with `body = \"bytes\"`, which has no fields")?;
+            refuse(&["fields", "index"], "cannot be combined with `body = \"bytes\"`, which has no fields")?;
             if collection.size.is_none() {
                 return Err(DocumentError::new(path, "`body = \"bytes\"` needs a size, such as `size = \"1KiB\"`"));
             }
         }
         Body::Counter => refuse(
             &["fields", "size", "compress_to", "text_file", "index"],
-            "does not go with `body = \"counter\"`, which is one integer",
+            "cannot be combined with `body = \"counter\"`, which is one integer",
         )?,
     }
     if let Some(target) = collection.compress_to
@@ -231,7 +231,9 @@ fn refuse_contradictions(collection: &Collection, path: &str) -> Result<(), Docu
     {
         return Err(DocumentError::new(
             format!("{path}.compress_to"),
-            format!("is {target}; write the share of the bytes that should be left, such as 0.4"),
+            format!(
+                "invalid share {target}; use the share of the bytes that remain, above 0 and at most 1, such as 0.4"
+            ),
         ));
     }
     Ok(())
@@ -260,7 +262,7 @@ fn by_parent(collections: &IndexMap<String, Collection>) -> Result<Vec<usize>, D
                 let others = collections.keys().map(String::as_str).filter(|n| n != name);
                 DocumentError::new(
                     format!("collections.{name}.per"),
-                    format!("there is no collection `{}`{}", per.parent, suggest(&per.parent, others)),
+                    format!("unknown collection `{}`{}", per.parent, suggest(&per.parent, others)),
                 )
             })?;
         }
@@ -269,7 +271,7 @@ fn by_parent(collections: &IndexMap<String, Collection>) -> Result<Vec<usize>, D
     Ok(order)
 }
 
-/// How many documents a collection has, and as `written` for scale 1, which relations to it go by.
+/// Sets the number of documents of a collection. Also sets `written`, the number at scale 1, which relations to it use.
 fn count_documents(
     collections: &IndexMap<String, Collection>,
     position: usize,
@@ -317,14 +319,14 @@ fn count_documents(
         if plans[position].count > 1 << 53 {
             return Err(DocumentError::new(
                 format!("{path}.count"),
-                "times the scale is more than 2^53; lower one of them",
+                "the count times the scale is more than 2^53; lower one of them",
             ));
         }
     }
     Ok(())
 }
 
-/// Gives how many documents there are at scale 1.
+/// Returns the number of documents at scale 1.
 fn read_own(
     file: &Path,
     collection: &Collection,
@@ -345,14 +347,14 @@ fn read_own(
                     return Err(DocumentError::new(
                         key_path,
                         format!(
-                            "`{{{built_in}}}` needs `per`, which does not go with `from`; name a field of the file"
+                            "`{{{built_in}}}` needs `per`, which cannot be combined with `from`; use a field of the file"
                         ),
                     ));
                 }
                 _ if width > 0 => {
                     return Err(DocumentError::new(
                         key_path,
-                        format!("`{{{built_in}}}` is a field of the file, which cannot be padded; leave the width out"),
+                        format!("`{{{built_in}}}` is a field of the file, which cannot be padded; remove the width"),
                     ));
                 }
                 _ => Part::Own(built_in),
@@ -366,7 +368,7 @@ fn read_own(
         file: options.base_dir.join(file),
         path: &format!("{path}.from"),
         key: &plan.key,
-        // A smaller scale takes the first part of the file; a greater one cannot add to it.
+        // A scale below 1 takes the first part of the file; a scale above 1 cannot add to it.
         count: wanted.map(|count| ((count as f64 * options.scale.min(1.0)).round() as u64).max(1)),
         bad_lines: collection.bad_lines,
         scratch: options.scratch_dir,
@@ -376,7 +378,7 @@ fn read_own(
         return Err(DocumentError::new(
             format!("{path}.count"),
             format!(
-                "is {} but {} holds {} documents; lower it, or leave it out to take them all",
+                "is {} but {} holds {} documents; lower it, or remove it to take all of them",
                 Count(wanted),
                 source.file.display(),
                 Count(own.count)
@@ -392,12 +394,12 @@ fn read_own(
     Ok(written)
 }
 
-/// The template of the key as written or by default.
+/// The key template as written, or the default.
 pub(crate) fn key_template(collection: &Collection) -> String {
     collection.key.clone().unwrap_or_else(|| "{collection}/{index}".to_owned())
 }
 
-/// The name a part has in the template; none for literal text.
+/// The name of a part in the template; `None` for literal text.
 pub(crate) fn part_name<'a>(plan: &'a Plan, part: &'a Part) -> Option<&'a str> {
     match part {
         Part::Literal(_) => None,
@@ -411,7 +413,7 @@ pub(crate) fn part_name<'a>(plan: &'a Plan, part: &'a Part) -> Option<&'a str> {
     }
 }
 
-/// Whether a part of a key is the same escaped and not.
+/// Whether a part of a key never needs escaping.
 fn never_escaped(part: &Part) -> bool {
     match part {
         Part::Literal(text) => !text.contains(&b'\\'),
@@ -420,7 +422,7 @@ fn never_escaped(part: &Part) -> bool {
     }
 }
 
-/// Bytes after the first fill, when they do not depend on the document.
+/// Bytes after the first fill, if they are the same for every document.
 fn fixed_tail(segments: &[Segment]) -> Option<usize> {
     let first = segments.iter().position(|s| matches!(s, Segment::Fill(_)))?;
     segments[first..].iter().try_fold(0, |sum, segment| match segment {
@@ -430,7 +432,7 @@ fn fixed_tail(segments: &[Segment]) -> Option<usize> {
     })
 }
 
-/// Text, each read or made once.
+/// Texts, each read or generated once.
 struct Corpora<'a> {
     seed: u64,
     base: &'a Path,
@@ -452,7 +454,7 @@ impl Corpora<'_> {
     }
 }
 
-/// Whether a field is made of text that changes with the version.
+/// Whether a field is text that changes with the version.
 pub(crate) fn is_text(field: &Field) -> bool {
     matches!(
         field,

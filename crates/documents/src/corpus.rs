@@ -1,4 +1,4 @@
-//! Text that documents are cut from: escaped for JSON once, then only copied.
+//! The text that documents are cut from. It is escaped for JSON once and then only copied.
 
 use std::path::Path;
 
@@ -8,21 +8,21 @@ use super::reader::LineReader;
 
 /// Bytes of seeded sentences: large enough to vary, small enough to stay in a core's cache.
 const SENTENCES_BYTES: usize = 1 << 20;
-/// Bytes read of a user's text file. Lines beyond it are left out.
+/// Bytes read from a user's text file. Lines beyond this limit are ignored.
 const FILE_BYTES: usize = 8 << 20;
 const VOCABULARY: usize = 2_048;
-/// Plain text is cut in pieces of at most so many bytes.
+/// Plain text is copied in pieces of at most this many bytes.
 const PIECE: usize = 1_024;
-/// Bytes of the common filler of calibrated text.
+/// Length of the filler that all calibrated text shares.
 pub(crate) const FILLER_BYTES: usize = 512;
 
 /// Text in JSON-escaped form with the places where it may be cut.
 #[derive(Debug)]
 pub(crate) struct Corpus {
     text: Vec<u8>,
-    /// First byte of each sentence or line, and one past the last.
+    /// Offset of the first byte of each sentence or line, and the end of the text.
     starts: Vec<u32>,
-    /// One bit a byte: may text begin here? Absent when every byte is a character of its own.
+    /// One bit per byte: whether text may begin there. `None` when every byte is a complete character.
     cuts: Option<Vec<u64>>,
     words: Vec<Box<str>>,
     longest_word: usize,
@@ -31,8 +31,7 @@ pub(crate) struct Corpus {
 }
 
 impl Corpus {
-    /// Sentences of random words, each word from a seeded vocabulary whose early words are
-    /// used more often.
+    /// Sentences of random words from a seeded vocabulary. Earlier words of the vocabulary occur more often.
     pub(crate) fn sentences(seed: u64) -> Self {
         let words = vocabulary(seed);
         let mut rng = Random::new(seed_of("sentences", seed), 0, 0);
@@ -54,7 +53,7 @@ impl Corpus {
         Self::finish(text, starts, None, words, false)
     }
 
-    /// The lines of a text file, blank ones left out.
+    /// The lines of a text file, without blank lines.
     pub(crate) fn file(file: &Path, path: &str, seed: u64) -> Result<Self, DocumentError> {
         let mut reader = LineReader::open(file).map_err(|e| {
             DocumentError::in_file(path, file.to_owned(), None, &format!("cannot be opened: {e}; check the path"))
@@ -88,7 +87,7 @@ impl Corpus {
                 file.to_owned(),
                 None,
                 &format!(
-                    "holds {} bytes of text; at least {} are needed to make documents that differ",
+                    "has {} bytes of text; at least {} are needed to generate different documents",
                     text.len(),
                     2 * PIECE
                 ),
@@ -117,8 +116,8 @@ impl Corpus {
         cuts[at >> 6] >> (at & 63) & 1 == 1
     }
 
-    /// Appends the longest piece of text within `at..at + n` that cuts no character, then spaces up
-    /// to exactly `n` bytes.
+    /// Appends the longest text within `at..at + n` that splits no character, then pads with spaces to exactly `n`
+    /// bytes.
     #[inline]
     pub(crate) fn copy_exactly(&self, at: usize, n: usize, out: &mut Vec<u8>) {
         let Some(cuts) = &self.cuts else {
@@ -133,7 +132,7 @@ impl Corpus {
             end -= 1;
         }
         out.extend_from_slice(&self.text[begin..end]);
-        // At most seven: a character or an escape has no more than four bytes.
+        // At most six: a character or an escape has at most four bytes, so each end moves by at most three.
         out.extend_from_slice(&b"        "[..n - (end - begin)]);
     }
 
@@ -149,13 +148,13 @@ impl Corpus {
         }
     }
 
-    /// Appends the first `n` bytes (at most [`FILLER_BYTES`]) of the filler all calibrated text shares.
+    /// Appends the first `n` bytes (at most [`FILLER_BYTES`]) of the filler that all calibrated text shares.
     #[inline]
     pub(crate) fn write_filler(&self, n: usize, out: &mut Vec<u8>) {
         self.copy_exactly(0, n.min(FILLER_BYTES), out);
     }
 
-    /// Where a run of `count` sentences or lines is cut from.
+    /// A random range of `count` consecutive sentences or lines.
     #[inline]
     fn run(&self, count: u64, rng: &mut Random) -> std::ops::Range<usize> {
         let units = self.starts.len() - 1;
@@ -171,7 +170,7 @@ impl Corpus {
         if self.lines { self.lines_len(count, rng) } else { self.run(count, rng).len() }
     }
 
-    /// Appends `count` sentences that follow each other; with a text file, `count` lines.
+    /// Appends `count` consecutive sentences; with a text file, `count` random lines.
     pub(crate) fn write_sentences(&self, count: u64, rng: &mut Random, out: &mut Vec<u8>) {
         if self.lines {
             self.write_lines(count, rng, out);
@@ -202,7 +201,7 @@ impl Corpus {
         (0..count).map(|_| pick(&self.words, rng).len()).sum::<usize>() + count.saturating_sub(1) as usize
     }
 
-    /// Appends `count` words with a space between.
+    /// Appends `count` words, separated by spaces.
     pub(crate) fn write_words(&self, count: u64, rng: &mut Random, out: &mut Vec<u8>) {
         for i in 0..count {
             if i > 0 {
@@ -212,19 +211,19 @@ impl Corpus {
         }
     }
 
-    /// The most bytes that `count` words take.
+    /// The maximum length of `count` words in bytes.
     pub(crate) fn words_bound(&self, count: u64) -> u64 {
         count.saturating_mul(self.longest_word as u64 + 1)
     }
 
-    /// The most bytes that `count` sentences or lines take.
+    /// The maximum length of `count` sentences or lines in bytes.
     pub(crate) fn units_bound(&self, count: u64) -> u64 {
         count.saturating_mul(self.longest_unit as u64 + 2)
     }
 }
 
-/// A word, the earlier ones of the vocabulary more often: two draws nested, so that the chance of
-/// rank k falls as ln(n / k) / n.
+/// Draws a word; earlier words of the vocabulary are more likely. Two nested draws give rank k a probability of about
+/// ln(n / k) / n.
 #[inline]
 fn pick<'a>(words: &'a [Box<str>], rng: &mut Random) -> &'a str {
     let cap = rng.below(words.len() as u64) + 1;
@@ -242,7 +241,7 @@ fn vocabulary(seed: u64) -> Vec<Box<str>> {
     let mut seen = std::collections::HashSet::new();
     let mut words = Vec::with_capacity(VOCABULARY);
     while words.len() < VOCABULARY {
-        // Frequent words are short, as in a natural language.
+        // Frequent words are short, as in natural language.
         let syllables = match words.len() {
             0..64 => 1,
             64..768 => rng.within(1, 2),
@@ -258,7 +257,7 @@ fn vocabulary(seed: u64) -> Vec<Box<str>> {
     words
 }
 
-/// Escapes for JSON in at most two bytes a character: control characters become spaces.
+/// Escapes for JSON. An escape takes two bytes; control characters other than tab become spaces.
 fn escape_simply(text: &str, out: &mut Vec<u8>) {
     for byte in text.bytes() {
         match byte {
@@ -270,7 +269,7 @@ fn escape_simply(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// One bit for each byte of escaped text and one for its end: set where a character begins.
+/// One bit per byte of escaped text, plus one for its end. A bit is set where a character begins.
 fn cut_places(text: &[u8]) -> Vec<u64> {
     let mut cuts = vec![0u64; text.len() / 64 + 1];
     let mut at = 0;

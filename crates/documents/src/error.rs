@@ -3,16 +3,16 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// Why the collections of a study cannot be made. `path` is the place in the study, so that the
-/// caller can add the file and line of it.
+/// Why the collections of a study cannot be compiled. `path` is the place in the study, to which the caller can add
+/// file and line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]
 pub struct DocumentError {
     /// The place in the study, such as `collections.users.fields.text`.
     pub path: String,
-    /// What is wrong and what to do about it. Names file and line where a data file is at fault.
+    /// What is wrong and what to do about it. Names file and line if a data file is at fault.
     pub message: String,
-    /// The data file at fault, when one is.
+    /// The data file at fault, if any.
     pub file: Option<PathBuf>,
     /// The line in that file, counted from 1.
     pub line: Option<u64>,
@@ -32,7 +32,7 @@ impl DocumentError {
     }
 }
 
-/// `; did you mean X?` when a known name is near, then the list of what exists.
+/// The end of an error about an unknown name: `; did you mean X?` if a known name is similar, and the known names.
 pub(crate) fn suggest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     let near = known
@@ -42,19 +42,19 @@ pub(crate) fn suggest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>)
         .max_by(|a, b| a.0.total_cmp(&b.0));
     let mut text = near.map(|(_, name)| format!("; did you mean `{name}`?")).unwrap_or_default();
     if known.is_empty() {
-        text.push_str(" (there are none)");
+        text.push_str(" (none exist)");
     } else {
-        text.push_str(&format!(" (there are: {})", known.join(", ")));
+        text.push_str(&format!(" (known: {})", known.join(", ")));
     }
     text
 }
 
-/// How a document read back differs from every version of the document it should be.
+/// How a document that was read back differs from every version of the expected document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mismatch {
     /// It is not JSON (or, in a collection of counters, not an integer).
     Malformed {
-        /// What the reader says.
+        /// The parser's message.
         reason: String,
     },
     /// It carries no marker: Storebench did not write it.
@@ -73,7 +73,7 @@ pub enum Mismatch {
     Field {
         /// Path of the field, or `document` for bytes.
         field: String,
-        /// What the version it carries has there.
+        /// The value in the version that the document carries.
         expected: String,
         /// What was read.
         saw: String,
@@ -84,9 +84,9 @@ impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed { reason } => write!(f, "it cannot be read: {reason}"),
-            Self::NotMadeHere { saw } => write!(f, "it carries no marker of Storebench: {saw}"),
+            Self::NotMadeHere { saw } => write!(f, "it has no Storebench marker: {saw}"),
             Self::WrongDocument { expected, saw } => {
-                write!(f, "it is document {saw} where document {expected} belongs")
+                write!(f, "expected document {expected}, but it is document {saw}")
             }
             Self::Field { field, expected, saw } => write!(f, "`{field}` should be {expected} but is {saw}"),
         }
@@ -95,7 +95,7 @@ impl fmt::Display for Mismatch {
 
 impl std::error::Error for Mismatch {}
 
-/// The first 80 or so characters of a text.
+/// The first 80 characters of a text.
 pub(crate) fn cut(text: &str) -> String {
     match text.char_indices().nth(80) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,13 +1,13 @@
-//! JSON escapes of the text at the end of a buffer, changed in place.
+//! Escapes and unescapes the text at the end of a buffer in place, as in JSON strings.
 
-/// Escapes `text` as the inside of a JSON string.
+/// Escapes `text` for use inside a JSON string.
 pub(crate) fn escaped(text: &str) -> Box<[u8]> {
     let mut out = text.as_bytes().to_vec();
     escape_tail(0, &mut out);
     out.into_boxed_slice()
 }
 
-/// Escapes what stands in `out` from `begin` on.
+/// Escapes the bytes of `out` from `begin` on.
 pub(crate) fn escape_tail(begin: usize, out: &mut Vec<u8>) {
     fn extra(byte: u8) -> usize {
         match byte {
@@ -52,7 +52,7 @@ pub(crate) fn escape_tail(begin: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Undoes [`escape_tail`], and whatever `\` escapes text of the corpus holds.
+/// Undoes [`escape_tail`], and the `\` escapes in text of the corpus.
 pub(crate) fn unescape_tail(begin: usize, out: &mut Vec<u8>) {
     let Some(first) = out[begin..].iter().position(|b| *b == b'\\') else { return };
     let (mut from, mut to) = (begin + first, begin + first);
@@ -63,7 +63,7 @@ pub(crate) fn unescape_tail(begin: usize, out: &mut Vec<u8>) {
             (b'\\', Some(b'r')) => (b'\r', 2),
             (b'\\', Some(b't')) => (b'\t', 2),
             (b'\\', Some(b'u')) => {
-                // Only control characters are written so: two digits are enough.
+                // Only control characters are written this way, so two digits are enough.
                 let digit = |at: usize| out.get(at).and_then(|b| (*b as char).to_digit(16)).unwrap_or(0) as u8;
                 (digit(from + 4) << 4 | digit(from + 5), 6)
             }

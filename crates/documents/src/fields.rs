@@ -12,10 +12,10 @@ use super::random::seed_of;
 use super::template;
 use storebench_study::workload::{Body, Collection, Field};
 
-/// Objects and lists go no deeper.
+/// The deepest nesting of objects and lists.
 const DEEPEST: usize = 32;
 
-/// What the fields of a collection became.
+/// The compiled fields of a collection.
 pub(crate) struct Compiled {
     pub(crate) segments: Vec<Segment>,
     pub(crate) slots: Vec<Slot>,
@@ -29,9 +29,9 @@ pub(super) struct Builder<'a> {
     pub(super) context: &'a Context<'a>,
     pub(super) position: usize,
     pub(super) path: &'a str,
-    /// Every leaf by its path, in the order written; the position is the slot.
+    /// Every leaf by its path, in the order of the study; the position is the slot.
     pub(super) leaves: IndexMap<String, &'a Field>,
-    /// Leaves that the key or an index is made of.
+    /// Leaves that the key or an index uses.
     pub(super) pinned: Vec<usize>,
     pub(super) needs_text: bool,
 }
@@ -110,7 +110,7 @@ fn join(prefix: &str, name: &str) -> String {
     if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") }
 }
 
-/// Lists the leaves; objects are seen through, lists are leaves.
+/// Collects the leaves. Descends into objects; lists are leaves.
 fn collect<'a>(
     fields: &'a IndexMap<String, Field>,
     prefix: &str,
@@ -123,16 +123,16 @@ fn collect<'a>(
         let wrong = |message: String| Err(DocumentError::new(format!("{path}.fields.{place}"), message));
         if prefix.is_empty() && name == MARKER {
             return wrong(format!(
-                "`{MARKER}` is the field in which Storebench writes index and version; give yours another name"
+                "`{MARKER}` is the field in which Storebench stores index and version; use another name"
             ));
         }
         if depth > DEEPEST {
-            return wrong(format!("objects within objects go {DEEPEST} deep at most"));
+            return wrong(format!("objects can be nested at most {DEEPEST} deep"));
         }
         if let Field::Object(inner) = field {
             collect(inner, &place, path, depth + 1, leaves)?;
         } else if leaves.insert(place.clone(), field).is_some() {
-            return wrong("there are two fields of this path; rename one".into());
+            return wrong("two fields have this path; rename one".into());
         }
     }
     Ok(())
@@ -150,7 +150,7 @@ fn name_of(name: &str) -> Vec<u8> {
     [b"\"", &escaped(name)[..], b"\":"].concat()
 }
 
-/// Appends the fields of an object, each after a comma where something stands before it.
+/// Appends the fields of an object. `comma` says whether a comma must precede the first field.
 fn write_object(
     fields: &IndexMap<String, Field>,
     prefix: &str,
@@ -217,7 +217,7 @@ impl<'a> Builder<'a> {
         depth: usize,
     ) -> Result<Maker, DocumentError> {
         if depth > DEEPEST {
-            return self.wrong(path, format!("lists within lists go {DEEPEST} deep at most"));
+            return self.wrong(path, format!("lists can be nested at most {DEEPEST} deep"));
         }
         Ok(match field {
             Field::Template(text) => {
@@ -236,7 +236,7 @@ impl<'a> Builder<'a> {
                 if self.collection().text_file.is_none() {
                     return self.wrong(
                         path,
-                        "`lines` are lines of the collection's text file; write `text_file = \"book.txt\"`, or use `sentences`",
+                        "`lines` needs the collection's text file; add `text_file = \"book.txt\"`, or use `sentences`",
                     );
                 }
                 self.needs_text = true;
@@ -246,12 +246,11 @@ impl<'a> Builder<'a> {
                 if !top {
                     return self.wrong(
                         path,
-                        "text that fills cannot stand in a list; give it a size, as in { text = \"200B\" }",
+                        "fill text is not allowed in a list; give it a size, such as { text = \"200B\" }",
                     );
                 }
                 if self.collection().size.is_none() {
-                    return self
-                        .wrong(path, "text that fills needs the collection's `size`, such as `size = \"2KiB\"`");
+                    return self.wrong(path, "fill text needs the collection's `size`, such as `size = \"2KiB\"`");
                 }
                 self.needs_text = true;
                 Maker::Fill
@@ -264,22 +263,22 @@ impl<'a> Builder<'a> {
             Field::Decimal { range, digits } => {
                 let scale = 10f64.powi(i32::from(*digits));
                 let (min, max) = ((range.min * scale).round(), (range.max * scale).round());
-                // Fifteen digits: what a double keeps exactly.
+                // A double represents fifteen digits exactly.
                 if min.abs() > 1e15 || max.abs() > 1e15 {
-                    return self.wrong(path, format!("{digits} digits after the point of numbers this large are more than JSON readers keep; use fewer"));
+                    return self.wrong(path, format!("{digits} digits after the point are more than JSON parsers preserve for numbers this large; use fewer"));
                 }
                 Maker::Decimal { min: min as i64, max: max as i64, digits: *digits }
             }
             Field::Time { from_s, to_s } => {
                 if !MOMENTS.contains(from_s) || !MOMENTS.contains(to_s) {
-                    return self.wrong(path, "times have years from 0000 to 9999");
+                    return self.wrong(path, "use times with a year from 0000 to 9999");
                 }
                 Maker::Moment(*from_s, *to_s)
             }
             Field::Choice(all) => {
                 let total: f64 = all.values().sum();
                 if all.is_empty() || !(total.is_finite() && total > 0.0) {
-                    return self.wrong(path, "a choice needs texts whose weights have a sum above 0");
+                    return self.wrong(path, "a choice needs texts whose weights add up to more than 0");
                 }
                 let mut sum = 0.0;
                 let mut list: Vec<(Box<[u8]>, u64)> = all
@@ -305,7 +304,7 @@ impl<'a> Builder<'a> {
                 let Some(target) = self.context.collections.get_index_of(collection) else {
                     let known = self.context.collections.keys().map(String::as_str);
                     return self
-                        .wrong(path, format!("there is no collection `{collection}`{}", suggest(collection, known)));
+                        .wrong(path, format!("unknown collection `{collection}`{}", suggest(collection, known)));
                 };
                 let plan = &self.context.plans[target];
                 if *same_parent {
@@ -347,8 +346,8 @@ impl<'a> Builder<'a> {
         Ok(Maker::Object(makers, before.into_boxed_slice()))
     }
 
-    /// `same_parent` needs a sibling for every document: parents are ranked alike in all relations
-    /// to one collection, so it is enough that at least as many parents have such children.
+    /// `same_parent` needs a sibling for every document. All relations to one collection rank its parents in the same
+    /// order, so it is enough that at least as many parents have children in the target.
     fn refuse_missing_siblings(&self, name: &str, target: usize, path: &str) -> Result<(), DocumentError> {
         let (own, other) = (&self.context.plans[self.position].relation, &self.context.plans[target].relation);
         match (own, other) {
@@ -366,7 +365,7 @@ impl<'a> Builder<'a> {
             }
             _ => self.wrong(
                 path,
-                format!("`same_parent` needs both this collection and `{name}` to be `per` the same collection"),
+                format!("`same_parent` needs this collection and `{name}` to have the same collection in `per`"),
             ),
         }
     }

@@ -1,6 +1,6 @@
-//! Looks into JSON without building it: members and elements are slices of the text, and a document stays the bytes
-//! that came. Brackets and quotes must match; the rest is not checked. What is not JSON ends a walk early: nothing
-//! here panics on it, and no depth ends the stack.
+//! Reads JSON without building a tree: members and elements are slices of the text, so a document keeps its original
+//! bytes. Brackets and quotes must match; the rest is not checked. Invalid JSON ends a walk early. It never causes a
+//! panic, and no nesting depth overflows the stack.
 
 use std::borrow::Cow;
 
@@ -17,21 +17,21 @@ pub struct Walk<'a> {
 /// A member of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member<'a> {
-    /// What stands between the quotes of its name, escapes and all; [`name`] says what it means.
+    /// The text between the quotes of its name, with escapes; [`name`] decodes it.
     pub name: &'a [u8],
     /// Its value.
     pub value: &'a [u8],
-    /// Both, with what stands between.
+    /// Name and value, with everything between them.
     pub whole: &'a [u8],
 }
 
 impl<'a> Walk<'a> {
-    /// From its beginning.
+    /// Starts at the beginning of `text`.
     pub fn new(text: &'a [u8]) -> Self {
         Self { text, at: 0, deepest: 0 }
     }
 
-    /// The next byte that is no white space, without taking it.
+    /// The next byte that is not white space, without consuming it.
     pub fn peek(&mut self) -> Option<u8> {
         while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.text.get(self.at) {
             self.at += 1;
@@ -39,27 +39,27 @@ impl<'a> Walk<'a> {
         self.text.get(self.at).copied()
     }
 
-    /// Where it is in its text.
+    /// The current offset in the text.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// What was taken since it was at this place.
+    /// The text consumed since this offset.
     pub fn since(&self, start: usize) -> &'a [u8] {
         self.text.get(start..self.at).unwrap_or_default()
     }
 
-    /// How deep brackets stood in each other in the values that were taken.
+    /// The deepest nesting of brackets in the values consumed so far.
     pub fn deepest(&self) -> u32 {
         self.deepest
     }
 
-    /// Takes this byte, if it is the next.
+    /// Consumes this byte if it is the next one.
     pub fn take(&mut self, byte: u8) -> Option<()> {
         (self.peek()? == byte).then(|| self.at += 1)
     }
 
-    /// Takes a string; gives what stands between its quotes, escapes and all.
+    /// Consumes a string and returns the text between its quotes, with escapes.
     fn string(&mut self) -> Option<&'a [u8]> {
         self.take(b'"')?;
         let start = self.at;
@@ -73,7 +73,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Takes any value; gives its text.
+    /// Consumes any value and returns its text.
     pub fn value(&mut self) -> Option<&'a [u8]> {
         let first = self.peek()?;
         let start = self.at;
@@ -94,12 +94,12 @@ impl<'a> Walk<'a> {
         Some(self.since(start))
     }
 
-    /// Takes an object or array with all that is in it.
+    /// Consumes an object or array with its contents.
     fn container(&mut self) -> Option<()> {
-        // A bit for each open bracket, 1 for an object; the outer ones of many are kept apart.
+        // One bit per open bracket, 1 for an object. Beyond 128 levels, `outer` keeps the bits of the outer brackets.
         let (mut open, mut outer, mut depth) = (0_u128, Vec::new(), 0_u32);
         loop {
-            // Between strings only brackets count.
+            // Outside of strings only brackets matter.
             self.at += self.text[self.at..].iter().position(|byte| matches!(byte, b'"' | b'{' | b'[' | b'}' | b']'))?;
             match self.text[self.at] {
                 b'"' => {
@@ -132,7 +132,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Takes a comma, if one is next, and this bracket; false where something else follows.
+    /// Consumes a comma if one is next, then this bracket. Returns false if something else follows.
     fn ends(&mut self, bracket: u8) -> Option<bool> {
         if self.peek()? == b',' {
             self.at += 1;
@@ -142,8 +142,8 @@ impl<'a> Walk<'a> {
         Some(ends)
     }
 
-    /// Takes the name of an object's next member and its colon; none at the end of the object, which
-    /// is taken. The object's `{` was taken before.
+    /// Consumes the name of an object's next member and its colon. At the end of the object, consumes the `}` and
+    /// returns `Some(None)`. The object's `{` must already be consumed.
     fn name(&mut self) -> Option<Option<&'a [u8]>> {
         if self.ends(b'}')? {
             return Some(None);
@@ -153,7 +153,8 @@ impl<'a> Walk<'a> {
         Some(Some(name))
     }
 
-    /// Takes an object's next member; none at the end of the object, which is taken. The object's `{` was taken before.
+    /// Consumes an object's next member. At the end of the object, consumes the `}` and returns `Some(None)`. The
+    /// object's `{` must already be consumed.
     pub fn member(&mut self) -> Option<Option<Member<'a>>> {
         if self.ends(b'}')? {
             return Some(None);
@@ -165,8 +166,8 @@ impl<'a> Walk<'a> {
         Some(Some(Member { name, value, whole: self.since(start) }))
     }
 
-    /// Goes to the value of an object's member of this name, which is not taken. The object's `{`
-    /// was taken before.
+    /// Moves to the value of the object's member with this name, without consuming the value. The object's `{` must
+    /// already be consumed.
     pub fn seek(&mut self, wanted: &str) -> Option<()> {
         while let Some(name) = self.name()? {
             if name == wanted.as_bytes() {
@@ -177,8 +178,8 @@ impl<'a> Walk<'a> {
         None
     }
 
-    /// Takes the comma before an array's next element, if it is not the first; false at the end of
-    /// the array, which is taken. The array's `[` was taken before.
+    /// Consumes the comma before an array's next element, if it is not the first. At the end of the array, consumes the
+    /// `]` and returns `Some(false)`. The array's `[` must already be consumed.
     pub fn element(&mut self) -> Option<bool> {
         self.ends(b']').map(|ends| !ends)
     }
@@ -201,13 +202,13 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// The elements of `text`, if that begins as an array. Ends early where it is not JSON.
+/// The elements of `text`, if it begins with an array. Ends early at invalid JSON.
 pub fn elements(text: &[u8]) -> Elements<'_> {
     let mut walk = Walk::new(text);
     Elements(walk.take(b'[').map(|()| walk))
 }
 
-/// The members of `text`, if that begins as an object. Ends early where it is not JSON.
+/// The members of `text`, if it begins with an object. Ends early at invalid JSON.
 pub fn members(text: &[u8]) -> impl Iterator<Item = Member<'_>> {
     let mut walk = Walk::new(text);
     let mut walk = walk.take(b'{').map(|()| walk);
@@ -220,7 +221,7 @@ pub fn members(text: &[u8]) -> impl Iterator<Item = Member<'_>> {
     })
 }
 
-/// The value of an object's member of this name, if `object` has one.
+/// The value of the member with this name, if `object` has one.
 pub fn member<'a>(object: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let mut walk = Walk::new(object);
     walk.take(b'{')?;
@@ -228,18 +229,18 @@ pub fn member<'a>(object: &'a [u8], name: &str) -> Option<&'a [u8]> {
     walk.value()
 }
 
-/// Whether the whole of `text` begins with one JSON array, as far as its brackets tell.
+/// Whether `text` begins with a complete JSON array, judging by its brackets.
 pub fn is_array(text: &[u8]) -> bool {
     let mut walk = Walk::new(text);
     walk.peek() == Some(b'[') && walk.value().is_some()
 }
 
-/// What a JSON string says; none where it is no string. Control characters may stand in it as they are.
+/// Decodes a JSON string; `None` if it is not a string. Unescaped control characters are accepted.
 pub fn text(json: &[u8]) -> Option<Cow<'_, str>> {
     name(json.strip_prefix(b"\"")?.strip_suffix(b"\"")?)
 }
 
-/// What a name, or another string, says whose quotes were taken off.
+/// Decodes a name or another string without its quotes.
 pub fn name(inside: &[u8]) -> Option<Cow<'_, str>> {
     if memchr(b'\\', inside).is_none() {
         return std::str::from_utf8(inside).ok().map(Cow::Borrowed);
@@ -257,18 +258,19 @@ pub fn push_text(text: &str, into: &mut Vec<u8>) {
     let _ = serde_json::to_writer(into, text);
 }
 
-/// What a control character is escaped as: `\u0001`.
+/// Length of an escaped control character, such as `\u0001`.
 pub const ESCAPE_BYTES: usize = 6;
 
-/// Whether this byte may stand nowhere in JSON, though servers leave it unescaped in strings (RavenDB 4.1). Those that
-/// may stand between values are escaped within them.
+/// Whether this byte is a control character that JSON does not allow anywhere. Some servers (RavenDB 4.1) still leave
+/// such bytes unescaped in strings. Tab, line feed and carriage return are allowed between values, and servers escape
+/// them in strings.
 pub fn is_bare_control(byte: u8) -> bool {
     byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r')
 }
 
-/// Appends JSON with such characters escaped.
+/// Appends JSON with [bare control characters](is_bare_control) escaped.
 pub fn push_escaped(text: &[u8], into: &mut Vec<u8>) {
-    // The usual document has none: looking is much quicker than copying byte by byte.
+    // Most documents have none, and checking is much faster than copying byte by byte.
     if !text.iter().fold(false, |found, byte| found | is_bare_control(*byte)) {
         return into.extend_from_slice(text);
     }

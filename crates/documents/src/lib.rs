@@ -1,23 +1,24 @@
-//! What a study and its seed make: documents, keys, and when operations are scheduled.
+//! Generates documents, keys and operation schedules from a study and its seed.
 //!
-//! Documents are a pure function of (seed, collection, index, version). Any worker, machine or verifier can make any document
-//! again without making those before it, and nothing grows with how many there are. [`Catalog::compile`] turns the
-//! collections of a study into flat lists of literal bytes and makers; [`Documents::write_document`] runs one of them.
+//! Documents are a pure function of (seed, collection, index, version). Any worker, machine or verifier can regenerate
+//! any document without generating the ones before it. Memory does not grow with the number of generated documents.
+//! [`Catalog::compile`] turns the collections of a study into flat lists of literal bytes and makers;
+//! [`Documents::write_document`] runs one of these lists.
 //!
 //! - `random`: seeded streams and the scattering permutation
 //! - `corpus`, `mixture`: text, plain and of calibrated compressibility
 //! - `template`, `naming`, `fields`, `compile`, `bounds`: from the study to a plan
-//! - `plan`, `numbers`, `escape`, `picker`, `size`: making a document
-//! - `relation`, `shares`: children to parents and back by arithmetic, and how many belong to whom
+//! - `plan`, `numbers`, `escape`, `picker`, `size`: generating a document
+//! - `relation`, `shares`: maps children to parents and back by arithmetic, and says how many children each parent has
 //! - `own`, `reader`: the user's own documents
-//! - `sampled`: keys of documents that are in a store already
-//! - `calibrate`, `check`: measuring and comparing what was made
+//! - `sampled`: keys of documents that are already in a store
+//! - `calibrate`, `check`: measure and verify documents
 //! - [`keys`]: which document an operation touches
-//! - [`schedule`]: when it is scheduled
-//! - [`json`]: members of a document, found without reading all of it
+//! - [`schedule`]: when an operation is scheduled
+//! - [`json`]: finds members of a document without reading all of it
 //!
-//! It is a crate of its own, apart from the study file, because all of it is on the way of every operation and is optimised
-//! also where the rest is not.
+//! It is a separate crate from the study file because every operation runs through it. Build profiles that do not
+//! optimise most other crates still optimise this one.
 
 mod bounds;
 mod calibrate;

@@ -1,14 +1,13 @@
 //! Text of a chosen compressibility: pieces of random characters and one common filler.
 //!
-//! Random characters cost a compressor their entropy, a filler it has seen costs it a few bytes; so
-//! the share of random characters sets the ratio. They come from the stream of the document, never
-//! from a table of texts, so a compressor with a window of gigabytes finds no more than one with
-//! 32 KiB.
+//! A compressor must store the entropy of random characters, but needs only a few bytes for a filler that it has seen.
+//! So the share of random characters sets the ratio. They come from the document's random stream, never from a table of
+//! texts. A compressor with a window of gigabytes therefore finds no more repetition than one with 32 KiB.
 
 use super::corpus::{Corpus, FILLER_BYTES};
 use super::random::Random;
 
-/// Printable ASCII that JSON writes as it is: 95 characters less `"` and `\`.
+/// Number of printable ASCII characters that JSON does not escape: 95 without `"` and `\`.
 pub(crate) const ASCII: usize = 93;
 const PAIRS: usize = 8_192;
 
@@ -17,14 +16,14 @@ const PAIRS: usize = 8_192;
 pub(crate) enum Characters {
     /// Printable ASCII.
     Ascii,
-    /// Two bytes at a time: two printable ASCII characters, or one character of two bytes in UTF-8,
-    /// in such shares that single bytes are as even as UTF-8 allows.
+    /// Two bytes at a time: two printable ASCII characters or one two-byte UTF-8 character. Their shares make the bytes
+    /// as evenly distributed as UTF-8 allows.
     Utf8Pairs(Box<[[u8; 2]; PAIRS]>),
 }
 
 impl Characters {
-    /// The table of pairs. A byte of ASCII has 93 values, a two-byte character 30 × 64; the entropy
-    /// of single bytes is greatest when pairs of ASCII have the weight 93 : 2 √(30 · 64).
+    /// The table of pairs. An ASCII byte has 93 values, a two-byte character 30 × 64. The entropy of single bytes is
+    /// highest when ASCII pairs and two-byte characters have the weights 93 : 2 √(30 · 64).
     pub(crate) fn utf8_pairs() -> Self {
         let weight = 2.0 * (30.0f64 * 64.0).sqrt();
         let ascii = (PAIRS as f64 * ASCII as f64 / (ASCII as f64 + weight)) as usize;
@@ -34,7 +33,7 @@ impl Characters {
                 let n = i * (ASCII * ASCII) / ascii;
                 [ascii_character((n / ASCII) as u8), ascii_character((n % ASCII) as u8)]
             } else {
-                // U+00A0 to U+07FF: what lies below are control characters.
+                // U+00A0 to U+07FF. The two-byte characters below are control characters.
                 let code = 0xa0 + (i - ascii) * (0x800 - 0xa0) / (PAIRS - ascii);
                 [0xc0 | (code >> 6) as u8, 0x80 | (code & 63) as u8]
             };
@@ -50,14 +49,14 @@ impl Characters {
     }
 }
 
-/// The `v`th (below 93) of the characters.
+/// Character number `v`, below 93.
 #[inline(always)]
 fn ascii_character(v: u8) -> u8 {
     let c = v + b' ' + u8::from(v >= 2);
     c + u8::from(c >= b'\\')
 }
 
-/// Calibrated text: this share of it random, the rest filler.
+/// Calibrated text: `share` of it is random, the rest is filler.
 #[derive(Debug, Clone)]
 pub(crate) struct Mixture {
     pub(crate) share: f64,
@@ -123,8 +122,8 @@ pub(crate) fn write_base64(n: usize, rng: &mut Random, out: &mut Vec<u8>) {
 }
 
 impl Mixture {
-    /// How many of `n` bytes are random: the share, rounded up or down by chance so that the mean is
-    /// exact also for short texts.
+    /// How many of `n` bytes are random. The share is rounded up or down at random, so that the mean is exact for short
+    /// texts too.
     #[inline]
     fn random_part(&self, n: usize, rng: &mut Random) -> usize {
         ((self.share * n as f64 + rng.unit()) as usize).min(n)

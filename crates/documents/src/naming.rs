@@ -1,4 +1,4 @@
-//! Names in templates: what they stand for, what they pin, and whether keys stay apart.
+//! Names in templates: what they refer to, which fields they pin, and whether keys are unique.
 
 use indexmap::IndexMap;
 
@@ -11,7 +11,7 @@ use super::template::{self, Piece};
 use storebench_study::workload::Field;
 
 impl Builder<'_> {
-    /// Leaves that the templates within a field name.
+    /// Leaf fields that the templates within a field refer to.
     fn named_by(&self, field: &Field) -> Vec<usize> {
         match field {
             Field::Template(text) => template::parse(text, "")
@@ -28,9 +28,9 @@ impl Builder<'_> {
         }
     }
 
-    /// Refuses fields that name themselves, at once or by way of others.
+    /// Rejects fields that refer to themselves, directly or through other fields.
     pub(super) fn refuse_cycles(&self) -> Result<(), DocumentError> {
-        // 0 not seen, 1 being looked at, 2 done.
+        // 0: not visited, 1: in progress, 2: done.
         fn visit(builder: &Builder<'_>, at: usize, state: &mut [u8]) -> Result<(), DocumentError> {
             if state[at] == 2 {
                 return Ok(());
@@ -39,9 +39,7 @@ impl Builder<'_> {
             if state[at] == 1 {
                 return builder.wrong(
                     &builder.field_path(leaf),
-                    format!(
-                        "`{leaf}` is made from itself; name {{parent}}, {{parent.key}}, {{index}} or another field"
-                    ),
+                    format!("`{leaf}` depends on itself; use {{parent}}, {{parent.key}}, {{index}} or another field"),
                 );
             }
             state[at] = 1;
@@ -94,7 +92,7 @@ impl Builder<'_> {
                     );
                 }
                 let known = suggest(field, self.leaves.keys().map(String::as_str));
-                return self.wrong(path, format!("there is no field `{field}`{known}"));
+                return self.wrong(path, format!("unknown field `{field}`{known}"));
             };
             if matches!(self.leaves[at], Field::Fill | Field::List { .. }) {
                 return self.wrong(path, format!("`{field}` is not a single short value; index another field"));
@@ -104,7 +102,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Whether a field differs from version to version, unless pinned.
+    /// Whether a field changes with the version, unless it is pinned.
     pub(super) fn changes(&self, field: &Field) -> bool {
         match field {
             _ if is_text(field) => true,
@@ -131,7 +129,7 @@ impl Builder<'_> {
             };
             if width > 0 && matches!(name, "collection" | "uuid" | "parent.key") {
                 return self
-                    .wrong(path, format!("`{{{name}}}` is not a number and cannot be padded; leave the width out"));
+                    .wrong(path, format!("`{{{name}}}` is not a number and cannot be padded; remove the width"));
             }
             parts.push(match name {
                 "index" => Part::Index(width),
@@ -142,9 +140,7 @@ impl Builder<'_> {
                 "seq" | "parent" | "parent.key" if !related => {
                     return self.wrong(
                         path,
-                        format!(
-                            "`{{{name}}}` needs a parent: write `per = {{ users = 3 }}`, or name {{index}} instead"
-                        ),
+                        format!("`{{{name}}}` needs a parent; add `per = {{ users = 3 }}`, or use {{index}} instead"),
                     );
                 }
                 "seq" => Part::Seq(width),
@@ -158,17 +154,17 @@ impl Builder<'_> {
                             &["index", "uuid", "collection"]
                         };
                         let known = built_in.iter().copied().chain(self.leaves.keys().map(String::as_str));
-                        return self.wrong(path, format!("`{{{name}}}` names nothing{}", suggest(name, known)));
+                        return self.wrong(path, format!("unknown name `{{{name}}}`{}", suggest(name, known)));
                     };
                     let field = self.leaves[slot];
                     if matches!(field, Field::List { .. } | Field::Fill) {
                         return self
-                            .wrong(path, format!("`{{{name}}}` is not a single short value; name another field"));
+                            .wrong(path, format!("`{{{name}}}` is not a single short value; use another field"));
                     }
                     if width > 0 && !matches!(field, Field::Integer(_)) {
                         return self.wrong(
                             path,
-                            format!("`{{{name}}}` is not an integer and cannot be padded; leave the width out"),
+                            format!("`{{{name}}}` is not an integer and cannot be padded; remove the width"),
                         );
                     }
                     Part::Slot { slot, width }
@@ -178,8 +174,7 @@ impl Builder<'_> {
         Ok(merged(parts))
     }
 
-    /// Refuses key templates under which two documents could have one key, as far as the template
-    /// alone can tell.
+    /// Rejects key templates that could give two documents the same key, as far as the template alone shows.
     pub(super) fn refuse_equal_keys(&self, pieces: &[Piece], path: &str) -> Result<(), DocumentError> {
         let mut found = Names::default();
         self.unique_names(pieces, &mut found);
@@ -188,7 +183,7 @@ impl Builder<'_> {
             let remedy = if related { "{index}, {uuid}, or {parent} and {seq}" } else { "{index} or {uuid}" };
             return self.wrong(path, format!("two documents could have the same key; add {remedy}"));
         }
-        // Digits beside other digits run together: `{parent}{seq}` is 1|23 and 12|3.
+        // Adjacent digits are ambiguous: `{parent}{seq}` gives 123 for both 1|23 and 12|3.
         let is_bare = |piece: &Piece| matches!(piece, Piece::Name { name, width: 0 } if !matches!(name.as_str(), "uuid" | "collection"));
         for (i, piece) in pieces.iter().enumerate() {
             let Piece::Name { name, width: 0 } = piece else { continue };
@@ -207,7 +202,7 @@ impl Builder<'_> {
             if !apart(before, before_that) || !apart(pieces.get(i + 1), pieces.get(i + 2)) {
                 return self.wrong(
                     path,
-                    format!("the digits of `{{{name}}}` run into those beside it, so two documents could have the same key; put `/` or `-` between"),
+                    format!("the digits of `{{{name}}}` run into adjacent digits, so two documents could have the same key; put `/` or `-` between them"),
                 );
             }
         }
@@ -244,7 +239,7 @@ fn is_built_in(name: &str) -> bool {
     matches!(name, "index" | "seq" | "parent" | "parent.key" | "uuid" | "collection")
 }
 
-/// Literals that follow each other made one.
+/// Merges adjacent literals.
 fn merged(parts: Vec<Part>) -> Vec<Part> {
     let mut all: Vec<Part> = Vec::with_capacity(parts.len());
     for part in parts {

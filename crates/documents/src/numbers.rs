@@ -1,4 +1,4 @@
-//! Numbers, moments and identifiers as text, without allocation.
+//! Writes numbers, timestamps and identifiers as text, without allocation.
 
 use super::random::{Random, scramble};
 
@@ -39,7 +39,7 @@ pub(crate) fn write_i64(n: i64, width: usize, out: &mut Vec<u8>) {
     write_u64(n.unsigned_abs(), width, out);
 }
 
-/// Digits of a number.
+/// Number of decimal digits of `n`.
 pub(crate) fn digits_of(n: u64) -> u64 {
     u64::from(n.checked_ilog10().unwrap_or(0)) + 1
 }
@@ -58,10 +58,10 @@ pub(crate) fn write_decimal(n: i64, digits: u8, out: &mut Vec<u8>) {
     write_u64(n.unsigned_abs() % scale, usize::from(digits), out);
 }
 
-/// Seconds since 1970 of the first and the last moment with a year of four digits.
+/// Seconds since 1970 of the first and the last timestamp whose year has four digits.
 pub(crate) const MOMENTS: std::ops::RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
 
-/// Appends a moment as `2018-01-31T12:00:00Z` (20 bytes). Days to dates after Howard Hinnant,
+/// Appends a timestamp as `2018-01-31T12:00:00Z` (20 bytes). Converts days to dates as in Howard Hinnant,
 /// "chrono-compatible low-level date algorithms".
 pub(crate) fn write_moment(seconds: i64, out: &mut Vec<u8>) {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400) as u64);
@@ -94,8 +94,8 @@ fn write_hex(n: u64, digits: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a UUID in the layout of version 4 (RFC 9562). Distinct for distinct `index` under one
-/// `seed`: 64 of its bits are a bijection of the index.
+/// Appends a UUID in the layout of version 4 (RFC 9562). Under one `seed`, each `index` gives a different UUID, because
+/// 64 of its bits are a bijection of the index.
 pub(crate) fn write_uuid(seed: u64, index: u64, out: &mut Vec<u8>) {
     let unique = scramble(index ^ seed);
     let rest = Random::new(seed, index, 1).next();
@@ -111,7 +111,7 @@ pub(crate) fn write_uuid(seed: u64, index: u64, out: &mut Vec<u8>) {
     write_hex(rest >> 26 & 0xffff_ffff, 8, out);
 }
 
-/// Appends 24 hexadecimal digits, distinct for distinct `index` under one `seed`.
+/// Appends 24 hexadecimal digits. Under one `seed`, each `index` gives different digits.
 pub(crate) fn write_hex_id(seed: u64, index: u64, out: &mut Vec<u8>) {
     write_hex(scramble(index ^ seed), 16, out);
     write_hex(Random::new(seed, index, 1).next() & 0xffff_ffff, 8, out);

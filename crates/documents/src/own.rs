@@ -1,5 +1,5 @@
-//! The user's own documents: a JSONL file read once to learn where each line stands, then read by
-//! position. Memory does not depend on the size of the file.
+//! The user's own documents. A JSONL file is read once to find the offset of each line, then read by offset. Memory
+//! does not depend on the size of the file.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -18,21 +18,21 @@ use super::plan::{MARKER, Part};
 use super::reader::LineReader;
 use storebench_study::workload::BadLines;
 
-/// What the file is to give.
+/// What to read from the file.
 pub(crate) struct Source<'a> {
     pub(crate) name: &'a str,
     pub(crate) seed: u64,
     pub(crate) file: PathBuf,
-    /// Place of the collection in the study.
+    /// Place in the study, for errors.
     pub(crate) path: &'a str,
     pub(crate) key: &'a [Part],
-    /// The first so many documents; all when absent.
+    /// Take only the first documents, up to this number. `None` takes all.
     pub(crate) count: Option<u64>,
     pub(crate) bad_lines: BadLines,
     pub(crate) scratch: &'a Path,
 }
 
-/// One line: where it stands and where its key stands. 24 bytes in the index file.
+/// The position of one line and of its key. 24 bytes in the index file.
 struct Entry {
     offset: u64,
     key_offset: u64,
@@ -59,7 +59,7 @@ impl Entry {
     }
 }
 
-/// A file of documents, open for reading by position.
+/// A file of documents, open for reading by offset.
 #[derive(Debug)]
 pub(crate) struct OwnFile {
     lines: File,
@@ -68,7 +68,7 @@ pub(crate) struct OwnFile {
     pub(crate) count: u64,
     pub(crate) skipped: u64,
     pub(crate) bytes: u64,
-    /// xxh3 of all lines that are documents, each ended by a line feed.
+    /// xxh3 of all valid lines, each followed by a line feed.
     pub(crate) hash: u64,
     pub(crate) longest_key: u64,
 }
@@ -83,7 +83,7 @@ impl OwnFile {
                 source.path,
                 source.scratch.to_owned(),
                 None,
-                &format!("cannot be written: {e}; the index of `from` needs room and permission here"),
+                &format!("cannot be written: {e}; the index of `from` needs free space and write permission here"),
             )
         };
         let mut reader = LineReader::open(&source.file)
@@ -114,7 +114,7 @@ impl OwnFile {
                 Ok(false) => break,
                 Err(e) => {
                     let what = if packed {
-                        format!("the packed file ends early or is damaged ({e}); fetch or pack it again")
+                        format!("the compressed file ends early or is damaged ({e}); download or compress it again")
                     } else {
                         format!("cannot be read: {e}")
                     };
@@ -134,9 +134,7 @@ impl OwnFile {
                     BadLines::Stop => {
                         return Err(wrong(
                             Some(reader.line()),
-                            &format!(
-                                "{message}; correct the line, or write `bad_lines = \"skip\"` to leave such lines out"
-                            ),
+                            &format!("{message}; fix the line, or write `bad_lines = \"skip\"` to skip such lines"),
                         ));
                     }
                 }
@@ -164,8 +162,8 @@ impl OwnFile {
             return Err(wrong(
                 None,
                 &match skipped {
-                    0 => "holds no document; a file of documents has one JSON object on each line".to_owned(),
-                    n => format!("holds no document: all {n} lines were skipped as bad; is it a JSONL file?"),
+                    0 => "holds no document; expected one JSON object on each line".to_owned(),
+                    n => format!("holds no document: all {n} lines were skipped as invalid; expected a JSONL file"),
                 },
             ));
         }
@@ -197,20 +195,20 @@ impl OwnFile {
         file.read_exact_at(&mut out[begin..], offset).inspect_err(|_| out.truncate(begin))
     }
 
-    /// Appends the key. Nothing when `index` is not below the count or the file has since shrunk.
+    /// Appends the key. Appends nothing if `index` is not below the count or the file has shrunk.
     pub(crate) fn write_key(&self, index: u64, out: &mut Vec<u8>) {
         if let (Some(keys), Ok(entry)) = (&self.keys, self.entry(index)) {
-            // A read that fails leaves `out` as it was, which is the answer described.
+            // A failed read leaves `out` unchanged, as documented.
             let _ = Self::append(keys, entry.key_offset, entry.key_len, out);
         }
     }
 
-    /// Appends the document; nothing when it cannot be read any more.
+    /// Appends the document, or nothing if it can no longer be read.
     pub(crate) fn write_document(&self, index: u64, version: u64, out: &mut Vec<u8>) {
         let begin = out.len();
         let Ok(entry) = self.entry(index) else { return };
         if version == 0 {
-            // A read that fails leaves `out` as it was, which is the answer described.
+            // A failed read leaves `out` unchanged, as documented.
             let _ = Self::append(&self.lines, entry.offset, entry.len, out);
             return;
         }
@@ -225,7 +223,7 @@ impl OwnFile {
         if Self::append(&self.lines, entry.offset, entry.len, out).is_err() {
             return out.truncate(begin);
         }
-        // Of the object itself the brace goes, and what stands before it.
+        // Remove the object's opening brace and any white space before it.
         let blank = |b: &&u8| b.is_ascii_whitespace();
         let brace = out[body..].iter().take_while(blank).count();
         let inside = out[body..].iter().skip(brace + 1).find(|b| !b.is_ascii_whitespace());
@@ -247,7 +245,7 @@ impl OwnFile {
         lookup(&document, path).cloned()
     }
 
-    /// Appends the value of a field as it stands in keys, escaped for JSON.
+    /// Appends the value of a field as it appears in keys, escaped for JSON.
     pub(crate) fn write_field(&self, index: u64, path: &str, out: &mut Vec<u8>) {
         let begin = out.len();
         if let Some(value) = self.value(index, path) {
@@ -257,7 +255,7 @@ impl OwnFile {
     }
 }
 
-/// `a.b` in `{"a": {"b": …}}`; a field whose own name holds the dot comes first.
+/// Finds `a.b` in `{"a": {"b": …}}`. A field whose name contains the dot takes precedence.
 fn lookup<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     if let Some(found) = value.get(path) {
         return Some(found);
@@ -266,7 +264,7 @@ fn lookup<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     lookup(value.get(first)?, rest)
 }
 
-/// Appends a scalar as it stands in a key; false for what is no scalar.
+/// Appends a scalar as it appears in a key. Returns false if the value is not a scalar.
 fn write_plain(value: &Value, out: &mut Vec<u8>) -> bool {
     match value {
         Value::String(text) => out.extend_from_slice(text.as_bytes()),
@@ -298,9 +296,7 @@ fn take_key(line: &[u8], source: &Source<'_>, index: u64, key: &mut Vec<u8>) -> 
             }
         })?;
     if found.marked {
-        return Err(format!(
-            "has a field `{MARKER}`, which Storebench writes itself to tell versions apart; rename that field"
-        ));
+        return Err(format!("has a field `{MARKER}`, which Storebench uses to mark versions; rename the field"));
     }
     let mut values = found.values.into_iter();
     for part in source.key {
@@ -314,8 +310,8 @@ fn take_key(line: &[u8], source: &Source<'_>, index: u64, key: &mut Vec<u8>) -> 
             Part::Uuid => write_uuid(source.seed, index, key),
             Part::Own(path) => match values.next().flatten() {
                 Some(value) if write_plain(&value, key) => {}
-                Some(_) => return Err(format!("has no text, number or bool in `{path}`, which the key names")),
-                None => return Err(format!("has no field `{path}`, which the key names")),
+                Some(_) => return Err(format!("has no text, number or bool in `{path}`, which the key uses")),
+                None => return Err(format!("has no field `{path}`, which the key uses")),
             },
             Part::Seq(_) | Part::Parent(_) | Part::ParentKey | Part::Slot { .. } => {}
         }
@@ -323,13 +319,13 @@ fn take_key(line: &[u8], source: &Source<'_>, index: u64, key: &mut Vec<u8>) -> 
     Ok(())
 }
 
-/// What is kept of a line: the values the key names, in their order.
+/// What is kept of a line: the values that the key uses, in order.
 struct KeyValues {
     values: Vec<Option<Value>>,
     marked: bool,
 }
 
-/// Reads one object and keeps only what is wanted; everything else is checked and dropped.
+/// Reads one object and keeps only the wanted fields; everything else is validated and dropped.
 struct Wanted<'a> {
     fields: &'a [&'a str],
 }
@@ -374,7 +370,7 @@ impl<'de> Visitor<'de> for Wanted<'_> {
     }
 }
 
-/// A field's name, borrowed where it holds no escape.
+/// A field's name, borrowed if it contains no escape.
 struct Name<'a>(std::borrow::Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Name<'de> {

@@ -1,5 +1,4 @@
-//! Which document of another collection a reference names: a popularity over indexes, in constant
-//! memory.
+//! Picks the document of another collection that a reference points to, by popularity, in constant memory.
 
 use super::random::{Permutation, Random};
 use storebench_study::workload::Popularity;
@@ -15,12 +14,12 @@ pub(crate) struct Picker {
 }
 
 impl Picker {
-    /// `seed` scatters the popular ones, the same for all references to one collection.
+    /// `seed` scatters the popular documents. It is the same for all references to one collection.
     pub(crate) fn new(popularity: Popularity, n: u64, seed: u64) -> Self {
         Self { popularity, n, scatter: Permutation::new(n, seed), seed, zipf: Zipf::new(exponent(popularity), n) }
     }
 
-    /// An index below the collection's count. `index` is the document that refers.
+    /// An index below the collection's count. `index` is the referring document.
     #[inline]
     pub(crate) fn pick(&self, index: u64, rng: &mut Random) -> u64 {
         rank(self.popularity, self.n, &self.scatter, &self.zipf, index, rng)

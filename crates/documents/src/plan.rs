@@ -13,7 +13,7 @@ use super::relation::Relation;
 use super::size::Sizes;
 use storebench_study::workload::{Body, IdKind};
 
-/// Name of the field that says which document this is, and in which version.
+/// Name of the field that holds the index and version of a document.
 pub(crate) const MARKER: &str = "sb";
 
 /// One collection, compiled.
@@ -32,18 +32,18 @@ pub(crate) struct Plan {
     pub(crate) related: bool,
     pub(crate) segments: Vec<Segment>,
     pub(crate) slots: Vec<Slot>,
-    /// How many segments fill.
+    /// Number of fill segments.
     pub(crate) fills: u64,
-    /// Bytes after the first fill when they are the same in every document.
+    /// Bytes after the first fill, if they are the same in every document.
     pub(crate) fixed_tail: Option<usize>,
     pub(crate) sizes: Option<Sizes>,
     pub(crate) corpus: Option<Arc<Corpus>>,
     pub(crate) mixture: Option<Mixture>,
     pub(crate) relation: Option<Relation>,
     pub(crate) own: Option<OwnFile>,
-    /// Most bytes of a key.
+    /// Maximum length of a key in bytes.
     pub(crate) key_bound: u64,
-    /// Whether the documents are somebody else's, and only read.
+    /// Whether the documents were already in the store and are only read.
     pub(crate) existing: bool,
 }
 
@@ -66,14 +66,14 @@ pub(crate) enum Part {
     Own(String),
 }
 
-/// A field, or a value within one, that is made from a stream of its own.
+/// A field, or a value within one, generated from its own random stream.
 #[derive(Debug)]
 pub(crate) struct Slot {
     /// Path of the field: `address.city`.
     pub(crate) path: String,
     pub(crate) salt: u64,
     pub(crate) maker: Maker,
-    /// Whether it differs from version to version.
+    /// Whether it changes with the version.
     pub(crate) versioned: bool,
     /// Whether it is a JSON string.
     pub(crate) quoted: bool,
@@ -89,7 +89,7 @@ pub(crate) enum Segment {
     Fill(usize),
 }
 
-/// What makes a value. Text is made escaped, without its quotes.
+/// How a value is generated. Text is generated escaped and without quotes.
 #[derive(Debug)]
 pub(crate) enum Maker {
     Template(Vec<Part>),
@@ -97,7 +97,7 @@ pub(crate) enum Maker {
     Sentences(u64, u64),
     Lines(u64, u64),
     Text(u64, u64),
-    /// Text whose length the document's size decides.
+    /// Text whose length depends on the document's size.
     Fill,
     Integer(i64, i64),
     Decimal {
@@ -106,7 +106,7 @@ pub(crate) enum Maker {
         digits: u8,
     },
     Moment(i64, i64),
-    /// Escaped texts and, for each, the upper end of its share of the 64-bit numbers.
+    /// Escaped texts, each with the upper end of its share of the 64-bit range.
     Choice(Vec<(Box<[u8]>, u64)>),
     Bool(u64),
     List {
@@ -126,7 +126,7 @@ pub(crate) enum Maker {
     Id(IdKind, u64),
 }
 
-/// What a document is made from.
+/// What a document is generated from.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope<'a> {
     pub(crate) all: &'a [Plan],
@@ -148,15 +148,15 @@ impl<'a> Scope<'a> {
         Self { all, plan, index, version, parent, seq }
     }
 
-    /// The stream of a field. It depends on the index only; text that changes with the version
-    /// goes on from it with [`Self::text_stream`].
+    /// The random stream of a field. It depends only on the index. Text that changes with the version uses a
+    /// [`Self::text_stream`] derived from it.
     #[inline]
     fn stream(&self, slot: &Slot) -> Random {
         Random::new(self.plan.seed ^ slot.salt, self.index, 0)
     }
 
-    /// The stream of one text. Takes one number from `rng` whatever the version, so that what is
-    /// made after the text stays the same.
+    /// The random stream of one text. Takes exactly one number from `rng` for any version, so that values generated
+    /// after the text stay the same.
     #[inline]
     fn text_stream(&self, versioned: bool, rng: &mut Random) -> Random {
         Random::new(rng.next(), if versioned { self.version } else { 0 }, 0)
@@ -195,7 +195,7 @@ impl<'a> Scope<'a> {
                 Part::Slot { slot, width } => {
                     let begin = out.len();
                     self.write_slot(*slot, out);
-                    // Only fields that hold integers are padded: insert what is missing.
+                    // Only integer fields are padded: insert the missing zeros.
                     let begin = begin + usize::from(out.get(begin) == Some(&b'-'));
                     let missing = width.saturating_sub(out.len() - begin);
                     out.splice(begin..begin, std::iter::repeat_n(b'0', missing));
@@ -223,7 +223,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Appends one value. `versioned` text takes part in calibration; text of keys and indexes does not.
+    /// Appends one value. Only `versioned` text is calibrated; text of keys and indexes is not.
     fn make(&self, maker: &Maker, versioned: bool, rng: &mut Random, out: &mut Vec<u8>) {
         match maker {
             Maker::Template(parts) => self.write_parts(parts, out),
@@ -296,7 +296,7 @@ impl<'a> Scope<'a> {
                         Some(relation) => relation.children_of(self.parent),
                         None => 0..0,
                     };
-                    // The compiler has refused collections where a parent may lack such children.
+                    // Compilation has rejected collections in which a parent could lack such children.
                     siblings.start + picker.pick_of(siblings.end - siblings.start, self.index, rng)
                 } else {
                     picker.pick(self.index, rng)
@@ -313,7 +313,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Appends `n` random bytes as base64 (RFC 4648, padded; the unused bits of the last group 0).
+    /// Appends `n` random bytes as base64 (RFC 4648, padded; the unused bits of the last group are 0).
     fn write_bytes(&self, n: usize, versioned: bool, rng: &mut Random, out: &mut Vec<u8>) {
         let whole = n / 3 * 4;
         match self.calibrated(versioned) {
@@ -345,7 +345,7 @@ impl<'a> Scope<'a> {
         let (head, tail) = plan.segments.split_at(first);
         self.write_segments(head, None, out);
         let tail_len = plan.fixed_tail.unwrap_or_else(|| {
-            // Makers are pure, so what follows can be written once to learn its length.
+            // Makers are pure, so the rest can be written once to learn its length.
             let mark = out.len();
             self.write_segments(tail, Some(0), out);
             let len = out.len() - mark;

@@ -1,28 +1,28 @@
-//! Seeded streams of random numbers and an invertible scatter of indexes.
+//! Seeded random streams and an invertible permutation of indexes.
 //!
-//! A stream is begun again for each (collection, field, document, version), so nothing depends on
-//! what was made before: any document can be made first.
+//! Each (collection, field, document, version) has its own stream. Nothing depends on what was generated before, so any
+//! document can be generated first.
 
 const P0: u64 = 0xa076_1d64_78bd_642f;
 const P1: u64 = 0xe703_7ed1_a0b4_28db;
 const P2: u64 = 0x8ebc_6af0_9c88_c6e3;
 const P3: u64 = 0x5899_65cc_7537_4cc3;
 
-/// The two halves of the 128-bit product, folded (wyhash final 4, Wang Yi, public domain).
+/// XOR of the two halves of the 128-bit product (wyhash final 4, Wang Yi, public domain).
 #[inline(always)]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product as u64) ^ (product >> 64) as u64
 }
 
-/// Two numbers mixed to one.
+/// Mixes two numbers into one.
 #[inline(always)]
 pub(crate) fn mix(a: u64, b: u64) -> u64 {
     fold(a ^ P0, b ^ P1)
 }
 
-/// A bijection of 64-bit numbers (the finalizer of splitmix64, Steele, Lea and Flood 2014): distinct
-/// numbers stay distinct, which is what identifiers are made unique by.
+/// A bijection of 64-bit numbers (the finalizer of splitmix64, Steele, Lea and Flood 2014): distinct numbers stay
+/// distinct, which makes identifiers unique.
 #[inline]
 pub(crate) fn scramble(n: u64) -> u64 {
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -30,7 +30,7 @@ pub(crate) fn scramble(n: u64) -> u64 {
     n ^ (n >> 31)
 }
 
-/// A name and a number hashed to one seed.
+/// Hashes a name and a number to one seed.
 pub(crate) fn seed_of(name: &str, seed: u64) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(name.as_bytes(), seed)
 }
@@ -53,8 +53,7 @@ impl Random {
         fold(self.0, self.0 ^ P1)
     }
 
-    /// A number from 0 up to, not including, `n`; 0 when `n` is 0. By multiplication, so biased by
-    /// at most n/2^64.
+    /// A number below `n`; 0 if `n` is 0. Uses a multiplication, so the bias is at most n/2^64.
     #[inline(always)]
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
@@ -66,16 +65,16 @@ impl Random {
         if min >= max { min } else { min + self.below((max - min).saturating_add(1)) }
     }
 
-    /// A number from 0 up to, not including, 1.
+    /// A number from 0 up to, but not including, 1.
     #[inline(always)]
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 }
 
-/// A seeded permutation of the numbers below `n`, computed each way in constant memory: an
-/// alternating Feistel network over the least power of two that holds `n`, with cycle walking
-/// (Black and Rogaway 2002) for what falls outside.
+/// A seeded permutation of the numbers below `n`, computed in both directions in constant memory. It is an alternating
+/// Feistel network over the smallest power of two that holds `n`, with cycle walking (Black and Rogaway 2002) for
+/// results outside.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Permutation {
     n: u64,
@@ -98,11 +97,11 @@ impl Permutation {
 
     #[inline]
     fn round(&self, half: u64, round: u64) -> u64 {
-        // The high bits of the fold are the better mixed ones.
+        // The high bits of the fold are mixed better.
         mix(self.seed.wrapping_add(round.wrapping_mul(P2)), half) >> 24
     }
 
-    /// Where `i` goes. Numbers not below `n` stay where they are.
+    /// The image of `i`. Numbers that are not below `n` map to themselves.
     #[inline]
     pub(crate) fn forward(&self, i: u64) -> u64 {
         if i >= self.n {
@@ -122,7 +121,7 @@ impl Permutation {
         }
     }
 
-    /// What went to `i`.
+    /// The number whose image is `i`.
     #[inline]
     pub(crate) fn backward(&self, i: u64) -> u64 {
         if i >= self.n {

@@ -1,16 +1,15 @@
-//! Lines of a file, plain, gzip or zstd (told by the first bytes), one at a time in bounded memory.
+//! Reads a plain, gzip or zstd file line by line in bounded memory. The first bytes determine the format.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// The longest line that is taken. Memory stays bounded for a file without line ends.
+/// The longest line that is accepted. It bounds memory for a file without line ends.
 pub(crate) const LONGEST_LINE: usize = 64 << 20;
 
-/// What some editors put before UTF-8 text; no part of the first line.
+/// Some editors put this before UTF-8 text. It is not part of the first line.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Reads line by line.
 pub(crate) struct LineReader {
     input: Box<dyn BufRead>,
     compressed: bool,
@@ -38,22 +37,22 @@ impl LineReader {
         Ok(Self { input, compressed, line: 0, offset: 0, begin: 0 })
     }
 
-    /// Whether the file was packed, so that offsets do not count its own bytes.
+    /// Whether the file is compressed. Offsets then count uncompressed bytes.
     pub(crate) fn compressed(&self) -> bool {
         self.compressed
     }
 
-    /// Number of the line read last, from 1.
+    /// Number of the last line read, from 1.
     pub(crate) fn line(&self) -> u64 {
         self.line
     }
 
-    /// Where the line read last begins, in unpacked bytes.
+    /// Offset of the last line read, in uncompressed bytes.
     pub(crate) fn begin(&self) -> u64 {
         self.begin
     }
 
-    /// Replaces `line` by the next line without its end; false at the end of the file.
+    /// Replaces `line` with the next line, without its line end. Returns false at the end of the file.
     pub(crate) fn next(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
         line.clear();
         self.begin = self.offset;

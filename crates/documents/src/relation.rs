@@ -1,10 +1,10 @@
-//! Which documents belong to which: children to parents and back, by arithmetic alone.
+//! Maps children to parents and back, by arithmetic alone.
 //!
-//! Parents are ranked by how many children they have, the most first, in runs of parents that have
-//! equally many. A run is four numbers, so child → (parent, seq) and parent → children are a binary
-//! search over some hundreds of runs at most and one division. Ranks are scattered over the
-//! parents by a seeded permutation that belongs to the parent collection: whoever has most of one
-//! kind of child has most of every kind, and whoever has any of the rarer kind has some of the other.
+//! Parents are ranked by their number of children, most first, in runs of parents with equally many. A run is four
+//! numbers. So child → (parent, seq) and parent → children take a binary search over at most some hundreds of runs, and
+//! one division. A seeded permutation that belongs to the parent collection scatters the ranks over the parents. So a
+//! parent with the most children of one kind has the most of every kind, and a parent with children of the rarer kind
+//! also has children of the other.
 
 use super::error::DocumentError;
 use super::random::{Permutation, mix};
@@ -12,9 +12,9 @@ use super::shares::Shares;
 use storebench_study::units::Count;
 use storebench_study::workload::{Bin, FanOut};
 
-/// Whole numbers up to here are exact in every JSON reader.
+/// Integers up to this are exact in every JSON parser.
 const EXACT: u64 = 1 << 53;
-/// Keeps the order in which parents are drawn apart from the one that says who has most.
+/// Separates the order in which parents are drawn from the order by number of children.
 const DRAWN: u64 = 0x6472_6177_6e2d_7061;
 
 /// `parents` parents with `fan_out` children each.
@@ -26,14 +26,14 @@ struct Run {
     parents: u64,
 }
 
-/// The collection that a relation's parents are in.
+/// The collection of a relation's parents.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parents {
     /// Its position.
     pub(crate) collection: usize,
     /// How many documents it has.
     pub(crate) count: u64,
-    /// How many the study describes: more or fewer than there are with a scale.
+    /// How many the study describes. With a scale, this differs from `count`.
     pub(crate) written: u64,
     /// Its seed.
     pub(crate) seed: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Parents {
 pub(crate) struct Relation {
     /// Position of the parent collection.
     pub(crate) parent_collection: usize,
-    /// Children in all.
+    /// Total number of children.
     pub(crate) children: u64,
     /// Parents that have at least one child.
     pub(crate) parents: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Relation {
 }
 
 impl Relation {
-    /// Bins and their total are as written; they are brought to as many parents as there are.
+    /// Bins and their total are as in the study. They are scaled to the actual number of parents.
     pub(crate) fn new(fan_out: &FanOut, parents: Parents, path: &str) -> Result<Self, DocumentError> {
         let wrong = |message: String| DocumentError::new(path, message);
         let shares = |bins: &[Bin]| Shares::new(bins, parents.count, parents.written, parents.seed);
@@ -67,7 +67,9 @@ impl Relation {
             }
             FanOut::Bins { bins, total } => {
                 if bins.iter().any(|b| b.least >= b.below || b.below > EXACT || b.parents > EXACT) {
-                    return Err(wrong("the numbers of a bin lie below 2^53, the least under the greatest".into()));
+                    return Err(wrong(
+                        "the numbers of a bin must be below 2^53, and the least below the greatest".into(),
+                    ));
                 }
                 let held: u128 = bins.iter().map(|b| u128::from(b.parents)).sum();
                 if held > u128::from(parents.written) {
@@ -106,7 +108,7 @@ impl Relation {
         })
     }
 
-    /// The parent of a child and the child's place among its siblings, from 0.
+    /// The parent of a child and the child's position among its siblings, from 0.
     #[inline]
     pub(crate) fn parent_of(&self, child: u64) -> (u64, u64) {
         let at = self.runs.partition_point(|r| r.first_child <= child);
@@ -129,9 +131,9 @@ impl Relation {
         }
     }
 
-    /// The first child of one of the parents that have any: each of the numbers below
-    /// [`parents`](Self::parents) stands for another parent. In an order of their own, so that
-    /// neighbours and the first ones are not those who have most.
+    /// The first child of a parent that has any. Each number below [`parents`](Self::parents) stands for a different
+    /// parent. Their order is seeded separately, so that low or adjacent numbers are not the parents with the most
+    /// children.
     #[inline]
     pub(crate) fn first_child(&self, number: u64) -> u64 {
         let rank = self.drawn.forward(number);
@@ -167,7 +169,7 @@ mod tests {
         ]
     }
 
-    /// So many of `written` parents are there.
+    /// `count` of the `written` parents exist.
     fn of(count: u64, written: u64, seed: u64) -> Parents {
         Parents { collection: 0, count, written, seed }
     }
@@ -177,7 +179,7 @@ mod tests {
         Relation::new(&fan_out, parents, "p").unwrap()
     }
 
-    /// Parents whose children are within a bin.
+    /// Number of parents whose number of children is within a bin.
     fn parents_in(relation: &Relation, bin: &Bin) -> u64 {
         relation.runs.iter().filter(|r| (bin.least..bin.below).contains(&r.fan_out)).map(|r| r.parents).sum()
     }
@@ -225,7 +227,7 @@ mod tests {
 
     #[test]
     fn rounding_favours_no_bin() {
-        // Over seeds a bin of one user at 3 % is there in 3 % of them, and nothing is lost or gained.
+        // At a scale of 3 %, a bin of one user exists for 3 % of the seeds, so on average nothing is lost or gained.
         let bins = highlights();
         let seeds = 4_000u64;
         let mut sums = vec![0u64; bins.len()];
@@ -238,7 +240,7 @@ mod tests {
         for (sum, bin) in sums.iter().zip(&bins) {
             let mean = *sum as f64 / seeds as f64;
             let expected = bin.parents as f64 * 0.03;
-            // One draw is 0 or 1 above its whole part: the deviation of the mean is at most 0.5/√seeds.
+            // One draw is 0 or 1 above its integer part, so the deviation of the mean is at most 0.5/√seeds.
             assert!((mean - expected).abs() < 4.0 * 0.5 / (seeds as f64).sqrt(), "{bin:?}: {mean}, not {expected}");
         }
     }
@@ -299,7 +301,7 @@ mod tests {
             let (parent, seq) = relation.parent_of(child);
             assert_eq!(seq, 0);
             assert!(!std::mem::replace(&mut asked[parent as usize], true), "{parent} twice");
-            // The first tenth of the numbers has about a tenth of the users with a hundred or more.
+            // The first tenth of the numbers has about a tenth of the users with a hundred or more children.
             first += usize::from(number < relation.parents / 10 && relation.children_of(parent).count() >= 100);
         }
         let all: u64 = relation.runs.iter().filter(|r| r.fan_out >= 100).map(|r| r.parents).sum();
@@ -309,7 +311,7 @@ mod tests {
 
     #[test]
     fn the_density_falls_within_a_bin() {
-        // The total of the ends: everybody at the least, everybody at the greatest.
+        // The extreme totals: every parent at the minimum, every parent at the maximum.
         for (total, fan_out) in [(1_000 * 10, 10), (1_000 * 99, 99)] {
             let relation = made(&[bin(10, 100, 1_000)], Some(total), of(1_000, 1_000, 11));
             assert_eq!(relation.children, total);

@@ -1,23 +1,23 @@
-//! Documents that somebody else put into a store: nothing is known of them but keys, and values of
-//! some fields, that were sampled before the measurement.
+//! Documents that were already in a store. Only their keys and the values of some fields are known, sampled before the
+//! measurement.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// Sampled keys of one collection, in the order in which the store gave them.
+/// Sampled keys of one collection, in the order in which the store returned them.
 #[derive(Debug, Clone, Default)]
 pub struct Sampled {
     keys: String,
     /// Where each key ends.
     ends: Vec<usize>,
-    /// Values of fields, of documents spread over the sample.
+    /// Values of fields, from documents spread over the sample.
     values: HashMap<String, Vec<Value>>,
     mean_bytes: u64,
 }
 
 impl Sampled {
-    /// These keys, each once.
+    /// A sample of these keys, without duplicates.
     pub fn new(keys: impl IntoIterator<Item = String>) -> Self {
         let mut sampled = Self::default();
         let mut seen = std::collections::HashSet::new();
@@ -37,7 +37,7 @@ impl Sampled {
         self.ends.len() as u64
     }
 
-    /// A key; nothing beyond the last one.
+    /// The key at this index; empty beyond the last one.
     pub fn key(&self, index: u64) -> &str {
         let Some((at, end)) = usize::try_from(index).ok().and_then(|at| Some((at, *self.ends.get(at)?))) else {
             return "";
@@ -46,30 +46,30 @@ impl Sampled {
         &self.keys[begin..end]
     }
 
-    /// Values of a field, from documents spread evenly over the sample.
+    /// Sets the values of a field, from documents spread evenly over the sample.
     pub fn set_values(&mut self, field: impl Into<String>, values: Vec<Value>) {
         self.values.insert(field.into(), values);
     }
 
-    /// Mean size of the documents that were read, in bytes.
+    /// Sets the mean size of the documents that were read, in bytes.
     pub fn set_mean_bytes(&mut self, bytes: u64) {
         self.mean_bytes = bytes;
     }
 
-    /// As [`Self::set_mean_bytes`] has it.
+    /// Mean size of the documents that were read, in bytes; 0 if it was not set.
     pub fn mean_bytes(&self) -> u64 {
         self.mean_bytes
     }
 
-    /// The value that a page query for this key asks for: of the key's own document, or of one near it.
+    /// The field value that a page query for this key asks for: that of the key's own document, or of one near it.
     pub(super) fn value(&self, index: u64, field: &str) -> Option<Value> {
         let values = self.values.get(field).filter(|values| !values.is_empty())?;
         let at = u128::from(index) * values.len() as u128 / u128::from(self.count().max(1));
         values.get((at as usize).min(values.len() - 1)).cloned()
     }
 
-    /// The beginning of a key: up to and with the last `upto`; without one up to and with the last sign
-    /// that is no letter and no digit. The whole key where it holds none.
+    /// The key up to and including the last occurrence of `upto`; without `upto`, up to and including the last
+    /// character that is neither a letter nor a digit. The whole key if there is none.
     pub(super) fn key_prefix(&self, index: u64, upto: Option<&str>) -> &str {
         let key = self.key(index);
         let end = match upto {

@@ -1,23 +1,23 @@
-//! How many parents have how many children: the bins of a relation divided into groups of equally
-//! many, at the number of parents that there are.
+//! How many parents have how many children. Divides the bins of a relation into groups of parents with equal fan-out,
+//! for the actual number of parents.
 
 use super::random::mix;
 use storebench_study::units::Count;
 use storebench_study::workload::Bin;
 
-/// A bin becomes at most so many groups of equal fan-out.
+/// A bin becomes at most this many groups of equal fan-out.
 pub(super) const GROUPS_PER_BIN: u64 = 64;
-/// Parts of a parent that rounding counts in.
+/// Rounding divides a parent into this many parts.
 const PARTS: u128 = 1 << 20;
-/// Keeps the offset of rounding apart from other uses of the seed.
+/// Separates the rounding offset from other uses of the seed.
 const OFFSET: u64 = 0x6f66_6673_6574_2d31;
 
-/// Brings parents as written down or up to as many as there are, by systematic sampling (W. G. Madow
-/// and L. H. Madow, "On the theory of systematic sampling, I", Annals of Mathematical Statistics 15,
-/// 1944; with unequal sizes W. G. Madow, II, ibid. 20, 1949): numbers are cumulated, and each gets the
-/// whole numbers its stretch holds, counted from an offset that the seed draws evenly. So every bin
-/// gets its exact share in the mean over seeds and is less than one parent off, however rare it is.
-/// Whole arithmetic, so that all parents as written become exactly all that there are.
+/// Scales the number of parents in the study to the actual number of parents by systematic sampling (W. G. Madow and L.
+/// H. Madow, "On the theory of systematic sampling, I", Annals of Mathematical Statistics 15, 1944; for unequal sizes
+/// W. G. Madow, II, ibid. 20, 1949). Parents are cumulated over the bins, and each bin gets the whole numbers in its
+/// stretch, counted from an offset that the seed draws uniformly. So each bin has its exact share in the mean over
+/// seeds, and is less than one parent off, however rare it is. Integer arithmetic turns all parents of the study into
+/// exactly all actual parents.
 #[derive(Debug, Clone, Copy)]
 struct Rounding {
     count: u64,
@@ -26,16 +26,16 @@ struct Rounding {
 }
 
 impl Rounding {
-    /// The offset belongs to the parents: who has most of one kind has most of every kind, and a relation
-    /// that more parents take part in as written is never the one with fewer.
+    /// The offset depends only on the parents. So the parents with the most children of one kind have the most of every
+    /// kind. A relation in which more parents take part in the study never has fewer after scaling.
     fn new(count: u64, written: u64, parent_seed: u64) -> Self {
         let whole = u128::from(written) * PARTS;
-        // 32 bits, since the product with more would exceed 128.
+        // 32 bits, because with more the product could exceed 128 bits.
         let draw = u128::from(mix(parent_seed, OFFSET) >> 32);
         Self { count, written, offset: (whole * draw) >> 32 }
     }
 
-    /// How many of the parents there are stand for the first ones as written, which are given in parts.
+    /// How many actual parents stand for the first parents of the study, which are given in parts.
     fn reached(&self, parts: u128) -> u64 {
         ((parts * u128::from(self.count) + self.offset) / (u128::from(self.written) * PARTS)) as u64
     }
@@ -43,23 +43,23 @@ impl Rounding {
 
 /// Bins, and how their parents are rounded.
 pub(super) struct Shares {
-    /// As written, or with the most children first where numbers are rounded.
+    /// As in the study. If numbers are rounded, sorted by most children first.
     written: Vec<Bin>,
-    /// As many parents as there are.
+    /// The same bins with the actual number of parents.
     counted: Vec<Bin>,
-    /// None where all parents are there.
+    /// `None` if nothing is scaled.
     rounding: Option<Rounding>,
 }
 
 impl Shares {
-    /// `written` is how many parents the study describes, `count` how many there are. The bins hold no
-    /// more parents than are written.
+    /// `written` is the number of parents in the study, `count` the actual number. The bins hold at most `written`
+    /// parents.
     pub(super) fn new(bins: &[Bin], count: u64, written: u64, parent_seed: u64) -> Self {
         let mut bins = bins.to_vec();
         if count == written || written == 0 {
             return Self { counted: bins.clone(), written: bins, rounding: None };
         }
-        // From the top, so that it is the number of parents with so many children or more that is exact.
+        // Most children first. So for every n, the number of parents with n or more children is less than one off.
         bins.sort_by_key(|bin| std::cmp::Reverse((bin.least, bin.below)));
         let rounding = Rounding::new(count, written, parent_seed);
         let (mut end, mut given) = (0u128, 0u64);
@@ -74,8 +74,8 @@ impl Shares {
         Self { written: bins, counted, rounding: Some(rounding) }
     }
 
-    /// Divides the parents of each bin over its fan-outs with a density ∝ fan-out^-exponent. Gives
-    /// fan-outs with their parents.
+    /// Distributes the parents of each bin over its fan-outs with a density ∝ fan-out^-exponent. Returns pairs of
+    /// fan-out and parents.
     pub(super) fn spread(&self, exponent: f64) -> Vec<(u64, u64)> {
         let mut groups = Vec::new();
         let mut begin = 0u128;
@@ -86,7 +86,7 @@ impl Shares {
                 groups.extend(steps.into_iter().zip(apportion(&weights, bin.parents)));
                 continue;
             };
-            // The stretch of the bin goes on in the same order, the greatest first.
+            // Within the bin the order is the same: the largest fan-out first.
             let parts = u128::from(bin.parents) * PARTS;
             let sum: f64 = weights.iter().sum();
             let (mut passed, mut given) = (0.0, rounding.reached(begin));
@@ -101,8 +101,8 @@ impl Shares {
         groups
     }
 
-    /// Fan-outs with their parents whose children are exactly `total`, which is as written. With fewer or
-    /// more parents than written it is their share of it, or the nearest that the rounded bins can have.
+    /// Returns pairs of fan-out and parents with exactly `total` children in all. `total` is as in the study; if the
+    /// number of parents is scaled, so is the total, as nearly as the rounded bins allow.
     pub(super) fn meet(&self, total: u64) -> Result<Vec<(u64, u64)>, String> {
         let (least, most) = reach(&self.written);
         if !(least..=most).contains(&u128::from(total)) {
@@ -118,10 +118,10 @@ impl Shares {
         let (least, most) = reach(bins);
         let wanted = self.rounding.map_or(u128::from(total), |r| {
             let written = u128::from(r.written);
-            // A rare bin that came out empty, or did not, may put the share out of reach.
+            // Rounding may have emptied a rare bin or kept it, which can put the scaled total out of reach.
             ((u128::from(total) * u128::from(r.count) + written / 2) / written).clamp(least, most)
         });
-        // More exponent means fewer children: bisect, and keep the side that does not exceed the total.
+        // A larger exponent means fewer children. Bisect, and keep the side that does not exceed the total.
         let (mut low, mut high) = (-400.0, 400.0);
         for _ in 0..80 {
             let middle = (low + high) / 2.0;
@@ -130,7 +130,7 @@ impl Shares {
         let mut groups = self.spread(high);
         let mut missing = wanted.saturating_sub(children(&groups));
         if children(&groups) > wanted {
-            // Only where even the steepest density rounds too high: begin with the least of every bin.
+            // Even the steepest density rounds too high: start with the minimum of every bin.
             groups = bins.iter().map(|b| (b.least, b.parents)).collect();
             missing = wanted - least;
         }
@@ -139,7 +139,7 @@ impl Shares {
     }
 }
 
-/// The least and the most children that bins can hold.
+/// The minimum and maximum number of children that the bins can hold.
 fn reach(bins: &[Bin]) -> (u128, u128) {
     let sum = |children: fn(&Bin) -> u64| bins.iter().map(|b| u128::from(children(b)) * u128::from(b.parents)).sum();
     (sum(|b| b.least), sum(|b| b.below.saturating_sub(1).max(b.least)))
@@ -149,7 +149,7 @@ fn children(groups: &[(u64, u64)]) -> u128 {
     groups.iter().map(|(fan_out, parents)| u128::from(*fan_out) * u128::from(*parents)).sum()
 }
 
-/// What rounding left over goes to the largest groups first, one more child a parent.
+/// Distributes the children that rounding left over, to the largest groups first.
 fn fill_up(groups: &mut Vec<(u64, u64)>, bins: &[Bin], mut missing: u128) {
     let limit_of = |fan_out: u64| {
         bins.iter().filter(|b| (b.least..b.below).contains(&fan_out)).map(|b| b.below - 1).max().unwrap_or(fan_out)
@@ -175,7 +175,7 @@ fn fill_up(groups: &mut Vec<(u64, u64)>, bins: &[Bin], mut missing: u128) {
     }
 }
 
-/// `n` shared out by weight in whole numbers: the largest remainders are rounded up.
+/// Splits `n` by weight into whole numbers (largest-remainder method).
 fn apportion(weights: &[f64], n: u64) -> Vec<u64> {
     let sum: f64 = weights.iter().sum();
     if sum <= 0.0 {
@@ -198,8 +198,8 @@ fn apportion(weights: &[f64], n: u64) -> Vec<u64> {
     parts
 }
 
-/// The fan-outs a bin is divided into: every one when there are few, else evenly spaced on a
-/// logarithmic scale, first and last included.
+/// The fan-outs that a bin is divided into: all of them if there are few, otherwise evenly spaced on a logarithmic
+/// scale, including the first and the last.
 fn steps(bin: &Bin) -> Vec<u64> {
     let (least, most) = (bin.least, bin.below.saturating_sub(1).max(bin.least));
     if most - least < GROUPS_PER_BIN {
@@ -217,9 +217,9 @@ fn steps(bin: &Bin) -> Vec<u64> {
     all
 }
 
-/// How much of a bin's parents each of its steps gets, relative to the others.
+/// The relative share of a bin's parents that each step gets.
 fn weights(bin: &Bin, steps: &[u64], exponent: f64) -> Vec<f64> {
-    // Each step stands for the fan-outs halfway to its neighbours.
+    // Each step stands for the fan-outs up to halfway to its neighbours.
     let edge = |i: usize| if i == 0 { steps[0] as f64 } else { (steps[i - 1] + steps[i]) as f64 / 2.0 };
     let last = steps.len();
     let end = steps[last - 1] as f64;
@@ -231,7 +231,7 @@ fn weights(bin: &Bin, steps: &[u64], exponent: f64) -> Vec<f64> {
         };
         width.max(1e-9).ln() - exponent * (steps[i].max(1) as f64).ln()
     };
-    // In logarithms and relative to the greatest, since steep exponents overflow.
+    // In logarithms relative to the largest, because steep exponents overflow.
     let logs: Vec<f64> = (0..last).map(log_weight).collect();
     let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     logs.iter().map(|l| (l - top).exp()).collect()

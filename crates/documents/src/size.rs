@@ -1,4 +1,4 @@
-//! How large a document is.
+//! Document sizes.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use super::random::{Random, seed_of};
 use super::reader::LineReader;
 use storebench_study::workload::Size;
 
-/// Sets the stream of sizes apart from those of the fields.
+/// Separates the random stream of sizes from those of the fields.
 pub(crate) const SALT: u64 = 0x51_2e_0f_5a_17_3e_91_d3;
 /// How many quantiles of a sample are kept.
 const QUANTILES: usize = 1_024;
-/// How many lines of a sample are looked at, chosen evenly from all of them.
+/// How many lines of a sample are used, drawn uniformly from all lines.
 const RESERVOIR: usize = 1 << 16;
 
 /// A distribution of sizes in bytes.
@@ -37,7 +37,7 @@ impl Sizes {
         })
     }
 
-    /// The greatest size this can ask for.
+    /// The largest possible size.
     pub(crate) fn most(&self) -> u64 {
         match self {
             Self::Uniform(_, max) | Self::Lognormal { max, .. } => *max,
@@ -45,13 +45,13 @@ impl Sizes {
         }
     }
 
-    /// The size of one document, from the stream of its own.
+    /// Draws the size of one document from that document's stream.
     #[inline]
     pub(crate) fn of(&self, rng: &mut Random) -> u64 {
         match self {
             Self::Uniform(min, max) => rng.within(*min, *max),
             Self::Lognormal { median, sigma, min, max } => {
-                // Half a step off 0, whose quantile is infinite.
+                // Half a step above 0, whose quantile is infinite.
                 let p = rng.unit() + 0.5 / (1u64 << 53) as f64;
                 ((median * (sigma * normal_quantile(p)).exp()).round() as u64).clamp(*min, *max)
             }
@@ -60,7 +60,7 @@ impl Sizes {
     }
 }
 
-/// Lengths of the lines of a file, as at most [`QUANTILES`] of equal weight.
+/// Line lengths of a file, as at most [`QUANTILES`] values of equal weight.
 fn quantiles(file: &Path, path: &str) -> Result<Vec<u64>, DocumentError> {
     let wrong = |line: Option<u64>, message: &str| DocumentError::in_file(path, file.to_owned(), line, message);
     let mut reader =
@@ -80,7 +80,7 @@ fn quantiles(file: &Path, path: &str) -> Result<Vec<u64>, DocumentError> {
         }
     }
     if kept.is_empty() {
-        return Err(wrong(None, "holds no line to take sizes from"));
+        return Err(wrong(None, "has no lines to take sizes from"));
     }
     kept.sort_unstable();
     if kept.len() <= QUANTILES {

@@ -5,18 +5,18 @@ use super::error::DocumentError;
 /// A part of a template as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Text that stands as it is.
+    /// Text that is used as it is.
     Literal(String),
     /// A name, with the number of digits to pad to (0: none).
     Name {
-        /// What stands before the colon.
+        /// The part before the colon.
         name: String,
-        /// Digits.
+        /// Digits to pad to.
         width: usize,
     },
 }
 
-/// Reads a template; `{{` and `}}` stand for braces.
+/// Parses a template; `{{` and `}}` stand for braces.
 pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Piece>, DocumentError> {
     let wrong = |message: String| DocumentError::new(path, message);
     let mut pieces = Vec::new();
@@ -32,11 +32,11 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Piece>, DocumentError>
             continue;
         }
         if brace == "}" {
-            return Err(wrong(format!("`{text}` has a }} without its {{; write }}}} for the character itself")));
+            return Err(wrong(format!("`{text}` has a }} without a matching {{; write }}}} for a literal brace")));
         }
         let end = rest
             .find('}')
-            .ok_or_else(|| wrong(format!("`{text}` has a {{ without its }}; write {{{{ for the character itself")))?;
+            .ok_or_else(|| wrong(format!("`{text}` has a {{ without a matching }}; write {{{{ for a literal brace")))?;
         let inside = &rest[..end];
         rest = &rest[end + 1..];
         let (name, width) = match inside.split_once(':') {
@@ -44,7 +44,7 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Piece>, DocumentError>
             Some((name, digits)) => {
                 let width = digits.parse::<usize>().ok().filter(|w| (1..=40).contains(w)).ok_or_else(|| {
                     wrong(format!(
-                        "`{{{inside}}}`: after the colon stands a number of digits from 1 to 40, as in {{{name}:08}}"
+                        "`{{{inside}}}`: expected a number of digits from 1 to 40 after the colon, such as {{{name}:08}}"
                     ))
                 })?;
                 (name, width)

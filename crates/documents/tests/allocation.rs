@@ -1,4 +1,4 @@
-//! Making a document and a key allocates nothing once the buffer is large enough.
+//! Writing a document and a key allocates nothing once the buffer is large enough.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

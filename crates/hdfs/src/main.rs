@@ -1,4 +1,4 @@
-//! `storebench` as it usually is, and files in Hadoop's file system: `hdfs://namenode:8020/path`.
+//! `storebench` with support for Hadoop's file system: `hdfs://namenode:8020/path`.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Files in a Hadoop cluster of one machine: `make soak` runs it.
+//! Tests files in a single-machine Hadoop cluster. Run by `make soak`.
 #![allow(missing_docs, dead_code, clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "../../cli/tests/common/mod.rs"]
@@ -11,7 +11,7 @@ use common::copies::{by_key, documents, killed, sorted};
 use server::Server;
 
 #[test]
-#[ignore = "soak: Hadoop's file system, which is installed for this alone"]
+#[ignore = "soak: needs a Hadoop installation"]
 fn soak_files_go_through_hdfs_with_kills() {
     let count = 100_000;
     let hadoop = Server::start("minidfs");
@@ -31,7 +31,7 @@ fn soak_files_go_through_hdfs_with_kills() {
     };
     let url = |path: &str| format!("{}/data/{path}", hadoop.url);
 
-    // Into a folder, killed: only whole parts are there.
+    // Copy into a folder and kill it: only complete parts exist.
     let out = url("out/");
     let into = ["copy", "books.jsonl", &out, "--verify", "-p", "2"];
     killed(&cli, command(&into), 3);
@@ -39,14 +39,14 @@ fn soak_files_go_through_hdfs_with_kills() {
     let all = sorted(&cli.path("books.jsonl"));
     let some = sorted(&cli.path("some.jsonl"));
     assert!(!some.is_empty() && some.len() < all.len() && some.iter().all(|line| all.binary_search(line).is_ok()));
-    // With the cluster away it cannot go on, and can later.
+    // Without the cluster, a resume fails; it succeeds once the cluster is back.
     hadoop.kill();
     let away = run(&[&into[..], &["--resume", "--tries", "2"]].concat()).code(3);
     assert!(away.err.contains("cannot be reached"), "{away:?}");
     hadoop.restart();
     finish(&into);
 
-    // Out of it into a store, killed, and back as one file in two formats.
+    // Copy from HDFS into a store and kill it, then copy back as one file in two formats.
     let out_of = ["copy", &out, "sqlite:b.db", "--to-collection", "books", "--verify", "-p", "2"];
     killed(&cli, command(&out_of), 2);
     finish(&out_of);
@@ -54,9 +54,9 @@ fn soak_files_go_through_hdfs_with_kills() {
         let one = url(name);
         run(&["copy", "sqlite:b.db", &one, "--from-collection", "books", "--verify"]).code(0);
         run(&["copy", &one, "back.jsonl", "--force", "-p", "3", "--verify"]).code(0);
-        // What has no column of its own comes back behind the members that have one.
+        // Members without a column are read back after those with one.
         assert!(by_key(&cli.path("back.jsonl")) == by_key(&cli.path("books.jsonl")), "{name}");
     }
     let missing = run(&["copy", &url("missing.jsonl"), "back.jsonl"]).code(2);
-    assert!(missing.err.contains("is not there"), "{missing:?}");
+    assert!(missing.err.contains("not found"), "{missing:?}");
 }

@@ -1,4 +1,5 @@
-//! What was measured of a copy, as a run of one phase: in the same files, so that it can be reported and compared.
+//! Stores the measurement of a copy like a run with one phase, in the same files, so that it can be reported and
+//! compared.
 
 use std::path::{Path, PathBuf};
 
@@ -13,38 +14,38 @@ use storebench_results::{
 
 use crate::environment::this_machine;
 
-/// What a copy is judged by. The other checks ask how well a store was measured; a copy draws no keys and checks
-/// documents otherwise.
+/// The checks that apply to a copy. The others check how well a store was measured; a copy draws no keys and verifies
+/// documents differently.
 const JUDGED: &[&str] = &["single-run", "client-shares-host", "client-saturated", "parallelism-not-reached", "errors"];
 
 /// A copy that has ended or was interrupted.
 #[derive(Clone, Copy)]
 pub struct Copied<'a> {
-    /// From where, without secrets.
+    /// The source, without secrets.
     pub from: &'a str,
-    /// To where, without secrets.
+    /// The target, without secrets.
     pub to: &'a str,
-    /// The store whose requests were measured: the target, or the source of a copy into files; none between
-    /// files.
+    /// The store whose requests were measured: the target, or the source of a copy into files. `None` for a copy
+    /// between files.
     pub store: Option<&'a dyn AnyStore>,
     /// Name of the collection that was written or read.
     pub collection: &'a str,
-    /// Documents that this process has written, and their bytes.
+    /// Number of documents that this process has written.
     pub documents: u64,
-    /// See `documents`.
+    /// Their size in bytes.
     pub bytes: u64,
-    /// Documents that were written before this process continued with the copy.
+    /// Documents written before this process continued the copy.
     pub before: u64,
-    /// What was measured.
+    /// The measurement.
     pub record: &'a PhaseRecord,
-    /// Everything that was asked for, by flag.
+    /// All settings, by flag.
     pub settings: &'a serde_json::Value,
-    /// The commit Storebench was built from, where that is known.
+    /// The commit that Storebench was built from, if known.
     pub commit: Option<&'a str>,
 }
 
-/// Writes `run.json` and its tables into the folder of a copy; of a copy that was continued into a folder
-/// `resumed-N` of it, for each process measured its own part. Gives what was written.
+/// Writes `run.json` and its tables into the folder of a copy. A process that continues a copy writes its own part to a
+/// subfolder `resumed-N`. Returns what was written.
 ///
 /// # Errors
 /// The folder cannot be written.
@@ -90,7 +91,7 @@ fn result(folder: &Path, copied: &Copied<'_>) -> RunResult {
     let began = phase.began.clone();
     let mut notes: Vec<String> = capabilities.notes.iter().map(|note| (*note).to_owned()).collect();
     if copied.before > 0 {
-        notes.push(format!("an earlier process had written {} documents of this copy", copied.before));
+        notes.push(format!("an earlier process wrote {} documents of this copy", copied.before));
     }
     let approximated: IndexMap<String, String> = record
         .labels
@@ -170,7 +171,7 @@ fn result(folder: &Path, copied: &Copied<'_>) -> RunResult {
     result
 }
 
-/// What files guarantee.
+/// The guarantees of files.
 fn of_files() -> Capabilities {
     use storebench_engine::store::{Durability, ReadConsistency};
     Capabilities {

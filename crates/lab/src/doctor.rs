@@ -1,4 +1,4 @@
-//! Looks at this machine for what would spoil a measurement.
+//! Checks this machine for problems that would distort a measurement.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,68 +11,68 @@ use storebench_results::human::{bytes, count, digits, duration, percent};
 
 use crate::environment::this_machine;
 
-/// The name of the format of a [`DoctorReport`].
+/// The format name of a [`DoctorReport`].
 pub const DOCTOR_FORMAT: &str = "storebench-doctor/2";
 
-/// Syncs that are timed, and how much is written before each.
+/// Number of timed syncs, and the bytes written before each.
 const SYNCS: usize = 20;
 const SYNC_BYTES: usize = 4 << 10;
-/// Sleeps that are timed, and how long each is asked to last.
+/// Number of timed sleeps, and their requested duration.
 const SLEEPS: usize = 200;
 const SLEEP: Duration = Duration::from_micros(500);
 
-/// Wake-ups later than this at p99 reach into response times, in ns.
+/// If wake-ups are later than this at p99, it shows in response times, in ns.
 const LATE_NS: u64 = 1_000_000;
-/// Fewer open files than this stop a client of many connections.
+/// With a lower limit on open files, a client with many connections fails.
 const FEW_FILES: u64 = 4_096;
 /// Less free space than this fills up in a short run.
 const LITTLE_DISK: u64 = 5 << 30;
-/// Less memory than this does not hold a client beside a store.
+/// Less memory than this is not enough for a client next to a store.
 const LITTLE_MEMORY: u64 = 1 << 30;
-/// Load of other processes, over the processors.
+/// Load average divided by the number of processors.
 const LOADED: f64 = 0.25;
 /// A sync faster than this does not reach a device, in ns.
 const TOO_FAST_NS: u64 = 20_000;
-/// A sync slower than this bounds what any durable store can do, in ns.
+/// A sync slower than this limits any durable store, in ns.
 const SLOW_NS: u64 = 20_000_000;
 
-/// What this machine is like, and what of it would spoil a measurement.
+/// A description of this machine, and the problems that would distort a measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DoctorReport {
     /// Always `storebench-doctor/2`.
     pub format: String,
-    /// What was looked at.
+    /// The checks.
     pub checks: Vec<DoctorCheck>,
-    /// The machine, as results describe it.
+    /// The machine, as described in results.
     pub environment: Environment,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DoctorCheck {
-    /// What: `cores`, `governor`, `clock`, `wake-up`, `files`, `memory`, `disk`, `fsync`,
-    /// `virtualisation`, `load`, `cpu-quota`.
+    /// The name: `cores`, `governor`, `clock`, `wake-up`, `files`, `memory`, `disk`, `fsync`, `virtualisation`, `load`,
+    /// `cpu-quota`.
     pub check: String,
-    /// Whether it is as it should be.
+    /// Whether the check passed.
     pub state: CheckState,
     /// What was found.
     pub observed: String,
-    /// What it would spoil, or is good for, and what to do; one sentence.
+    /// The consequence and what to do, in one sentence.
     pub means: String,
 }
 
-/// Whether something is as it should be.
+/// Whether a check passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckState {
-    /// As it should be.
+    /// No problem.
     Ok,
-    /// It would spoil some measurements.
+    /// It would distort some measurements.
     Caution,
 }
 
-/// Looks at this machine and at the place where embedded stores would keep their data. Takes well
-/// under a second where the disk is quick, writes one file of 4 KiB there and removes it.
+/// Checks this machine and the place where embedded stores would keep their data. It takes well under a second on a
+/// fast disk. It writes one file there, syncs it repeatedly, and removes it.
 pub fn examine(path: &Path) -> DoctorReport {
     let environment = this_machine(&[path.to_owned()]);
     let checks = [
@@ -92,7 +92,7 @@ pub fn examine(path: &Path) -> DoctorReport {
     DoctorReport { format: DOCTOR_FORMAT.to_owned(), checks: checks.into_iter().map(told).collect(), environment }
 }
 
-/// What one check found, without its name.
+/// The result of one check, without its name.
 fn found(state: CheckState, observed: impl Into<String>, means: impl Into<String>) -> DoctorCheck {
     DoctorCheck { check: String::new(), state, observed: observed.into(), means: means.into() }
 }
@@ -111,42 +111,41 @@ fn cores(e: &Environment) -> DoctorCheck {
         None => format!("{} of {} usable", e.cpus_available, e.cpus),
     };
     match e.cpus_available {
-        0..=1 => caution(observed, "client and store take turns on one core: figures are of both together"),
+        0..=1 => caution(observed, "client and store share one core, so figures include both"),
         2..=3 => caution(
             observed,
-            "few cores: with more workers than cores less one, the client competes with the store; start with --workers 1",
+            "few cores: with as many workers as cores, the client competes with the store; start with --workers 1",
         ),
-        n => ok(observed, format!("room for up to {} workers beside a store on this machine", n / 2)),
+        n => ok(observed, format!("enough for up to {} workers next to a store on this machine", n / 2)),
     }
 }
 
 fn governor(e: &Environment) -> DoctorCheck {
     match e.governor.as_deref() {
-        Some("performance") => ok("performance", "cores keep their clock"),
+        Some("performance") => ok("performance", "the core frequency is constant"),
         Some(other) => caution(
             other,
-            "cores slow down between operations, which makes low rates look slower than high ones; set `performance`",
+            "cores slow down between operations, so low rates look slower than high ones; set `performance`",
         ),
-        None => ok("not told here", "the clock of the cores is the host's affair"),
+        None => ok("not available", "the host controls the core frequency"),
     }
 }
 
 fn clock(e: &Environment) -> DoctorCheck {
     match e.clock_source.as_deref() {
         Some(source @ ("tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page")) => {
-            ok(source, "reading the time costs tens of ns")
+            ok(source, "reading the time takes tens of ns")
         }
-        Some(source) => caution(
-            source,
-            "reading the time is a call into the kernel, which adds up to 1 µs to each operation measured",
-        ),
-        None => ok("not told here", "times come from the system's monotonic clock"),
+        Some(source) => {
+            caution(source, "reading the time is a system call, which adds up to 1 µs to each measured operation")
+        }
+        None => ok("not available", "times come from the system's monotonic clock"),
     }
 }
 
-/// How much later than asked a sleeping thread is woken, sorted, in ns.
+/// How much later than requested a sleeping thread wakes up, sorted, in ns.
 fn wake_lateness() -> Vec<u64> {
-    // As workers do; a kernel that refuses keeps its default.
+    // As workers do. If the kernel refuses, its default stays in effect.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     let mut late: Vec<u64> = (0..SLEEPS)
         .map(|_| {
@@ -159,7 +158,7 @@ fn wake_lateness() -> Vec<u64> {
     late
 }
 
-/// The value that a share of sorted values does not exceed; 0 of none.
+/// The value that this share of the sorted values does not exceed; 0 if there are none.
 fn quantile(sorted: &[u64], share: f64) -> u64 {
     let last = sorted.len().saturating_sub(1);
     sorted.get((share * last as f64).round() as usize).copied().unwrap_or(0)
@@ -169,12 +168,12 @@ fn wake_up(late: &[u64]) -> DoctorCheck {
     let p99 = quantile(late, 0.99);
     let observed = format!("{} late at p50, {} at p99", duration(quantile(late, 0.5) as f64), duration(p99 as f64));
     if p99 < LATE_NS {
-        ok(observed, "sleeping threads run in time: pacing = \"economical\" serves at a rate")
+        ok(observed, "sleeping threads wake up in time; pacing = \"economical\" suffices at a rate")
     } else {
         caution(
             observed,
-            "sleeping threads run late, which response times at a rate would show as the store's; use --pacing precise, \
-             and end what else runs",
+            "sleeping threads wake up late, which adds to response times at a rate; use --pacing precise, and stop \
+             other processes",
         )
     }
 }
@@ -182,10 +181,10 @@ fn wake_up(late: &[u64]) -> DoctorCheck {
 fn files(e: &Environment) -> DoctorCheck {
     match e.open_files_limit {
         Some(limit) if limit < FEW_FILES => caution(
-            format!("{} may be open", count(limit)),
-            "many connections, or a store of many files, would meet this limit; raise it with `ulimit -n`",
+            format!("limit {}", count(limit)),
+            "many connections, or a store with many files, would reach this limit; raise it with `ulimit -n`",
         ),
-        Some(limit) => ok(format!("{} may be open", count(limit)), "enough for many connections"),
+        Some(limit) => ok(format!("limit {}", count(limit)), "enough for many connections"),
         None => ok("no limit", "enough for many connections"),
     }
 }
@@ -195,12 +194,12 @@ fn memory(e: &Environment) -> DoctorCheck {
     let free = e.memory_available_bytes.into_iter().chain(limit).min();
     let observed = match (free, limit) {
         (Some(free), Some(limit)) => format!("{} available of {}", bytes(free as f64), bytes(limit as f64)),
-        _ => "not told here".to_owned(),
+        _ => "not available".to_owned(),
     };
-    let means = "data smaller than this are read from memory, whatever the disk: load more to measure the disk";
+    let means = "smaller data is read from memory; to measure the disk, load more";
     match free {
         Some(free) if free < LITTLE_MEMORY => {
-            caution(observed, "little: a store and its client may be ended or swapped out; free some")
+            caution(observed, "little memory: a store and its client may be killed or swapped out; free some")
         }
         _ => ok(observed, means),
     }
@@ -208,28 +207,28 @@ fn memory(e: &Environment) -> DoctorCheck {
 
 fn disk(e: &Environment, path: &Path) -> DoctorCheck {
     let Some(disk) = e.disks.first() else {
-        return caution(path.display().to_string(), "nothing is known about it");
+        return caution(path.display().to_string(), "its file system is unknown");
     };
     let kind = disk.filesystem.as_deref().unwrap_or("unknown file system");
     let free = disk.free_bytes.unwrap_or(0);
     let observed = format!("{}: {kind}, {} free", path.display(), bytes(free as f64));
     match kind {
         "tmpfs" | "ramfs" => {
-            caution(observed, "this is memory: nothing written here survives, and syncing costs nothing")
+            caution(observed, "this is memory: data does not survive a reboot, and syncs cost nothing")
         }
         "nfs" | "nfs4" | "cifs" | "smb3" | "9p" | "fuse.sshfs" => {
-            caution(observed, "this is a network's speed, and some stores lose data on such file systems")
+            caution(observed, "a network file system: it measures the network, and some stores lose data on it")
         }
         _ if disk.rotational == Some(true) => {
-            caution(observed, "the device says that it rotates: random reads wait for its heads to move")
+            caution(observed, "a rotating disk: random reads wait for its heads to move")
         }
         _ if free < LITTLE_DISK => caution(observed, "little space: a load may fill it; use another path"),
-        "overlay" => ok(observed, "a container's layers: a volume or another path comes nearer to a server"),
+        "overlay" => ok(observed, "a container's layers; a volume or another path is closer to a real server"),
         _ => ok(observed, "embedded stores keep their data here"),
     }
 }
 
-/// How long it takes to sync 4 KiB written again, sorted, in ns.
+/// How long it takes to sync 4 KiB of new data, sorted, in ns.
 fn sync_times(path: &Path) -> io::Result<Vec<u64>> {
     let folder = if path.is_dir() { path } else { path.parent().filter(|p| p.is_dir()).unwrap_or(Path::new(".")) };
     let place = Removed(folder.join(format!(".storebench-doctor-{}", std::process::id())));
@@ -245,12 +244,12 @@ fn sync_times(path: &Path) -> io::Result<Vec<u64>> {
     Ok(times)
 }
 
-/// A file that goes when this does.
+/// A file that is removed when this value is dropped.
 struct Removed(PathBuf);
 
 impl Drop for Removed {
     fn drop(&mut self) {
-        // It may not have been made.
+        // It may not exist.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -260,7 +259,7 @@ fn fsync(path: &Path, times: Result<&[u64], &io::Error>) -> DoctorCheck {
         Ok(times) => times,
         Err(e) => {
             let observed = format!("{}: {e}", path.display());
-            return caution(observed, "nothing can be written here; give a folder that you may write to");
+            return caution(observed, "not writable; give a folder that you may write to");
         }
     };
     let p50 = quantile(times, 0.5);
@@ -270,10 +269,10 @@ fn fsync(path: &Path, times: Result<&[u64], &io::Error>) -> DoctorCheck {
     match p50 {
         0..TOO_FAST_NS => caution(
             observed,
-            "faster than a device can be: a cache answers, so durability = \"fsync\" guarantees less here than it says",
+            "faster than any device: a cache answers, so durability = \"fsync\" does not survive a power failure here",
         ),
         _ => {
-            let means = format!("a writer that syncs each write gets at most {per_s} of them per second");
+            let means = format!("a writer that syncs each write reaches at most {per_s} writes per second");
             if p50 < SLOW_NS { ok(observed, means) } else { caution(observed, means) }
         }
     }
@@ -283,9 +282,9 @@ fn virtualisation(e: &Environment) -> DoctorCheck {
     match &e.virtualisation {
         Some(kind) => caution(
             kind.clone(),
-            "neighbours share this machine: expect figures to drift; compare only what ran in turns (`repeats`)",
+            "neighbours share this machine, so figures drift; compare only runs that alternate (`repeats`)",
         ),
-        None => ok("none seen", "the machine is not shared, as far as it tells"),
+        None => ok("none detected", "the machine does not appear to be shared"),
     }
 }
 
@@ -295,23 +294,23 @@ fn load_average(load: Option<f64>, cpus: u64) -> DoctorCheck {
             let share = load / cpus.max(1) as f64;
             let observed = format!("{load:.2} over one minute, {} of the cores", percent(share));
             if share > LOADED {
-                caution(observed, "something else is running: it takes cores from client and store; end it")
+                caution(observed, "other processes take cores from client and store; stop them")
             } else {
                 ok(observed, "little else is running")
             }
         }
-        None => ok("not told here", "see for yourself that nothing else runs"),
+        None => ok("not available", "make sure that no other processes run"),
     }
 }
 
-/// Processors that the control group lets this process use, if it is limited.
+/// The number of processors that the control group allows this process, if limited.
 fn quota() -> Option<f64> {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let own = read("/proc/self/cgroup").unwrap_or_default();
     let two = own.lines().find_map(|l| l.strip_prefix("0::")).unwrap_or("/");
     let one = own.lines().find(|l| l.split(':').nth(1).is_some_and(|c| c.split(',').any(|c| c == "cpu")));
     let one = one.and_then(|l| l.split(':').nth(2)).unwrap_or("/");
-    // Within a container the group's own folder is the root of what is mounted.
+    // In a container, the group's folder is the root of the mount.
     for folder in [two, "/"] {
         if let Some(text) = read(&format!("/sys/fs/cgroup{folder}/cpu.max"))
             && let Some(quota) = quota_of(&text.replace('\n', " "))
@@ -330,7 +329,7 @@ fn quota() -> Option<f64> {
     None
 }
 
-/// Reads `QUOTA PERIOD`, as control groups write it; `max` and -1 mean none.
+/// Parses `QUOTA PERIOD` of a control group; `max` and -1 mean no limit.
 fn quota_of(text: &str) -> Option<f64> {
     let mut parts = text.split_whitespace();
     let (quota, period) = (parts.next()?.parse::<f64>().ok()?, parts.next()?.parse::<f64>().ok()?);
@@ -341,11 +340,11 @@ fn cpu_quota(quota: Option<f64>, cpus: u64) -> DoctorCheck {
     match quota {
         Some(quota) if quota < cpus as f64 => caution(
             format!("{} cores", digits(quota)),
-            "once the quota of a period is used up, client and store stand still until the next: tail latencies are \
-             the limit's; lift it",
+            "when the quota of a period is used up, client and store stop until the next, so the limit determines \
+             tail latencies; remove it",
         ),
-        Some(quota) => ok(format!("{} cores", digits(quota)), "no less than there are"),
-        None => ok("none", "no control group limits the processors"),
+        Some(quota) => ok(format!("{} cores", digits(quota)), "as many as the machine has"),
+        None => ok("none", "no control group limits the CPU"),
     }
 }
 

@@ -1,11 +1,11 @@
-//! Looks at this machine, and at whether a store is on it.
+//! Describes this machine, and finds out whether a store is on it.
 
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 use std::path::{Path, PathBuf};
 
 use storebench_results::environment::{Disk, Environment, host_of, is_loopback};
 
-/// Looks at this machine, and at the file systems below these paths. Never fails.
+/// Describes this machine and the file systems of these paths. Never fails.
 pub(crate) fn this_machine(paths: &[PathBuf]) -> Environment {
     let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
     let meminfo = read("/proc/meminfo").unwrap_or_default();
@@ -33,7 +33,7 @@ pub(crate) fn this_machine(paths: &[PathBuf]) -> Environment {
     }
 }
 
-/// The file system that a path is on, or would be on once it is made.
+/// The file system that holds a path, or would hold it once it is created.
 fn disk_below(path: &Path) -> Disk {
     let mut disk = Disk { path: path.display().to_string(), ..Disk::default() };
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -58,7 +58,7 @@ fn disk_below(path: &Path) -> Disk {
                 .starts_with(&point)
                 .then(|| (point.len(), left.get(2).copied().unwrap_or_default(), right.next(), right.next()))
         })
-        // Of mounts on one point the last one counts.
+        // Of several mounts at one point, the last one counts.
         .max_by_key(|(length, ..)| *length);
     if let Some((_, numbers, kind, source)) = best {
         disk.filesystem = kind.map(str::to_owned);
@@ -69,15 +69,15 @@ fn disk_below(path: &Path) -> Disk {
     disk
 }
 
-/// Whether the host of a URL is this machine by its addresses. None for a URL without a host, and for a name that has no
-/// address here.
+/// Whether the host of a URL is this machine, by its addresses. `None` for a URL without a host, or with a name that
+/// cannot be resolved.
 pub(crate) fn is_here(url: &str) -> Option<bool> {
     let host = host_of(url)?;
     if is_loopback(url) {
         return Some(true);
     }
     let addresses: Vec<IpAddr> = (host, 0).to_socket_addrs().ok()?.map(|address| address.ip()).collect();
-    // Only an address of this machine can be bound.
+    // Only addresses of this machine can be bound.
     (!addresses.is_empty()).then(|| addresses.iter().any(|address| UdpSocket::bind((*address, 0)).is_ok()))
 }
 
@@ -101,7 +101,7 @@ fn memory_limit() -> Option<u64> {
     ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
         .iter()
         .filter_map(|path| read(path)?.parse::<u64>().ok())
-        // Version 1 writes a number near 2^63 for none.
+        // Version 1 writes a number near 2^63 for no limit.
         .find(|n| *n < 1 << 62)
 }
 
@@ -148,7 +148,7 @@ mod tests {
     fn an_address_is_here_if_it_can_be_bound() {
         assert_eq!(is_here("a://127.0.0.1:1/b"), Some(true));
         assert_eq!(is_here("a://localhost/b"), Some(true));
-        // An address for documentation, which no machine has.
+        // An address reserved for documentation, which no machine has.
         assert_eq!(is_here("a://203.0.113.7/b"), Some(false));
         assert_eq!(is_here("a://no-such-host.invalid/b"), None);
         assert_eq!(is_here("memory:"), None);

@@ -1,7 +1,7 @@
 //! Experiments over document stores: plans, trials, searches.
 //!
-//! A [run] measures stores that it is given, through `storebench-engine`, and writes a run folder; what the result says is
-//! the matter of `storebench-results`. This crate names no driver.
+//! A [run] measures the given stores through `storebench-engine`, and writes a run folder. `storebench-results`
+//! interprets the result. This crate knows no drivers.
 
 pub mod copied;
 pub mod doctor;

@@ -1,4 +1,4 @@
-//! What a run would do: every trial spelled out, nothing touched.
+//! Describes what a run would do, trial by trial, without touching anything.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,30 +15,30 @@ use storebench_study::workload::{CopyDirection, DEFAULT_SAMPLE, Database, Phase,
 
 use crate::run::ConfigurationRequest;
 
-/// Documents a second that loads reach, and operations a second of counted phases without a rate: the
-/// slow and the fast end of what stores on one machine do.
+/// The slow and the fast end of what stores on one machine achieve: loaded documents per second, and operations per
+/// second of counted phases without a rate.
 const LOAD_PER_S: (f64, f64) = (10_000.0, 300_000.0);
 const OPERATIONS_PER_S: (f64, f64) = (1_000.0, 200_000.0);
-/// What a store adds to the documents: keys, pages half full, logs, old versions.
+/// Space amplification of a store: keys, half-full pages, logs, old versions.
 pub const DISK_FACTOR: f64 = 2.5;
-/// What stands around a key in a line of a file.
+/// Bytes around a key in a line of a file.
 const KEY_MEMBER_BYTES: u64 = 20;
-/// One entry of a secondary index, with its key.
+/// The size of a secondary index entry, including its key.
 const INDEX_ENTRY_BYTES: u64 = 64;
 
-/// A configuration as a plan sees it.
+/// A configuration, as the plan needs it.
 #[derive(Clone, Copy)]
 pub struct Outline<'a> {
-    /// What is asked for.
+    /// The request.
     pub request: &'a ConfigurationRequest,
-    /// What the store says of itself.
+    /// The description that the store gives of itself.
     pub description: &'a Description,
 }
 
-/// Spells a run out. Touches no store. Documents and phases are those of the first configuration; where others differ,
-/// their values say it.
+/// Plans a run without touching any store. Documents and phases are those of the first configuration. If other
+/// configurations differ, their values say so.
 pub fn plan_run(study: &Study, all: &[Outline<'_>]) -> Plan {
-    // A configuration is there once for each host that it takes turns on.
+    // A configuration appears once for each host on which it takes turns.
     let mut names: Vec<String> = Vec::new();
     let configurations: &Vec<Outline<'_>> =
         &all.iter().copied().filter(|configuration| first_seen(&mut names, configuration.request)).collect();
@@ -88,7 +88,8 @@ pub fn plan_run(study: &Study, all: &[Outline<'_>]) -> Plan {
     }
 }
 
-/// What a store holds after the loads of a configuration: configurations with the same text can measure one database.
+/// Identifies what a store holds after the loads of a configuration. Configurations with the same key can measure one
+/// database.
 pub(crate) fn load_key(configuration: &ConfigurationRequest, description: &Description) -> String {
     let study = &configuration.study;
     let loads: Vec<_> = study.phases.iter().filter(|p| p.loads()).collect();
@@ -96,7 +97,7 @@ pub(crate) fn load_key(configuration: &ConfigurationRequest, description: &Descr
         .unwrap_or_default()
 }
 
-/// For each configuration, which configurations share its database: all different where every trial loads its own.
+/// For each configuration, the index of the first that shares its database. All differ if every trial loads its own.
 fn load_groups(study: &Study, configurations: &[Outline<'_>]) -> Vec<usize> {
     if study.database == Database::Fresh {
         return (0..configurations.len()).collect();
@@ -106,7 +107,7 @@ fn load_groups(study: &Study, configurations: &[Outline<'_>]) -> Vec<usize> {
     keys.iter().map(|key| keys.iter().position(|other| other == key).unwrap_or_default()).collect()
 }
 
-/// Of figures that may be as large as a study says.
+/// A saturating sum, because a study may name any number.
 fn sum(all: impl Iterator<Item = u64>) -> u64 {
     all.fold(0, u64::saturating_add)
 }
@@ -178,7 +179,7 @@ fn plan_phase(study: &Study, phase: &Phase, collections: &[PlannedCollection]) -
     }
 }
 
-/// What a copy does, in words.
+/// Describes a copy in words.
 fn copies(phase: &Phase, direction: CopyDirection, collection: &str) -> String {
     match (direction, phase.batch, &phase.view) {
         (CopyDirection::In, Some(batch), _) => {
@@ -190,8 +191,8 @@ fn copies(phase: &Phase, direction: CopyDirection, collection: &str) -> String {
     }
 }
 
-/// Files of copies: those that are read are kept for all trials, each once; of those that are written there is one
-/// copy at a time.
+/// The size of the files of copies. Each file that is read exists once and is kept for all trials. Of written files,
+/// only one copy exists at a time.
 fn files_bytes(configurations: &[Outline<'_>]) -> u64 {
     let (mut read, mut written) = (BTreeMap::new(), 0);
     for Outline { request, .. } in configurations {
@@ -200,7 +201,7 @@ fn files_bytes(configurations: &[Outline<'_>]) -> u64 {
             let at = phase.copied(&request.study).and_then(|name| catalog.find(name));
             let Some((direction, at)) = phase.copy.zip(at) else { continue };
             let documents = catalog.get(at);
-            // Each line holds the key too, and what it is called.
+            // Each line also holds the key and its name.
             let each = documents.mean_bytes() + documents.longest_key_bytes() + KEY_MEMBER_BYTES;
             let bytes = documents.count().saturating_mul(each);
             match direction {
@@ -226,8 +227,9 @@ fn operations(phase: &Phase, documents: Option<u64>) -> Option<u64> {
     }
 }
 
-/// Rounds in order; within each, every configuration once, shuffled by the seed (Fisher–Yates). A lone round keeps the order of
-/// the study. Configurations that share a database stay together: another one's load lies between any two others.
+/// Rounds in order. Each holds every configuration once, shuffled by the seed (Fisher–Yates). A single round keeps the
+/// study's order. Configurations that share a database stay together, because otherwise another one's load would come
+/// between them.
 fn plan_trials(study: &Study, configurations: &[PlannedConfiguration], groups: &[usize]) -> Vec<PlannedTrial> {
     let mut trials = Vec::new();
     for round in 1..=study.repeats {
@@ -269,7 +271,7 @@ fn first_seen(names: &mut Vec<String>, configuration: &ConfigurationRequest) -> 
     first
 }
 
-/// Puts each trial on the host whose turn it is.
+/// Assigns each trial to the host whose turn it is.
 fn take_turns(study: &Study, configurations: &[Outline<'_>], trials: &mut [PlannedTrial]) {
     let by_host: HashMap<(String, Option<&str>), &str> = configurations
         .iter()
@@ -289,13 +291,13 @@ fn take_turns(study: &Study, configurations: &[Outline<'_>], trials: &mut [Plann
     }
 }
 
-/// All trials together: of configurations that share a database the first one loads, in each round.
+/// The estimate for all trials. If configurations share a database, the first one loads it in each round.
 fn whole(study: &Study, configurations: &[PlannedConfiguration], groups: &[usize]) -> Estimate {
     let mut all = Estimate::default();
     let repeats = f64::from(study.repeats);
     for (position, configuration) in configurations.iter().enumerate() {
         let e = &configuration.estimate;
-        // A database that no other configuration takes the place of is loaded once for all rounds.
+        // A database that no other configuration replaces is loaded once for all rounds.
         let of_store = || configurations.iter().zip(groups).filter(|(other, _)| other.store == configuration.store);
         let alone = study.database == Database::Kept && of_store().all(|(_, group)| *group == groups[position]);
         let loads = match groups[position] == position {
@@ -325,7 +327,7 @@ fn whole(study: &Study, configurations: &[PlannedConfiguration], groups: &[usize
     all
 }
 
-/// One trial of a configuration.
+/// The estimate for one trial of a configuration.
 fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedPhase]) -> Estimate {
     let (mut least_s, mut most_s) = (0.0, 0.0);
     let (mut least_load_s, mut most_load_s) = (0.0, 0.0);
@@ -373,7 +375,7 @@ fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedP
         ),
         written_bytes,
         disk_bytes: ((written_bytes as f64 + index_bytes as f64) * DISK_FACTOR) as u64,
-        // Told of all configurations together.
+        // These are computed for all configurations together.
         all_disk_bytes: 0,
         files_bytes: 0,
     }

@@ -1,60 +1,61 @@
-//! The search for the highest rate at which limits hold: which rate to try next, and when it is found.
+//! Searches for the highest rate at which limits hold: chooses the next rate, and decides when the result is found.
 //!
-//! A state machine without clock, store or file. The caller asks [`Search::next`] for a rate, measures it, and says
-//! with [`Search::tell`] what came of it.
+//! A state machine without clock, store or files. The caller asks [`Search::next`] for a rate, measures it, and reports
+//! the result with [`Search::tell`].
 //!
-//! # How it goes
-//! It begins at `from` and doubles the rate while the limits hold, up to `to`; then it halves the bracket between the
-//! highest rate that met the limits and the lowest that failed, on the logarithm, until both are within `within` of each other;
-//! then it probes both ends again. Doubling comes first, and from below, since a store that is driven far beyond its
-//! capacity answers for it longest: backlogs, compactions that lag, connections that were dropped.
+//! # Algorithm
+//! The search starts at `from` and doubles the rate while the limits hold, up to `to`. Then it bisects, on a
+//! logarithmic scale, the bracket between the highest rate that met the limits and the lowest that failed, until both
+//! are within `within` of each other. Finally it probes both ends again. It doubles first, and from below, because a
+//! store takes longest to recover when it is driven far beyond its capacity: backlogs, lagging compactions, dropped
+//! connections.
 //!
 //! # Why both ends are probed again
-//! A probe is a sample. Near the edge a percentile lies now on this side of its limit and now on the other, and
-//! anywhere a compaction or a neighbour on the machine may fail one. So no end of the bracket rests on one probe: with
-//! `confirm = c` the majority of 2c + 1 probes at that rate decides (as soon as c + 1 agree, so that c further probes
-//! suffice where they do). With it, *up to c wrong probes in a whole search, wherever they fall, change nothing in what is
-//! found*; with `c = 0` a single one can. A strict "all must hold" would be no more careful but biased: the more one
-//! asks, the lower the rate. A majority converges on the rate that holds in half of all probes. Where an end is
-//! refuted the search goes on from there: down to the next rate that met them, or up again.
+//! A probe is a sample. Near the edge, a percentile varies around its limit, and a compaction or a neighbour on the
+//! machine may fail a probe at any rate. So no end of the bracket rests on one probe: with `confirm = c`, the majority
+//! of 2c + 1 probes at that rate decides (as soon as c + 1 agree, so c further probes suffice if they do). Then *up to
+//! c wrong probes in a whole search, wherever they fall, do not change the result*; with `c = 0` a single one can. A
+//! strict "all must hold" would not be more careful but biased: the more probes, the lower the rate. A majority
+//! converges on the rate that holds in half of all probes. If an end is refuted, the search continues from there: down
+//! to the next rate that met the limits, or up again.
 //!
-//! What is found is therefore a rate and a bracket of two confirmed ends, and no confidence interval.
+//! The result is therefore a rate and a bracket with two confirmed ends, not a confidence interval.
 //!
 //! # What the caller does before each probe
-//! The probe before may have failed, and then it left something behind. Two things must be gone before the next
-//! one, or its failure is counted twice and the search ends too low:
-//! - *Drain*: operations that were scheduled and are still in flight end or are given up, so that the next probe does not
-//!   queue behind them. A probe that fails leaves as many as rate × time − capacity × time.
-//! - *Settle*: the store comes to rest (write queues, flushes, compactions). Else a probe pays for the writes of the
-//!   last one, and a store that defers its work looks good in a short probe and bad in the next. For the same reason
-//!   a probe should be long enough for the deferred work to begin in it.
+//! The previous probe may have failed and left something behind. Two things must be gone before the next one; otherwise
+//! its failure counts twice and the search ends too low:
+//! - *Drain*: scheduled operations that are still in flight finish or are given up, so that the next probe does not
+//!   queue behind them. A failed probe leaves rate × time − capacity × time of them.
+//! - *Settle*: the store comes to rest (write queues, flushes, compactions). Otherwise a probe pays for the writes of
+//!   the previous one, and a store that defers its work looks good in a short probe and bad in the next. For the same
+//!   reason a probe should be long enough for the deferred work to start in it.
 //!
-//! Every probe should draw other keys and arrivals than the last (a seed of its own): with the same ones the
-//! probes that confirm are copies and confirm nothing.
+//! Every probe should draw different keys and arrivals (its own seed). With the same ones, the confirming probes are
+//! copies and confirm nothing.
 
 use storebench_results::{ProbeReason, ProbeResult, SearchResult};
 use storebench_study::workload::RateSearch;
 
-/// How much each step goes up while limits hold.
+/// The growth of the rate per step while limits hold.
 const GROWTH: f64 = 2.0;
 
-/// What to do next.
+/// The next step.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
-    /// Measure this rate, after drain and settle, and tell.
+    /// Measure this rate, after drain and settle, and report the result.
     Probe {
-        /// Which probe it is, counted from 1.
+        /// The number of the probe, counted from 1.
         number: u32,
-        /// Operations a second.
+        /// Operations per second.
         rate: f64,
-        /// Why this one.
+        /// The reason for this rate.
         why: ProbeReason,
     },
-    /// Nothing; this was found.
+    /// The search is over, with this result.
     Done(SearchResult),
 }
 
-/// What is known of one rate.
+/// The votes on one rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Ballot {
     rate: f64,
@@ -72,14 +73,14 @@ impl Ballot {
     fn decided(&self, confirm: u32) -> bool {
         self.met.max(self.failed) > confirm
     }
-    /// Tried again, but not yet decided: such a rate is finished before anything else, since a draw is neither end of
-    /// a bracket.
+    /// Probed more than once but undecided. Such a rate is decided before anything else, because a tie cannot be an end
+    /// of the bracket.
     fn open(&self, confirm: u32) -> bool {
         self.met + self.failed > 1 && !self.decided(confirm)
     }
 }
 
-/// A search in progress. See the [module](self) for how it goes.
+/// A search in progress. The [module](self) describes the algorithm.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Search<'a> {
     wanted: &'a RateSearch,
@@ -89,17 +90,17 @@ pub(crate) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// A search that has tried nothing yet, of a study that was checked.
+    /// A new search. Its study must have been checked.
     pub(crate) fn new(wanted: &'a RateSearch) -> Self {
         Self { wanted, ballots: Vec::new(), probes: Vec::new() }
     }
 
-    /// What is known by now, whether or not there is more to do.
+    /// The result so far, whether or not the search is over.
     pub(crate) fn so_far(&self) -> SearchResult {
         self.found(false)
     }
 
-    /// What to do next; the same until [`tell`](Self::tell).
+    /// The next step. It stays the same until [`tell`](Self::tell).
     pub(crate) fn next(&self) -> Step {
         match self.next_rate() {
             Some(_) if self.probes.len() >= self.wanted.most_probes as usize => Step::Done(self.found(false)),
@@ -108,10 +109,9 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What came of the probe that [`next`](Self::next) asked for.
+    /// Records the result of the probe that [`next`](Self::next) asked for.
     ///
-    /// A search for the same that is told the same goes the same way, so one that was interrupted is taken up by telling
-    /// it its probes again.
+    /// The search is deterministic, so an interrupted search is resumed by telling it its probes again.
     pub(crate) fn tell(&mut self, probe: ProbeResult) {
         let (rate, met) = (probe.rate, probe.met);
         let at = self.ballots.partition_point(|ballot| ballot.rate < rate);
@@ -123,15 +123,15 @@ impl<'a> Search<'a> {
         self.probes.push(probe);
     }
 
-    /// The highest rate that met the limits below the lowest that failed, and that one. What met them above a failure counts for
-    /// nothing: limits must hold at every lower rate too.
+    /// The bracket: the lowest rate that failed, and the highest rate below it that met the limits. A rate above a
+    /// failure does not count, because limits must hold at every lower rate, too.
     fn bracket(&self) -> (Option<&Ballot>, Option<&Ballot>) {
         let end = self.ballots.iter().position(Ballot::fails).unwrap_or(self.ballots.len());
         (self.ballots[..end].iter().rfind(|ballot| ballot.holds()), self.ballots.get(end))
     }
 
-    /// The rate to try next; none when all is known. It ends by itself: a new rate lies at least √(1 + within) from
-    /// all others (`to` excepted), so there are finitely many, and each is tried 2c + 1 times at most.
+    /// The next rate to try; `None` if everything is known. The search terminates: a new rate lies at least √(1 +
+    /// within) from all others (except `to`), so there are finitely many, and each is tried at most 2c + 1 times.
     fn next_rate(&self) -> Option<(f64, ProbeReason)> {
         let RateSearch { from, to, within, confirm, .. } = *self.wanted;
         let again = |ballot: &Ballot, why| (!ballot.decided(confirm)).then_some((ballot.rate, why));
@@ -165,8 +165,8 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The middle of a bracket on the logarithm, with no more digits than `within` is worth (two more than it has), so
-/// that the rates in a report can be read.
+/// The logarithmic middle of a bracket, rounded to two more digits than `within` has, so that rates in a report are
+/// readable.
 fn middle(low: f64, high: f64, within: f64) -> f64 {
     let exact = (low.ln().midpoint(high.ln())).exp();
     let digits = 2 - within.log10().floor() as i32;

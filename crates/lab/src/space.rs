@@ -1,5 +1,4 @@
-//! Whether what is about to be written fits on its disks, and whether a plan ends in anybody's lifetime: looked at before
-//! anything is written.
+//! Checks before anything is written whether the data fits on its disks, and whether a plan ends in reasonable time.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -8,43 +7,43 @@ use std::path::{Path, PathBuf};
 use storebench_engine::store::canonical;
 use storebench_results::human::{bytes, duration};
 
-/// A plan that takes longer at the fast end of what stores do is taken for a slip of the pen.
+/// A plan that takes longer, even with the fastest stores, is considered a mistake.
 const LONGEST_S: f64 = 365.0 * 86_400.0;
 
-/// What is about to be written to one place.
+/// Data that will be written to one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
-    /// What it is, as in `the database of sqlite`.
+    /// A description, such as `the database of sqlite`.
     pub what: String,
-    /// A file or folder, whether or not it is there yet.
+    /// A file or folder, whether or not it exists.
     pub path: PathBuf,
-    /// How many bytes it is estimated to take.
+    /// Estimated size in bytes.
     pub bytes: u64,
 }
 
-/// What is free on the disk below a path.
+/// Free space on the disk that holds a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Free {
-    /// Tells disks apart.
+    /// Identifies the disk.
     pub disk: u64,
     /// Bytes that this user may still write.
     pub bytes: u64,
 }
 
-/// Looks at the disk that a path is on, or would be on once it is made; none where it cannot be told.
+/// The disk that holds a path, or would hold it once it is created. `None` if that is unknown.
 pub fn free_at(path: &Path) -> Option<Free> {
     let path = canonical(path);
     let existing = path.ancestors().find(|path| path.exists())?;
     let stat = rustix::fs::statvfs(existing).ok()?;
-    // Some file systems, of processes for one, count no blocks.
+    // Some file systems report no blocks, such as those served by a process.
     let counts = stat.f_blocks > 0;
     counts.then_some(Free { disk: existing.metadata().ok()?.dev(), bytes: stat.f_bavail.saturating_mul(stat.f_frsize) })
 }
 
-/// Refuses what does not fit: places on one disk share what is free on it.
+/// Refuses data that does not fit. Places on one disk share its free space.
 ///
 /// # Errors
-/// What is needed and what is free, where, and what to do.
+/// Says how much space is needed and free, where, and what to do.
 pub fn check_space(needs: &[Need], free_at: &dyn Fn(&Path) -> Option<Free>) -> Result<(), String> {
     let mut disks: BTreeMap<u64, (Free, Vec<&Need>)> = BTreeMap::new();
     for need in needs.iter().filter(|need| need.bytes > 0) {
@@ -70,10 +69,10 @@ pub fn check_space(needs: &[Need], free_at: &dyn Fn(&Path) -> Option<Free>) -> R
     Ok(())
 }
 
-/// Refuses a plan that would take longer than a year even at the fast end of what stores do.
+/// Refuses a plan that would take longer than a year even with the fastest stores.
 ///
 /// # Errors
-/// How long it would take, and what to do.
+/// Says how long it would take, and what to do.
 pub fn check_time(least_s: f64) -> Result<(), String> {
     if least_s <= LONGEST_S {
         return Ok(());
@@ -92,7 +91,7 @@ mod tests {
         Need { what: what.to_owned(), path: path.into(), bytes }
     }
 
-    /// Two disks: `/a` with 100 GiB free, all else with 10 GiB.
+    /// Two disks: `/a` with 100 GiB free, everything else with 10 GiB.
     fn free(path: &Path) -> Option<Free> {
         let (disk, gib) = if path.starts_with("/a") { (1, 100) } else { (2, 10) };
         (!path.starts_with("/unknown")).then_some(Free { disk, bytes: gib << 30 })

@@ -1,9 +1,9 @@
-//! Measurements made by hand, for tests.
+//! Hand-made measurements for tests.
 
 use storebench_engine::measure::{Interval, Label, PhaseRecord, Recorder, ResourceSample, StoreStats};
 use storebench_engine::store::{Durability, OpKind, ReadConsistency};
 
-/// A copy that took 2 s, in one operation that wrote 20,000 documents.
+/// A copy that took 2 s and wrote 20,000 documents in one operation.
 pub(crate) fn copy_record() -> PhaseRecord {
     let labels = vec![Label { name: "books".into(), kind: OpKind::BulkInsert, collection: 0, batch: 1_000 }];
     let mut total = Recorder::new(labels.len());

@@ -1,4 +1,4 @@
-//! Reads every document of a study back and compares it with what it should be.
+//! Reads every document of a study back and compares it with the expected one.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,21 +14,21 @@ use storebench_engine::store::{
 use storebench_engine::{Caller, RealClock, Stop};
 use storebench_study::workload::{Body, Study, does};
 
-/// The name of the format of a [`VerifyReport`].
+/// The format name of a [`VerifyReport`].
 pub const VERIFY_FORMAT: &str = "storebench-verify/1";
 
-/// Faults that are described.
+/// Maximum number of reported faults.
 const EXAMPLES: usize = 20;
-/// Documents of one bulk read, at most, and about how many bytes.
+/// Maximum number of documents in a bulk read, and their approximate size in bytes.
 const BATCH: u64 = 500;
 const BATCH_BYTES: u64 = 4 << 20;
-/// How often, and after how long, a temporary failure is tried again.
+/// How often a temporary failure is retried, and after how long.
 const TRIES: u32 = 5;
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(200);
-/// How long one read may take.
+/// Timeout of one read.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What is in the store, compared with what should be.
+/// The content of the store, compared with the expected content.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct VerifyReport {
     /// Always `storebench-verify/1`.
@@ -39,36 +39,36 @@ pub struct VerifyReport {
     pub version: String,
     /// The study's title.
     pub title: String,
-    /// By collection, in the order of the study. Collections that no phase loads are left out.
+    /// Collections, in the order of the study. Those that no phase loads are left out.
     pub collections: Vec<VerifiedCollection>,
-    /// Some of what is missing, wrong or could not be read.
+    /// Some of the documents that are missing, wrong or unreadable.
     pub faults: Vec<Fault>,
-    /// What a reader should know about these figures.
+    /// Notes that the reader should know.
     pub notes: Vec<String>,
     /// Whether it was interrupted before every document was read.
     pub interrupted: bool,
 }
 
-/// What was found of one collection.
+/// The result for one collection.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct VerifiedCollection {
     /// Its name.
     pub collection: String,
-    /// Documents that should be there.
+    /// Expected number of documents.
     pub expected: u64,
-    /// Documents that are there and are what they should be.
+    /// Documents that are correct.
     pub right: u64,
-    /// Of them: at a version later than the one that was loaded.
+    /// Correct documents with a later version than the loaded one.
     pub updated: u64,
-    /// Documents that are not there.
+    /// Missing documents.
     pub missing: u64,
-    /// Documents that differ from every version of what they should be.
+    /// Documents that match no version of the expected one.
     pub wrong: u64,
     /// Documents that could not be read.
     pub unreadable: u64,
 }
 
-/// One document that is not as it should be.
+/// One faulty document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// Its collection.
@@ -80,7 +80,7 @@ pub struct Fault {
 }
 
 impl VerifyReport {
-    /// Whether every document is there and as it should be.
+    /// Whether every document is present and correct.
     pub fn is_whole(&self) -> bool {
         !self.interrupted && self.collections.iter().all(|c| c.right == c.expected)
     }
@@ -92,25 +92,24 @@ pub struct VerifyRequest<'a> {
     pub study: &'a Study,
     /// Its documents, compiled with the same seed and scale.
     pub catalog: &'a Catalog,
-    /// Where they should be.
+    /// The store that holds them.
     pub store: &'a dyn AnyStore,
-    /// Threads that read, each with a session of its own; at least 1.
+    /// Number of reading threads, each with its own session; at least 1.
     pub jobs: u32,
 }
 
-/// Documents that [`verify`] will read.
+/// Number of documents that [`verify`] will read.
 pub fn documents_to_verify(study: &Study, catalog: &Catalog) -> u64 {
     chosen(study, catalog).iter().map(|(_, d)| d.count()).sum()
 }
 
-/// Reads everything back. `progress` hears now and then how many documents have been read.
+/// Reads everything back. `progress` is called regularly with the number of documents read.
 ///
-/// The store is opened for reading only. A collection of counters is right where every counter is an
-/// integer: what was added to it cannot be told.
+/// The store is opened read-only. A counter is correct if it is an integer, because what was added to it is unknown.
 ///
 /// # Errors
-/// The store cannot be reached, holds nothing, or holds nothing that Storebench put there. Documents
-/// that cannot be read one by one are no error but part of the report.
+/// Fails if the store cannot be reached, holds nothing, or holds only data that Storebench did not write. Documents
+/// that cannot be read individually do not cause an error; they are part of the report.
 pub fn verify(
     request: &VerifyRequest<'_>,
     stop: &Stop,
@@ -160,30 +159,30 @@ pub fn verify(
     Ok(report)
 }
 
-/// The collections that a load writes; all of them where the study loads none.
+/// The collections that a load writes; all of them if the study loads none.
 fn chosen<'a>(study: &Study, catalog: &'a Catalog) -> Vec<(usize, &'a Documents)> {
     let loads = study.phases.iter().any(|p| p.loads());
     let wanted = |name: &str| !loads || study.phases.iter().any(|p| p.loaded(study).any(|l| l == name));
     catalog.iter().enumerate().filter(|(_, d)| wanted(d.name())).collect()
 }
 
-/// What of the study makes documents other than a generator can tell.
+/// Operations of the study that change documents in a way that a generator cannot predict.
 fn notes(study: &Study) -> Vec<String> {
     let does = |ops: &[OpKind], collection: &str| does(study, &study.phases, ops, collection);
     let mut notes = Vec::new();
     for name in study.collections.keys() {
         if does(&[OpKind::Delete, OpKind::Touch], name) {
             notes.push(format!(
-                "the study deletes documents of `{name}` or lets them expire: some may be missing rightly"
+                "the study deletes documents of `{name}` or lets them expire, so some may be missing legitimately"
             ));
         }
         if does(&[OpKind::Append, OpKind::Prepend, OpKind::MergePatch], name) {
             notes.push(format!(
-                "the study changes parts of documents of `{name}`: what that leaves cannot be told, so they count as wrong"
+                "the study changes parts of documents of `{name}`; the result is unpredictable, so they count as wrong"
             ));
         }
         if does(&[OpKind::Insert], name) {
-            notes.push(format!("the study inserts documents into `{name}`: those beyond the loaded ones are not read"));
+            notes.push(format!("the study inserts documents into `{name}`; only the loaded ones are verified"));
         }
     }
     notes
@@ -191,8 +190,7 @@ fn notes(study: &Study) -> Vec<String> {
 
 type CollectionFindings = (VerifiedCollection, Vec<(u64, Fault)>);
 
-/// Reads one collection with several threads. Work is handed out in batches of neighbouring
-/// documents.
+/// Reads one collection with several threads. Each takes batches of adjacent documents.
 fn read_collection(
     request: &VerifyRequest<'_>,
     position: usize,
@@ -250,12 +248,12 @@ fn read_collection(
     let (mut counts, mut faults) = total.into_inner().unwrap_or_else(PoisonError::into_inner);
     counts.collection = documents.name().to_owned();
     counts.expected = count;
-    // The order of threads is not told.
+    // The order of the threads is arbitrary.
     faults.sort_by_key(|(index, _)| *index);
     Ok((counts, faults))
 }
 
-/// One thread's session and what it has found.
+/// One thread's session and its findings.
 struct Reader<'a> {
     caller: Caller,
     collection: CollectionId,
@@ -297,7 +295,7 @@ impl<'a> Reader<'a> {
     /// Reads the documents from `start` up to, not including, `end`.
     fn read(&mut self, start: u64, end: u64) {
         if !self.bulk || self.read_bulk(start, end).is_err() {
-            // One document that cannot be read should not hide the others of its batch.
+            // One unreadable document should not hide the others of its batch.
             (start..end).for_each(|index| self.read_one(index));
         }
     }
@@ -309,13 +307,13 @@ impl<'a> Reader<'a> {
         }
         let batch = self.keys.as_batch();
         let request = Request { collection: self.collection, op: Op::BulkRead { keys: batch }, contents: true };
-        // Stores answer in any order, and leave out what is not there.
+        // Stores answer in any order, and omit missing documents.
         let mut wanted: HashMap<&str, u64> = batch.iter().map(|(key, _)| key).zip(start..end).collect();
         let (documents, scratch, found) = (self.documents, &mut self.scratch, &mut self.found);
         let distinct = wanted.len() as u64 == end - start;
         let mut failed = None;
         if !distinct {
-            // The same key twice: a batch cannot tell the two apart.
+            // With duplicate keys, a batch cannot distinguish the documents.
             return Err(OpError::unsupported());
         }
         self.caller.call(&request, |result| match result {
@@ -336,7 +334,7 @@ impl<'a> Reader<'a> {
         missing.sort_unstable();
         for (index, key) in missing {
             found.0.missing += 1;
-            add_fault(documents, index, key, "it is not there".to_owned(), found);
+            add_fault(documents, index, key, "not found".to_owned(), found);
         }
         Ok(())
     }
@@ -353,12 +351,12 @@ impl<'a> Reader<'a> {
                 Ok(reply) => judge(documents, index, &key, reply.body.unwrap_or_default(), scratch, found),
                 Err(error) if error.kind == ErrorKind::NotFound => {
                     found.0.missing += 1;
-                    add_fault(documents, index, &key, "it is not there".to_owned(), found);
+                    add_fault(documents, index, &key, "not found".to_owned(), found);
                 }
                 Err(error) if error.kind == ErrorKind::Temporary && left > 0 => again = true,
                 Err(error) => {
                     found.0.unreadable += 1;
-                    add_fault(documents, index, &key, format!("it could not be read: {error}"), found);
+                    add_fault(documents, index, &key, format!("read failed: {error}"), found);
                 }
             });
             if !again {
@@ -389,7 +387,7 @@ fn judge(
     }
 }
 
-/// Keeps the first few faults of a thread; those of all threads are sorted later.
+/// Keeps the first few faults of a thread. Those of all threads are sorted later.
 fn add_fault(documents: &Documents, index: u64, key: &str, what: String, found: &mut CollectionFindings) {
     if found.1.len() < EXAMPLES {
         let collection = documents.name().to_owned();
@@ -448,7 +446,7 @@ operations = 1
     }
 
     impl World {
-        /// Everything loaded, as a run would.
+        /// Loads everything, as a run would.
         fn loaded() -> Self {
             let study = Study::parse(STUDY, Path::new("kinds.toml"), &[]).unwrap();
             let catalog = compile_documents(&study, 1.0, Path::new("."), None).unwrap().catalog;
@@ -488,7 +486,7 @@ operations = 1
         }
     }
 
-    /// A memory store that cannot read in bulk, and does not read one key.
+    /// A memory store without bulk reads that fails to read one key.
     struct Crippled(MemoryStore);
 
     struct CrippledSession(storebench_engine::store::MemorySession);
@@ -535,7 +533,7 @@ operations = 1
             assert!(report.is_whole() && report.faults.is_empty(), "{report:?}");
             let counts: Vec<_> = report.collections.iter().map(|c| (&*c.collection, c.right, c.updated)).collect();
             assert_eq!(counts, [("books", 1_200, 1), ("blobs", 30, 0), ("hits", 20, 0)]);
-            assert_eq!(report.notes.len(), 3, "what the study does to documents is said: {:?}", report.notes);
+            assert_eq!(report.notes.len(), 3, "the notes say what the study does to documents: {:?}", report.notes);
         }
     }
 

@@ -1,8 +1,8 @@
-//! Everything that people write as text: studies, price sheets, overrides, units, gates. Whatever it holds, reading it
-//! ends, refuses or takes it, and takes no memory that the text does not ask for.
+//! Fuzzes everything that people write as text: studies, price sheets, overrides, units, gates. Parsing any input must
+//! terminate, accept or reject it, and use no more memory than the text asks for.
 //!
-//! Inputs are the shipped files with seeded changes, and bytes of nothing. `STOREBENCH_FUZZ_INPUTS` says how many the soak
-//! test makes, `STOREBENCH_FUZZ_SEED` from which seed; a failure names the seed of its input.
+//! Inputs are mutated copies of the shipped files, and random bytes. `STOREBENCH_FUZZ_INPUTS` is the number of inputs
+//! of the soak test, `STOREBENCH_FUZZ_SEED` its first seed. A failure names the seed of its input.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests")]
 
@@ -21,14 +21,14 @@ use storebench_results::cost::PriceSheet;
 use storebench_study::units::{ByteSize, Count, Span};
 use storebench_study::workload::{LimitPath, Override, Popularity, Study};
 
-// One file for all crates: a dependency would bring the fakes' servers into this crate's tests.
+// A shared file, not a crate: a dependency would bring the fakes' servers into this crate's tests.
 #[path = "../../../dev/fakes/src/fuzz.rs"]
-#[allow(unreachable_pub, dead_code, reason = "public where it is at home")]
+#[allow(unreachable_pub, dead_code, reason = "public in its own crate")]
 mod inputs;
 
 use inputs::{Mutator, first_seed};
 
-/// What the program holds, and held at most.
+/// Counts the memory that the program holds, and its peak.
 struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -56,12 +56,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// More than any of these small files can ask for: most of it is for the plan of ten thousand configurations.
+/// More than any of these small files can ask for. Most of it is for a plan of ten thousand configurations.
 const MOST_BYTES: usize = 512 << 20;
-/// Inputs of the test that always runs.
+/// Number of inputs of the test that always runs.
 const FEW: u64 = 3_000;
 
-/// Texts that stand where something else is expected.
+/// Texts inserted where something else is expected.
 const WORDS: &[&str] = &[
     "0",
     "-1",
@@ -148,7 +148,7 @@ const WORDS: &[&str] = &[
     "insert",
 ];
 
-/// Paths of overrides, some of which the shipped studies have.
+/// Paths of overrides. Some of them exist in the shipped studies.
 const PATHS: &[&str] = &[
     "title",
     "seed",
@@ -209,14 +209,14 @@ struct Seeds {
     sheets: Vec<(PathBuf, String)>,
 }
 
-/// Where a number begins and ends, from some place on.
+/// The start and end of the first number from this position on.
 fn number_from(text: &[u8], from: usize) -> Option<(usize, usize)> {
     let begin = (from..text.len()).find(|at| text[*at].is_ascii_digit())?;
     let more = |b: &u8| b.is_ascii_alphanumeric() || b"._".contains(b);
     Some((begin, begin + text[begin..].iter().take_while(|b| more(b)).count()))
 }
 
-/// A changed copy of a text.
+/// A mutated copy of a text.
 fn changed(text: &str, others: &[(PathBuf, String)], random: &mut Mutator) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
     for _ in 0..=random.below(4) {
@@ -230,7 +230,7 @@ fn changed(text: &str, others: &[(PathBuf, String)], random: &mut Mutator) -> Ve
                 bytes.splice(at..at, again);
             }
             3 => drop(bytes.splice(at..at, random.of(WORDS).bytes())),
-            // Most faults of people are wrong values.
+            // Most mistakes of people are wrong values.
             4..=6 => {
                 if let Some((begin, end)) = number_from(&bytes, at) {
                     bytes.splice(begin..end, random.of(WORDS).bytes());
@@ -248,7 +248,7 @@ fn changed(text: &str, others: &[(PathBuf, String)], random: &mut Mutator) -> Ve
     bytes
 }
 
-/// One input, made of its seed alone.
+/// One input, generated from its seed alone.
 fn input(seeds: &Seeds, seed: u64) {
     let random = &mut Mutator::new(seed);
     let bytes = match random.below(20) {
@@ -270,7 +270,7 @@ fn input(seeds: &Seeds, seed: u64) {
     }
 }
 
-/// Words of a text as single values.
+/// Parses words of a text as single values.
 fn values(text: &str, random: &mut Mutator) {
     let words: Vec<&str> = text.split_whitespace().take(2_000).collect();
     for _ in 0..8 {
@@ -289,7 +289,7 @@ fn values(text: &str, random: &mut Mutator) {
     }
 }
 
-/// A study that is accepted has configurations and a plan, or says why not; and is the same when it is written and read again.
+/// An accepted study has configurations and a plan, or an error says why not. It can be written and parsed again.
 fn study_is_taken(study: &Study, text: &str, file: &Path, overrides: &[Override]) {
     let written = serde_json::to_value(study).unwrap();
     let _ = serde_json::from_value::<Study>(written);
@@ -305,7 +305,7 @@ fn study_is_taken(study: &Study, text: &str, file: &Path, overrides: &[Override]
     let mut requests = Vec::new();
     for at in configurations.iter().take(4) {
         let mut study = at.study.clone();
-        // What is searched for or read from files takes its time, and is tested where it is.
+        // Searched sizes and files take time; other tests cover them.
         for collection in study.collections.values_mut() {
             collection.compress_to = None;
             if collection.from.is_some() || collection.text_file.is_some() {
@@ -315,7 +315,7 @@ fn study_is_taken(study: &Study, text: &str, file: &Path, overrides: &[Override]
         let Ok(documents) = compile_documents(&study, at.scale.unwrap_or(1.0), Path::new("/nowhere"), None) else {
             return;
         };
-        // Documents of up to 1 GiB are allowed, and would be made to know their size.
+        // Documents of up to 1 GiB are allowed, and would be generated to measure their size.
         if text.contains("iB") && documents.catalog.iter().any(|of| of.longest_key_bytes() > 4_096) {
             return;
         }
@@ -345,7 +345,7 @@ fn study_is_taken(study: &Study, text: &str, file: &Path, overrides: &[Override]
     }
 }
 
-/// Makes so many inputs from a seed on; gives the slowest, and how long it took.
+/// Runs this many inputs, starting at a seed. Returns the slowest, and how long it took.
 fn fuzz(first: u64, inputs: u64) -> (u64, Duration) {
     let seeds = Seeds { studies: files("studies"), sheets: files("prices") };
     let mut slowest = (first, Duration::ZERO);
@@ -369,14 +369,14 @@ fn whatever_a_study_or_a_sheet_holds_is_taken_or_refused() {
 }
 
 #[test]
-#[ignore = "as long as it is told to"]
+#[ignore = "takes as long as STOREBENCH_FUZZ_INPUTS says"]
 fn soak_of_studies_and_sheets() {
     let (first, inputs) = (first_seed(1_000_000), inputs::inputs(100_000));
     let (seed, took) = fuzz(first, inputs);
     println!("{inputs} inputs from seed {first}: no panic; the slowest was {seed}, {took:?}");
 }
 
-/// What a list of values says is not what is made.
+/// Large numbers in a list of values must not allocate anything.
 #[test]
 fn a_huge_count_in_a_factor_takes_no_memory() {
     let text = r#"title = "Huge"

@@ -1,4 +1,4 @@
-//! What stands for the parts that this build was made without: nobody can have one, and why is said.
+//! Placeholders for the features that this build lacks. No value of them can exist; creating one returns the reason.
 
 #[cfg(not(feature = "netns"))]
 pub use network::Network;
@@ -12,17 +12,17 @@ mod power {
 
     use crate::{Forgotten, Keep};
 
-    const ABSENT: &str = "this build of Storebench cannot cut the power; build it with the feature `powercut`";
+    const ABSENT: &str = "this build of Storebench does not support power cuts; build it with the feature `powercut`";
 
-    /// A file system that forgets what was not synced: not in this build.
+    /// A file system that loses what was not synced. Not in this build.
     #[derive(Debug)]
     pub enum PowerCut {}
 
-    /// The time between the cut and the return of the power.
+    /// The time between the power cut and the return of power.
     #[derive(Debug)]
     pub struct PowerOff<'a>(&'a PowerCut);
 
-    #[allow(missing_docs, clippy::missing_errors_doc, reason = "as those of the other build")]
+    #[allow(missing_docs, clippy::missing_errors_doc, reason = "documented in the build with the feature")]
     impl PowerCut {
         pub fn available() -> Result<(), String> {
             Err(ABSENT.to_owned())
@@ -41,7 +41,7 @@ mod power {
         }
     }
 
-    #[allow(missing_docs, clippy::missing_errors_doc, reason = "as those of the other build")]
+    #[allow(missing_docs, clippy::missing_errors_doc, reason = "documented in the build with the feature")]
     impl PowerOff<'_> {
         pub fn power_on(self, _: Keep) -> io::Result<Forgotten> {
             match *self.0 {}
@@ -56,13 +56,14 @@ mod network {
 
     use crate::Partition;
 
-    const ABSENT: &str = "this build of Storebench has no networks of nodes; build it with the feature `netns`";
+    const ABSENT: &str =
+        "this build of Storebench does not support network partitions; build it with the feature `netns`";
 
-    /// Nodes in network namespaces: not in this build.
+    /// Nodes in network namespaces. Not in this build.
     #[derive(Debug)]
     pub enum Network {}
 
-    #[allow(missing_docs, clippy::missing_errors_doc, reason = "as those of the other build")]
+    #[allow(missing_docs, clippy::missing_errors_doc, reason = "documented in the build with the feature")]
     impl Network {
         pub fn available() -> Result<(), String> {
             Err(ABSENT.to_owned())

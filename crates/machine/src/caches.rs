@@ -1,4 +1,4 @@
-//! The page cache of the system, emptied so that the next start is a cold one.
+//! Empties the system's page cache for a cold start.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, fadvise, syncfs};
 
-/// What was dropped from the caches of the system.
+/// What was dropped from the system's caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dropped {
-    /// All that the system can read again: pages, folders and inodes of every file system.
+    /// Everything that the system can read again: pages, directories and inodes of every file system.
     Everything,
-    /// The pages of files below the paths, and nothing else.
+    /// Only the pages of files below the paths.
     Files {
-        /// How many files.
+        /// Number of files.
         files: u64,
-        /// How many could not be opened, and may be in the cache yet.
+        /// Number of files that could not be opened. They may still be cached.
         unopened: u64,
     },
 }
@@ -24,11 +24,11 @@ pub enum Dropped {
 impl fmt::Display for Dropped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Everything => f.write_str("the system's caches were emptied"),
+            Self::Everything => f.write_str("emptied the system's caches"),
             Self::Files { files, unopened } => {
-                write!(f, "{files} files were dropped from the system's cache, but not folders and inodes")?;
+                write!(f, "dropped {files} files from the page cache; directories and inodes stay cached")?;
                 if *unopened > 0 {
-                    write!(f, "; {unopened} could not be opened and may be in it yet")?;
+                    write!(f, "; {unopened} files could not be opened and may still be cached")?;
                 }
                 Ok(())
             }
@@ -36,32 +36,32 @@ impl fmt::Display for Dropped {
     }
 }
 
-/// Empties the caches of the system, after what was written below these paths has been synced: as root all of them, or else
-/// for the files below these paths. Links are not followed.
+/// Syncs what was written below these paths, then empties the system's caches. As root it drops all caches; otherwise
+/// only those of files below these paths. It does not follow links.
 ///
-/// What a process has mapped stays, so servers have to be stopped before; so does what is in memory only (tmpfs), and what a
-/// file system or a disk keeps in caches of its own (ZFS, controllers, the host of a virtual machine).
+/// Pages that a process has mapped stay cached, so stop servers first. So does data that exists only in memory (tmpfs),
+/// and what a file system or disk caches itself (ZFS, controllers, the host of a virtual machine).
 ///
 /// # Errors
-/// Where a path cannot be read or synced, or none of its files can be opened.
+/// Fails if a path cannot be read or synced, or if none of its files can be opened.
 pub fn drop_caches(paths: &[PathBuf]) -> Result<Dropped, String> {
     for path in paths {
         let synced = File::open(path).and_then(|file| Ok(syncfs(file)?));
-        synced.map_err(|e| format!("{} cannot be synced before caches are dropped: {e}", path.display()))?;
+        synced.map_err(|e| format!("cannot drop caches: {} cannot be synced: {e}", path.display()))?;
     }
-    // 3: pages, and folders and inodes.
+    // 3: pages, directories and inodes.
     match fs::write("/proc/sys/vm/drop_caches", "3") {
         Ok(()) => Ok(Dropped::Everything),
         Err(refused) => files(paths, &refused),
     }
 }
 
-/// One file after the other, where the system does not let this process drop all.
+/// Drops one file after another, if the system does not let this process drop all caches.
 fn files(paths: &[PathBuf], refused: &io::Error) -> Result<Dropped, String> {
     let (mut files, mut unopened) = (0, 0);
     let mut open = paths.to_vec();
     while let Some(path) = open.pop() {
-        // What was removed meanwhile is in no cache.
+        // A file removed in the meantime is not cached.
         let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
         if metadata.is_dir() {
             open.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
@@ -74,8 +74,8 @@ fn files(paths: &[PathBuf], refused: &io::Error) -> Result<Dropped, String> {
     }
     if files == 0 && unopened > 0 {
         return Err(format!(
-            "caches cannot be dropped: /proc/sys/vm/drop_caches says {refused}, and none of {unopened} files can be \
-             opened; run Storebench as root or as the user of the server"
+            "cannot drop caches: writing /proc/sys/vm/drop_caches failed ({refused}), and none of {unopened} files can \
+             be opened; run Storebench as root or as the server's user"
         ));
     }
     Ok(Dropped::Files { files, unopened })
@@ -92,7 +92,7 @@ mod tests {
     use crate::testing::root;
     use std::process::Command;
 
-    /// Bytes of a file that are in the cache.
+    /// Bytes of a file that are cached.
     fn resident(path: &Path) -> u64 {
         let out = Command::new("fincore").args(["-b", "-n", "-o", "RES"]).arg(path).output();
         let out = out.expect("`fincore` of util-linux is needed");
@@ -101,7 +101,7 @@ mod tests {
     }
 
     fn written() -> (tempfile::TempDir, PathBuf) {
-        // On the disk that the build is on: what is in memory only cannot be dropped.
+        // On the build's disk: a file that exists only in memory cannot be dropped.
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         fs::create_dir(folder.path().join("below")).unwrap();
         let file = folder.path().join("below/file");
@@ -118,7 +118,7 @@ mod tests {
         let refused = io::Error::from(io::ErrorKind::PermissionDenied);
         let dropped = files(&[folder.path().to_owned()], &refused).unwrap();
         assert_eq!(dropped, Dropped::Files { files: 1, unopened: 0 });
-        assert_eq!(dropped.to_string(), "1 files were dropped from the system's cache, but not folders and inodes");
+        assert_eq!(dropped.to_string(), "dropped 1 files from the page cache; directories and inodes stay cached");
         assert_eq!(resident(&file), 0);
         assert_eq!(fs::read(&file).unwrap().len(), 4 << 20);
     }

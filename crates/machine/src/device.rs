@@ -1,4 +1,4 @@
-//! The disk that a folder is on, and what the kernel counts of it.
+//! The disk that a folder is on, and the kernel's counters for it.
 
 use std::fmt;
 use std::fs;
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use crate::mounts;
 
-/// A block device by its numbers, as the kernel's files name it: `8:0`.
+/// A block device by its numbers, as in the kernel's files: `8:0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Device {
-    /// The number of its kind.
+    /// The major number.
     pub major: u32,
-    /// Its number among those of its kind.
+    /// The minor number.
     pub minor: u32,
 }
 
@@ -22,24 +22,24 @@ impl fmt::Display for Device {
     }
 }
 
-/// What a disk or a part of one has done since it is there.
+/// What a disk or partition has done since it was attached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BlockUse {
-    /// Requests to read that have ended.
+    /// Completed read requests.
     pub reads: u64,
     /// Bytes read.
     pub read_bytes: u64,
-    /// Requests to write that have ended.
+    /// Completed write requests.
     pub writes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// Bytes given back as unused (discard).
+    /// Discarded bytes.
     pub discard_bytes: u64,
-    /// Flushes of the disk's own cache.
+    /// Flushes of the disk's cache.
     pub flushes: u64,
 }
 
-/// The unit of the kernel's counts, whatever the disk's own is.
+/// The unit of the kernel's counters, independent of the disk's sector size.
 const SECTOR: u64 = 512;
 
 impl Device {
@@ -47,25 +47,26 @@ impl Device {
         Self { major: rustix::fs::major(number), minor: rustix::fs::minor(number) }
     }
 
-    /// The device that a folder's file system is on, which may be a part of a disk.
+    /// The device of the file system that holds a folder. It may be a partition.
     ///
     /// # Errors
-    /// Where the folder cannot be read or is on no disk of this machine: in memory, on an overlay, on a network.
+    /// Fails if the folder cannot be read or is not on a disk of this machine: in memory, on an overlay, on a network.
     pub fn of(folder: &Path) -> Result<Self, String> {
         let metadata = fs::metadata(folder).map_err(|e| format!("{} cannot be read: {e}", folder.display()))?;
         let device = Self::of_number(metadata.dev());
         if device.major != 0 {
             return Ok(device);
         }
-        // File systems that may span disks (btrfs) have a number of their own, and so has everything that is on none.
+        // File systems that can span disks (btrfs), and those that use no disk, have an anonymous device number.
         let mount = fs::canonicalize(folder).ok().and_then(|folder| mounts::holding(&mounts::read(), &folder));
         let Some(mount) = mount else {
-            return Err(format!("the file system of {} is not known", folder.display()));
+            return Err(format!("the file system of {} is unknown", folder.display()));
         };
         let source = fs::metadata(&mount.source).ok().filter(|source| source.file_type().is_block_device());
         source.map(|source| Self::of_number(source.rdev())).ok_or_else(|| {
             format!(
-                "{} is on `{}` ({}), which is not a disk; use a folder on a disk, or in a container one on a mounted volume",
+                "{} is on `{}` ({}), which is not a disk; use a folder on a disk, or in a container a folder on a \
+                 mounted volume",
                 folder.display(),
                 mount.kind,
                 mount.point.display()
@@ -73,7 +74,7 @@ impl Device {
         })
     }
 
-    /// The whole disk that a folder is on: limits are for whole disks.
+    /// The whole disk that a folder is on. I/O limits apply to whole disks.
     ///
     /// # Errors
     /// As for [`Device::of`].
@@ -101,10 +102,10 @@ impl Device {
         Some(own.file_name()?.to_str()?.to_owned())
     }
 
-    /// What it has done since it is there.
+    /// What it has done since it was attached.
     ///
     /// # Errors
-    /// Where the kernel does not tell.
+    /// Fails if the kernel does not report it.
     pub fn block_use(self) -> Result<BlockUse, String> {
         let path = format!("/sys/dev/block/{self}/stat");
         let text = fs::read_to_string(&path).map_err(|e| format!("{path} cannot be read: {e}"))?;
@@ -114,7 +115,7 @@ impl Device {
 
 fn block_use(stat: &str) -> BlockUse {
     let numbers: Vec<u64> = stat.split_ascii_whitespace().map(|n| n.parse().unwrap_or(0)).collect();
-    // Older kernels tell less.
+    // Older kernels report fewer fields.
     let at = |nth: usize| numbers.get(nth).copied().unwrap_or(0);
     BlockUse {
         reads: at(0),

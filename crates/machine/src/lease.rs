@@ -1,4 +1,4 @@
-//! Files that name what this process has started, so that what a kill left behind is found and cleared up.
+//! Files that list what this process has started, so that the next process can clean up after a kill.
 
 #[cfg(feature = "powercut")]
 mod leftover;
@@ -16,52 +16,53 @@ use super::process::{Pid, Tree};
 pub(crate) use leftover::remove as remove_folder;
 use own::OwnFolder;
 
-/// What a process of Storebench has started and would have ended.
+/// What a process of Storebench has started and would clean up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Content {
-    /// Who started it.
+    /// The process that started it.
     owner: Pid,
-    /// What it is, in words.
+    /// A description.
     what: String,
-    /// The processes: those below them are found when they are ended.
+    /// The processes. Their descendants are found when they are killed.
     processes: Vec<Pid>,
-    /// Files that are of no use without them: sockets.
+    /// Files that are useless without the processes: sockets.
     files: Vec<PathBuf>,
-    /// Where something is mounted.
+    /// Mount points.
     #[serde(default)]
     mounts: Vec<PathBuf>,
     /// Folders of control groups.
     #[serde(default)]
     cgroups: Vec<PathBuf>,
-    /// Folders of file systems that this process serves: at the mount, and behind it.
+    /// Folders of file systems that this process serves: the mount point and the folder behind it.
     #[serde(default)]
     folders: Vec<PathBuf>,
     /// Names of networks of nodes.
     #[serde(default)]
     networks: Vec<String>,
-    /// Which start of the system its processes belong to. Empty in leases of older versions.
+    /// The boot in which its processes were started. Empty in leases of older versions.
     #[serde(default)]
     boot: String,
 }
 
-/// What names the time since the system began; empty where it does not tell.
+/// The identifier of the current boot; empty if the system does not report it.
 fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 impl Content {
-    /// Whether it is of this start of the system: after another, the numbers and times of its processes are those of others.
+    /// Whether it was written since the last boot. After a reboot, process numbers and start times belong to other
+    /// processes.
     fn began_since(&self, boot: &str) -> bool {
         self.boot.is_empty() || self.boot == boot
     }
 
-    /// Whether this build can take away all that it names; a lease that it cannot is left to one that can.
+    /// Whether this build can remove everything that it names. If not, the lease is left to a build that can.
     fn can_be_cleared(&self) -> bool {
         (cfg!(feature = "netns") || self.networks.is_empty())
             && (cfg!(feature = "powercut") || (self.mounts.is_empty() && self.folders.is_empty()))
     }
 
-    /// Leaves out the places that another lease names.
+    /// Removes the places that another lease names.
     fn leave(&mut self, other: &Self) {
         self.mounts.retain(|mount| !other.mounts.contains(mount));
         self.files.retain(|file| !other.files.contains(file));
@@ -71,26 +72,26 @@ impl Content {
     }
 }
 
-/// A file that lasts as long as what it names.
+/// A file that exists as long as what it names.
 #[derive(Debug)]
 pub struct Lease {
     path: PathBuf,
     content: Content,
 }
 
-/// What an earlier process of Storebench has left, and that was ended now.
+/// What an earlier process of Storebench left, now cleaned up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
-    /// What it is, in words.
+    /// A description.
     pub what: String,
-    /// How many processes of it were running.
+    /// How many of its processes were running.
     pub processes: usize,
 }
 
-/// Where leases are: `$XDG_RUNTIME_DIR/storebench`, or `/tmp/storebench-UID`: both are gone when the machine starts again, and
-/// so are the processes.
+/// The folder of leases: `$XDG_RUNTIME_DIR/storebench`, or `/tmp/storebench-UID`. Both are gone after a reboot, and so
+/// are the processes.
 pub fn leases_folder() -> PathBuf {
-    // Who became root by `sudo -E` has that of the user before, who could put another folder in place of the one in it.
+    // After `sudo -E` it is still that of the previous user, who could replace the folder in it.
     let own = |dir: &Path| fs::metadata(dir).map_or(true, |found| found.uid() == rustix::process::getuid().as_raw());
     match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_absolute() && own(Path::new(dir))) {
         Some(dir) => PathBuf::from(dir).join("storebench"),
@@ -99,16 +100,16 @@ pub fn leases_folder() -> PathBuf {
 }
 
 impl Lease {
-    /// A lease in this folder for what `what` names. Nothing is started yet.
+    /// Creates a lease in this folder, described by `what`. Nothing is started yet.
     ///
     /// # Errors
-    /// Where the folder cannot be made or written, or belongs to somebody else.
+    /// Fails if the folder cannot be created or written, or belongs to another user.
     pub fn begin(folder: &Path, what: &str) -> io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt as _;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        // Whoever may write there may have processes ended that are not theirs.
+        // A user who may write there could have other users' processes killed.
         OwnFolder::open(folder)?;
-        let owner = Pid::own().ok_or_else(|| io::Error::other("/proc does not tell of this process"))?;
+        let owner = Pid::own().ok_or_else(|| io::Error::other("cannot read this process's entry in /proc"))?;
         let content = Content {
             owner,
             what: what.to_owned(),
@@ -135,88 +136,88 @@ impl Lease {
         Err(io::Error::other("there are too many leases"))
     }
 
-    /// The lease names these processes now, and no others.
+    /// Replaces the processes that the lease names.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Fails if the lease cannot be written.
     pub fn processes(&mut self, processes: &[Pid]) -> io::Result<()> {
         self.content.processes = processes.to_vec();
         self.write()
     }
 
-    /// The lease names this file as well.
+    /// Adds a file.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Fails if the lease cannot be written.
     pub fn file(&mut self, file: PathBuf) -> io::Result<()> {
         self.content.files.push(file);
         self.write()
     }
 
-    /// The lease names this mount as well: what is left of it is unmounted, if it is of a [`PowerCut`](super::PowerCut). It
-    /// need not be there yet.
+    /// Adds a mount point, which need not exist yet. A leftover mount of a [`PowerCut`](super::PowerCut) is unmounted.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Fails if the lease cannot be written.
     pub fn mount(&mut self, at: &Path) -> io::Result<()> {
         self.content.mounts.push(std::path::absolute(at)?);
         self.write()
     }
 
-    /// The lease names this folder of a control group as well ([`Cgroup::folders`](crate::Cgroup::folders)).
+    /// Adds the folder of a control group ([`Cgroup::folders`](crate::Cgroup::folders)).
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Fails if the lease cannot be written.
     pub fn cgroup(&mut self, folder: PathBuf) -> io::Result<()> {
         self.content.cgroups.push(folder);
         self.write()
     }
 
-    /// The lease names this folder of a [`PowerCut`](super::PowerCut) as well, the one that it is mounted at or the one behind
-    /// it: what is left of it is removed, unless something is mounted below it or it is not marked as one of these. What is
-    /// in it and is not of the power cut stays, and the folder with it.
+    /// Adds a folder of a [`PowerCut`](super::PowerCut): its mount point or the folder behind it. A leftover folder is
+    /// removed, unless something is mounted below it or it lacks the marker. Files in it that are not the power cut's
+    /// stay, and the folder with them.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Fails if the lease cannot be written.
     pub fn folder(&mut self, folder: &Path) -> io::Result<()> {
         self.content.folders.push(std::path::absolute(folder)?);
         self.write()
     }
 
-    /// The lease names this network of nodes as well, by the name of the namespace in its middle: what is left of it is
-    /// removed, and what runs in it is killed. It need not be there yet.
+    /// Adds a network of nodes, by the name of its middle namespace, which need not exist yet. A leftover network is
+    /// removed, and what runs in it is killed.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Fails if the lease cannot be written.
     pub(crate) fn network(&mut self, name: &str) -> io::Result<()> {
         self.content.networks.push(name.to_owned());
         self.write()
     }
 
-    /// In one step, so that a kill leaves the old one or the new one; and behind whoever clears up: that a place belongs to
-    /// this process is known before, or the place was cleared when it is used.
+    /// Writes atomically, so that a kill leaves either the old lease or the new one. It waits for a process that cleans
+    /// up: either that process sees that the place belongs to this one, or the place is clean before it is used.
     fn write(&self) -> io::Result<()> {
         let folder = self.path.parent().and_then(|folder| OwnFolder::open(folder).transpose()).transpose()?;
         let _locked = folder.map(|folder| folder.lock().map(|()| folder)).transpose()?;
         let new = self.path.with_extension("new");
-        // Whatever the mask for new files: one that others may write is not trusted later.
+        // Regardless of the umask: a lease that others may write is not trusted later.
         let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         file.write_all(&serde_json::to_vec(&self.content)?)?;
         fs::rename(&new, &self.path)
     }
 
-    /// Ends what leases of this folder name whose owners do not run any more, and removes them. Tells what was ended.
+    /// Cleans up what leases in this folder name if their owners no longer run, and removes those leases. Returns what
+    /// was cleaned up.
     ///
-    /// One process at a time: another one could have made a disk of its own where the one that is cleared up was, and would
-    /// lose it. For the same reason nothing is touched that a lease of a running process names as well.
+    /// Only one process does this at a time. Otherwise another one could create its own disk where the leftover was,
+    /// and lose it. For the same reason, anything that a lease of a running process also names stays.
     ///
     /// # Errors
-    /// Where the folder cannot be read, or it or a lease in it could have been written by somebody else: nothing is touched
-    /// then. One that is not there holds nothing.
+    /// Fails if the folder cannot be read, or if another user could have written to it or to a lease in it. Nothing is
+    /// touched then. A missing folder counts as empty.
     pub fn clear_up(folder: &Path) -> io::Result<Vec<Leftover>> {
         let Some(own) = OwnFolder::open(folder)? else { return Ok(Vec::new()) };
         own.lock()?;
-        // Of one that cannot be read nothing can be known: it may be about to be written.
+        // Skip a lease that cannot be parsed: it may be about to be written.
         let read = |(name, bytes): (_, Vec<u8>)| Some((name, serde_json::from_slice::<Content>(&bytes).ok()?));
         let boot = boot();
         let (running, ended): (Vec<_>, Vec<_>) = own
@@ -236,7 +237,8 @@ impl Lease {
             let tree = Tree::of(&content.processes);
             content.processes.iter().for_each(|pid| pid.kill_group());
             tree.kill();
-            // Whoever waits for a slow disk or has left the tree ends with its group, and holds no mount then.
+            // A process that waits for a slow disk or has left the tree ends with its group. Then it no longer holds a
+            // mount.
             crate::cgroup::clear(&content.cgroups, content.owner.number);
             #[cfg(feature = "netns")]
             crate::netns::clear(&content.networks, content.owner.number);
@@ -278,7 +280,7 @@ mod tests {
         lease.file(socket.clone()).unwrap();
         assert_eq!(Lease::clear_up(folder.path()).unwrap(), [], "its owner is this process");
         assert!(pid.runs() && socket.exists());
-        // As if this process had been killed: its number belongs to a process that began later.
+        // As if this process had been killed: its number belongs to a process that started later.
         lease.content.owner.began += 1;
         lease.write().unwrap();
         let left = Lease::clear_up(folder.path()).unwrap();
@@ -338,10 +340,10 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
-    /// Whose variable this is in is the process that is killed, and this is its folder.
+    /// If this variable is set, this is the process to be killed. Its value is the folder.
     const TO_BE_KILLED: &str = "STOREBENCH_TEST_TO_BE_KILLED";
 
-    /// Mounts a disk, makes a group with a process in it and waits for its end.
+    /// Mounts a disk, makes a group with a process in it and waits for it to end.
     fn to_be_killed(folder: &Path) -> ! {
         let mut lease = Lease::begin(folder, "a server").unwrap();
         let (at, backing) = (folder.join("disk"), folder.join("backing"));
@@ -352,7 +354,7 @@ mod tests {
         for folder in group.folders() {
             lease.cgroup(folder).unwrap();
         }
-        // The lease names no processes: the group has them. They are in the way of unmounting, too.
+        // The lease names no processes: the group has them. They also prevent unmounting.
         let script = format!("{}{{ sleep 600 & sleep 600; }}", group.enter_command());
         let mut child = Command::new("sh").args(["-c", &script]).current_dir(&at).spawn().unwrap();
         wait_until("processes are in the group", || group.processes().len() == 3);
@@ -409,7 +411,7 @@ mod tests {
         assert!(content.networks.is_empty());
     }
 
-    /// A folder with a lease of a process that has ended, which names a file of somebody's; and that file.
+    /// A folder with a lease of a process that has ended, which names somebody's file; and that file.
     fn planted() -> (tempfile::TempDir, PathBuf, PathBuf, PathBuf) {
         let around = tempfile::tempdir().unwrap();
         let (folder, victim) = (around.path().join("leases"), around.path().join("victim"));
@@ -460,7 +462,8 @@ mod tests {
         assert_eq!(Lease::clear_up(&folder.join("not there")).unwrap(), []);
     }
 
-    /// Whoever comes second looks again when the first has cleared up: by then the place is the first one's own.
+    /// The second process reads the leases again after the first has cleaned up. By then the place belongs to the
+    /// first.
     #[test]
     fn two_that_clear_up_at_once_do_so_one_after_the_other() {
         let (_around, folder, lease, victim) = planted();
@@ -470,7 +473,7 @@ mod tests {
             let second = scope.spawn(|| Lease::clear_up(&folder).unwrap());
             wait_until("the second waits, or has not waited", || second.is_finished() || waits_for(&folder));
             assert!(victim.exists(), "it did not wait");
-            // The first clears up, and puts something of its own there.
+            // The first cleans up, and puts its own file there.
             fs::remove_file(&lease).unwrap();
             fs::write(&victim, "of the first").unwrap();
             drop(first);
@@ -479,14 +482,14 @@ mod tests {
         assert_eq!(fs::read_to_string(&victim).unwrap(), "of the first");
     }
 
-    /// Whether somebody waits for the lock of this folder.
+    /// Whether a process waits for the lock of this folder.
     fn waits_for(folder: &Path) -> bool {
         let inode = format!(":{} ", fs::metadata(folder).unwrap().ino());
         let locks = fs::read_to_string("/proc/locks").unwrap();
         locks.lines().any(|line| line.contains("-> FLOCK") && line.contains(&inode))
     }
 
-    /// It would be cleared up with what a dead process had there, if it came between the look at all leases and that.
+    /// Otherwise it would be removed as a leftover of a dead process, if it were added after all leases were read.
     #[test]
     fn what_is_named_while_somebody_clears_up_is_named_behind_that() {
         let (_around, folder, _, victim) = planted();

@@ -1,20 +1,22 @@
-//! What Storebench does to processes of this machine: starts servers, stops, kills and pauses them, and clears up behind
-//! itself, also when it was killed.
+//! Controls processes on this machine: starts, stops, kills and pauses servers, and cleans up after itself, even if it
+//! was killed.
 //!
-//! - [`Server`] is one server: the commands that control it, and what runs of it now.
-//! - [`Lease`] is a file that names what was started, so that the next start of Storebench finds what an earlier one left.
-//! - [`Watcher`], [`host_use`] and [`folder_use`] tell what processes, the machine and a folder of data use.
+//! - [`Server`] is one server: the commands that control it, and its running processes.
+//! - [`Lease`] is a file that lists what was started. The next start of Storebench uses it to find what an earlier one
+//!   left.
+//! - [`Watcher`], [`host_use`] and [`folder_use`] report what processes, the machine and a data folder use.
 //! - [`Link`] is a proxy between a client and a server whose link can be broken.
-//! - [`scrape`] and [`HostMetrics`] read what other machines and stores tell of themselves over HTTP.
-//! - [`PowerCut`] is a file system that forgets what was not synced.
-//! - [`run_command`] runs a command of the user's own.
-//! - [`Tree`] is a process with all that it has started.
+//! - [`scrape`] and [`HostMetrics`] read metrics of other machines and stores over HTTP.
+//! - [`PowerCut`] is a file system that loses what was not synced.
+//! - [`run_command`] runs a user's command.
+//! - [`Tree`] is a process with all its descendants.
 //! - [`Cgroup`] limits what a server may use.
-//! - [`Network`] has nodes of a store in network namespaces, so that the network between them can be partitioned.
-//! - [`drop_caches`] makes the next start a cold one.
-//! - [`listeners`] and [`server_roots`] find a server that this process has not started.
+//! - [`Network`] puts the nodes of a store into network namespaces, so that the network between them can be
+//!   partitioned.
+//! - [`drop_caches`] empties the page cache for a cold start.
+//! - [`listeners`] and [`server_roots`] find a server that this process did not start.
 
-// What only the parts use that are left out.
+// Some code is used only by these optional features.
 #![cfg_attr(not(all(feature = "netns", feature = "powercut")), allow(dead_code))]
 
 #[cfg(not(all(feature = "netns", feature = "powercut")))]

@@ -1,4 +1,4 @@
-//! What is mounted where, as `/proc/self/mountinfo` says.
+//! The mount table, from `/proc/self/mountinfo`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,21 +9,21 @@ use std::path::{Path, PathBuf};
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mount {
-    /// The major and minor number of its device: `8:0`.
+    /// The major and minor number of its device, such as `8:0`.
     pub(crate) device: String,
-    /// The folder of the file system that is seen at the point.
+    /// The folder of the file system that is visible at the mount point.
     pub(crate) root: PathBuf,
-    /// Where it is seen.
+    /// The mount point.
     pub(crate) point: PathBuf,
-    /// The kind of file system.
+    /// The file system type.
     pub(crate) kind: String,
-    /// What it is of: a device, or a name.
+    /// The source: a device, or a name.
     pub(crate) source: PathBuf,
     /// Options of the file system.
     pub(crate) options: Vec<String>,
 }
 
-/// What is mounted now, the latest last.
+/// The current mounts, latest last.
 pub(crate) fn read() -> Vec<Mount> {
     parse(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default())
 }
@@ -46,7 +46,7 @@ fn line(line: &str) -> Option<Mount> {
     })
 }
 
-/// Spaces and the like are written as `\040`.
+/// Decodes spaces and the like, which are written as `\040`.
 fn unescaped(text: &str) -> PathBuf {
     let (bytes, mut out, mut at) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
     while let Some(byte) = bytes.get(at) {
@@ -65,19 +65,19 @@ fn unescaped(text: &str) -> PathBuf {
     PathBuf::from(OsString::from_vec(out))
 }
 
-/// The mount that a path, without links, is seen through.
+/// The mount that holds a path, which must contain no links.
 pub(crate) fn holding(mounts: &[Mount], path: &Path) -> Option<Mount> {
     let holding = mounts.iter().filter(|mount| path.starts_with(&mount.point));
-    // Of several at the same point the latest hides the others.
+    // Of several mounts at the same point, the latest hides the others.
     holding.max_by_key(|mount| mount.point.components().count()).cloned()
 }
 
-/// What is mounted at a path, without links; of several, what hides the others.
+/// What is mounted at a path, which must contain no links. Of several mounts, the visible one.
 pub(crate) fn at(path: &Path) -> Option<Mount> {
     read().into_iter().rfind(|mount| mount.point == path)
 }
 
-/// The path with no links in it, without asking what is mounted there: it may not answer any more.
+/// Resolves the links in a path without accessing what is mounted there, because it may no longer answer.
 pub(crate) fn place(path: &Path) -> io::Result<PathBuf> {
     let path = std::path::absolute(path)?;
     match (path.parent(), path.file_name()) {

@@ -1,4 +1,4 @@
-//! Processes of this machine, told apart from later ones of the same number by when they began.
+//! Processes of this machine. The start time distinguishes a process from a later one with the same number.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 use serde::{Deserialize, Serialize};
 
-/// How long processes of a group may take to end after they were killed: one that waits for a disk may do so for ever.
+/// How long killed processes of a group may take to end. One that waits for a disk may never end.
 const GROUP_WITHIN: Duration = Duration::from_secs(5);
 
-/// A process: its number, and when it began, in ticks since the machine did. Numbers are used again; the pair is not.
+/// A process: its number, and its start time in ticks since boot. Numbers are reused; the pair is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Pid {
     /// Its number.
     pub number: u32,
-    /// When it began, as field 22 of `/proc/PID/stat` says.
+    /// When it started, from field 22 of `/proc/PID/stat`.
     pub began: u64,
 }
 
-/// What `/proc/PID/stat` says.
+/// The fields of `/proc/PID/stat` that are used.
 pub(crate) struct Stat {
     pub(crate) parent: u32,
     /// Its process group.
@@ -28,7 +28,7 @@ pub(crate) struct Stat {
     pub(crate) began: u64,
 }
 
-/// The capabilities of this process, a bit each; none where the system does not tell.
+/// The capabilities of this process, one bit each; `None` if the system does not report them.
 pub(crate) fn capabilities() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let all = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
@@ -47,15 +47,15 @@ pub(crate) fn stat(number: u32) -> Option<Stat> {
     let mut rest = text.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = *rest.next()?.as_bytes().first()?;
     let parent = rest.next()?.parse().ok()?;
-    // -1 of one that is gone in this moment.
+    // -1 for a process that is just disappearing.
     let group = rest.next()?.parse().unwrap_or(0);
-    // Field 22; the state was field 3, the group 5.
+    // Field 22; the state is field 3, the group 5.
     let began = rest.nth(16)?.parse().ok()?;
     Some(Stat { parent, group, state, began })
 }
 
 impl Stat {
-    /// One that has ended and was not waited for is told of all the same.
+    /// A zombie is listed, too.
     fn has_ended(&self) -> bool {
         matches!(self.state, b'Z' | b'X')
     }
@@ -67,7 +67,7 @@ fn all() -> impl Iterator<Item = (u32, Stat)> {
 }
 
 impl Pid {
-    /// The process of this number, if there is one now.
+    /// The current process with this number, if any.
     pub fn of(number: u32) -> Option<Self> {
         stat(number).map(|stat| Self { number, began: stat.began })
     }
@@ -77,7 +77,7 @@ impl Pid {
         Self::of(std::process::id())
     }
 
-    /// Whether it runs still. One that has ended and was not waited for does not.
+    /// Whether it is running. A zombie is not.
     pub fn runs(self) -> bool {
         stat(self.number).is_some_and(|stat| stat.began == self.began && !stat.has_ended())
     }
@@ -87,7 +87,8 @@ impl Pid {
         stat(self.number).is_some_and(|stat| stat.began == self.began && matches!(stat.state, b'T' | b't'))
     }
 
-    /// Ends at once (SIGKILL) all of the process group that it leads, if it runs and leads one: also what has left its tree.
+    /// Kills (SIGKILL) the whole process group, if this process runs and leads one. That includes processes that have
+    /// left its tree.
     pub(crate) fn kill_group(self) {
         let leads = stat(self.number).is_some_and(|stat| stat.group == self.number && stat.began == self.began);
         if leads
@@ -100,8 +101,8 @@ impl Pid {
     }
 
     fn signal(self, signal: Signal) {
-        // One that has ended meanwhile has nothing to hear; that its number is taken again within these microseconds would
-        // need the whole space of numbers to be used up.
+        // Do not signal a process that has ended. A reuse of its number within these microseconds would need the whole
+        // range of numbers to wrap around.
         if self.runs()
             && let Some(pid) = rustix::process::Pid::from_raw(self.number.cast_signed())
         {
@@ -110,12 +111,12 @@ impl Pid {
     }
 }
 
-/// A process and all that it has started, as long as they have not left it for init.
+/// A process and its descendants, except those that init has adopted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tree(Vec<Pid>);
 
 impl Tree {
-    /// These processes with all that they have started.
+    /// These processes with all their descendants.
     pub fn of(roots: &[Pid]) -> Self {
         let mut children: HashMap<u32, Vec<Pid>> = HashMap::new();
         for (number, stat) in all() {
@@ -133,28 +134,28 @@ impl Tree {
         Self(all)
     }
 
-    /// The processes, the oldest first.
+    /// The processes, oldest first.
     pub fn pids(&self) -> &[Pid] {
         &self.0
     }
 
-    /// Whether any of them runs.
+    /// Whether any of them is running.
     pub fn runs(&self) -> bool {
         self.0.iter().any(|pid| pid.runs())
     }
 
-    /// Ends all of them at once, with no chance to write anything (SIGKILL). They are stopped first, so that none begins
-    /// another while the others die.
+    /// Kills all of them at once (SIGKILL), so that they can write nothing more. They are stopped first, so that none
+    /// starts another while the others die.
     pub fn kill(&self) {
         self.stopped().0.iter().for_each(|pid| pid.signal(Signal::KILL));
     }
 
-    /// Stops all of them where they are (SIGSTOP).
+    /// Stops all of them (SIGSTOP).
     pub fn pause(&self) {
         self.stopped();
     }
 
-    /// Stops them, and what they began while they were being stopped; gives all of them.
+    /// Stops them and what they started while they were being stopped. Returns all of them.
     fn stopped(&self) -> Self {
         let mut tree = self.clone();
         loop {
@@ -168,12 +169,12 @@ impl Tree {
         }
     }
 
-    /// Lets all of them go on (SIGCONT).
+    /// Resumes all of them (SIGCONT).
     pub fn resume(&self) {
         self.0.iter().for_each(|pid| pid.signal(Signal::CONT));
     }
 
-    /// Asks the first of them to end (SIGTERM), which is to end the others.
+    /// Asks the first of them to end (SIGTERM). It is expected to end the others.
     pub fn terminate(&self) {
         if let Some(first) = self.0.first() {
             first.signal(Signal::TERM);
@@ -181,32 +182,31 @@ impl Tree {
     }
 }
 
-/// A process group of a child of this process, which began it as its leader.
+/// The process group of a child of this process that was started as its leader.
 ///
-/// Its number stays its own as long as the child was not waited for, also when it has ended: to be used until then, and not
-/// after.
+/// The number stays reserved until the child is waited for, even if the child has ended. Use it only until then.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Group(rustix::process::Pid);
 
 impl Group {
-    /// That of this child.
+    /// The group of this child.
     pub(crate) fn of(child: &std::process::Child) -> Option<Self> {
-        // Such numbers mean all processes, or the group of this one.
+        // 0 and 1 mean all processes, or the group of this one.
         rustix::process::Pid::from_raw(child.id().cast_signed()).filter(|pid| pid.as_raw_nonzero().get() > 1).map(Self)
     }
 
-    /// Whether its leader has ended, without waiting for it; none where somebody has waited for it before.
+    /// Whether its leader has ended, without waiting for it; `None` if it was waited for before.
     fn ended(self) -> Option<bool> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(self.0), options).ok().map(|status| status.is_some())
     }
 
-    /// Whether its leader has ended. It is not waited for by this.
+    /// Whether its leader has ended. This does not wait for it.
     pub(crate) fn leader_has_ended(self) -> bool {
         self.ended().unwrap_or(true)
     }
 
-    /// Those of its processes that run still, also those that their parents have left behind.
+    /// Its running processes, including those that their parents have left behind.
     pub(crate) fn pids(self) -> Vec<Pid> {
         let group = self.0.as_raw_nonzero().get().cast_unsigned();
         let of_group = |(number, stat): (u32, Stat)| {
@@ -215,10 +215,11 @@ impl Group {
         all().filter_map(of_group).collect()
     }
 
-    /// Ends all of it at once (SIGKILL), also what is begun in this moment, and waits a while until none runs.
+    /// Kills the whole group (SIGKILL), including processes started at this moment, and waits up to [`GROUP_WITHIN`]
+    /// until none runs.
     pub(crate) fn kill(self) {
         if self.ended().is_none() {
-            // Its number may be somebody else's by now.
+            // Its number may belong to another group by now.
             return;
         }
         let began = Instant::now();
@@ -242,7 +243,7 @@ mod tests {
         let mut root = Command::new("sh").args(["-c", "sleep 600 & sleep 600 & wait"]).spawn().unwrap();
         let pid = Pid::of(root.id()).unwrap();
         let whole = || Tree::of(&[pid]);
-        // A shell that begins a program cannot be stopped, only the program.
+        // A shell that is executing a program cannot be stopped, only the program.
         let sleeps = |pid: &Pid| fs::read_to_string(format!("/proc/{}/comm", pid.number)).is_ok_and(|n| n == "sleep\n");
         while whole().pids().iter().filter(|pid| sleeps(pid)).count() < 2 {
             std::thread::yield_now();

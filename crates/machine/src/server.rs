@@ -1,4 +1,4 @@
-//! One server: started, stopped, killed and paused, by its process or by the user's own commands.
+//! One server. It is started, stopped, killed and paused through its process or by the user's commands.
 
 use std::fmt;
 use std::fs;
@@ -12,9 +12,9 @@ use super::command::{self, Failed};
 use super::lease::Lease;
 use super::process::{Group, Pid, Tree};
 
-/// How often is looked whether something has happened.
+/// How often conditions are polled.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// How long what is run once before the first start may take: data may have to be copied.
+/// How long `prepare` may take: it may have to copy data.
 const PREPARED_WITHIN: Duration = Duration::from_secs(3600);
 /// Lines of a server's output that an error shows.
 const LAST_LINES: usize = 15;
@@ -22,53 +22,54 @@ const LAST_LINES: usize = 15;
 /// How a server is controlled. Commands are given to `sh -c`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Commands {
-    /// A command that is the server, in the foreground: it is stopped, killed and paused by signals to its process and all
-    /// that it has started.
+    /// A command that is the server, in the foreground. It is stopped, killed and paused by signals to its process and
+    /// all its descendants.
     Run(String),
-    /// The same, without a shell: a program and its arguments. Its standard input is a pipe that ends with this process.
+    /// The same without a shell: a program and its arguments. Its standard input is a pipe that closes when this
+    /// process ends.
     Program(PathBuf, Vec<String>),
-    /// Commands that have ended when they have done what they are for, for servers that this process is not to have started.
+    /// Commands that end when they have done their work, for servers that this process should not start itself.
     Given {
         /// Starts it.
         start: String,
-        /// Stops it in order.
+        /// Stops it cleanly.
         stop: String,
-        /// Ends it at once, with no chance to write anything.
+        /// Kills it, so that it can write nothing more.
         kill: Option<String>,
-        /// Has it stand still.
+        /// Suspends it.
         pause: Option<String>,
-        /// Lets it go on.
+        /// Resumes it.
         resume: Option<String>,
     },
 }
 
-/// What is known of a server before it is started.
+/// The configuration of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
     /// Its name, for messages and leases.
     pub name: String,
     /// How it is controlled.
     pub commands: Commands,
-    /// A command that is run once before the first start, where the data folder is empty.
+    /// A command that runs once before the first start, if the data folder is empty.
     pub prepare: Option<String>,
-    /// The folder with its data. Made where it is not there.
+    /// Its data folder. It is created if it does not exist.
     pub data: Option<PathBuf>,
-    /// A command that succeeds as soon as it is ready; without one, whoever starts it has to ask. One that has not ended
-    /// when `ready_within` is over is killed.
+    /// A command that succeeds as soon as the server is ready; without one, the caller has to check. If it has not
+    /// finished after `ready_within`, it is killed.
     pub ready: Option<String>,
-    /// What its commands find in their environment besides that of this process.
+    /// Environment variables for its commands, in addition to those of this process.
     pub env: Vec<(String, String)>,
-    /// Where what it says is kept.
+    /// The file for its output.
     pub log: PathBuf,
-    /// How long it may take to be ready, and the command that starts it to end.
+    /// How long it may take to become ready, and its start command to finish.
     pub ready_within: Duration,
-    /// How long it may take to stop in order, and the commands that stop, kill, pause and resume it to end.
+    /// How long it may take to stop, and its stop, kill, pause and resume commands to finish.
     pub stop_within: Duration,
-    /// Files that are of no use without it.
+    /// Files that are useless without it.
     pub files: Vec<PathBuf>,
 }
 
-/// Why a server does not do what it should.
+/// Why a server does not work as it should.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// A command could not be run or failed.
@@ -76,51 +77,51 @@ pub enum Problem {
     Command {
         /// The server.
         server: String,
-        /// What it was for.
+        /// The step that it belongs to.
         what: &'static str,
         /// The command.
         command: String,
-        /// How it ended.
+        /// How it failed.
         why: String,
-        /// The last lines that it said.
+        /// The last lines of output.
         said: String,
     },
-    /// It ended before it was ready, or while nobody had asked it to.
-    #[error("server `{server}` has ended by itself, {how}{}", Said(.said))]
+    /// It ended before it was ready, or although nothing had asked it to.
+    #[error("server `{server}` ended unexpectedly ({how}){}", Said(.said))]
     Died {
-        /// The server.
+        /// Its exit status.
         server: String,
         /// How.
         how: String,
-        /// The last lines that it said.
+        /// The last lines of output.
         said: String,
     },
-    /// It runs, and is not ready.
-    #[error("server `{server}` was not ready within {within:?}: {why}; give it longer with `ready_within`{}", Said(.said))]
+    /// It is running but not ready.
+    #[error("server `{server}` was not ready within {within:?}: {why}; raise `ready_within`{}", Said(.said))]
     NotReady {
         /// The server.
         server: String,
-        /// How long it was waited for.
+        /// How long Storebench waited.
         within: Duration,
-        /// What was seen instead.
+        /// What was observed instead.
         why: String,
-        /// The last lines that it said.
+        /// The last lines of output.
         said: String,
     },
     /// It did not stop in time, and was killed.
-    #[error("server `{server}` had not stopped within {within:?} and was killed; give it longer with `stop_within`")]
+    #[error("server `{server}` did not stop within {within:?} and was killed; raise `stop_within`")]
     NotStopped {
         /// The server.
         server: String,
-        /// How long it was waited for.
+        /// How long Storebench waited.
         within: Duration,
     },
-    /// There is no way to do it.
+    /// The action is not possible.
     #[error("server `{server}` cannot be {what}: {why}")]
     NoWay {
         /// The server.
         server: String,
-        /// What was asked for.
+        /// The action.
         what: &'static str,
         /// What is missing.
         why: String,
@@ -131,30 +132,30 @@ struct Said<'a>(&'a str);
 
 impl fmt::Display for Said<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { Ok(()) } else { write!(f, "; the last that it said:\n{}", self.0) }
+        if self.0.is_empty() { Ok(()) } else { write!(f, "; its last output:\n{}", self.0) }
     }
 }
 
-/// One server, and what runs of it. What runs still is killed when it is dropped.
+/// One server and its running processes. They are killed when it is dropped.
 #[derive(Debug)]
 pub struct Server {
     spec: Spec,
     lease: Lease,
-    /// What limits it, once it was limited.
+    /// The group that limits it; `None` if it was never limited.
     group: Option<Cgroup>,
     child: Option<Child>,
-    /// Whether the user's own command has started it.
+    /// Whether the user's command has started it.
     given_runs: bool,
-    /// Whether the user's own command has failed to end it, so that it may run still.
+    /// Whether the user's command failed to end it, so that it may still be running.
     given_left: bool,
     paused: bool,
 }
 
 impl Server {
-    /// A server that was not started yet; `leases` is the folder that names it while it runs.
+    /// Creates a server without starting it. `leases` is the folder for its lease while it runs.
     ///
     /// # Errors
-    /// Where the lease cannot be written: what runs without one would outlast a kill.
+    /// Fails if the lease cannot be written: without one, its processes would survive if Storebench is killed.
     pub fn new(spec: Spec, leases: &Path) -> std::io::Result<Self> {
         let mut lease = Lease::begin(leases, &format!("server `{}`", spec.name))?;
         for file in &spec.files {
@@ -173,37 +174,37 @@ impl Server {
         self.spec.data.as_deref()
     }
 
-    /// Where what it says is kept.
+    /// The file with its output.
     pub fn log(&self) -> &Path {
         &self.spec.log
     }
 
-    /// Its processes; none where it does not run, or not as a process of this one.
+    /// Its processes; empty if it is not running, or not as a child of this process.
     pub fn tree(&self) -> Tree {
         let root = self.child.as_ref().and_then(|child| Pid::of(child.id()));
         Tree::of(root.as_slice())
     }
 
-    /// Whether it was started and not stopped. It may have died meanwhile: [`Server::died`].
+    /// Whether it was started and not stopped. It may have died since: [`Server::died`].
     pub fn is_started(&self) -> bool {
         self.child.is_some() || self.given_runs
     }
 
-    /// How it has died, if it has though it was not asked to.
+    /// How it died, if it ended without being asked to.
     pub fn died(&mut self) -> Option<Problem> {
         if !self.has_ended() {
             return None;
         }
-        // What it has started may run still, and would hold its port and its data.
-        let how = self.end_rest().map_or_else(|| "and nobody knows how".to_owned(), |status| status.to_string());
+        // Its children may still run, and would hold its port and its data.
+        let how = self.end_rest().map_or_else(|| "unknown exit status".to_owned(), |status| status.to_string());
         self.forget();
         Some(Problem::Died { server: self.spec.name.clone(), how, said: self.said() })
     }
 
-    /// Limits what it may use, from its next start on; what is not named is not limited any more.
+    /// Sets its limits, from its next start on. Resources that `limits` does not name are unlimited.
     ///
     /// # Errors
-    /// Where this machine has no such limits, or it is not a process of this one.
+    /// Fails if this machine does not support these limits, or if the server is not a child of this process.
     pub fn limit(&mut self, limits: Limits) -> Result<(), Problem> {
         match &mut self.group {
             None if limits == Limits::default() => Ok(()),
@@ -215,10 +216,10 @@ impl Server {
         }
     }
 
-    /// Makes it such that it can be [limited](Server::limit) while it runs, from its next start on.
+    /// Prepares it to be [limited](Server::limit) while it runs, from its next start on.
     ///
     /// # Errors
-    /// Where this machine has no such limits, or it is not a process of this one.
+    /// Fails if this machine does not support limits, or if the server is not a child of this process.
     pub fn limit_later(&mut self) -> Result<(), Problem> {
         if self.group.is_some() { Ok(()) } else { self.begin_group(Limits::default()) }
     }
@@ -237,38 +238,38 @@ impl Server {
         Ok(())
     }
 
-    /// How its limits were felt; none where it was never limited.
+    /// How its limits took effect; `None` if it was never limited.
     pub fn limited(&self) -> Option<GroupUse> {
         self.group.as_ref().map(Cgroup::look)
     }
 
-    /// Starts it. Whether it is ready is another question: [`Server::wait_ready`].
+    /// Starts it. It does not wait until it is ready: [`Server::wait_ready`].
     ///
     /// # Errors
-    /// Where a command cannot be run or fails. One that is started already is left as it is.
+    /// Fails if a command cannot be run or fails. A server that is already started is left as it is.
     pub fn start(&mut self) -> Result<(), Problem> {
         if self.is_started() {
             return Ok(());
         }
         if let Some(data) = self.spec.data.clone() {
             let made = fs::create_dir_all(&data);
-            made.map_err(|e| self.failed("its data folder is made", &data.display().to_string(), e.to_string()))?;
+            made.map_err(|e| self.failed("creating its data folder", &data.display().to_string(), e.to_string()))?;
             let empty = fs::read_dir(&data).is_ok_and(|mut entries| entries.next().is_none());
             if let Some(prepare) = self.spec.prepare.clone().filter(|_| empty) {
-                self.run("it is prepared", &prepare, PREPARED_WITHIN)?;
+                self.run("preparing it", &prepare, PREPARED_WITHIN)?;
             }
         }
         let enter = self.group.as_ref().map_or_else(String::new, Cgroup::enter_command);
         let mut command = match &self.spec.commands {
             Commands::Given { start, .. } => {
                 let start = start.clone();
-                self.run("it is started", &start, self.spec.ready_within)?;
+                self.run("starting it", &start, self.spec.ready_within)?;
                 self.given_runs = true;
                 return Ok(());
             }
             Commands::Run(line) => {
                 let mut command = Command::new("sh");
-                // So that the process is the server, and not a shell that waits for it.
+                // With `exec`, the process is the server and not a shell that waits for it.
                 command.args(["-c", &format!("{enter}exec {line}")]).stdin(Stdio::null());
                 command
             }
@@ -285,22 +286,22 @@ impl Server {
             }
         };
         let shown = self.shown();
-        let log = self.log_file().map_err(|e| self.failed("it is started", &shown, e))?;
-        let other = log.try_clone().map_err(|e| self.failed("it is started", &shown, e.to_string()))?;
+        let log = self.log_file().map_err(|e| self.failed("starting it", &shown, e))?;
+        let other = log.try_clone().map_err(|e| self.failed("starting it", &shown, e.to_string()))?;
         command.envs(self.spec.env.iter().map(|(name, value)| (name, value))).stdout(log).stderr(other);
-        // Ctrl-C is for this process, which stops the server in order.
+        // Ctrl-C is for this process, which stops the server cleanly.
         command.process_group(0);
-        let child = command.spawn().map_err(|e| self.failed("it is started", &shown, format!("cannot be run: {e}")))?;
+        let child = command.spawn().map_err(|e| self.failed("starting it", &shown, format!("cannot be run: {e}")))?;
         let pid = Pid::of(child.id());
         self.child = Some(child);
         let kept = self.lease.processes(pid.as_slice());
-        kept.map_err(|e| self.failed("its lease is written", &shown, e.to_string()))
+        kept.map_err(|e| self.failed("writing its lease", &shown, e.to_string()))
     }
 
-    /// Waits until it is ready: its `ready` command succeeds, and `answers` says so.
+    /// Waits until it is ready: its `ready` command succeeds, and `answers` returns `Ok`.
     ///
     /// # Errors
-    /// Where it dies meanwhile, or takes too long.
+    /// Fails if it dies meanwhile, or takes too long.
     pub fn wait_ready(&mut self, answers: &mut dyn FnMut() -> Result<(), String>) -> Result<Duration, Problem> {
         let (began, within) = (Instant::now(), self.spec.ready_within);
         let mut before = None;
@@ -311,13 +312,13 @@ impl Server {
             let left = within.saturating_sub(began.elapsed());
             let ready = self.spec.ready.clone();
             let asked =
-                ready.map_or(Ok(()), |ready| self.run("it is asked whether it is ready", &ready, left.max(LOOK_EVERY)));
+                ready.map_or(Ok(()), |ready| self.run("checking whether it is ready", &ready, left.max(LOOK_EVERY)));
             let why = match asked.map_err(|e| e.to_string()).and_then(|()| answers()) {
                 Ok(()) => return Ok(began.elapsed()),
                 Err(why) => why,
             };
             if began.elapsed() >= within {
-                // One that was cut off as soon as it was asked tells less than the one before.
+                // A check that was cut off almost immediately says less than the one before.
                 let why = before.filter(|_| left < within / 10).unwrap_or(why);
                 return Err(Problem::NotReady { server: self.spec.name.clone(), within, why, said: self.said() });
             }
@@ -326,33 +327,33 @@ impl Server {
         }
     }
 
-    /// Stops it in order; one that takes too long is killed.
+    /// Stops it cleanly. If that takes too long, kills it.
     ///
     /// # Errors
-    /// Where its command fails, or it had to be killed, or has ended by itself. It counts as ended then too; where a command has
-    /// failed, it is stopped once more when this value is dropped.
+    /// Fails if its command fails, if it had to be killed, or if it has ended by itself. It then counts as ended, too.
+    /// If the command failed, dropping this value stops it once more.
     pub fn stop(&mut self) -> Result<(), Problem> {
         if !self.is_started() {
             return Ok(());
         }
-        // Whoever stops one that has ended already would take its crash for an end in order.
+        // Otherwise a crash would look like a clean stop.
         if let Some(died) = self.died() {
             return Err(died);
         }
         if self.paused {
-            // Where that fails it has to be stopped all the same.
+            // If that fails, it still has to be stopped.
             let _ = self.resume();
         }
         if let Commands::Given { stop, .. } = &self.spec.commands {
             let stop = stop.clone();
-            return self.end_given("it is stopped", &stop);
+            return self.end_given("stopping it", &stop);
         }
         let tree = self.tree();
         tree.terminate();
         let began = Instant::now();
         while began.elapsed() < self.spec.stop_within {
             if self.has_ended() {
-                // What it has started and left behind is no server any more.
+                // Processes that it has started and left behind are no longer part of the server.
                 self.end(&tree);
                 return Ok(());
             }
@@ -362,14 +363,14 @@ impl Server {
         Err(Problem::NotStopped { server: self.spec.name.clone(), within: self.spec.stop_within })
     }
 
-    /// Ends it at once, as `kill -9` does: it writes nothing more.
+    /// Kills it, as `kill -9` does: it writes nothing more.
     ///
     /// # Errors
-    /// Where there is no command for it, or the command fails; and where it had ended by itself before.
+    /// Fails if there is no command for it, if the command fails, or if it has ended by itself before.
     pub fn kill(&mut self) -> Result<(), Problem> {
         if let Commands::Given { kill, .. } = &self.spec.commands {
             let kill = kill.clone().ok_or_else(|| self.no_way("killed", "kill"))?;
-            return self.end_given("it is killed", &kill);
+            return self.end_given("killing it", &kill);
         }
         if let Some(died) = self.died() {
             return Err(died);
@@ -379,14 +380,14 @@ impl Server {
         Ok(())
     }
 
-    /// Has it stand still where it is.
+    /// Suspends it.
     ///
     /// # Errors
-    /// Where there is no command for it, or the command fails.
+    /// Fails if there is no command for it, or the command fails.
     pub fn pause(&mut self) -> Result<(), Problem> {
         if let Commands::Given { pause, .. } = &self.spec.commands {
             let pause = pause.clone().ok_or_else(|| self.no_way("paused", "pause"))?;
-            self.run("it is paused", &pause, self.spec.stop_within)?;
+            self.run("pausing it", &pause, self.spec.stop_within)?;
         } else {
             self.tree().pause();
         }
@@ -394,14 +395,14 @@ impl Server {
         Ok(())
     }
 
-    /// Lets it go on.
+    /// Resumes it.
     ///
     /// # Errors
-    /// Where there is no command for it, or the command fails.
+    /// Fails if there is no command for it, or the command fails.
     pub fn resume(&mut self) -> Result<(), Problem> {
         if let Commands::Given { resume, .. } = &self.spec.commands {
             let resume = resume.clone().ok_or_else(|| self.no_way("resumed", "resume"))?;
-            self.run("it is resumed", &resume, self.spec.stop_within)?;
+            self.run("resuming it", &resume, self.spec.stop_within)?;
         } else {
             self.tree().resume();
         }
@@ -409,7 +410,7 @@ impl Server {
         Ok(())
     }
 
-    /// The last lines that it said.
+    /// The last lines of its output.
     pub fn said(&self) -> String {
         let text = fs::read(&self.spec.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text[text.len().saturating_sub(8 << 10)..]).into_owned();
@@ -417,7 +418,7 @@ impl Server {
         lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
     }
 
-    /// Ends it by the user's own command.
+    /// Ends it with the user's command.
     fn end_given(&mut self, what: &'static str, line: &str) -> Result<(), Problem> {
         (self.given_runs, self.paused) = (false, false);
         let ended = self.run(what, line, self.spec.stop_within);
@@ -425,7 +426,7 @@ impl Server {
         ended
     }
 
-    /// Whether its process has ended. It is not waited for yet: until then its number is that of its group, and of no other.
+    /// Whether its process has ended. It is not waited for yet, so that its number stays reserved for its group.
     fn has_ended(&self) -> bool {
         self.child.as_ref().and_then(Group::of).is_some_and(Group::leader_has_ended)
     }
@@ -433,28 +434,28 @@ impl Server {
     fn end(&mut self, tree: &Tree) {
         tree.kill();
         self.end_rest();
-        // The next start must not meet those that are still dying.
+        // The next start must not collide with dying processes.
         while tree.runs() {
             std::thread::sleep(Duration::from_millis(1));
         }
         self.forget();
     }
 
-    /// Ends what runs in its groups, also what has left its tree, and waits for its process.
+    /// Kills the rest of its groups, including processes that have left its tree, and waits for its process.
     fn end_rest(&mut self) -> Option<ExitStatus> {
         let child = self.child.as_mut()?;
         Group::of(child).into_iter().for_each(Group::kill);
         if let Some(group) = &self.group {
             group.kill();
         }
-        // It cannot go on; what cannot be waited for has been waited for.
+        // It is dead; an error means that it was already waited for.
         child.wait().ok()
     }
 
     fn forget(&mut self) {
         self.child = None;
         self.paused = false;
-        // An empty lease says the same as one whose processes have gone.
+        // A failed write is harmless: a lease whose processes have ended is equivalent to an empty one.
         let _ = self.lease.processes(&[]);
     }
 
@@ -463,7 +464,7 @@ impl Server {
         fs::OpenOptions::new().create(true).append(true).open(log).map_err(|e| format!("{}: {e}", log.display()))
     }
 
-    /// Runs a command to its end, which has to come within this time.
+    /// Runs a command to completion, within this time.
     fn run(&self, what: &'static str, line: &str, within: Duration) -> Result<(), Problem> {
         command::run(line, &self.spec.env, within, &|| false).map_err(|Failed { why, said }| {
             let (server, command) = (self.spec.name.clone(), line.to_owned());
@@ -484,7 +485,7 @@ impl Server {
     }
 
     fn no_way(&self, what: &'static str, key: &str) -> Problem {
-        let why = format!("it is controlled by commands, and none is given for it; add `{key}` to the server");
+        let why = format!("it is controlled by commands, and none is given for this; add `{key}` to the server");
         Problem::NoWay { server: self.spec.name.clone(), what, why }
     }
 }
@@ -493,7 +494,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         if let Commands::Given { .. } = self.spec.commands {
             self.given_runs |= self.given_left;
-            // Whoever stops it in order hears how that went; here nobody is left who could.
+            // Callers of `stop` get its result; here nobody can.
             let _ = self.stop();
         } else {
             let tree = self.tree();

@@ -1,33 +1,33 @@
-//! What tests of this crate share.
+//! Helpers that tests of this crate share.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::cgroup::{Limits, available};
 
-/// Whether the machine has what a test needs; where it has not, the test is counted as skipped by this line.
+/// Whether the machine has what a test needs. If not, the printed line counts the test as skipped.
 pub(crate) fn here(has: Result<(), String>) -> bool {
     has.inspect_err(|why| println!("skipped: {why}")).is_ok()
 }
 
-/// Whether this process is root's.
+/// Whether this process runs as root.
 pub(crate) fn root() -> bool {
     here(if rustix::process::geteuid().is_root() { Ok(()) } else { Err("it needs root".to_owned()) })
 }
 
-/// Whether processors and memory can be limited.
+/// Whether CPU and memory limits are available.
 pub(crate) fn groups() -> bool {
     let limits = Limits { cpus: Some(0.5), memory_bytes: Some(1 << 30), ..Limits::default() };
     root() && here(available(&limits, None))
 }
 
-/// Whether file systems whose power can be cut can be had.
+/// Whether power cuts are available.
 pub(crate) fn powercuts() -> bool {
     here(crate::PowerCut::available())
 }
 
-/// Whether the machine has what networks of nodes are made of. It is asked without them, so that they cannot be what is
-/// missing.
+/// Whether the machine supports networks of nodes. It is checked without `Network`, so that a bug in it cannot skip the
+/// test.
 pub(crate) fn networks() -> bool {
     static TRIES: AtomicU32 = AtomicU32::new(0);
     let name = format!("storebench-try-{}-{}", std::process::id(), TRIES.fetch_add(1, Ordering::Relaxed));
@@ -43,7 +43,7 @@ pub(crate) fn networks() -> bool {
     root() && here(tried())
 }
 
-/// Waits until something holds, and fails when it does not for a long time.
+/// Waits until a condition holds. Fails after a minute.
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = std::time::Instant::now();
     while !holds() {

@@ -1,4 +1,4 @@
-//! A link leaves no descriptor open. Alone in its process, which others' descriptors would disturb.
+//! A link leaves no descriptor open. It is alone in its process, because descriptors of other tests would disturb it.
 #![allow(clippy::unwrap_used, reason = "this is a test")]
 
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ fn descriptors() -> usize {
 
 #[test]
 fn nothing_is_open_after_a_link_was_dropped() {
-    // The runtime opens some once for the whole process, where other crates of the build have asked for its signals.
+    // The runtime opens some descriptors once per process, if other crates in the build use its signals.
     let once = TcpListener::bind("127.0.0.1:0").unwrap();
     drop(Link::begin("127.0.0.1:0".parse().unwrap(), once.local_addr().unwrap()).unwrap());
     drop(once);
@@ -39,14 +39,14 @@ fn nothing_is_open_after_a_link_was_dropped() {
                 link.reset();
             }
         }
-        // Whichever ends first.
+        // Vary which side ends first.
         if round % 3 == 0 {
             ends.clear();
         }
         drop(link);
         ends.clear();
         drop(listener);
-        // What another thread of the tests' own has open for a moment is none of the link's.
+        // Another thread of the test harness may have descriptors open for a moment.
         let begun = Instant::now();
         while descriptors() != before {
             assert!(begun.elapsed() < Duration::from_secs(30), "{} are open, {before} were before", descriptors());

@@ -281,6 +281,12 @@ pub(crate) struct Chart {
     /// Charts of one group share the cursor and the zoom.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// Where the x axis begins at first: before it are warm-ups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<Number>,
+    /// Whether configurations are drawn in panels, which share their axes. Otherwise all lines are in one place.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub panels: bool,
     /// The x axis.
     pub x: Axis,
     /// The y axes that series may have; one is shown at a time.
@@ -314,6 +320,8 @@ impl Chart {
             about: String::new(),
             kind: Kind::Lines,
             group: None,
+            from: None,
+            panels: false,
             x,
             ys: Vec::new(),
             xs: Vec::new(),

@@ -1,21 +1,31 @@
-//! Runs as pages: one HTML file that needs nothing else, and Markdown for a comment on a change.
+//! Runs as pages: one HTML file that loads nothing, and Markdown for a pull request.
 //!
-//! A report is made of run folders alone. [`Recorded`] is what was read of one; [`Subject`] is several of them with one
-//! colour for each configuration; `charts` makes charts of it, which are data; `page` makes the HTML, whose tables stand without any
-//! script; the script (TypeScript in `report/`) draws the charts.
+//! A report needs only run folders. [`Recorded`] is a run folder that was read. [`Subject`] is several of them, with a
+//! colour for each configuration. `charts` turns it into charts, which are data. `page` makes the HTML, whose tables need
+//! no script. The script (TypeScript in `report/`) draws the charts. [`compare_page`] shows a comparison, and [`index`]
+//! many runs.
 
 mod charts;
+mod compare;
 mod data;
+mod index;
 mod live;
 mod markdown;
 mod page;
 mod picture;
+#[cfg(feature = "png")]
+mod png;
+mod ratios;
 mod recorded;
 mod subject;
 
+pub use compare::compare_page;
+pub use index::{INDEX_MARK, IndexedRun, index};
 pub use live::Live;
 pub use markdown::markdown;
 pub use page::{Life, changing, page};
 pub use picture::picture;
+#[cfg(feature = "png")]
+pub use png::png;
 pub use recorded::{ReadOldTable, Recorded, ReportError};
 pub use subject::Subject;

@@ -1,12 +1,12 @@
-//! The page: one HTML file with everything in it. Its text and tables stand without the script; the script draws the
-//! charts, sorts tables and exports.
+//! The page of runs: one HTML file that contains everything. Text and tables need no script; the script draws charts,
+//! sorts tables and exports.
 
-mod charts;
+pub(crate) mod charts;
 mod configurations;
-mod head;
+pub(crate) mod head;
 mod intervals;
 mod ran;
-mod tables;
+pub(crate) mod tables;
 mod validity;
 
 use base64::Engine as _;
@@ -28,26 +28,35 @@ const STYLE: &str = include_str!("../../../report/dist/report.css");
 pub enum Life {
     /// Written at the end.
     Written,
-    /// Served while the run goes on: its script asks the server for what is new.
+    /// Served during the run: its script polls the server.
     Live,
 }
 
-/// What the script is given.
+/// The data of the page's script.
 #[derive(serde::Serialize)]
 struct Data<'a> {
     format: &'static str,
     configurations: &'a [ConfigurationOf],
+    panels: &'a [String],
     charts: &'a [Chart],
 }
 
-/// The whole page.
+/// The page of runs.
 ///
 /// # Errors
 /// A histogram log of a run is damaged.
 pub fn page(subject: &Subject, life: Life) -> Result<String, ReportError> {
     let charts = all_charts(subject)?;
-    let title = head::title(subject);
-    let body = body(subject, &charts, life);
+    Ok(document(
+        &head::title(subject),
+        &body(subject, &charts, life),
+        &island(&subject.configurations, &subject.panels, &charts),
+        life,
+    ))
+}
+
+/// A complete document of a body and its charts.
+pub(crate) fn document(title: &str, body: &Markup, island: &str, life: Life) -> String {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -62,24 +71,24 @@ pub fn page(subject: &Subject, life: Life) -> Result<String, ReportError> {
             }
             body data-life=(if life == Life::Live { "live" } else { "written" }) {
                 (body)
-                script type="application/json" id="data" { (PreEscaped(island(subject, &charts))) }
+                script type="application/json" id="data" { (PreEscaped(island)) }
                 script { (PreEscaped(SCRIPT)) }
             }
         }
     };
-    Ok(markup.into_string())
+    markup.into_string()
 }
 
-/// What of the page changes while a run goes on: the body without its scripts, and the charts.
+/// The parts of the page that change during a run: the body without its scripts, and the charts.
 ///
 /// # Errors
 /// As [`page`].
 pub fn changing(subject: &Subject) -> Result<(String, String), ReportError> {
     let charts = all_charts(subject)?;
-    Ok((body(subject, &charts, Life::Live).into_string(), island(subject, &charts)))
+    Ok((body(subject, &charts, Life::Live).into_string(), island(&subject.configurations, &subject.panels, &charts)))
 }
 
-/// The answer, its picture and the checks in one line; what more there is folds, unless a run is followed.
+/// The answer, its chart, and the checks in one line. The rest is folded, except in the page of a run in progress.
 fn body(subject: &Subject, charts: &[Chart], life: Life) -> Markup {
     let sections = [
         ("configurations", "All figures", configurations::section(subject)),
@@ -106,7 +115,7 @@ fn body(subject: &Subject, charts: &[Chart], life: Life) -> Markup {
     }
 }
 
-/// Nothing is loaded from anywhere, and only this script runs: whatever a store or a study put into the text.
+/// The page loads nothing and runs only its own script, whatever text a store or a study contributes.
 fn policy(life: Life) -> String {
     let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
     let connect = if life == Life::Live { "; connect-src 'self'" } else { "" };
@@ -116,9 +125,9 @@ fn policy(life: Life) -> String {
     )
 }
 
-/// The data of the charts as text that cannot end its element.
-fn island(subject: &Subject, charts: &[Chart]) -> String {
-    let data = Data { format: "storebench-report/1", configurations: &subject.configurations, charts };
+/// The data of the charts, escaped so that it cannot close its element.
+pub(crate) fn island(configurations: &[ConfigurationOf], panels: &[String], charts: &[Chart]) -> String {
+    let data = Data { format: "storebench-report/2", configurations, panels, charts };
     let text = serde_json::to_string(&data).unwrap_or_else(|_| "{}".to_owned());
     text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }

@@ -1,5 +1,5 @@
-//! The first chart of a run as SVG, drawn here: on the page it stands without the script, and `report --picture` writes it
-//! for a README or a pull request. Every line is labelled where it is; there is no legend to match.
+//! The first chart of a run as SVG. The page shows it without a script, and `report --picture` writes it for a README or a
+//! pull request. Lines are labelled directly, without a legend.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,62 +12,82 @@ use storebench_results::stats::Estimate;
 use storebench_results::{FactorSweep, RunResult};
 use storebench_study::workload::short_name;
 
-/// Columns of the picture, in pixels.
-const WIDTH: f64 = 760.0;
-const TEXT: f64 = 12.0;
-/// A letter of that size, on average.
-const LETTER: f64 = 6.6;
-const ROW: f64 = 26.0;
+/// Width of the picture, in pixels.
+pub(crate) const WIDTH: f64 = 760.0;
+pub(crate) const TEXT: f64 = 12.0;
+/// The average width of a letter.
+pub(crate) const LETTER: f64 = 6.6;
+pub(crate) const ROW: f64 = 26.0;
 const HEAD: f64 = 30.0;
 const FOOT: f64 = 26.0;
 /// Curves beside each other, at most.
 const MOST_CURVES: usize = 3;
-/// An axis is logarithmic where its ends are so many times apart.
+/// An axis is logarithmic if its figures differ by this factor.
 const WIDE: f64 = 30.0;
 /// Letters of a name, at most.
 const LONGEST: usize = 34;
 
-/// Colours as in the page's style sheet, for a picture that stands alone.
-const STYLE: &str = ".t{fill:#1b1f23}.d{fill:#5b646d}.l{stroke:#d9dde1}.ground{fill:#fff}\
+/// Colours as in the page's style sheet, for a picture without a page.
+pub(crate) const STYLE: &str = ".t{fill:#1b1f23}.d{fill:#5b646d}.l{stroke:#d9dde1}.ground{fill:#fff}\
     .c0{--c:#0072b2}.c1{--c:#d55e00}.c2{--c:#009e73}.c3{--c:#b3578f}.c4{--c:#8a7400}.c5{--c:#3f9fd6}.c6{--c:#7a4b9a}.c7{--c:#4d4d4d}\
     @media(prefers-color-scheme:dark){.t{fill:#e4e8ec}.d{fill:#98a3ae}.l{stroke:#363d45}.ground{fill:#14171a}\
     .c0{--c:#56a8e8}.c1{--c:#f08a45}.c2{--c:#3ec99b}.c3{--c:#dd8fc0}.c4{--c:#d9c14a}.c5{--c:#8fd3f7}.c6{--c:#b48fd8}.c7{--c:#b8bfc6}}";
 
-/// The picture of a run; none where there is nothing to set beside each other.
+/// How a picture is laid out.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    width: f64,
+    /// Panels or curves beside each other.
+    columns: usize,
+    /// Letters of a configuration's name, at most.
+    letters: usize,
+}
+
+const WIDE_FRAME: Frame = Frame { width: WIDTH, columns: 3, letters: LONGEST };
+/// For the screen of a phone: panels below each other.
+const NARROW_FRAME: Frame = Frame { width: 360.0, columns: 1, letters: 18 };
+
+/// The picture of a run; none if there is nothing to compare.
 pub fn picture(result: &RunResult) -> Option<String> {
-    drawn(result, true)
+    drawn(result, true, WIDE_FRAME)
 }
 
-/// The same for the page, which has the colours.
+/// The same for the page, which has the colours: for wide and for narrow screens.
 pub(crate) fn for_page(result: &RunResult) -> Option<String> {
-    drawn(result, false)
+    Some(drawn(result, false, WIDE_FRAME)? + &drawn(result, false, NARROW_FRAME)?)
 }
 
-fn drawn(result: &RunResult, alone: bool) -> Option<String> {
+fn drawn(result: &RunResult, alone: bool, frame: Frame) -> Option<String> {
     let stores: IndexSet<&str> = result.configurations.iter().map(|c| c.store.as_str()).collect();
     let hue = |store: &str| stores.get_index_of(store).unwrap_or(0) % 8;
     let curves = curves(result);
     let mut body = String::new();
-    let height = if curves.is_empty() {
+    let mut height = 0.0;
+    if curves.is_empty() {
         let panels = panels(result);
         if panels.is_empty() {
             return None;
         }
-        dots(&mut body, &panels, hue)
+        for panels in panels.chunks(frame.columns) {
+            height += dots(&mut body, panels, height, frame, hue);
+        }
     } else {
-        lines(&mut body, &curves, hue)
-    };
+        for curves in curves.chunks(frame.columns) {
+            height += lines(&mut body, curves, height, frame, hue);
+        }
+    }
     let top = if alone { 30.0 } else { 0.0 };
-    let (height, text) = (height + top, answer(result).found);
+    let (width, height, text) = (frame.width, height + top, answer(result).found);
+    let class = if frame.columns == 1 { "picture narrow" } else { "picture" };
     let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"picture\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"{class}\" viewBox=\"0 0 {width} {height:.0}\" role=\"img\" \
          font-family=\"system-ui,sans-serif\" font-size=\"{TEXT}\"><title>{}</title>",
         escaped(&text)
     );
     if alone {
         let _ = write!(
             out,
-            "<style>{STYLE}</style><rect class=\"ground\" width=\"{WIDTH}\" height=\"{height:.0}\"/>\
+            "<style>{STYLE}</style><rect class=\"ground\" width=\"{width}\" height=\"{height:.0}\"/>\
              <text class=\"t\" x=\"12\" y=\"20\" font-weight=\"600\">{}</text>",
             escaped(&cut(&result.run.title, 100))
         );
@@ -76,34 +96,44 @@ fn drawn(result: &RunResult, alone: bool) -> Option<String> {
     Some(out)
 }
 
-/// Dots with intervals: a line for each configuration, the best first; each figure has its own axis.
-fn dots(out: &mut String, panels: &[Panel], hue: impl Fn(&str) -> usize) -> f64 {
+/// Dots with intervals: a line for each configuration, the best first. Each figure has its own axis. Returns the height.
+fn dots(out: &mut String, panels: &[Panel], top: f64, frame: Frame, hue: impl Fn(&str) -> usize) -> f64 {
     let rows = panels.iter().map(|panel| panel.rows.len()).max().unwrap_or(0);
-    let longest = panels[0].rows.iter().map(|row| cut(&row.name, LONGEST).chars().count()).max().unwrap_or(0);
+    let longest = panels[0].rows.iter().map(|row| cut(&row.name, frame.letters).chars().count()).max().unwrap_or(0);
     let left = (longest as f64 * LETTER + 24.0).clamp(80.0, 250.0);
-    let width = (WIDTH - left - 12.0) / panels.len() as f64;
-    let bottom = HEAD + rows as f64 * ROW;
+    let width = (frame.width - left - 12.0) / panels.len() as f64;
+    let head = top + HEAD;
+    let bottom = head + rows as f64 * ROW;
     for (nth, row) in panels[0].rows.iter().enumerate() {
-        let y = HEAD + (nth as f64 + 0.5) * ROW + 4.0;
-        let name = escaped(&cut(&row.name, LONGEST));
+        let y = head + (nth as f64 + 0.5) * ROW + 4.0;
+        let name = escaped(&cut(&row.name, frame.letters));
         let _ =
             write!(out, "<text class=\"t\" x=\"{:.1}\" y=\"{y:.1}\" text-anchor=\"end\">{name}</text>", left - 12.0);
     }
     for (nth, panel) in panels.iter().enumerate() {
         let begin = left + nth as f64 * width;
-        // Figures stand to the right of their dots.
-        let room = panel.rows.iter().map(|row| row.text.chars().count()).max().unwrap_or(0) as f64 * LETTER + 12.0;
+        // A narrow picture draws the interval only.
+        let figure = |text: &str| match frame.columns {
+            1 => text.split(" [").next().unwrap_or(text).to_owned(),
+            _ => text.to_owned(),
+        };
+        // Figures are to the right of their dots.
+        let room =
+            panel.rows.iter().map(|row| figure(&row.text).chars().count()).max().unwrap_or(0) as f64 * LETTER + 12.0;
         let end = begin + (width - 16.0 - room).max(60.0);
         let unit = if panel.less { duration as fn(f64) -> String } else { rate };
         let scale = Scale::of(panel.rows.iter().filter_map(|row| row.figure), begin, end);
+        // One panel in a row begins its title at the margin.
+        let (title_x, title_width) = if panels.len() == 1 { (12.0, frame.width - 12.0) } else { (begin, width) };
         let _ = write!(
             out,
-            "<text class=\"t\" x=\"{begin:.1}\" y=\"14\" font-weight=\"600\">{}</text>",
-            escaped(&cut(&panel.title, (width / LETTER) as usize))
+            "<text class=\"t\" x=\"{title_x:.1}\" y=\"{:.1}\" font-weight=\"600\">{}</text>",
+            top + 14.0,
+            escaped(&cut(&panel.title, (title_width / LETTER) as usize))
         );
-        axis(out, &scale, HEAD, bottom, unit);
+        axis(out, &scale, head, bottom, unit);
         for (nth, row) in panel.rows.iter().enumerate() {
-            let y = HEAD + (nth as f64 + 0.5) * ROW;
+            let y = head + (nth as f64 + 0.5) * ROW;
             let class = format!("c{}", hue(&row.store));
             let mut at = begin;
             if let Some(figure) = row.figure {
@@ -126,11 +156,11 @@ fn dots(out: &mut String, panels: &[Panel], hue: impl Fn(&str) -> usize) -> f64 
                 "<text class=\"t\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
                 at + 10.0,
                 y + 4.0,
-                escaped(&row.text)
+                escaped(&figure(&row.text))
             );
         }
     }
-    bottom + FOOT
+    bottom + FOOT - top
 }
 
 /// What one factor does: a line for each store.
@@ -139,8 +169,8 @@ struct Curve<'a> {
     of: Vec<&'a FactorSweep>,
 }
 
-/// The factors of the figure that the answer is about; of several lines of a store the first, which is that at the first
-/// values of the other factors.
+/// The factors of the figure that the answer is about. Each store has one line: that at the first values of the other
+/// factors.
 fn curves(result: &RunResult) -> Vec<Curve<'_>> {
     let told = answer(result).phase.unwrap_or_default();
     let mut by_factor: BTreeMap<usize, Curve<'_>> = BTreeMap::new();
@@ -160,19 +190,21 @@ fn curves(result: &RunResult) -> Vec<Curve<'_>> {
     by_factor.into_values().take(MOST_CURVES).collect()
 }
 
-fn lines(out: &mut String, curves: &[Curve<'_>], hue: impl Fn(&str) -> usize) -> f64 {
-    let width = (WIDTH - 12.0) / curves.len() as f64;
-    let bottom = HEAD + 200.0;
+/// A curve for each store, those of each factor on their own axes. Returns the height.
+fn lines(out: &mut String, curves: &[Curve<'_>], top: f64, frame: Frame, hue: impl Fn(&str) -> usize) -> f64 {
+    let width = (frame.width - 12.0) / curves.len() as f64;
+    let bottom = top + HEAD + 200.0;
     for (nth, curve) in curves.iter().enumerate() {
         let begin = 12.0 + nth as f64 * width;
         let names = curve.of.iter().map(|swept| swept.store.chars().count()).max().unwrap_or(0) as f64 * LETTER;
         let (left, right) = (begin + 56.0, begin + width - names - 20.0);
         let points = || curve.of.iter().flat_map(|swept| &swept.sweep.curve);
         let x = Scale::of(points().map(|point| alone(point.value)), left, right);
-        let y = Scale::of(points().filter_map(|point| point.figure), bottom, HEAD);
+        let y = Scale::of(points().filter_map(|point| point.figure), bottom, top + HEAD);
         let _ = write!(
             out,
-            "<text class=\"t\" x=\"{begin:.1}\" y=\"14\" font-weight=\"600\">{}</text>",
+            "<text class=\"t\" x=\"{begin:.1}\" y=\"{:.1}\" font-weight=\"600\">{}</text>",
+            top + 14.0,
             escaped(&cut(&curve.title, (width / LETTER) as usize))
         );
         for tick in y.ticks() {
@@ -191,7 +223,7 @@ fn lines(out: &mut String, curves: &[Curve<'_>], hue: impl Fn(&str) -> usize) ->
         for value in values.iter().filter_map(|value| value.parse::<f64>().ok()) {
             let text = if value.fract() == 0.0 { count(value as u64) } else { value.to_string() };
             let (at, half) = (x.at(value), text.chars().count() as f64 * LETTER / 2.0);
-            // What would lie on the one before is left out; the line has its point all the same.
+            // A label that would overlap the one before is left out.
             if at - half > free {
                 free = at + half + 4.0;
                 let _ = write!(
@@ -245,7 +277,7 @@ fn lines(out: &mut String, curves: &[Curve<'_>], hue: impl Fn(&str) -> usize) ->
             }
         }
     }
-    bottom + FOOT
+    bottom + FOOT - top
 }
 
 fn axis(out: &mut String, scale: &Scale, top: f64, bottom: f64, unit: fn(f64) -> String) {
@@ -269,8 +301,8 @@ fn alone(value: f64) -> Estimate {
     Estimate { value, low: None, high: None, trials: 1 }
 }
 
-/// From figures to places: from zero, or logarithmic where figures are far apart. It holds the intervals, unless they are
-/// so wide that the figures would not be told apart: these end at its ends.
+/// From figures to positions: linear from zero, or logarithmic if the figures are far apart. It contains the intervals,
+/// except very wide ones, which are cut so that the figures remain distinguishable.
 struct Scale {
     low: f64,
     high: f64,
@@ -324,15 +356,15 @@ impl Scale {
     }
 }
 
-/// A name without its middle, where it is long.
-fn cut(text: &str, most: usize) -> String {
+/// A text with at most this many letters.
+pub(crate) fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
     }
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

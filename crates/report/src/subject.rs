@@ -1,46 +1,71 @@
-//! Several runs as one subject: each configuration with its colour, the same everywhere.
+//! The subject of a report: runs, and for each configuration its colour and panel, the same in every chart.
 
-use std::collections::HashSet;
-
-use indexmap::IndexSet;
+use indexmap::{IndexMap, IndexSet};
 use storebench_results::TrialResult;
 use storebench_results::answer::answer;
 use storebench_results::configurations::configuration_of;
 
 use crate::recorded::Recorded;
 
-/// Colours that can be told apart, also by those who see fewer; more configurations get dashes too.
+/// Hues that people with any kind of colour vision can distinguish.
 pub(crate) const COLOURS: usize = 8;
-/// Ways in which a line is broken, the whole one among them.
-const DASHES: usize = 4;
+/// The lightest values of a factor keep this share of their store's hue, in percent.
+const LIGHTEST: usize = 45;
+/// Up to this many configurations share one panel of a chart over time.
+const MOST_TOGETHER: usize = 3;
+/// Up to this many panels show one configuration each. If there are more, a panel shows a store.
+const MOST_PANELS: usize = 16;
 
 /// A configuration of a run.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct ConfigurationOf {
     /// Position of its run.
     pub(crate) run: usize,
-    /// Its name; with several runs behind that of its run.
+    /// Its name, after that of its run if there are several runs.
     pub(crate) name: String,
     /// Its name in its run.
     #[serde(skip)]
     pub(crate) own: String,
-    /// Its colour, from 0.
+    /// The hue of its store, from 0.
     pub(crate) colour: usize,
-    /// How its line is broken, from 0 (whole).
-    pub(crate) dash: usize,
+    /// How much of that hue it has, in percent. Each further value of a factor is lighter.
+    pub(crate) shade: usize,
+    /// The panel that shows it in charts with panels, from 0.
+    pub(crate) panel: usize,
 }
 
-/// What a report is about.
+/// A configuration's colour in SVG: a class for the hue, a style for how much of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hue {
+    pub(crate) colour: usize,
+    pub(crate) shade: usize,
+}
+
+impl Hue {
+    /// `bar c2`, with `kind` first.
+    pub(crate) fn class(self, kind: &str) -> String {
+        format!("{kind} c{}", self.colour)
+    }
+
+    /// `--k:70%`; none for the full hue.
+    pub(crate) fn style(self) -> Option<String> {
+        (self.shade < 100).then(|| format!("--k:{}%", self.shade))
+    }
+}
+
+/// The runs of a report.
 #[derive(Debug)]
 pub struct Subject {
     /// The runs, in the order given.
     pub runs: Vec<Recorded>,
     pub(crate) configurations: Vec<ConfigurationOf>,
+    /// Names of the panels of charts over time.
+    pub(crate) panels: Vec<String>,
     answers: Vec<String>,
 }
 
 impl Subject {
-    /// The phases that the answers of the runs are of.
+    /// The phases that the answers of the runs are about.
     pub(crate) fn answers(&self) -> &[String] {
         &self.answers
     }
@@ -60,25 +85,57 @@ impl Subject {
                     name: if runs.len() > 1 { format!("{run_name}: {name}") } else { name.to_owned() },
                     own: name.to_owned(),
                     colour: 0,
-                    dash: 0,
+                    shade: 100,
+                    panel: 0,
                 });
             }
         }
-        // The first configuration of each store stands for it where a line is of several configurations: those differ first.
-        let store_of = |configuration: &ConfigurationOf| {
-            let result = &runs[configuration.run].result;
-            let of = result.trials.iter().find(|trial| configuration_of(trial) == configuration.own);
-            (configuration.run, of.map_or(configuration.own.clone(), |trial| trial.store.clone()))
-        };
-        let mut stores = HashSet::new();
-        let (mut order, others): (Vec<usize>, Vec<usize>) =
-            (0..configurations.len()).partition(|at| stores.insert(store_of(&configurations[*at])));
-        order.extend(others);
-        for (nth, at) in order.into_iter().enumerate() {
-            (configurations[at].colour, configurations[at].dash) = (nth % COLOURS, nth / COLOURS % DASHES);
+        // One hue for each store of each run; lightness for the values of its factors.
+        let mut stores: IndexMap<(usize, String), Vec<usize>> = IndexMap::new();
+        for (at, configuration) in configurations.iter().enumerate() {
+            let trials = &runs[configuration.run].result.trials;
+            let of = trials.iter().find(|trial| configuration_of(trial) == configuration.own);
+            let store = of.map_or_else(|| configuration.own.clone(), |trial| trial.store.clone());
+            stores.entry((configuration.run, store)).or_default().push(at);
+        }
+        let all = configurations.len();
+        let mut panels = Vec::new();
+        for (nth, ((run, store), of)) in stores.iter().enumerate() {
+            for (value, at) in of.iter().enumerate() {
+                let configuration = &mut configurations[*at];
+                configuration.colour = nth % COLOURS;
+                configuration.shade = 100 - (100 - LIGHTEST) * value / of.len().max(2).saturating_sub(1);
+                configuration.panel = match all {
+                    0..=MOST_TOGETHER => 0,
+                    _ if all <= MOST_PANELS => *at,
+                    _ => nth,
+                };
+            }
+            if all > MOST_PANELS {
+                panels.push(if runs.len() > 1 { format!("{}: {store}", names[*run]) } else { store.clone() });
+            }
+        }
+        if (MOST_TOGETHER + 1..=MOST_PANELS).contains(&all) {
+            panels = configurations.iter().map(|configuration| configuration.name.clone()).collect();
         }
         let answers = runs.iter().filter_map(|run| answer(&run.result).phase).collect();
-        Self { runs, configurations, answers }
+        Self { runs, configurations, panels, answers }
+    }
+
+    /// Gives each of these configurations its own panel, with this name. The others get none.
+    pub(crate) fn in_panels(&mut self, names: &IndexMap<usize, String>) {
+        self.panels = names.values().cloned().collect();
+        for (at, configuration) in self.configurations.iter_mut().enumerate() {
+            // Without a panel its lines are left out.
+            configuration.panel = names.get_index_of(&at).unwrap_or(names.len());
+        }
+    }
+
+    /// The colour of a configuration.
+    pub(crate) fn hue(&self, at: usize) -> Hue {
+        self.configurations
+            .get(at)
+            .map_or(Hue { colour: 0, shade: 100 }, |of| Hue { colour: of.colour, shade: of.shade })
     }
 
     /// The position of a trial's configuration.
@@ -102,7 +159,7 @@ impl Subject {
     }
 }
 
-/// Names of runs that differ: the name, and where two are alike a number behind it.
+/// Names of runs. If two have the same name, a number follows.
 pub(crate) fn run_names(runs: &[Recorded]) -> Vec<String> {
     let name = |run: &Recorded| {
         let folder = run.folder.file_name().map(|n| n.to_string_lossy().into_owned());

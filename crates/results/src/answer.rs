@@ -1,12 +1,12 @@
-//! The answer of a run, made of its figures and checks alone: what was found, what each factor changes, and what all that
-//! is worth.
+//! Derives the answer of a run from its figures and checks alone: what was found, what each factor changes, and how far
+//! to trust it.
 //!
-//! What became of the servers that the study broke comes first. Then, in this order, the first that a run has:
-//! 1. the highest rate within the study's limits, where it was searched;
-//! 2. at which of the given rates the limits were met, where phases have both;
+//! Outages from injected faults come first. Then comes the first of these that the run has:
+//! 1. the highest rate within the study's limits, if the study searches for it;
+//! 2. the given rates at which the limits were met, if phases have both;
 //! 3. which store is ahead in each phase, each at its best values, and by how much;
-//! 4. which values are best, where there is one store only;
-//! 5. the figures themselves, where there is one configuration.
+//! 4. which values are best, if there is only one store;
+//! 5. the figures themselves, if there is only one configuration.
 
 mod factors;
 mod faults;
@@ -21,29 +21,29 @@ use crate::configurations::is_whole;
 use crate::human::count;
 use crate::validity::Severity;
 
-/// What a run found, and what it is worth. Plain text.
+/// What a run found, and how far to trust it. Plain text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// What was found: one sentence, now and then with a second clause for each store.
+    /// What was found, in one or more sentences.
     pub found: String,
-    /// What each factor changes in the phases that it is of, a sentence for each store.
+    /// What each factor changes: one sentence for each store and phase.
     pub changes: Vec<String>,
-    /// What that is worth by the checks.
+    /// How far the checks support the answer.
     pub worth: String,
     /// The worst severity of the checks.
     pub severity: Severity,
-    /// The phase that it is of, or the first of them.
+    /// The phase that the answer is about, or the first of several.
     pub phase: Option<String>,
 }
 
-/// The answer of a run, also of one that is not at its end.
+/// The answer of a run, which may still be in progress.
 pub fn answer(result: &RunResult) -> Answer {
     let (worth, severity) = worth::worth(result);
     let changes = factors::changes(result, &phases::told(result));
     Answer { found: found(result), changes, worth, severity, phase: phases::first(result) }
 }
 
-/// The phases that the answer is of, the first of them first.
+/// The phases that the answer covers, the main one first.
 pub(crate) fn phases_told(result: &RunResult) -> Vec<String> {
     let first = phases::first(result);
     let told = phases::told(result).into_iter().filter(|phase| Some(phase) != first.as_ref());
@@ -64,12 +64,15 @@ fn found(result: &RunResult) -> String {
     }
     let broken = faults::broken(result);
     let text = limits::searched(result).or_else(|| limits::given(result)).or_else(|| phases::ahead(result));
-    let text = text.unwrap_or_else(|| "Nothing was measured but warm-ups.".to_owned());
+    let text = text.unwrap_or_else(|| "Only warm-ups were measured.".to_owned());
     let text = broken.into_iter().chain([text]).collect::<Vec<_>>().join(" ");
     let planned = result.plan.trials.len();
     if result.run.ended.is_none() && result.trials.len() <= planned {
         let at = count(result.trials.len() as u64);
-        return format!("{text} The run has not ended: this is of its first {at} of {} trials.", count(planned as u64));
+        return format!(
+            "{text} The run has not ended: this covers the first {at} of {} trials.",
+            count(planned as u64)
+        );
     }
     match planned.saturating_sub(whole) {
         0 => text,

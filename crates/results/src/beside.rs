@@ -1,4 +1,4 @@
-//! Configurations beside each other: one table a phase, each figure over its trials. Data, for every way of showing it.
+//! Compares configurations: one table for each phase, with each figure over its trials. Only data, for every renderer.
 
 mod brief;
 mod operations;
@@ -26,11 +26,11 @@ pub struct ConfigurationsTable {
     pub phase: String,
     /// The first column is the configuration; one line for each, in the order of the study.
     pub table: Table,
-    /// What has to be known of single trials.
+    /// Notes on the figures and on single trials.
     pub notes: Vec<String>,
 }
 
-/// The tables of all measured phases; nothing where there is one configuration that was measured once.
+/// The tables of all measured phases. Empty if there is one configuration that was measured once.
 pub fn configurations_beside(result: &RunResult) -> Vec<ConfigurationsTable> {
     let configurations: Vec<&ConfigurationResult> =
         result.configurations.iter().filter(|configuration| configuration.trials + configuration.failed > 0).collect();
@@ -41,21 +41,21 @@ pub fn configurations_beside(result: &RunResult) -> Vec<ConfigurationsTable> {
     phases.collect::<IndexSet<_>>().into_iter().map(|phase| table(result, &configurations, phase)).collect()
 }
 
-/// Operations of a phase whose times have columns of their own, at most.
+/// The most operations of a phase that get columns of their own for their times.
 const MOST_APART: usize = 5;
 
 /// A measure of a phase, the title of its column, what it holds, and how it is shown.
 type Shown = (String, String, ColumnKind, fn(f64) -> String);
 
-/// What configurations are compared by in a phase.
+/// The figures by which configurations are compared in a phase.
 #[derive(Debug, Clone, Copy)]
 struct Compared {
     /// The measure of how much was done, and its unit.
     what: &'static str,
     unit: &'static str,
-    /// Which times there are: `response` or `service`.
+    /// The kind of time: `response` or `service`.
     time: &'static str,
-    /// What an open loop answers each second is its schedule: configurations differ in how fast they answer.
+    /// Whether the schedule sets the throughput (open loop). Configurations then differ only in their times.
     given: bool,
 }
 
@@ -113,7 +113,7 @@ fn table(result: &RunResult, configurations: &[&ConfigurationResult], phase: &st
         }
         if disk {
             let cell = |f: &FigureOverTrials| Cell { text: bytes(f.figure.value), figure: Some(f.figure) };
-            row.push(find(configuration, phase, DISK.name).map_or_else(|| "-".into(), cell));
+            row.push(find(configuration, phase, DISK.name).map_or_else(|| "not measured".into(), cell));
         }
         row.extend(limited.then(|| limits(result, configuration, phase).into()));
         table.rows.push(row);
@@ -124,7 +124,7 @@ fn table(result: &RunResult, configurations: &[&ConfigurationResult], phase: &st
             let trials: Vec<String> = figure.outlying_trials.iter().map(u32::to_string).collect();
             let trials = trials.join(", ");
             notes.push(format!(
-                "trial {trials} of {} is unlike the others in {measure}, and in the figure",
+                "trial {trials} of {} is an outlier in {measure}; the figure includes it",
                 configuration.configuration
             ));
         }
@@ -146,15 +146,15 @@ fn table(result: &RunResult, configurations: &[&ConfigurationResult], phase: &st
     ConfigurationsTable { phase: phase.to_owned(), table, notes }
 }
 
-/// The operations of a phase that does several, whose times are shown apart: a percentile over unlike work is of none of
-/// it. None of a load, and none of so many that no table would hold them.
+/// The operations of a phase that mixes several. Their times are shown separately, because a percentile over different
+/// kinds of work describes none of them. Empty for a load, and for more operations than a table can hold.
 fn unlike_operations<'a>(result: &'a RunResult, phase: &str) -> Vec<&'a str> {
     let of_phase = result.phases().filter(|p| p.name == phase && !p.loads);
     let ops: IndexSet<&str> = of_phase.flat_map(|of| of.ops.keys()).map(String::as_str).collect();
     if (2..=MOST_APART).contains(&ops.len()) { ops.into_iter().collect() } else { Vec::new() }
 }
 
-/// The times that a table shows, by their measures, and the titles of their columns.
+/// The measures of the times that a table shows, with the titles of their columns.
 fn columns_of_times(time: &str, ops: &[&str]) -> Vec<(String, String)> {
     let of_op = |(nth, op): (usize, &&str)| {
         let title = if nth == 0 { format!("{op} {time} p99") } else { format!("{op} p99") };
@@ -171,9 +171,12 @@ fn find<'a>(configuration: &'a ConfigurationResult, phase: &str, measure: &str) 
     configuration.figures.get(&format!("{phase}.{measure}"))
 }
 
-/// A figure over its trials: `264 k ±5 %`, `≥ 800`, `264 k, none in 1`, or what stands for `none`; `-` where there is none.
+/// A figure over its trials: `264 k ±5 %`, `≥ 800`, `264 k, none in 1`. `lacking` if it has no value in any trial. A time
+/// without a figure had too few operations.
 fn over(figure: Option<&FigureOverTrials>, show: fn(f64) -> String, lacking: &str) -> Cell {
-    let Some(figure) = figure else { return "-".into() };
+    let Some(figure) = figure else {
+        return if lacking == times::INFINITE { times::TOO_FEW } else { "none" }.into();
+    };
     let none = figure.none_in.len();
     let text = match (figure.figure.trials, figure.at_least) {
         (0, _) => return lacking.into(),
@@ -184,7 +187,7 @@ fn over(figure: Option<&FigureOverTrials>, show: fn(f64) -> String, lacking: &st
     Cell { text, figure: Some(figure.figure) }
 }
 
-/// How often the limits of a phase were met over the configuration's trials, and the least share within a limit of time.
+/// How often the limits of a phase were met over the configuration's trials, and the lowest share within a time limit.
 fn limits(result: &RunResult, configuration: &ConfigurationResult, phase: &str) -> String {
     let of_configuration = result.trials.iter().filter(|t| configuration_of(t) == configuration.configuration);
     let judged: Vec<_> = of_configuration
@@ -193,7 +196,7 @@ fn limits(result: &RunResult, configuration: &ConfigurationResult, phase: &str) 
         .map(|p| &p.limits)
         .collect();
     if judged.is_empty() {
-        return "-".to_owned();
+        return "none".to_owned();
     }
     let met = judged.iter().filter(|limits| limits.iter().all(|l| l.met)).count();
     let least = judged.iter().flat_map(|limits| limits.iter()).filter_map(|l| l.share_within).reduce(f64::min);
@@ -205,14 +208,14 @@ fn limits(result: &RunResult, configuration: &ConfigurationResult, phase: &str) 
     }
 }
 
-/// A half of an interval's width up to which its ends lie about as far above as below.
+/// Up to this relative half width an interval is roughly symmetric.
 const EVEN: f64 = 0.2;
 
-/// A figure with its interval, where there is one: ± half of a narrow one, the ends of a wide one.
+/// A figure with its interval, if there is one: ± for a narrow one, both ends for a wide one.
 pub(crate) fn with_width(show: impl Fn(f64) -> String, estimate: &Estimate) -> String {
     let text = show(estimate.value);
     match (estimate.relative_half_width(), estimate.low, estimate.high) {
-        // Alike to the last digit: what was counted is coarser than what varies, so that no width is known.
+        // All values are equal: the figure is coarser than its variation, so the width is unknown.
         (Some(0.0), ..) => text,
         (Some(half), ..) if half <= EVEN => format!("{text} ±{}", percent(half)),
         (_, Some(low), Some(high)) if high.is_finite() && high <= low * USELESS => {

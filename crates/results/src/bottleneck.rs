@@ -1,19 +1,19 @@
-//! What kept a phase from going faster, as far as it could be seen from outside: the first of a list whose sign is there.
+//! Finds what limited a phase, as far as that is visible from outside. The first of these that applies is reported:
 //!
-//! 1. *Nothing*: an open loop that sustained its rate was not asked for more.
-//! 2. *Client*: its busiest worker computed nearly all the time.
-//! 3. *Processors*: the server's threads waited for its limited share of them, or those of the machine that it shares with
-//!    the client were nearly all in use.
-//! 4. *Memory*: tasks waited for it.
-//! 5. *Disk*: tasks waited for it for a good part of the time, by the system's own pressure figures.
-//! 6. *Network*: the machine's fastest interface carried nearly all that it can.
-//! 7. *One processor of the store*: its processes kept just one busy, as what works on one thread does.
-//! 8. *Waiting*: the in-flight limit was reached and nothing else was: the time goes to locks, syncs and ways, and more operations in
-//!    flight may bring more.
+//! 1. *Nothing*: an open loop sustained its rate, so the store was not asked for more.
+//! 2. *Client*: its busiest worker was busy nearly all the time.
+//! 3. *Processors*: the server often used up its CPU quota, or nearly all processors of the machine that it shares with
+//!    the client were in use.
+//! 4. *Memory*: tasks waited for it, by the kernel's pressure stall information (PSI).
+//! 5. *Disk*: tasks waited for it a good part of the time, by the same.
+//! 6. *Network*: the machine's fastest interface was close to its capacity.
+//! 7. *One processor of the store*: its processes kept just one processor busy, as single-threaded work does.
+//! 8. *Waiting*: the in-flight limit was reached, and nothing above applies. The time goes to locks, syncs and round
+//!    trips, so more operations in flight may raise the throughput.
 //!
-//! Of a store on another machine the same is asked of the figures that its `metrics` endpoints tell.
+//! For a store on another machine, the figures of its `metrics` endpoints are judged in the same way.
 //!
-//! It is a hint with its evidence beside it, and not a proof.
+//! The result is a hint with its evidence, not a proof.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -41,7 +41,7 @@ pub enum Limit {
     Network,
     /// One processor of the store.
     StoreThread,
-    /// Nothing that is used up: operations waited.
+    /// No resource was used up: operations waited.
     Waiting,
 }
 
@@ -61,40 +61,40 @@ impl Limit {
     }
 }
 
-/// What was the limit of a phase, and how that was seen.
+/// What limited a phase, and the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Bottleneck {
-    /// What.
+    /// The limit.
     pub limit: Limit,
     /// The evidence, in a clause.
     pub evidence: String,
 }
 
-/// A phase that is shorter, in ns, tells nothing of shares.
+/// Phases shorter than this, in ns, are not judged: their shares mean little.
 const TELLING_NS: u64 = 1_000_000_000;
-/// So much of a rate is all of it.
+/// From this share of the rate on, the rate counts as sustained.
 const HELD: f64 = 0.99;
-/// A thread, or all processors, as busy as this are full.
+/// From this share on, a thread, all processors, or the network count as fully used.
 const FULL: f64 = 0.90;
-/// Tasks that waited for a disk so much of the time were slowed by it.
+/// From this share of time spent waiting for the disk on, the disk is the limit.
 const DISK: f64 = 0.30;
-/// The same for memory, of which any waiting is felt.
+/// The same for memory, where even short waits hurt.
 const MEMORY: f64 = 0.10;
-/// Threads that had to wait for their share of processors so much of the time were slowed by it.
+/// The same for threads that waited for their CPU quota.
 const THROTTLED: f64 = 0.30;
-/// Processors that a store on one thread keeps busy: helpers use a little.
+/// How many processors a single-threaded store keeps busy; helper threads use a little.
 const ONE: (f64, f64) = (0.90, 1.15);
 
 impl Bottleneck {
-    /// Of a phase; none where too little was seen. `processors` are those of this machine.
+    /// The bottleneck of a phase. `None` if too little is known. `processors` is their number on this machine.
     pub fn of(phase: &PhaseResult, embedded: bool, processors: f64) -> Option<Self> {
         if phase.elapsed_ns < TELLING_NS || phase.ops.values().all(|op| op.count == 0) {
             return None;
         }
         let limit = |limit, evidence| Some(Self { limit, evidence });
         if let Some(given) = phase.rate.as_ref().filter(|given| given.sustained_share >= HELD) {
-            return limit(Limit::Nothing, format!("{}/s were asked for and answered", rate(given.scheduled_per_s)));
+            return limit(Limit::Nothing, format!("{}/s were scheduled and answered", rate(given.scheduled_per_s)));
         }
         let client = &phase.client;
         if !embedded && client.busiest_worker_share >= FULL {
@@ -106,23 +106,22 @@ impl Bottleneck {
         let host = &used.host;
         let throttled = used.limited.map_or(0.0, |limited| limited.throttled_share);
         if throttled >= THROTTLED {
-            let evidence =
-                format!("its own share of them was used up in {} of the periods of 100 ms", percent(throttled));
+            let evidence = format!("the server used up its CPU quota in {} of the 100 ms periods", percent(throttled));
             return limit(Limit::Processors, evidence);
         }
         if host.cpu_busy_share + host.stolen_share >= FULL {
             let busy = percent((host.cpu_busy_share + host.stolen_share).min(1.0));
             let store = of_store.map_or_else(String::new, |(_, cpu)| format!(", {} of them by the store", digits(cpu)));
-            return limit(Limit::Processors, format!("{busy} of {} were in use{store}", digits(processors)));
+            return limit(Limit::Processors, format!("{busy} of {} processors were in use{store}", digits(processors)));
         }
         if host.memory_pressure_share >= MEMORY {
             let share = percent(host.memory_pressure_share);
-            return limit(Limit::Memory, format!("something waited for it {share} of the time"));
+            return limit(Limit::Memory, format!("at least one task waited {share} of the time"));
         }
         if host.disk_pressure_share >= DISK {
             let share = percent(host.disk_pressure_share);
             let moved = used.disk.as_ref().map_or_else(String::new, |of| moved(of, used.span_ns));
-            return limit(Limit::Disk, format!("something waited for it {share} of the time{moved}"));
+            return limit(Limit::Disk, format!("at least one task waited {share} of the time{moved}"));
         }
         if let Some((limit, evidence)) = network(used).or_else(|| elsewhere(used)) {
             return Some(Self { limit, evidence });
@@ -137,7 +136,7 @@ impl Bottleneck {
         (phase.rate.is_none() && phase.in_flight_share >= FULL).then(|| Self {
             limit: Limit::Waiting,
             evidence: format!(
-                "{} of the processors and {} of the disk's time were in use, and the in-flight limit of {} was reached",
+                "processors were {} busy, tasks waited for the disk {} of the time, and the in-flight limit of {} was reached",
                 percent(host.cpu_busy_share),
                 percent(host.disk_pressure_share),
                 phase.in_flight_limit
@@ -146,7 +145,7 @@ impl Bottleneck {
     }
 }
 
-/// Whether this machine's network is full.
+/// Whether this machine's network was at its capacity.
 fn network(used: &ResourcesResult) -> Option<(Limit, String)> {
     let most = used.network.most_per_s.filter(|most| *most > 0)? as f64;
     let per_s = |bytes: u64| bytes as f64 * 1e9 / used.span_ns.max(1) as f64;
@@ -161,13 +160,13 @@ fn network(used: &ResourcesResult) -> Option<(Limit, String)> {
     (carried / most >= FULL).then(|| (Limit::Network, evidence()))
 }
 
-/// What is at its limit on another machine, by what it tells of itself.
+/// What was at its limit on another machine, by its metrics endpoint.
 fn elsewhere(used: &ResourcesResult) -> Option<(Limit, String)> {
     used.elsewhere.iter().find_map(|of| {
         let at_least = |share: Option<f64>, least: f64| share.filter(|share| *share >= least).map(percent);
-        let waited = |share: String| format!("something on {} waited for it {share} of the time", of.url);
+        let waited = |share: String| format!("at least one task on {} waited {share} of the time", of.url);
         at_least(of.cpu_busy_share, FULL)
-            .map(|busy| (Limit::Processors, format!("{busy} of those of {} were in use", of.url)))
+            .map(|busy| (Limit::Processors, format!("{busy} of the processors of {} were in use", of.url)))
             .or_else(|| at_least(of.memory_pressure_share, MEMORY).map(|share| (Limit::Memory, waited(share))))
             .or_else(|| at_least(of.disk_pressure_share, DISK).map(|share| (Limit::Disk, waited(share))))
     })
@@ -179,10 +178,10 @@ fn in_use(used: &ResourcesResult) -> Option<(&StoreUseResult, f64)> {
     (used.span_ns > 0).then(|| (store, store.processor_s() * 1e9 / used.span_ns as f64))
 }
 
-/// What went to and from a disk each second.
+/// Bytes written to and read from a disk each second.
 fn moved(disk: &DiskResult, span_ns: u64) -> String {
     let per_s = |bytes: u64| crate::human::bytes(bytes as f64 * 1e9 / span_ns.max(1) as f64);
-    format!(", {}/s were written and {}/s read", per_s(disk.write_bytes), per_s(disk.read_bytes))
+    format!("; {}/s were written and {}/s read", per_s(disk.write_bytes), per_s(disk.read_bytes))
 }
 
 #[cfg(test)]
@@ -220,7 +219,7 @@ mod tests {
         let disk = HostResult { disk_pressure_share: 0.62, ..idle.clone() };
         let found = Bottleneck::of(&phase(disk, 9.8), false, 2.0).unwrap();
         assert_eq!(found.limit, Limit::Disk);
-        assert_eq!(found.evidence, "something waited for it 62 % of the time, 0 B/s were written and 100 B/s read");
+        assert_eq!(found.evidence, "at least one task waited 62 % of the time; 0 B/s were written and 100 B/s read");
         let memory = HostResult { memory_pressure_share: 0.2, ..idle.clone() };
         assert_eq!(limit(&phase(memory, 1.0)), Some(Limit::Memory));
         let full = HostResult { cpu_busy_share: 0.85, stolen_share: 0.1, ..HostResult::default() };
@@ -242,11 +241,14 @@ mod tests {
             ElsewhereResult { url: "http://x".into(), cpu_busy_share: Some(0.95), ..ElsewhereResult::default() };
         far.resources.as_mut().unwrap().elsewhere = vec![there];
         let found = Bottleneck::of(&far, false, 2.0).unwrap();
-        assert_eq!((found.limit, &*found.evidence), (Limit::Processors, "95 % of those of http://x were in use"));
+        assert_eq!(
+            (found.limit, &*found.evidence),
+            (Limit::Processors, "95 % of the processors of http://x were in use")
+        );
         let mut client = phase(idle.clone(), 1.0);
         client.client.busiest_worker_share = 0.97;
         assert_eq!(limit(&client), Some(Limit::Client));
-        // Of an embedded store the worker is the store.
+        // With an embedded store, the worker does the store's work.
         assert_eq!(Bottleneck::of(&client, true, 2.0).map(|found| found.limit), Some(Limit::Waiting));
         let mut asked = phase(idle.clone(), 1.0);
         asked.rate = Some(RateResult { sustained_share: 1.0, ..RateResult::default() });

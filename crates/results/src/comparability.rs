@@ -1,5 +1,5 @@
-//! How unlike two configurations are in what they were asked to do and what they guaranteed. Figures are compared only where
-//! this is alike, or with the difference beside them.
+//! How two configurations differ in the work that they were asked to do and in what they guaranteed. Figures are
+//! compared only if these match, or with the difference stated.
 
 use std::collections::BTreeMap;
 
@@ -22,21 +22,21 @@ pub(crate) const COUNTED: f64 = 0.01;
 pub(crate) const COMPRESSION: f64 = 0.05;
 /// An operation's share of the mix may differ by this much: it is drawn at random.
 pub(crate) const MIX: f64 = 0.05;
-/// Stores of different kinds return documents in their own form, with members of their own: what is read may differ by
-/// this share before it is called another document.
+/// Stores of different kinds return documents in their own form, with extra members. The bytes read may differ by this
+/// share before they count as a difference.
 pub(crate) const OWN_FORM: f64 = 0.50;
-/// Fewer operations tell no mean.
+/// The fewest operations for a meaningful mean.
 const LEAST_OPERATIONS: f64 = 100.0;
-/// Fewer operations tell no mix.
+/// The fewest operations for a meaningful mix.
 const LEAST_OF_A_MIX: f64 = 1_000.0;
-/// Phases of a set length end at the same time but for this share; phases that differ more were counted.
+/// Timed phases have the same length within this share. Phases that differ more were ended by a count.
 const SAME_LENGTH: f64 = 0.01;
-/// Settings that change what the client waits for, and not what it asks for.
+/// Settings that change how the client waits, not what it asks for.
 const OF_THE_CLIENT: [&str; 3] = ["timeout", "retry", "on_disconnect"];
-/// Operations that only read; the others are writes, which durability is about.
+/// Operations that only read. The others write, so durability applies to them.
 const READS: [&str; 7] = ["read", "exists", "bulk-read", "page", "prefix", "scan", "view"];
 
-/// What is unlike.
+/// The kind of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -62,15 +62,15 @@ impl DifferenceKind {
     }
 }
 
-/// One thing in which two configurations differ that makes their figures incomparable.
+/// A difference between two configurations that makes their figures incomparable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Difference {
-    /// What is unlike.
+    /// What differs.
     pub kind: DifferenceKind,
-    /// The phase that it was seen in; null where it is of the whole.
+    /// The phase in which it was seen. Null if it concerns the whole trial.
     pub phase: Option<String>,
-    /// What one did against what the other did, in words: `durability os against fsync`.
+    /// The difference in words: `durability os against fsync`.
     pub text: String,
 }
 
@@ -85,8 +85,8 @@ impl Difference {
     }
 }
 
-/// Every difference between the trials of one configuration and those of another, phase by phase. Warm-ups, phases that ended
-/// early and what a trial that failed lacks are left out: other checks tell of them. Empty where the two are alike.
+/// All differences between the trials of two configurations, phase by phase. Warm-ups, phases that ended early, and
+/// phases missing from a failed trial are left out: other checks report them. Empty if the two match.
 pub(crate) fn differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<Difference> {
     let (a, b) = (Configuration::of(a), Configuration::of(b));
     let mut found = DifferenceList::default();
@@ -97,7 +97,7 @@ pub(crate) fn differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<Differe
         match (a.phases.get(name), b.phases.get(name)) {
             (Some(x), Some(y)) => {
                 found.phases(x, y, a.scheme() == b.scheme());
-                // A rate that was searched is what was found, not what was asked for.
+                // A searched rate is a result, not a request.
                 if !(a.searched(name) && b.searched(name)) {
                     found.rate(x, y);
                 }
@@ -111,8 +111,8 @@ pub(crate) fn differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<Differe
     found.list
 }
 
-/// In which settings of the client two configurations differ, phase by phase: the work is the same, but the client's own part in the
-/// figures is not.
+/// The client settings in which two configurations differ, phase by phase. The work is the same, but the client's share
+/// in the figures is not.
 pub(crate) fn client_differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<String> {
     let (a, b) = (Configuration::of(a), Configuration::of(b));
     let mut out = Vec::new();
@@ -130,11 +130,11 @@ pub(crate) fn client_differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<
     out
 }
 
-/// Settings that two phases have in common and that are not alike.
+/// The settings in which two phases differ.
 fn settings<'a>(x: &'a PhaseResult, y: &'a PhaseResult) -> impl Iterator<Item = (&'a str, String, String)> {
-    let shown = |value: Option<&Value>| value.map_or_else(|| "not said".to_owned(), shown_value);
+    let shown = |value: Option<&Value>| value.map_or_else(|| "not set".to_owned(), shown_value);
     let names: IndexSet<&String> = x.settings.keys().chain(y.settings.keys()).collect();
-    // What an older version did not write down differs in nothing.
+    // Older versions recorded no settings; that does not count as a difference.
     let known = !x.settings.is_empty() && !y.settings.is_empty();
     let differing = names.into_iter().filter(move |name| known && x.settings.get(*name) != y.settings.get(*name));
     differing.map(move |name| (name.as_str(), shown(x.settings.get(name)), shown(y.settings.get(name))))
@@ -143,11 +143,11 @@ fn settings<'a>(x: &'a PhaseResult, y: &'a PhaseResult) -> impl Iterator<Item = 
 /// The trials of one configuration.
 struct Configuration<'a> {
     trials: &'a [&'a TrialResult],
-    /// Phases that ran to their end, from all trials, by name.
+    /// Completed phases of all trials, by name.
     phases: IndexMap<&'a str, Vec<&'a PhaseResult>>,
-    /// Whether any trial did all that it was to do: only then a phase that is not there was not asked for.
+    /// Whether any trial completed. Only then was a missing phase not asked for.
     whole: bool,
-    /// Whether every trial measured what another one had loaded: no load is missing then.
+    /// Whether every trial measured a database that another one had loaded. A missing load is then no difference.
     kept: bool,
 }
 
@@ -183,7 +183,7 @@ impl DifferenceList<'_> {
         self.list.push(Difference { kind, phase: self.phase.map(str::to_owned), text });
     }
 
-    /// Documents that phases drew from or loaded.
+    /// Compares the number of documents that phases drew from or loaded.
     fn documents(&mut self, a: &Configuration<'_>, b: &Configuration<'_>) {
         let counts = |configuration: &Configuration<'_>| -> BTreeMap<String, u64> {
             let of = configuration.trials.iter().map(|trial| &trial.documents).find(|documents| !documents.is_empty());
@@ -223,7 +223,7 @@ impl DifferenceList<'_> {
         }
     }
 
-    /// Durability, where something is written.
+    /// Compares durability, if something is written.
     fn guarantee(&mut self, x: &PhaseResult, y: &PhaseResult) {
         let writes = |phase: &PhaseResult| phase.ops.values().any(|op| !READS.contains(&op.kind.as_str()));
         let (p, q) = (&x.durability.name, &y.durability.name);
@@ -239,8 +239,7 @@ impl DifferenceList<'_> {
         }
     }
 
-    /// Which operations there are, and in what batches. A load goes the fastest way its store has, so that its kind is
-    /// the store's own.
+    /// Compares operations and their batches. A load uses the fastest way of its store, so its kind may differ.
     fn operations(&mut self, x: &PhaseResult, y: &PhaseResult) {
         let loads = x.loads && y.loads;
         for (name, op) in &x.ops {
@@ -265,7 +264,7 @@ impl DifferenceList<'_> {
         }
     }
 
-    /// The rate that was asked for.
+    /// Compares the requested rates.
     fn rate(&mut self, a: &[&PhaseResult], b: &[&PhaseResult]) {
         let (Some(x), Some(y)) = (a.first(), b.first()) else { return };
         let planned = |phase: &PhaseResult| phase.rate.as_ref().map(|rate| rate.planned.clone());
@@ -280,9 +279,9 @@ impl DifferenceList<'_> {
         }
     }
 
-    /// How much was done, where that was counted rather than timed, and the mix of it.
+    /// Compares how much was done, if that was counted rather than timed, and the mix.
     fn amounts(&mut self, a: &[&PhaseResult], b: &[&PhaseResult]) {
-        // How a copy cuts its requests is the store's business, as it is in a load.
+        // As in a load, the store decides how a copy splits its requests.
         let loads = a.iter().chain(b).all(|phase| phase.loads || phase.tasks.is_some());
         let lengths = || a.iter().chain(b).map(|phase| phase.sending_ns as f64);
         let (least, most) = (lengths().fold(f64::INFINITY, f64::min), lengths().fold(0.0, f64::max));
@@ -316,12 +315,12 @@ impl DifferenceList<'_> {
         }
     }
 
-    /// Documents and bytes of one operation.
+    /// Compares the documents and bytes of one operation.
     fn operation(&mut self, name: &str, a: &[&PhaseResult], b: &[&PhaseResult], same_scheme: bool) {
         let (x, y) = (Sums::of(name, a), Sums::of(name, b));
         let counted = a.iter().chain(b).all(|phase| phase.loads);
         let few = |sums: &Sums| sums.succeeded + sums.missed < if counted { 1.0 } else { LEAST_OPERATIONS };
-        // What failed in part has documents, but is no success.
+        // Operations that failed in part have documents but do not count as successes.
         let failing = |sums: &Sums| sums.errors > COUNTED * sums.succeeded;
         if few(&x) || few(&y) || failing(&x) || failing(&y) {
             return;
@@ -333,7 +332,7 @@ impl DifferenceList<'_> {
             return;
         }
         let per = |sums: &Sums| sums.documents / sums.succeeded;
-        // The batches differ, which is said already.
+        // Different batches are already reported.
         if !counted && x.batch == y.batch && apart(per(&x), per(&y), PER_OPERATION) {
             let text = format!("{} against {} documents for one {name}", digits(per(&x)), digits(per(&y)));
             self.add(DifferenceKind::Work, text);
@@ -353,7 +352,7 @@ impl DifferenceList<'_> {
     }
 }
 
-/// What the operations of one name did, over the trials of a configuration.
+/// Totals of the operations of one name, over the trials of a configuration.
 #[derive(Default)]
 struct Sums {
     succeeded: f64,
@@ -378,7 +377,7 @@ impl Sums {
         })
     }
 
-    /// Documents, or operations where there are none.
+    /// Documents, or operations if there are none.
     fn each(&self) -> f64 {
         if self.documents > 0.0 { self.documents } else { self.succeeded }
     }
@@ -388,7 +387,8 @@ impl Sums {
     }
 }
 
-/// Who acknowledges by the name of a durability, and what is persisted where: see `Durability` in `core`.
+/// Who acknowledges a write under a durability's name, and what is persisted where: see `Durability` in
+/// `storebench-study`.
 fn guaranteed(name: &str) -> (&str, &str) {
     let long = || name.strip_prefix("acknowledged by ")?.split_once(", persisted ");
     match name {
@@ -396,14 +396,14 @@ fn guaranteed(name: &str) -> (&str, &str) {
         "os" => ("1", "os on 1"),
         "fsync" => ("1", "disk on 1"),
         "majority" => ("majority", "none on 0"),
-        // What this version does not know is said to differ in what it persists.
+        // An unknown name counts as a difference in what is persisted.
         other => long().unwrap_or(("1", other)),
     }
 }
 
 /// Whether two figures differ by more than a share of the smaller.
 fn apart(a: f64, b: f64, share: f64) -> bool {
-    // Halves of bytes and counts are no difference, and a sum has rounding.
+    // Sums have rounding errors.
     (a - b).abs() > share * a.min(b) * (1.0 + 1e-9)
 }
 
@@ -417,7 +417,7 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// A load and a closed loop, changed.
+    /// A load and a closed loop, with a change.
     fn trial(change: impl FnOnce(&mut TrialResult)) -> TrialResult {
         let mut trial = fixture::run_of(&[fixture::load(), fixture::closed_loop()]).trials.remove(0);
         trial.documents = [("books".to_owned(), 20_000)].into();
@@ -454,9 +454,9 @@ mod tests {
             (read.misses, read.succeeded, read.documents) = (read.succeeded, 0, 0);
         });
         assert_eq!(misses, (Work, "read finds nothing in 0 % against 100 % of its attempts".into()));
-        // An older version wrote no settings down.
+        // An older version recorded no settings.
         assert_eq!(of(|t| t.phases[1].settings.clear()), []);
-        // What only the client is asked makes no other work of it.
+        // Client settings do not change the work.
         let (a, b) = (
             trial(|_| ()),
             trial(|t| {
@@ -465,10 +465,7 @@ mod tests {
             }),
         );
         assert_eq!(differences(&[&a], &[&b]), []);
-        assert_eq!(
-            client_differences(&[&a], &[&b]),
-            ["workers of mixed: 2 and 3", "timeout of mixed: not said and 1s"]
-        );
+        assert_eq!(client_differences(&[&a], &[&b]), ["workers of mixed: 2 and 3", "timeout of mixed: not set and 1s"]);
         assert!(client_differences(&[&a], &[&a]).is_empty());
     }
 
@@ -488,7 +485,7 @@ mod tests {
         assert_eq!(named("acknowledged by 2, persisted os on 1"), (Replicas, "acknowledged by 1 against 2".into()));
         let both = of(|t| t.phases[1].durability.name = "majority".into());
         assert_eq!(both.iter().map(|(kind, ..)| *kind).collect::<Vec<_>>(), [Replicas, Durability]);
-        // Nothing is written, so nothing has to last.
+        // Nothing is written, so durability does not matter.
         let reads = |name: &str| {
             trial(|t| {
                 t.phases[1].durability.name = name.into();

@@ -1,4 +1,4 @@
-//! What follows from the trials of a run.
+//! Derives the results of a run from its trials.
 
 use storebench_study::workload::Claim;
 
@@ -8,13 +8,12 @@ use crate::configurations::{over_trials, sweeps_of};
 use crate::cost::cost_of_run;
 use crate::validity::judge;
 
-/// Fills in what a result says of its trials: configurations, sweeps, cost, checks, and the checks on what was published. What
-/// it said before is replaced.
+/// Derives configurations, sweeps, cost, checks and claims from the trials. Replaces what was there before.
 pub fn conclude(published: &[Claim], result: &mut RunResult) {
     result.configurations = over_trials(&result.plan, &result.trials);
     result.sweeps = sweeps_of(result);
     result.cost = result.cost.take().map(|cost| cost_of_run(&cost.sheet, result));
     result.checks = judge(result);
-    // Behind the checks: what was measured badly decides no claim.
+    // After the checks: a bad measurement decides no claim.
     result.claims = judge_claims(published, result);
 }

@@ -1,4 +1,4 @@
-//! Configurations over their trials: each figure with its interval, and beside the first configuration.
+//! Summarises configurations over their trials: each figure with its interval, and relative to the first configuration.
 
 use indexmap::{IndexMap, IndexSet};
 
@@ -13,7 +13,7 @@ pub fn configuration_of(trial: &TrialResult) -> &str {
     if trial.configuration.is_empty() { &trial.store } else { &trial.configuration }
 }
 
-/// Whether a trial completed: what was cut off is in no figure.
+/// Whether a trial completed. Partial trials are in no figure.
 pub fn is_whole(trial: &TrialResult) -> bool {
     trial.failure.is_none() && trial.phases.iter().all(|phase| phase.partial.is_none())
 }
@@ -34,7 +34,8 @@ impl<'a> Configuration<'a> {
     }
 }
 
-/// The configurations that were measured: in the order of the plan, since trials run in shuffled order, then as they ran.
+/// The configurations that were measured, in plan order, since trials run in shuffled order. Those that the plan lacks
+/// come last, in the order they ran.
 pub(crate) fn configurations_of<'a>(plan: &'a Plan, trials: &'a [TrialResult]) -> Vec<Configuration<'a>> {
     let mut configurations: IndexMap<&str, Vec<&TrialResult>> =
         plan.configurations.iter().map(|configuration| (configuration.configuration.as_str(), Vec::new())).collect();
@@ -67,14 +68,14 @@ pub(crate) fn over_trials(plan: &Plan, trials: &[TrialResult]) -> Vec<Configurat
     out
 }
 
-/// What each factor with numbers as values does to the measured phases that it concerns: documents each second where a
-/// phase writes or reads several at once, else operations each second; nothing of phases in open loop, whose rate is
+/// How each numeric factor changes the measured phases that it concerns. The figure is documents per second if a phase
+/// reads or writes several at once, otherwise operations per second. Open-loop phases are left out, since their rate is
 /// given.
 pub(crate) fn sweeps_of(result: &RunResult) -> Vec<FactorSweep> {
     let factors: IndexSet<&str> = result.trials.iter().flat_map(|t| t.values.keys()).map(String::as_str).collect();
     let mut out = Vec::new();
     for factor in factors {
-        // Configurations that differ in this factor alone, by the store and the values of the others.
+        // Configurations that differ only in this factor, by store and the other values.
         let mut groups: IndexMap<(String, String), Vec<(f64, &TrialResult)>> = IndexMap::new();
         for trial in &result.trials {
             let Some(value) = trial.values.get(factor).and_then(serde_json::Value::as_f64) else { continue };
@@ -98,8 +99,8 @@ pub(crate) fn sweeps_of(result: &RunResult) -> Vec<FactorSweep> {
     out
 }
 
-/// The figure at each value that was run, by round; nothing at a value none of whose trials completed, or where one of
-/// them has no such figure.
+/// The figure at each value that ran, by round. Empty for a value if no trial completed, or if a completed trial lacks
+/// the figure.
 fn values_of(trials: &[(f64, &TrialResult)], figure: &str) -> Vec<Measured> {
     let mut values: Vec<Measured> = Vec::new();
     let mut lacking: Vec<f64> = Vec::new();
@@ -128,7 +129,8 @@ fn others(trial: &TrialResult, factor: &str) -> IndexMap<String, serde_json::Val
     trial.values.iter().filter(|(path, _)| *path != factor).map(|(p, v)| (p.clone(), v.clone())).collect()
 }
 
-/// The figures that a factor may move: of each phase documents each second, where an operation of any trial is on several.
+/// The figures that a factor may change: for each phase documents per second if an operation of any trial has several,
+/// otherwise operations per second.
 fn swept_figures(trials: &[(f64, &TrialResult)], factor: &str) -> Vec<String> {
     let concerns = |phase: &PhaseResult| match factor.strip_prefix("phases.").and_then(|rest| rest.split('.').next()) {
         None => true,
@@ -181,7 +183,7 @@ mod tests {
         assert!((ratio.value - 1.5).abs() < 1e-9 && ratio.trials == 3, "{ratio:?}");
     }
 
-    /// A batch of one is a document each: whichever trial comes first, documents are what is swept.
+    /// A batch of one holds one document. Whichever trial comes first, the sweep uses documents.
     #[test]
     fn batches_are_swept_by_their_documents_and_a_value_that_failed_is_there() {
         let of = |batch: u32, round: u32, at: u32| {

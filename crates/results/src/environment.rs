@@ -1,6 +1,6 @@
 //! The machine of the client: what a reader needs to judge whether figures can be compared.
 //!
-//! The host's name is left out: results are published, and it tells about people, not about speed.
+//! The host name is left out: results are published, and it says something about people, not about speed.
 
 mod hosts;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use hosts::{authority_of, host_of, is_loopback, port_of};
 
-/// The machine of the client. What the system does not tell is null.
+/// The machine of the client. What the system does not report is null.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Environment {
@@ -32,7 +32,7 @@ pub struct Environment {
     pub kernel: String,
     /// Architecture: `x86_64`, `aarch64`, …
     pub architecture: String,
-    /// Operating system as it names itself.
+    /// Operating system, as it names itself.
     pub os: Option<String>,
     /// What hints at a virtual machine or container, if anything does.
     pub virtualisation: Option<String>,
@@ -42,7 +42,7 @@ pub struct Environment {
     pub open_files_limit: Option<u64>,
     /// Load average over one minute when the run began.
     pub load_average_1m: Option<f64>,
-    /// Where the data of embedded stores lies.
+    /// The file systems that hold the data of embedded stores.
     pub disks: Vec<Disk>,
 }
 
@@ -54,12 +54,12 @@ pub struct Disk {
     pub path: String,
     /// Type of the file system.
     pub filesystem: Option<String>,
-    /// What it is mounted from.
+    /// The mounted device.
     pub device: Option<String>,
     /// Its size.
     pub total_bytes: Option<u64>,
     /// What was free when the run began.
     pub free_bytes: Option<u64>,
-    /// Whether the device says that it rotates.
+    /// Whether the device reports that it rotates.
     pub rotational: Option<bool>,
 }

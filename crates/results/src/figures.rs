@@ -1,11 +1,11 @@
-//! The figures of a phase by name: what configurations are compared by, gates and claims speak of, and tables show.
+//! The figures of a phase by name. Comparisons, gates, claims and tables use them.
 //!
 //! A name is `PHASE.MEASURE` for all operations of a phase, `PHASE.OP.MEASURE` for one: `by-user.page.response.p99`.
 
 use crate::times::{response, response_of_all, service, service_of_all};
 use crate::{OpResult, Percentiles, PhaseResult, TrialResult, WatchedProcess};
 
-/// Which way a figure is better.
+/// Whether more or less of a figure is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Better {
     /// Throughput.
@@ -17,9 +17,9 @@ pub(crate) enum Better {
 /// What is measured, by its name in paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Measure {
-    /// As in paths: `response.p99`.
+    /// Its name in paths: `response.p99`.
     pub name: &'static str,
-    /// Which way it is better.
+    /// Whether more or less is better.
     pub better: Better,
     /// Its unit: `/s`, `ns`, `B`.
     pub unit: &'static str,
@@ -31,26 +31,26 @@ const fn measure(name: &'static str, better: Better, unit: &'static str) -> Meas
 
 /// Successes each second.
 pub(crate) const THROUGHPUT: Measure = measure("throughput", Better::More, "/s");
-/// Documents written, read or found each second; of operations on one document each the same as the throughput. Which of
-/// the two a phase is told by says [`in_documents`].
+/// Documents written, read or found each second. It equals the throughput if each operation has one document.
+/// [`in_documents`] decides which of the two describes a phase.
 pub(crate) const DOCUMENTS: Measure = measure("documents", Better::More, "/s");
 /// The highest rate at which the study's limits are met.
 pub(crate) const RATE_WITHIN_LIMITS: Measure = measure("rate-within-limits", Better::More, "/s");
-/// Money for a million operations, by the price sheet of the run. Made by [`crate::cost`].
+/// Money for a million operations, by the price sheet of the run. Computed by [`crate::cost`].
 pub(crate) const COST: Measure = measure("cost", Better::Less, " a million");
 /// Bytes of the store's files after the phase.
 pub(crate) const DISK: Measure = measure("disk", Better::Less, "B");
-/// Processor time of an operation, of the store's processes (of an embedded store with its client).
+/// CPU time of the store's processes per operation. For an embedded store it includes the client.
 pub(crate) const STORE_CPU: Measure = measure("store-cpu", Better::Less, "ns");
-/// Resident memory of the store's processes, at most.
+/// Peak resident memory of the store's processes.
 pub(crate) const STORE_MEMORY: Measure = measure("store-memory", Better::Less, "B");
-/// Bytes that reached the disk of the store's folder, without those of others, for each byte of documents that was written;
-/// none where others may have written as much.
+/// Bytes that reached the disk of the store's folder, without those of other processes, for each byte of documents
+/// written. Absent if other processes may have written as much.
 pub(crate) const WRITE_AMPLIFICATION: Measure = measure("write-amplification", Better::Less, "");
 /// Bytes on disk for each byte of documents that the store holds.
 pub(crate) const SPACE_AMPLIFICATION: Measure = measure("space-amplification", Better::Less, "");
 
-/// Percentiles of a time by their names in paths, with the fewest values of which one lies at it or beyond.
+/// Percentiles by their names in paths, with the fewest values needed for one to lie at or beyond the percentile.
 type Percentile = (&'static str, &'static str, u64, fn(&Percentiles) -> Option<u64>);
 const PERCENTILES: [Percentile; 7] = [
     ("response.p50", "service.p50", 1, |p| p.p50),
@@ -67,15 +67,15 @@ const PERCENTILES: [Percentile; 7] = [
 pub(crate) struct Figure {
     /// The phase.
     pub phase: String,
-    /// The operation; none for all together.
+    /// The operation. `None` for all operations together.
     pub op: Option<String>,
     /// What was measured.
     pub measure: Measure,
-    /// In the measure's unit; positive and finite. None where there was none: nothing succeeded, fewer attempts than the
-    /// percentile asks for were ever answered, or no rate met the limits.
+    /// In the measure's unit; positive and finite. `None` if nothing succeeded, too few attempts were answered for the
+    /// percentile, or no rate met the limits.
     pub value: Option<f64>,
-    /// By what factor the truth may lie above the value: 1, but for a rate that was searched for, which lies somewhere
-    /// below the lowest at which they are not met. Infinite where every rate meets them.
+    /// By what factor the true value may exceed `value`. It is 1, except for a rate that was searched: that lies below
+    /// the lowest rate that misses the limits. Infinite if every rate meets them.
     pub up_to: f64,
 }
 
@@ -94,7 +94,7 @@ impl Figure {
     }
 }
 
-/// The figures of a trial's phases, warm-ups left out. A phase with one operation has them for all only.
+/// The figures of a trial's phases, without warm-ups. A phase with one operation only has figures for all operations.
 pub(crate) fn of_trial(trial: &TrialResult) -> Vec<Figure> {
     let found = trial.searches.iter().map(|search| {
         let figure = Figure::new(&search.phase, None, RATE_WITHIN_LIMITS, search.rate);
@@ -104,8 +104,8 @@ pub(crate) fn of_trial(trial: &TrialResult) -> Vec<Figure> {
     trial.phases.iter().filter(|phase| !phase.warm_up).flat_map(of_phase).chain(found).collect()
 }
 
-/// The figures of one phase. Times of an open loop are `response` and `service`, of a closed loop `service` only; they are
-/// over all attempts, of which those that failed or were not answered took for ever.
+/// The figures of one phase. An open loop has `response` and `service` times, a closed loop only `service` times. Times
+/// are over all attempts; those that failed or were not answered count as infinite.
 pub(crate) fn of_phase(phase: &PhaseResult) -> Vec<Figure> {
     let total = |pick: fn(&OpResult) -> f64| phase.ops.values().map(pick).sum::<f64>();
     let all = &phase.all;
@@ -119,17 +119,17 @@ pub(crate) fn of_phase(phase: &PhaseResult) -> Vec<Figure> {
         return out;
     }
     for (name, op) in &phase.ops {
-        // Collections are loaded one after another: what each took by itself is not known.
+        // Collections are loaded one after another; the time of each is not known.
         let rates = if phase.loads { None } else { Some([op.throughput_per_s, op.documents_per_s]) };
         add(&mut out, phase, Some(name), rates, response(op), service(op));
     }
     out
 }
 
-/// What the store's processes and its folder took.
+/// The resources that the store's processes and its folder used.
 fn of_resources(phase: &PhaseResult) -> Vec<Figure> {
     let Some(used) = &phase.resources else { return Vec::new() };
-    // A store within the client is one process with it, which the client has measured: older results hold two figures.
+    // An embedded store shares the client's process, which the client measures. Older results hold two figures.
     let own = used.store.as_ref().is_some_and(|store| store.whose == WatchedProcess::ClientAndStore);
     let store = used.store.as_ref().map(|store| match own {
         true => (phase.client.process_cpu_us_per_op, phase.client.rss_max_bytes),
@@ -147,13 +147,13 @@ fn of_resources(phase: &PhaseResult) -> Vec<Figure> {
     .collect()
 }
 
-/// Whether phases are told by the documents that they moved each second, not by their operations: loads and copies, and
-/// phases with operations on several documents. Every table and sentence asks here.
+/// Whether documents per second describe these phases, rather than operations per second. That holds for loads, copies,
+/// and operations on several documents. Every table and sentence uses this function.
 pub(crate) fn in_documents<'a>(phases: impl IntoIterator<Item = &'a PhaseResult>) -> bool {
     phases.into_iter().any(|phase| phase.loads || phase.tasks.is_some() || phase.ops.values().any(is_bulk))
 }
 
-/// Whether operations are on several documents, so that documents each second say more than operations do.
+/// Whether operations have several documents, so that documents per second say more.
 fn is_bulk(op: &OpResult) -> bool {
     op.documents > 0 && op.documents != op.succeeded
 }
@@ -169,14 +169,14 @@ fn add(
     let mut push = |measure: Measure, value: Option<f64>| out.push(Figure::new(&phase.name, op, measure, value));
     if let Some([throughput, documents]) = rates {
         push(THROUGHPUT, Some(throughput));
-        // What only counts has no documents.
+        // Operations that only count have no documents.
         if documents > 0.0 {
             push(DOCUMENTS, Some(documents));
         }
     }
     for (response_name, service_name, fewest, pick) in PERCENTILES {
         let ns = |times: Percentiles| pick(&times).map(|ns| ns as f64);
-        // An operation that was never scheduled has no times, and of few the highest is no p99.9.
+        // An operation that was never scheduled has no times, and the highest of a few values is not a p99.9.
         let enough = |times: &Percentiles| times.count >= fewest;
         if let Some(times) = response.filter(enough) {
             push(measure(response_name, Better::Less, "ns"), ns(times));

@@ -1,7 +1,7 @@
-//! What a result of Storebench says: pure functions of it, without a store and without a machine.
+//! Analyses results of Storebench with pure functions, without a store and without a machine.
 //!
-//! The document `run.json` and the other files of a run folder are at the root of this crate; the modules say what
-//! follows from them: [configurations], [checks](validity), [costs](cost), [claims], a [summary], a [comparison](compare).
+//! The document `run.json` and the other files of a run folder are at the root of this crate. The modules derive from
+//! them: [configurations], [checks](validity), [costs](cost), [claims], a [summary], a [comparison](compare).
 
 pub mod answer;
 pub mod beside;

@@ -1,6 +1,6 @@
-//! Text in lines of a given width.
+//! Wraps text to a given width.
 
-/// Values as bars beside each other, from zero to the greatest: `▂▅▇█▇▆`.
+/// Values as a row of bars, from zero to the greatest: `▂▅▇█▇▆`.
 pub(crate) fn sparkline(values: &[f64]) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = values.iter().copied().filter(|v| v.is_finite()).fold(0.0, f64::max);
@@ -12,7 +12,7 @@ pub(crate) fn sparkline(values: &[f64]) -> String {
     values.iter().copied().map(bar).collect()
 }
 
-/// Breaks a text at spaces into lines of at most `width` signs; a longer word keeps its line.
+/// Breaks a text at spaces into lines of at most `width` characters. A longer word gets a line of its own.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
@@ -34,7 +34,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A text in lines of at most `width` signs, the first behind `first`, the others behind `further`.
+/// Wraps a text to `width` characters, with `first` before the first line and `further` before the others.
 pub fn paragraph(first: &str, further: &str, text: &str, width: usize) -> String {
     let mut out = String::new();
     let deepest = first.chars().count().max(further.chars().count());
@@ -44,7 +44,7 @@ pub fn paragraph(first: &str, further: &str, text: &str, width: usize) -> String
     out
 }
 
-/// Facts between dots, on as many lines as they need; further lines begin deeper.
+/// Facts separated by dots, on as many lines as needed. Further lines are indented.
 pub(crate) fn facts(first: &str, facts: &[String], width: usize) -> String {
     let mut out = first.to_owned();
     let mut used = first.chars().count();

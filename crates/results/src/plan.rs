@@ -1,4 +1,4 @@
-//! What a run is to do: every trial spelled out.
+//! What a run will do, with every trial listed.
 
 use std::fmt;
 
@@ -9,18 +9,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::human::{bytes, count, duration};
 
-/// Trials that are shown one by one.
+/// The most trials that are listed.
 const SHOWN_TRIALS: usize = 40;
 
-/// What a run does, in full.
+/// Everything that a run does.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Plan {
     /// The study's title.
     pub title: String,
-    /// Everything random is drawn from it.
+    /// The seed of everything random.
     pub seed: u64,
-    /// Multiplies how many documents there are.
+    /// Factor on the number of documents.
     pub scale: f64,
     /// How often every store is measured.
     pub repeats: u32,
@@ -33,7 +33,7 @@ pub struct Plan {
     pub configurations: Vec<PlannedConfiguration>,
     /// Every trial, in the order they run.
     pub trials: Vec<PlannedTrial>,
-    /// How long and how large, roughly.
+    /// Rough estimate of time and disk space.
     pub estimate: Estimate,
 }
 
@@ -43,21 +43,21 @@ pub struct Plan {
 pub struct PlannedCollection {
     /// Its name.
     pub collection: String,
-    /// Documents, after scale, relation and file.
+    /// Number of documents, after scale, relation and file.
     pub count: u64,
     /// Mean size of a document, from a sample.
     pub mean_bytes: u64,
-    /// All documents.
+    /// Size of all documents.
     pub total_bytes: u64,
-    /// What the store calls them, where they are there already and only read.
+    /// The store's name for them, if they already exist and are only read.
     #[serde(default)]
     pub existing: Option<String>,
-    /// The most keys that are sampled of those.
+    /// The most keys that are sampled from those.
     #[serde(default)]
     pub sample: Option<u64>,
-    /// The file they come from, for the user's own.
+    /// The file they come from, if they are the user's own.
     pub from: Option<String>,
-    /// The wanted ratio of zstd over pages, if one is wanted.
+    /// The target compression ratio of pages with zstd, if one is set.
     pub compress_to: Option<f64>,
     /// The least and greatest ratio that the fields can reach.
     pub reachable: Option<(f64, f64)>,
@@ -71,7 +71,7 @@ pub struct PlannedCollection {
 pub struct PlannedPhase {
     /// Its name.
     pub name: String,
-    /// Whether it loads.
+    /// Whether it loads collections.
     pub loads: bool,
     /// Whether it only warms up.
     pub warm_up: bool,
@@ -79,27 +79,27 @@ pub struct PlannedPhase {
     pub does: String,
     /// Documents that a load or a copy moves.
     pub documents: Option<u64>,
-    /// Bytes of them.
+    /// Size of these documents.
     pub bytes: Option<u64>,
-    /// Operations, where that is known.
+    /// Number of operations, if known.
     pub operations: Option<u64>,
-    /// How long it sends, where that is known.
+    /// How long it sends, if known.
     pub duration_ns: Option<u64>,
-    /// Operations scheduled per second as the study says it, in words; none in closed loop.
+    /// The scheduled operations per second as the study gives them, in words. Null in a closed loop.
     pub rate: Option<String>,
     /// Whether the highest rate that meets the study's limits is searched.
     #[serde(default)]
     pub searched: bool,
-    /// Threads that send operations; of a copy: its tasks.
+    /// Threads that send operations; for a copy, its tasks.
     pub workers: u32,
     /// Connections of each worker.
     pub connections: u32,
     /// Operations in flight on each connection.
     pub in_flight: u32,
-    /// Of a copy: parts that the work is cut into.
+    /// For a copy: the parts into which the work is split.
     #[serde(default)]
     pub parts: Option<u32>,
-    /// Which keys are asked for more often.
+    /// The distribution of requests over keys.
     pub popularity: String,
 }
 
@@ -117,7 +117,7 @@ pub struct PlannedConfiguration {
     pub values: IndexMap<String, serde_json::Value>,
     /// Documents that it loads.
     pub documents: u64,
-    /// How long and how large one trial of it is.
+    /// Rough estimate of time and disk space for one of its trials.
     pub estimate: Estimate,
 }
 
@@ -136,36 +136,37 @@ pub struct PlannedTrial {
     pub store: String,
     /// Its URL, without secrets.
     pub url: String,
-    /// The host whose turn it is, where stores take turns on the study's `hosts`.
+    /// The host that is used, if stores take turns on the study's `hosts`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
 }
 
-/// How long and how large, roughly.
+/// Rough estimate of time and disk space.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Estimate {
-    /// The shortest it may take: phases of a known length, loads and counted phases at the fast end
-    /// of what stores do.
+    /// The shortest time it may take: phases of known length, and loads and counted phases at the fast end of what
+    /// stores do.
     pub least_s: f64,
-    /// The same at the slow end.
+    /// The longest time it may take, with loads and counted phases at the slow end.
     pub most_s: f64,
-    /// Of `least_s`: loads.
+    /// The part of `least_s` that loads take.
     #[serde(default)]
     pub least_load_s: f64,
-    /// Of `most_s`: loads, and what they are waited for.
+    /// The part of `most_s` that loads take, with the waiting after them.
     #[serde(default)]
     pub most_load_s: f64,
-    /// What these ends are.
+    /// The assumptions behind both ends.
     pub assumes: String,
     /// Bytes of documents written by one trial.
     pub written_bytes: u64,
-    /// Disk that one store may need: documents, keys, indexes and what a store adds.
+    /// Disk space that one store may need: documents, keys, indexes and the store's overhead.
     pub disk_bytes: u64,
-    /// The same of all stores together, each with its largest configuration: rounds take turns, so that all are there at once.
+    /// The same for all stores together, each with its largest configuration. Rounds take turns, so all stores exist at
+    /// the same time.
     #[serde(default)]
     pub all_disk_bytes: u64,
-    /// Disk of this machine that files of copies need, in the folder for temporary files.
+    /// Disk space of this machine that copy files need in the folder for temporary files.
     #[serde(default)]
     pub files_bytes: u64,
 }
@@ -194,7 +195,7 @@ impl fmt::Display for Plan {
                 let sample = count(c.sample.unwrap_or_default());
                 writeln!(
                     f,
-                    "  {}: what the store holds as `{existing}`, {sample} keys at most, only read",
+                    "  {}: existing `{existing}` in the store, at most {sample} keys, read only",
                     c.collection
                 )?;
                 continue;
@@ -241,10 +242,10 @@ impl fmt::Display for Plan {
             writeln!(f, "{}", if p.warm_up { ", warm-up" } else { "" })?;
         }
         if self.configurations.len() > 1 && self.configurations.iter().any(|a| !a.values.is_empty()) {
-            writeln!(f, "\narms")?;
+            writeln!(f, "\nconfigurations")?;
             for a in &self.configurations {
                 let (least, most) = (duration(a.estimate.least_s * 1e9), duration(a.estimate.most_s * 1e9));
-                writeln!(f, "  {}: {} documents, {least} to {most} a trial", a.configuration, count(a.documents))?;
+                writeln!(f, "  {}: {} documents, {least} to {most} per trial", a.configuration, count(a.documents))?;
             }
         }
         writeln!(f, "\ntrials, in this order")?;
@@ -252,7 +253,7 @@ impl fmt::Display for Plan {
             writeln!(f, "  {}: {} ({}), round {} of {}", t.trial, t.configuration, t.url, t.round, self.repeats)?;
         }
         if self.trials.len() > SHOWN_TRIALS {
-            writeln!(f, "  … and {} more; --json names every one", count((self.trials.len() - SHOWN_TRIALS) as u64))?;
+            writeln!(f, "  … and {} more; --json lists all of them", count((self.trials.len() - SHOWN_TRIALS) as u64))?;
         }
         let e = &self.estimate;
         writeln!(f, "\ntime   {} to {}, assuming {}", duration(e.least_s * 1e9), duration(e.most_s * 1e9), e.assumes)?;
@@ -263,12 +264,16 @@ impl fmt::Display for Plan {
             bytes(e.written_bytes as f64)
         )?;
         if e.all_disk_bytes > e.disk_bytes {
-            writeln!(f, "       about {} for all stores, which are there at once", bytes(e.all_disk_bytes as f64))?;
+            writeln!(
+                f,
+                "       about {} for all stores, which exist at the same time",
+                bytes(e.all_disk_bytes as f64)
+            )?;
         }
         if e.files_bytes > 0 {
             let files = bytes(e.files_bytes as f64);
-            writeln!(f, "       and about {files} for files of copies, in the folder for temporary files (TMPDIR)")?;
+            writeln!(f, "       and about {files} for copy files, in the folder for temporary files (TMPDIR)")?;
         }
-        writeln!(f, "nothing was touched")
+        writeln!(f, "nothing was changed")
     }
 }

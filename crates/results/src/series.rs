@@ -1,4 +1,4 @@
-//! One figure over the trials of a configuration, and beside that of another configuration.
+//! One figure over the trials of a configuration, and its ratio to that of another configuration.
 
 use indexmap::IndexMap;
 
@@ -9,7 +9,7 @@ use crate::{FigureOverTrials, TrialResult};
 /// One figure over trials.
 #[derive(Debug, Clone)]
 pub(crate) struct Series {
-    /// As the first of the trials has it.
+    /// The figure of the first trial.
     pub figure: Figure,
     points: Vec<Point>,
 }
@@ -23,7 +23,8 @@ struct Point {
 }
 
 impl Series {
-    /// Every figure of these trials by name, in the order of phases; `further` are those that a trial has besides its own.
+    /// Every figure of these trials by name, in the order of phases. `further` adds figures that a trial does not hold
+    /// itself.
     pub(crate) fn of<'a>(
         trials: impl IntoIterator<Item = &'a TrialResult>,
         further: impl Fn(&TrialResult) -> Vec<Figure>,
@@ -39,9 +40,9 @@ impl Series {
         all
     }
 
-    /// The figure over the trials that have it: the geometric mean, with Student's interval on logarithms. Its upper end is
-    /// as much higher as the truth may lie above the values. No interval where a trial has none or a least value only; no
-    /// trials where none has any.
+    /// The figure over the trials that have it: the geometric mean, with Student's interval on logarithms. The upper
+    /// end is raised by how far the true values may exceed the values. There is no interval if a trial has no value or
+    /// only a lower bound. `trials` is 0 if no trial has a value.
     pub(crate) fn over_trials(&self) -> Estimate {
         let values: Vec<f64> = self.points.iter().filter_map(|point| point.value).collect();
         let Some(found) = geometric_mean(&values) else {
@@ -54,30 +55,31 @@ impl Series {
         }
     }
 
-    /// How many trials there are, with those that have none.
+    /// How many trials there are, including those without a value.
     pub(crate) fn trials(&self) -> usize {
         self.points.len()
     }
 
-    /// Trials in which there was none.
+    /// Trials without a value.
     pub(crate) fn none_in(&self) -> Vec<u32> {
         self.points.iter().filter(|point| point.value.is_none()).map(|point| point.trial).collect()
     }
 
-    /// Whether a trial has a least value only.
+    /// Whether a trial only has a lower bound.
     pub(crate) fn at_least(&self) -> bool {
         self.points.iter().any(|point| point.up_to.is_infinite())
     }
 
-    /// Trials that are unlike the others.
+    /// Trials that are outliers.
     pub(crate) fn outlying_trials(&self) -> Vec<u32> {
         let known: Vec<(u32, f64)> = self.points.iter().filter_map(|p| Some((p.trial, p.value?))).collect();
         let values: Vec<f64> = known.iter().map(|(_, value)| *value).collect();
         outlying(&values).into_iter().filter_map(|(at, _)| known.get(at).map(|(trial, _)| *trial)).collect()
     }
 
-    /// The ratio of this to another: of the rounds that both have, or of all trials apart. None where a trial has no such
-    /// figure. Its ends are as far out as the truths may lie above the values. No interval where a value is a least one.
+    /// The ratio of this figure to another: over the rounds that both have if `paired`, otherwise over all trials.
+    /// `None` if a trial lacks the figure. Its ends are widened by how far the true values may exceed the values. There
+    /// is no interval if a value is a lower bound.
     pub(crate) fn ratio_to(&self, base: &Self, paired: bool) -> Option<Estimate> {
         let values = |points: &[Point]| points.iter().map(|point| point.value).collect::<Option<Vec<f64>>>();
         let ratio = if paired {
@@ -99,13 +101,13 @@ impl Series {
         })
     }
 
-    /// The geometric mean of what the truth may be above the values.
+    /// The geometric mean of the factors by which the true values may exceed the values.
     fn up_to(&self) -> f64 {
         let logs: Vec<f64> = self.points.iter().map(|point| point.up_to.ln()).collect();
         (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()
     }
 
-    /// As it stands in a result, beside the first configuration's.
+    /// The figure as a result holds it, with its ratio to the first configuration.
     pub(crate) fn result(&self, first: Option<&Self>) -> FigureOverTrials {
         FigureOverTrials {
             figure: self.over_trials(),
@@ -152,8 +154,8 @@ mod tests {
         assert_eq!(exactly(&[1.0, 2.0]).ratio_to(&exactly(&[1.0, 2.0, 3.0]), true).unwrap().trials, 2);
     }
 
-    /// Capacities of 705 and 685 lie between the same two rates of a coarse search: their ratio is not known to be 1, nor
-    /// to be anything else within the steps of the search.
+    /// Capacities of 705 and 685 lie between the same two rates of a coarse search. Their ratio may be 1, or anything
+    /// else within the steps of the search.
     #[test]
     fn the_steps_of_a_search_are_in_its_interval() {
         let found = |rate: f64, up_to: f64| series(&[(Some(rate), up_to); 3]);

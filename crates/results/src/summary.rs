@@ -1,4 +1,4 @@
-//! The result as text for a terminal: a pure function of it.
+//! Formats a result as text for a terminal, as a pure function.
 
 mod brief;
 mod configurations;
@@ -20,40 +20,40 @@ use crate::times;
 use crate::validity::Severity;
 use crate::{OpResult, PhaseResult, RunResult, SearchResult, TasksResult, TrialResult, WatchedProcess};
 
-/// Columns that a text is laid out for where nobody says how many there are.
+/// The width of a text in columns if nothing else is known.
 pub const WIDTH: usize = 116;
-/// The fewest: what has to stand in one line is longer than fewer.
+/// The smallest width in columns: some parts have to fit on one line.
 const NARROWEST: usize = 60;
 
-/// What a text is laid out for.
+/// The layout of a text.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
-    /// Columns of its lines.
+    /// The width of its lines.
     pub(crate) width: usize,
-    /// Columns of its tables: without a window they are as wide as they have to be.
+    /// The width of its tables. Without a window they are as wide as they need to be.
     table_width: usize,
     pub(crate) paint: Paint,
 }
 
 impl Layout {
-    /// So many columns, 60 at least; with or without the colours of a terminal.
+    /// A layout of `width` columns, at least 60, with or without the colours of a terminal.
     pub fn new(width: usize, colour: bool) -> Self {
         let width = width.max(NARROWEST);
         Self { width, table_width: width, paint: Paint(colour) }
     }
 
-    /// For a file or a pipe.
+    /// A layout for a file or a pipe.
     pub fn plain() -> Self {
         Self { table_width: usize::MAX, ..Self::new(WIDTH, false) }
     }
 
-    /// A table behind two spaces.
+    /// A table, indented by two spaces.
     pub(crate) fn table(&self, table: &Table) -> String {
         table.print_within(2, self.table_width)
     }
 }
 
-/// A run of more trials is shown by its configurations alone.
+/// A run with more trials is only shown by its configurations.
 const DETAILED_TRIALS: usize = 4;
 
 /// Writes with or without colour.
@@ -65,7 +65,7 @@ impl Paint {
         self.with("1", text)
     }
 
-    /// Signs that bold text holds besides what is seen.
+    /// The number of invisible characters in bold text.
     fn signs(self) -> usize {
         if self.0 { 8 } else { 0 }
     }
@@ -75,8 +75,9 @@ impl Paint {
     }
 }
 
-/// The summary of a run, in the order of the report: the question and the answer, the checks, configurations beside each other
-/// phase by phase, what factors do, cost, what was published; of few trials one table for each phase; the folder.
+/// The summary of a run, in the order of the report: the question and the answer, the checks, configurations compared
+/// phase by phase, the effect of factors, cost, and published claims. With few trials, a table for each phase follows;
+/// with many, a reference to the folder.
 pub fn summary(result: &RunResult, layout: Layout) -> String {
     let paint = layout.paint;
     let mut out = String::new();
@@ -127,7 +128,7 @@ fn opening(out: &mut String, result: &RunResult, found: &Answer, layout: Layout)
     let _ = write!(out, "\n{}", said.lines().map(|line| paint.bold(line) + "\n").collect::<String>());
 }
 
-/// What the checks say of the answer, in their colour.
+/// What the checks say about the answer, in the colour of their severity.
 fn worth(found: &Answer, layout: Layout) -> String {
     let colour = match found.severity {
         Severity::Invalid => "1;31",
@@ -156,12 +157,12 @@ fn header(out: &mut String, result: &RunResult, layout: Layout) {
     }));
     facts.push(format!("storebench {}", run.storebench_version));
     if run.interrupted {
-        facts.push("interrupted: the figures are those up to then".to_owned());
+        facts.push("interrupted: the figures cover the time before".to_owned());
     }
     let _ = writeln!(out, "{}", facts.join(" · "));
     for c in &result.documents {
         if let Some(existing) = &c.existing {
-            let text = format!("{}: existing documents in `{existing}`, only read", c.named());
+            let text = format!("{}: existing documents in `{existing}`, read only", c.named());
             out.push_str(&paragraph("", "  ", &text, layout.width));
             continue;
         }
@@ -248,7 +249,7 @@ fn phase_text(out: &mut String, phase: &PhaseResult, layout: Layout) {
     }
     out.push_str(&in_lines("  ", &used(phase), layout.width));
     if let Some(found) = &phase.bottleneck {
-        let text = format!("bottleneck: {}, as {}", found.limit.in_words(), found.evidence);
+        let text = format!("bottleneck: {} ({})", found.limit.in_words(), found.evidence);
         out.push_str(&paragraph("  ", "    ", &text, layout.width));
     }
     if let Some(facts) = troubles(phase) {
@@ -259,10 +260,10 @@ fn phase_text(out: &mut String, phase: &PhaseResult, layout: Layout) {
     }
 }
 
-/// A phase that sends nothing, in facts.
+/// Facts about a phase that sends nothing.
 fn rested(phase: &PhaseResult) -> Vec<String> {
     let took = |ns: u64| duration(ns as f64);
-    let mut facts = vec!["nothing is sent".to_owned()];
+    let mut facts = vec!["no operations are sent".to_owned()];
     if let Some(of) = &phase.restarted {
         facts.push(format!("stopped in {}", took(of.stop_ns)));
         facts.extend(of.dropped.clone());
@@ -271,20 +272,20 @@ fn rested(phase: &PhaseResult) -> Vec<String> {
     }
     if let Some(after) = &phase.store_after {
         facts.extend(after.compact_ns.map(|ns| format!("compacted in {}", took(ns))));
-        let rested = if after.settled == Some(true) { "at rest after" } else { "not at rest after" };
+        let rested = if after.settled == Some(true) { "settled after" } else { "not settled after" };
         facts.extend(after.settle_ns.map(|ns| format!("{rested} {}", took(ns))));
         facts.extend(after.disk_bytes.map(|disk| format!("on disk {}", bytes(disk as f64))));
-        facts.extend(after.disk_peak_bytes.map(|peak| format!("meanwhile up to {}", bytes(peak as f64))));
+        facts.extend(after.disk_peak_bytes.map(|peak| format!("peak on disk {}", bytes(peak as f64))));
     }
     facts
 }
 
-/// What the store's processes used; nothing of one that shares the client's, of which all is told already.
+/// What the store's processes used. An embedded store shares the client's process, whose use is already shown.
 fn used(phase: &PhaseResult) -> Vec<String> {
     let Some(store) = phase.resources.as_ref().and_then(|used| used.store.as_ref()) else { return Vec::new() };
     let mut facts = Vec::new();
     if store.whose == WatchedProcess::Server {
-        // Below the kernel's ticks nothing is known.
+        // Use below the kernel's ticks is not known.
         facts.extend(
             store.cpu_us_per_op.filter(|us| *us > 0.0).map(|us| format!("server {} CPU/op", duration(us * 1e3))),
         );
@@ -294,19 +295,19 @@ fn used(phase: &PhaseResult) -> Vec<String> {
     let written = disk.and_then(|disk| disk.write_amplification);
     facts.extend(written.map(|by| format!("write amplification ×{}", digits(by))));
     let unknown = disk.and_then(|disk| disk.amplification_unknown.as_ref());
-    facts.extend(unknown.map(|why| format!("write amplification not known: {why}")));
+    facts.extend(unknown.map(|why| format!("write amplification unknown: {why}")));
     facts
 }
 
-/// What happened besides the operations that ended; none where nothing did.
+/// Retries, lost connections and the like. `None` if there were none.
 fn troubles(phase: &PhaseResult) -> Option<String> {
     let retries: u64 = phase.ops.values().fold(0, |sum, op| sum.saturating_add(op.retries));
     let seen = &phase.connection_events;
     let facts: Vec<String> = [
         (retries, "retry after a temporary failure", "retries after temporary failures"),
         (seen.disconnects, "connection lost", "connections lost"),
-        (seen.splits, "bulk request cut in two", "bulk requests cut in two"),
-        (phase.unknown_outcomes, "write of unknown outcome", "writes of unknown outcome"),
+        (seen.splits, "bulk request split in two", "bulk requests split in two"),
+        (phase.unknown_outcomes, "unknown write outcome", "unknown write outcomes"),
     ]
     .into_iter()
     .filter(|(n, ..)| *n > 0)
@@ -315,7 +316,7 @@ fn troubles(phase: &PhaseResult) -> Option<String> {
     (!facts.is_empty()).then(|| facts.join(" · "))
 }
 
-/// What a copy moved, and by how many tasks.
+/// What a copy moved, and with how many tasks.
 fn copied(phase: &PhaseResult, tasks: &TasksResult) -> Vec<String> {
     let seconds = (phase.elapsed_ns as f64 / 1e9).max(1e-9);
     vec![
@@ -344,13 +345,13 @@ fn searched(search: &SearchResult) -> String {
         (Some(found), Some(fails)) => format!("{}/s ({}/s fails; {probes})", rate(found), rate(fails)),
         (Some(found), None) => format!("at least {}/s ({probes})", rate(found)),
         (None, Some(fails)) => format!("none ({}/s fails; {probes})", rate(fails)),
-        (None, None) => format!("not known ({probes})"),
+        (None, None) => format!("unknown ({probes})"),
     };
     let ended = if search.complete { "" } else { "; the search did not finish" };
     format!("rate within limits: {found}{ended}")
 }
 
-/// One line for each operation and kind of time; with several operations a last one for all.
+/// One row for each operation and kind of time. With several operations, the last rows are for all of them.
 fn phase_table(phase: &PhaseResult) -> Table {
     let ops = || phase.ops.values();
     let bulk = in_documents([phase]);
@@ -363,16 +364,16 @@ fn phase_table(phase: &PhaseResult) -> Table {
     columns.extend(times::SHOWN.map(|(name, ..)| (name, Count)));
     columns.push(("client CPU/op", Count));
     let mut table = Table::new(columns);
-    let cpu = phase.client.cpu_us_per_op.map_or_else(|| "-".to_owned(), |us| duration(us * 1e3));
+    let cpu = phase.client.cpu_us_per_op.map_or_else(|| "not measured".to_owned(), |us| duration(us * 1e3));
     let lone = phase.ops.len() == 1;
     let mut add = |name: &str, op: &OpResult, cpu: &str| {
-        // Collections are loaded one after another, and nobody knows how long each of them took.
-        let per_s = |per_s: f64| if phase.loads && !lone && name != "all" { "-".to_owned() } else { rate(per_s) };
+        // Collections are loaded one after another; the time of each is not known.
+        let per_s = |per_s: f64| if phase.loads && !lone && name != "all" { String::new() } else { rate(per_s) };
         let mut line = vec![name.to_owned(), count(op.count), per_s(op.throughput_per_s)];
         let figures = [per_s(op.documents_per_s), count(op.errors), count(op.misses), count(op.unfinished)];
         line.extend(figures.into_iter().zip(shown).filter(|(_, (_, shown))| *shown).map(|(figure, _)| figure));
         let response = times::response(op).map(|times| ("response", times));
-        // The second line is of the same operation.
+        // The second row is for the same operation.
         for (nth, (kind, times)) in response.into_iter().chain([("service", times::service(op))]).enumerate() {
             let mut row = if nth == 0 { line.clone() } else { vec![String::new(); line.len()] };
             row.push(kind.to_owned());
@@ -390,7 +391,7 @@ fn phase_table(phase: &PhaseResult) -> Table {
     table
 }
 
-/// All operations of a phase as one: counts added, times from the merged histograms.
+/// All operations of a phase as one: counts are added, times come from the merged histograms.
 fn all_of(phase: &PhaseResult) -> OpResult {
     let mut all = OpResult {
         response_ns: phase.all.response_ns,

@@ -2,22 +2,23 @@
 //! helping.
 //!
 //! # The rule
-//! Values are compared in pairs within rounds (`paired_ratio`). With `gain` the ratio of a later value to an earlier
-//! one in the direction that is better, and a practical threshold t (5 % unless the caller says otherwise):
-//! - the later value *surely beats* the earlier when the whole interval of its gain lies above 1 + t;
-//! - it *surely does not* when the whole interval lies at or below 1 + t;
-//! - otherwise it is *open*.
+//! Values are compared in pairs within rounds (`paired_ratio`). `gain` is the ratio of a later value to an earlier one,
+//! in the direction that is better. The practical threshold t is 5 % unless the caller sets another:
+//! - the later value *clearly beats* the earlier one if the whole interval of its gain lies above 1 + t;
+//! - it *clearly does not* if the whole interval lies at or below 1 + t;
+//! - otherwise the pair is *open*.
 //!
-//! The sweet spot is the smallest value that no later value surely beats, if every later value surely does not. Where
-//! one is open the sweep is undecided, and says which pairs it hangs on. Two conditions, since "not shown to be better"
-//! is not "shown not to be better": with few rounds nothing is shown, and the smallest value would always win.
+//! The sweet spot is the smallest value that no later value clearly beats, if every later value clearly does not. If a
+//! pair is open, the sweep is undecided and names the pairs that it depends on. There are two conditions because "not
+//! shown to be better" is not "shown not to be better". With few rounds nothing is shown, and the smallest value would
+//! always win.
 //!
-//! The threshold also takes care of the many pairs. Of two values that are alike one is called surely better only
-//! when its interval misses the truth by more than t; near t itself, where that happens in one of 40 pairs, either
-//! answer is harmless. No further correction is made.
+//! The threshold also covers the many pairs. Of two equal values, one is called clearly better only if its interval
+//! misses the truth by more than t. Near t itself, where that happens in one of 40 pairs, either answer is harmless.
+//! There is no further correction.
 //!
-//! A later value is *surely worse* when its inverse gain lies wholly above 1 + t, and *flat* when the interval lies
-//! between 1 / (1 + t) and 1 + t.
+//! A later value is *clearly worse* if the whole interval of its inverse gain lies above 1 + t. It is *flat* if the
+//! interval lies between 1 / (1 + t) and 1 + t.
 
 mod words;
 
@@ -32,7 +33,7 @@ use crate::stats::{Estimate, geometric_mean, paired_ratio};
 
 pub(crate) use words::{is_parallel, is_spent, value_in_words};
 
-/// Differences up to this share are of no practical account.
+/// Differences up to this share do not matter in practice.
 pub(crate) const PRACTICAL: f64 = 0.05;
 
 /// One value of a factor as it was measured: the value, and a figure for each round.
@@ -44,25 +45,25 @@ pub(crate) type Measured = (f64, Vec<(u32, f64)>);
 pub struct SweptValue {
     /// The value.
     pub value: f64,
-    /// The figure over its trials, in its own unit. Null where no trial of the value completed.
+    /// The figure over its trials, in its own unit. Null if no trial of the value completed.
     pub figure: Option<Estimate>,
-    /// How many times better than the first value, paired by rounds: above 1 is better, also for times. Null where
+    /// How many times better it is than the first value, paired by rounds. Above 1 is better, also for times. Null if
     /// the two share no round.
     pub speed_up: Option<Estimate>,
-    /// The speed-up over what the factor grew by: 1 is linear. Null with `speed_up`.
+    /// The speed-up divided by the growth of the factor: 1 is linear. Null if `speed_up` is null.
     pub efficiency: Option<Estimate>,
 }
 
-/// Two values whose intervals do not tell which is better by more than the threshold.
+/// Two values whose interval leaves open whether the greater one is better by more than the threshold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct OpenPair {
     /// The smaller value.
     pub value: f64,
-    /// The greater, which may or may not be better.
+    /// The greater value, which may or may not be better.
     pub later: f64,
-    /// How many times better the greater is. Null where the two share no round; without an interval where they
-    /// share one only.
+    /// How many times better the greater value is. Null if the two share no round. It has no interval if they share
+    /// only one.
     pub gain: Option<Estimate>,
 }
 
@@ -71,15 +72,15 @@ pub struct OpenPair {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Beyond {
-    /// No value: the last is the best by more than the threshold. Higher values may be better still.
+    /// No value: the last one is the best by more than the threshold. Higher values may be better still.
     Unseen,
-    /// Every later value is alike within the threshold: more neither helps nor hurts.
+    /// Every later value is equal within the threshold: more neither helps nor hurts.
     Flat,
-    /// A later value is surely worse: see `worse_from`.
+    /// A later value is clearly worse: see `worse_from`.
     Worse,
-    /// No later value is better, but whether one is worse the intervals do not tell.
+    /// No later value is better, but the intervals leave open whether one is worse.
     Open,
-    /// A later value was run, and in no trial to its end: see `failed`.
+    /// A later value ran, but none of its trials completed: see `failed`.
     Failed,
 }
 
@@ -91,18 +92,20 @@ pub struct Sweep {
     pub threshold: f64,
     /// The values, ascending.
     pub curve: Vec<SweptValue>,
-    /// The smallest value that no later one beats by more than the threshold, surely. Null while undecided.
+    /// The smallest value that no later one clearly beats by more than the threshold. Null while undecided.
     pub sweet_spot: Option<f64>,
-    /// The same by the figures alone, without their intervals: a guess while undecided.
+    /// The same by the figures alone, without their intervals. A guess while undecided.
     pub likely: Option<f64>,
     /// What lies beyond the sweet spot. Null while undecided.
     pub beyond: Option<Beyond>,
-    /// The first later value that is surely worse than the sweet spot by more than the threshold.
+    /// The first later value that is clearly worse than the sweet spot by more than the threshold.
     pub worse_from: Option<f64>,
-    /// Values that were run, and in no trial to their end with a figure in each: they are no part of the rest.
+    /// Values that ran, but without a completed trial, or with a trial that lacks the figure. They take no part in the
+    /// rest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<f64>,
-    /// What the sweep hangs on while undecided: more rounds tell these apart. Empty when it is decided.
+    /// The pairs that the sweep depends on while it is undecided: more rounds would decide them. Empty once it is
+    /// decided.
     pub undecided: Vec<OpenPair>,
 }
 
@@ -114,13 +117,13 @@ enum Judged {
     Open,
 }
 
-/// The curve over the values of one factor, and its sweet spot. Values may come in any order, rounds too; a value
-/// without figures (all its trials failed) stays in the curve and takes part in nothing. `better` says which way the
-/// figure is better, `threshold` which differences count, as a share ([`PRACTICAL`]). None for fewer
+/// The curve over the values of one factor, and its sweet spot. Values and rounds may come in any order. A value
+/// without figures (all its trials failed) stays in the curve and takes part in nothing. `better` says whether more or
+/// less of the figure is better. `threshold` says which differences count, as a share ([`PRACTICAL`]). `None` for fewer
 /// than two values, and for values, figures and thresholds that have no ratios.
 pub(crate) fn sweep(better: Better, threshold: f64, values: &[Measured]) -> Option<Sweep> {
     let values = checked(values).filter(|_| (0.0..1.0).contains(&threshold))?;
-    // The later's figure over the earlier's, the way round that makes more than 1 better.
+    // The later figure divided by the earlier one, inverted if less is better, so that above 1 is better.
     let gain = |earlier: usize, later: usize| {
         let (from, to) = (&values[earlier].1, &values[later].1);
         let pairs: Vec<(f64, f64)> =
@@ -197,7 +200,8 @@ pub(crate) fn sweep(better: Better, threshold: f64, values: &[Measured]) -> Opti
 /// A value and its figures by round.
 type ByRound = (f64, BTreeMap<u32, f64>);
 
-/// Values ascending, with their figures by round; each value once, and each round of it.
+/// The values in ascending order, with their figures by round. `None` if a value or a round of it occurs twice, or if a
+/// number is not positive and finite.
 fn checked(values: &[Measured]) -> Option<Vec<ByRound>> {
     let sound = |number: &f64| number.is_finite() && *number > 0.0;
     let by_round = |(value, figures): &Measured| {

@@ -1,4 +1,4 @@
-//! One model of a table: printed in a terminal, written as Markdown, laid out by the page.
+//! A model of a table that is printed in a terminal, written as Markdown, and laid out by the page.
 
 use crate::stats::Estimate;
 
@@ -9,18 +9,18 @@ pub enum ColumnKind {
     Configuration,
     /// A count, or another plain number.
     Count,
-    /// A figure, more of which is better.
+    /// A figure of which more is better.
     More,
-    /// A figure, less of which is better.
+    /// A figure of which less is better.
     Less,
-    /// The ratio to the first configuration of the figure before it.
+    /// The ratio of the preceding figure to that of the first configuration.
     Ratio,
     /// Text.
     Text,
 }
 
 impl ColumnKind {
-    /// Whether its cells are numbers, which stand at the right.
+    /// Whether its cells are numbers, which are aligned right.
     pub fn is_number(self) -> bool {
         matches!(self, Self::Count | Self::More | Self::Less)
     }
@@ -35,17 +35,17 @@ pub struct Column {
     pub kind: ColumnKind,
 }
 
-/// A cell: what it says, and the figure behind it.
+/// A cell: its text, and the figure behind it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Cell {
-    /// As it is shown: `264 k ±5 %`, `×1.23 [1.20, 1.26]`, `none`.
+    /// The displayed text: `264 k ±5 %`, `×1.23 [1.20, 1.26]`, `none`.
     pub text: String,
-    /// The figure, in the unit of its column; none of text, and where there is none.
+    /// The figure, in the unit of its column. `None` for text, and if there is no figure.
     pub figure: Option<Estimate>,
 }
 
 impl Cell {
-    /// A figure that is no estimate.
+    /// A number that is not an estimate.
     pub fn number(text: String, value: Option<f64>) -> Self {
         Self { text, figure: value.map(|value| Estimate { value, low: None, high: None, trials: 1 }) }
     }
@@ -57,12 +57,12 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-/// A table with a line of titles.
+/// A table with a row of titles.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Table {
     /// Its columns.
     pub columns: Vec<Column>,
-    /// Its lines, a cell for each column.
+    /// Its rows, with a cell for each column.
     pub rows: Vec<Vec<Cell>>,
 }
 
@@ -73,12 +73,12 @@ impl Table {
         Self { columns: columns.into_iter().map(column).collect(), rows: Vec::new() }
     }
 
-    /// Adds a line.
+    /// Adds a row.
     pub fn row<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// Takes the columns of these titles away.
+    /// Removes the columns with these titles.
     pub fn without(mut self, titles: &[&str]) -> Self {
         let kept: Vec<bool> = self.columns.iter().map(|c| !titles.contains(&c.title.as_str())).collect();
         fn keep<T>(all: &mut Vec<T>, kept: &[bool]) {
@@ -90,12 +90,13 @@ impl Table {
         self
     }
 
-    /// The lines, each with its end, behind so many spaces.
+    /// The table as text, indented by `indent` spaces.
     pub(crate) fn print(&self, indent: usize) -> String {
         self.print_within(indent, usize::MAX)
     }
 
-    /// The same in lines of at most `width` signs: columns that have no room stand below, behind the first one again.
+    /// The same in lines of at most `width` characters. Columns that do not fit follow below, after the first column
+    /// again.
     pub(crate) fn print_within(&self, indent: usize, width: usize) -> String {
         let length = |text: &str| text.chars().count();
         let widest =
@@ -138,7 +139,7 @@ impl Table {
         out
     }
 
-    /// The table as Markdown; `cell` makes of a text what stands in a cell.
+    /// The table as Markdown. `cell` converts a text to the contents of a cell.
     pub fn markdown(&self, cell: impl Fn(&str) -> String) -> String {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
         let rule = |column: &Column| if column.kind.is_number() { "---:" } else { "---" }.to_owned();
@@ -149,7 +150,7 @@ impl Table {
     }
 }
 
-/// Text in which nothing is Markdown, HTML, or the name of somebody who would be told: names come from studies.
+/// Escapes Markdown, HTML, and mentions of users, because names come from studies.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -179,7 +180,7 @@ mod tests {
             table.print_within(2, 24),
             "  store     rate    p50\n  sqlite  12,000  90 µs\n  redb         9    1 s\n\n  store      p99\n  sqlite  110 µs\n  redb      12 s\n"
         );
-        // What is wider than the window stands alone behind the first column, and nothing is left out.
+        // A column that is wider than the window stands alone after the first column, and nothing is left out.
         assert_eq!(table.print_within(2, 5).matches("sqlite").count(), 3);
     }
 }

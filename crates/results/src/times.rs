@@ -1,14 +1,15 @@
-//! The times of operations as every table, sentence and page shows them: one policy, so that a phase has one p99.
+//! The times of operations, as every table, sentence and page shows them. There is one policy, so that a phase has one
+//! p99.
 //!
-//! Percentiles are over all attempts: what failed, or was not answered when the phase ended, took for ever. Where there is
-//! such, the table says so beside it.
+//! Percentiles are over all attempts. Operations that failed, or were unanswered when the phase ended, count as
+//! infinitely slow. If there are any, the table says so.
 
 use indexmap::IndexMap;
 
 use crate::human::{count, duration};
 use crate::{AllOps, OpResult, Percentiles, PhaseResult};
 
-/// Percentiles that tables show: the name, the fewest values of which one lies at it or beyond, and where it is.
+/// Percentiles that tables show: the name, the fewest values needed for one to lie at or beyond it, and where it is.
 pub(crate) const SHOWN: [Shown; 5] = [
     ("p50", 1, |p| p.p50),
     ("p90", 10, |p| p.p90),
@@ -17,10 +18,10 @@ pub(crate) const SHOWN: [Shown; 5] = [
     ("max", 1, |p| p.max),
 ];
 
-/// One of them.
+/// One of these percentiles.
 pub(crate) type Shown = (&'static str, u64, fn(&Percentiles) -> Option<u64>);
 
-/// Response times of an operation; none in a closed loop.
+/// Response times of an operation. `None` in a closed loop.
 pub(crate) fn response(op: &OpResult) -> Option<Percentiles> {
     op.response_of_attempts_ns.or(op.response_ns)
 }
@@ -30,7 +31,7 @@ pub(crate) fn service(op: &OpResult) -> Percentiles {
     op.service_of_attempts_ns.unwrap_or(op.service_ns)
 }
 
-/// Response times of all operations of a phase together; none in a closed loop.
+/// Response times of all operations of a phase together. `None` in a closed loop.
 pub(crate) fn response_of_all(all: &AllOps) -> Option<Percentiles> {
     all.response_of_attempts_ns.or(all.response_ns)
 }
@@ -40,31 +41,34 @@ pub(crate) fn service_of_all(all: &AllOps) -> Percentiles {
     all.service_of_attempts_ns.unwrap_or(all.service_ns)
 }
 
-/// The times that stand for an operation where there is room for one kind, and their name.
+/// The times that represent an operation if there is room for only one kind, and their name.
 pub(crate) fn main(op: &OpResult) -> (&'static str, Percentiles) {
     response(op).map_or_else(|| ("service", service(op)), |times| ("response", times))
 }
 
-/// A percentile in a cell: `-` where there are too few values, `∞` where it is among what took for ever.
+/// A percentile in a cell: `too few` if there are too few values, `∞` if it falls among the infinite times.
 pub(crate) fn cell(times: &Percentiles, (_, fewest, pick): Shown) -> String {
     match pick(times) {
-        _ if times.count < fewest => "-".to_owned(),
+        _ if times.count < fewest => TOO_FEW.to_owned(),
         Some(ns) => duration(ns as f64),
         None => INFINITE.to_owned(),
     }
 }
 
-/// What the p99 of answers alone is called beside something that was measured of answers alone; a phase in which all was
-/// answered has only one.
+/// The words that mark the p99 of answers alone, next to other figures of answers alone. Empty if everything was
+/// answered: there is then only one p99.
 pub(crate) fn of_answers(all: &AllOps) -> &'static str {
-    if all.response_of_attempts_ns.is_some() { " (of what was answered)" } else { "" }
+    if all.response_of_attempts_ns.is_some() { " (of answered operations)" } else { "" }
 }
 
-/// What took for ever.
+/// Shown for a percentile of fewer operations than it needs.
+pub(crate) const TOO_FEW: &str = "too few";
+
+/// How an infinite time is shown.
 pub(crate) const INFINITE: &str = "∞";
 
-/// What tables say beside times that count operations as infinite; none where all were answered. Operations of a name are
-/// added up, over however many phases.
+/// The note for times that count operations as infinite. `None` if all were answered. Operations with the same name are
+/// added up over all phases.
 pub fn note<'a>(phases: impl IntoIterator<Item = &'a PhaseResult>) -> Option<String> {
     let mut all: IndexMap<&str, (u64, u64)> = IndexMap::new();
     for (name, op) in phases.into_iter().flat_map(|phase| &phase.ops) {

@@ -1,4 +1,4 @@
-//! What some stores refuse of collections that somebody else made.
+//! Layout features that some stores do not support: secondary indexes, and custom key and document fields.
 
 use storebench_engine::store::{CollectionLayout, Layout, StoreError};
 
@@ -7,19 +7,19 @@ pub(crate) fn refuse_indexes(store: &str, layout: &Layout) -> Result<(), StoreEr
     match layout.collections.iter().find(|collection| !collection.indexes.is_empty()) {
         None => Ok(()),
         Some(collection) => Err(StoreError::NotSupported(format!(
-            "{store} has no secondary indexes, and the study wants one on `{}`; leave it out",
+            "{store} has no secondary indexes, but the study asks for one on `{}`; remove it",
             collection.name
         ))),
     }
 }
 
-/// Refuses fields that are to hold keys and documents, in stores where their places are fixed.
+/// Refuses custom key and document fields, for stores where these places are fixed.
 pub(crate) fn refuse_fields(store: &str, layout: &Layout) -> Result<(), StoreError> {
     let named = |c: &&CollectionLayout| c.existing.as_ref().is_some_and(|e| e.key.is_some() || e.body.is_some());
     match layout.collections.iter().find(named) {
         None => Ok(()),
         Some(collection) => Err(StoreError::NotSupported(format!(
-            "in {store} the places of keys and documents are fixed; leave the fields that hold those of `{}` out",
+            "{store} stores keys and documents in fixed places; remove the key and document fields of `{}`",
             collection.name
         ))),
     }

@@ -1,4 +1,4 @@
-//! A lock that threads get in the order they asked, so that no worker starves behind the others.
+//! A first-come, first-served lock, so that no worker starves.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// The lock. It guards no value: what it orders lies in a file.
+/// A fair lock. It guards no value, because the data that it protects is in a file.
 #[derive(Debug, Default)]
 pub(crate) struct FairLock {
     state: Mutex<FairState>,
@@ -24,12 +24,12 @@ struct Waiter {
     granted: AtomicBool,
 }
 
-/// Holds the lock until it is dropped.
+/// Holds the lock until dropped.
 #[derive(Debug)]
 pub(crate) struct FairGuard<'a>(&'a FairLock);
 
 impl FairLock {
-    /// Takes the lock, waiting at most so long; none if it could not be had by then.
+    /// Takes the lock. Returns `None` if it is not available within `at_most`.
     pub(crate) fn acquire(&self, at_most: Duration) -> Option<FairGuard<'_>> {
         let waiter = {
             let mut state = self.state();
@@ -67,7 +67,7 @@ impl Drop for FairGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         match state.waiting.pop_front() {
-            // The lock passes on without ever being free, so that nobody can push in.
+            // Hand the lock over without freeing it, so that no other thread can jump the queue.
             Some(next) => {
                 next.granted.store(true, Ordering::Release);
                 next.thread.unpark();

@@ -1,8 +1,10 @@
-//! Whatever a server sends, a driver neither panics nor runs on: each driver's parsers on mutations of good answers.
+//! Fuzz tests: no answer from a server makes a driver panic or loop forever. They feed mutations of valid
+//! answers to each driver's parsers.
 //!
-//! `STOREBENCH_FUZZ_INPUTS=10000000 cargo test -p storebench-stores --lib soak_any -- --ignored` tries more.
+//! To try more inputs:
+//! `STOREBENCH_FUZZ_INPUTS=10000000 cargo test -p storebench-stores --lib soak_any -- --ignored`.
 
-/// Two tests of one parser: some thousand inputs, and as many as `STOREBENCH_FUZZ_INPUTS` says.
+/// Defines two tests of one parser: one with a few thousand inputs, and one with `STOREBENCH_FUZZ_INPUTS` inputs.
 macro_rules! fuzzed {
     ($name:literal, $good:expr, $take:expr) => {
         #[test]
@@ -41,7 +43,7 @@ mod urls {
     ];
 
     fn take(bytes: &[u8]) {
-        // A URL is only read: nothing is opened before the first control call.
+        // This only parses the URL. Nothing is opened before the first control call.
         drop(crate::open(&String::from_utf8_lossy(bytes)));
     }
 

@@ -1,11 +1,11 @@
-//! The store drivers of Storebench, and the registry that opens one by its URL.
+//! The store drivers of Storebench, and the registry that opens a store by its URL.
 //!
-//! A driver's types stay in its folder; what leaves this crate is [`open`], which gives an
-//! [`AnyStore`](storebench_engine::store::AnyStore), and [`schemes`], which says what there is.
+//! A driver's types stay private to its module. The crate exports [`open`], which returns an
+//! [`AnyStore`](storebench_engine::store::AnyStore), and [`schemes`], which lists the supported stores.
 
-// The drivers share some parts; a build with a few of them leaves others unused.
+// The drivers share code. A build with only some drivers leaves part of it unused.
 #![cfg_attr(not(feature = "default"), allow(dead_code, unused_imports, unused_variables))]
-// The futures of Couchbase's client are nested more than 128 deep.
+// The futures of Couchbase's client nest deeper than the default limit of 128.
 #![cfg_attr(feature = "couchbase", recursion_limit = "256")]
 
 #[cfg(any(feature = "hosted", feature = "memcached", feature = "mongodb", feature = "postgres", feature = "redis"))]
@@ -39,7 +39,7 @@ mod mongodb;
         feature = "mongodb",
         feature = "couchbase"
     )),
-    allow(dead_code, unused_imports, unused_macros, reason = "a hosted store uses little of it")
+    allow(dead_code, unused_imports, unused_macros, reason = "a hosted store uses only a small part of it")
 )]
 mod net;
 #[cfg(test)]
@@ -57,7 +57,7 @@ mod registry;
 #[cfg(any(feature = "couchbase", feature = "couchdb", feature = "mongodb", feature = "postgres", feature = "ravendb"))]
 #[cfg_attr(
     not(all(feature = "couchbase", feature = "mongodb", feature = "postgres")),
-    allow(dead_code, reason = "each driver uses its part of it")
+    allow(dead_code, reason = "each driver uses only part of it")
 )]
 mod repeats;
 #[cfg(feature = "sqlite")]

@@ -1,4 +1,4 @@
-//! What a driver found may be another's by the time it acts: then it is left alone.
+//! A database may change owner between a driver's look and its action. The driver then leaves it alone.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use storebench_engine::store::{CopyId, Marked, Owner};
 
 use crate::registry::Options;
 
-/// A marker with the collections of these copies, and the change that makes them.
+/// A marker with the collections of these copies, and the change that creates them.
 fn copies(numbers: &[u64]) -> (Marker, Change) {
     let marked = |number: &u64| Marked::new(format!("c{number}"), Owner::User(Some(CopyId(*number))).mark("json"));
     let marker = Marker { made: true, collections: numbers.iter().map(marked).collect(), indexes: Vec::new() };
@@ -26,7 +26,7 @@ fn what_was_marked_since_the_look_stays<E: DatabasePlace>(engine: impl Fn(&Path)
     };
     let nothing = slow.look(None).unwrap();
     let open = commit(quick.look(None).unwrap(), &[1]);
-    // As long as it is open, and when it is closed.
+    // Both while it is open and after it is closed.
     assert!(!matches!(slow.take(&nothing), Ok(Some(_))));
     assert!(!matches!(slow.destroy(&nothing, false), Ok(true)));
     quick.sync(&open.database).unwrap();
@@ -43,7 +43,7 @@ fn what_was_marked_since_the_look_stays<E: DatabasePlace>(engine: impl Fn(&Path)
     tables.retain(|table| table.starts_with('c'));
     tables.sort();
     assert_eq!(tables, ["c1", "c2"]);
-    // What is gone is not made again by whoever saw it.
+    // An engine that saw the database before it was removed does not create it again.
     assert!(quick.destroy(&both, false).unwrap());
     assert!(!path.exists());
     assert!(matches!(slow.take(&both), Ok(None)));
@@ -64,7 +64,7 @@ fn in_a_file() {
     });
 }
 
-/// fjall's own lock: of who opened the database with another program.
+/// fjall's own lock protects a database that another program has open.
 #[test]
 fn what_another_program_has_open_is_not_emptied() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
-//! Stores by the scheme of their URL.
+//! Opens stores by the scheme of their URL.
 //!
-//! `scheme:path?option=value&…`; a decorator stands before the scheme, as in
-//! `slow+sqlite:documents.db?latency=1ms`. All of them share the query: each takes the options it
-//! knows, and one that nobody takes is refused.
+//! A URL is `scheme:path?option=value&…`. A decorator precedes the scheme, as in
+//! `slow+sqlite:documents.db?latency=1ms`. Store and decorators share the query: each takes the options it
+//! knows, and leftover options are an error.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -14,29 +14,29 @@ use storebench_engine::store::{
 };
 use storebench_study::units::{Count, Span};
 
-/// One kind of store, or one decorator.
+/// A kind of store, or a decorator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scheme {
-    /// What its URLs begin with.
+    /// The scheme that its URLs begin with.
     pub name: &'static str,
-    /// What they may begin with instead: the same over TLS, or another way to find the hosts.
+    /// Alternative schemes: the same store over TLS, or another way to find the hosts.
     pub aliases: &'static [&'static str],
-    /// What it is, in one line.
+    /// A one-line description.
     pub what: &'static str,
-    /// A URL that works.
+    /// A valid URL.
     pub example: &'static str,
-    /// What may follow the `?`.
+    /// The options that may follow the `?`.
     pub options: &'static [OptionHelp],
-    /// Whether it is written before another URL, with a `+`.
+    /// Whether it is a decorator: written before another URL, with a `+`.
     pub decorator: bool,
 }
 
 /// One option of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OptionHelp {
-    /// What stands before the `=`.
+    /// The name before the `=`.
     pub name: &'static str,
-    /// What it does, with its default.
+    /// What it does, and its default.
     pub meaning: &'static str,
 }
 
@@ -116,23 +116,23 @@ static SCHEMES: &[Scheme] = &[
     },
 ];
 
-/// Every store and decorator built in, in the order they are listed.
+/// Every store and decorator in this build, in display order.
 pub fn schemes() -> &'static [Scheme] {
     SCHEMES
 }
 
-/// Makes the store of a URL. Nothing is touched: no file is looked at, no connection made.
+/// Creates the store of a URL. It opens no file and no connection.
 ///
 /// # Errors
-/// [`StoreError::BadUrl`] naming what is wrong and what would be right.
+/// [`StoreError::BadUrl`], which says what is wrong and what was expected.
 pub fn open(url: &str) -> Result<Arc<dyn AnyStore>, StoreError> {
     let (head, query) = url.split_once('?').unwrap_or((url, ""));
     let opened = open_split(url, head, query);
-    // Options are named in errors, and these may be the end of a password.
+    // Errors quote options, and these may be the end of a password.
     if opened.is_err() && head.contains("://") && query.contains('@') {
         return Err(StoreError::BadUrl(
-            "the URL cannot be read, and holds an `@` after its `?`: in a password write `/`, `?`, `#`, `@` as %2F, %3F, \
-             %23, %40; if there is none, the options are wrong (see `storebench stores`)"
+            "invalid URL with an `@` after its `?`; in a password, write `/`, `?`, `#`, `@` as %2F, %3F, %23, %40; \
+             without a password, check the options (see `storebench stores`)"
                 .into(),
         ));
     }
@@ -155,10 +155,10 @@ fn open_split(url: &str, head: &str, query: &str) -> Result<Arc<dyn AnyStore>, S
         store = Some(make(scheme, typed, path, &mut options, store)?);
     }
     options.finish()?;
-    store.ok_or_else(|| StoreError::BadUrl(format!("`{url}` names no store")))
+    store.ok_or_else(|| StoreError::BadUrl(format!("`{url}` does not name a store")))
 }
 
-/// Splits `slow+limit+mongodb+srv` into the decorators and the store, whose alias may hold a `+`.
+/// Splits `slow+limit+mongodb+srv` into the decorators and the store, whose alias may contain a `+`.
 fn split_names(names: &str) -> (Option<&str>, &str) {
     let aliases = SCHEMES.iter().flat_map(|s| s.aliases).filter(|alias| alias.contains('+'));
     for alias in aliases {
@@ -171,17 +171,17 @@ fn split_names(names: &str) -> (Option<&str>, &str) {
     names.rsplit_once('+').map_or((None, names), |(before, last)| (Some(before), last))
 }
 
-/// Finds the scheme of a name; `decorator` says which sort is wanted at its place.
+/// Finds the scheme of a name. `decorator` says whether a decorator or a store is expected here.
 fn find(name: &str, decorator: bool) -> Result<&'static Scheme, StoreError> {
     let fitting = || SCHEMES.iter().filter(|s| s.decorator == decorator).map(|s| s.name);
     match SCHEMES.iter().find(|s| s.name == name || s.aliases.contains(&name)) {
         Some(scheme) if scheme.decorator == decorator => Ok(scheme),
         Some(scheme) if scheme.decorator => Err(StoreError::BadUrl(format!(
-            "`{name}` changes another store and needs one behind it, as in {}",
+            "`{name}` is a decorator and must be followed by a store, as in {}",
             scheme.example
         ))),
         Some(_) => Err(StoreError::BadUrl(format!(
-            "`{name}` is a store and stands last; before it may stand, each with a `+`: {}",
+            "`{name}` is a store and must come last; only these may precede it, each with a `+`: {}",
             list(fitting())
         ))),
         None => {
@@ -205,11 +205,11 @@ fn make(
     if let Some(inner) = inner {
         return decorate(scheme, inner, options);
     }
-    // Each store tells of itself what is its own; a decorator adds its part.
+    // A store's description shows only its own options; a decorator adds its own.
     let url = &options.url_of(scheme, typed, path);
     match scheme.name {
         "memory" | "null" if !path.is_empty() => Err(StoreError::BadUrl(format!(
-            "`{}` has no place to be at, so nothing follows its colon; write {}",
+            "`{}` has no path; nothing may follow its colon; write {}",
             scheme.name, scheme.example
         ))),
         "memory" => Ok(Arc::new(MemoryStore::default())),
@@ -248,7 +248,7 @@ fn decorate(
         "hosted" => {
             let socket = options.take("socket").ok_or_else(|| {
                 StoreError::BadUrl(format!(
-                    "`hosted+` needs the socket of the process that hosts the store; write it like {}",
+                    "`hosted+` requires the socket of the process that hosts the store; write it like {}",
                     scheme.example
                 ))
             })?;
@@ -271,14 +271,14 @@ fn decorate(
         }
         "limit" => {
             let text = options.take("rate").ok_or_else(|| {
-                StoreError::BadUrl(format!("`limit+` needs a rate; write it like {}", scheme.example))
+                StoreError::BadUrl(format!("`limit+` requires a rate; write it like {}", scheme.example))
             })?;
             let rate_per_s = match text.parse::<f64>() {
                 Ok(rate) => rate,
                 Err(_) => text
                     .parse::<Count>()
                     .map(|count| count.0 as f64)
-                    .map_err(|e| StoreError::BadUrl(format!("the option `rate={text}`: {e}")))?,
+                    .map_err(|e| StoreError::BadUrl(format!("invalid option `rate={text}`: {e}")))?,
             };
             Ok(Arc::new(Limit::new(Erased(inner), LimitOptions { rate_per_s })?))
         }
@@ -286,10 +286,10 @@ fn decorate(
     }
 }
 
-/// Options that had other names in earlier versions.
+/// Renamed options: old name, new name.
 const RENAMED: [(&str, &str); 1] = [("slots", "concurrency")];
 
-/// The options of a URL, each to be taken once.
+/// The options of a URL. Each can be taken once.
 pub(crate) struct Options<'u> {
     values: Vec<(&'u str, &'u str)>,
     known: Vec<&'static str>,
@@ -305,14 +305,14 @@ impl<'u> Options<'u> {
             })?;
             let name = RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| *new);
             if values.iter().any(|(other, _)| *other == name) {
-                return Err(StoreError::BadUrl(format!("the option `{name}` is given twice; leave one out")));
+                return Err(StoreError::BadUrl(format!("the option `{name}` is given twice; remove one")));
             }
             values.push((name, value));
         }
         Ok(Self { values, known })
     }
 
-    /// The URL of one of the stores that share these options, with its own only.
+    /// The URL of one of the stores that share these options, with only its own options.
     fn url_of(&self, scheme: &Scheme, typed: &str, path: &str) -> String {
         let own = self.values.iter().filter(|(name, _)| scheme.options.iter().any(|option| option.name == *name));
         let own: Vec<String> = own.map(|(name, value)| format!("{name}={value}")).collect();
@@ -326,26 +326,26 @@ impl<'u> Options<'u> {
         Some(self.values.remove(position).1)
     }
 
-    /// Takes an option of this type.
+    /// Takes an option and parses it.
     pub(crate) fn parse<T: FromStr<Err: Display>>(&mut self, name: &str) -> Result<Option<T>, StoreError> {
         self.take(name)
-            .map(|text| text.parse().map_err(|e| StoreError::BadUrl(format!("the option `{name}={text}`: {e}"))))
+            .map(|text| text.parse().map_err(|e| StoreError::BadUrl(format!("invalid option `{name}={text}`: {e}"))))
             .transpose()
     }
 
-    /// Takes an option that is one of some words; gives the word's position.
+    /// Takes an option that must be one of `words`. Returns the word's position.
     pub(crate) fn choice(&mut self, name: &str, words: &[&str]) -> Result<Option<usize>, StoreError> {
         let Some(text) = self.take(name) else { return Ok(None) };
         words.iter().position(|word| *word == text).map(Some).ok_or_else(|| {
             StoreError::BadUrl(format!(
-                "the option `{name}={text}` is none of {}{}",
-                list(words.iter().copied()),
-                did_you_mean(text, words.iter().copied())
+                "invalid option `{name}={text}`{}; expected one of: {}",
+                did_you_mean(text, words.iter().copied()),
+                list(words.iter().copied())
             ))
         })
     }
 
-    /// Options of a query, with no regard to who knows them.
+    /// All options of a query, known or not.
     #[cfg(test)]
     pub(crate) fn for_test(query: &'u str) -> Self {
         let values = query.split('&').filter_map(|pair| pair.split_once('=')).collect();
@@ -370,7 +370,7 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// ` (did you mean …?)` where one of the names is near.
+/// ` (did you mean …?)` if one of the names is similar.
 fn did_you_mean<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
     names
         .map(|known| (strsim::damerau_levenshtein(name, known), known))

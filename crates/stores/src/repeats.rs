@@ -1,22 +1,22 @@
 //! Bulk operations in which a key is repeated.
 //!
-//! Servers differ in what they do with such a request: some answer the key once, some refuse the whole,
-//! some write the items in no order. So an item goes into a request only where no other one there has its
-//! key, and a row that came once stands for each time its key was asked for.
+//! Servers handle such a request differently: some answer the key once, some refuse the whole request, and some
+//! write the items in any order. So no request contains a key twice, and a row counts once for each time its key
+//! was asked for.
 
 use std::collections::HashMap;
 
 use storebench_engine::store::Batch;
 
-/// Whether every key is greater than the one before it. The usual batch is, which shows without a set
-/// that no key is repeated.
+/// Whether the keys are strictly ascending. Most batches are, which proves without a set that no key is
+/// repeated.
 pub(crate) fn ascending<'k>(keys: impl IntoIterator<Item = &'k str>) -> bool {
     let mut last = None;
     keys.into_iter().all(|key| last.replace(key).is_none_or(|before| before < key))
 }
 
-/// The items of a batch in rounds: in each round a key is there at most once, and the items of a key are in
-/// rounds in their order. Rounds that are done one after the other leave what the items one by one would.
+/// The items of a batch, split into rounds. A round contains a key at most once, and the items of a key keep their
+/// order across rounds. Running the rounds in sequence gives the same result as running the items one by one.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     /// Positions of items, round by round.
@@ -25,12 +25,12 @@ pub(crate) struct Rounds {
     pub(crate) ends: Vec<usize>,
 }
 
-/// How items lie within a round.
+/// The order of items within a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Within {
     /// As in the batch.
     Given,
-    /// By key, so that transactions with common keys lock them in one order.
+    /// By key, so that transactions with common keys lock them in the same order.
     Key,
 }
 
@@ -83,12 +83,12 @@ impl Rounds {
     }
 }
 
-/// Keys that are asked for more than once, with how many further rows each has.
+/// Keys that occur more than once, with the number of extra rows for each.
 #[derive(Debug, Default)]
 pub(crate) struct Repeats(HashMap<String, u32>);
 
 impl Repeats {
-    /// Those of these keys.
+    /// Finds the repeated keys.
     pub(crate) fn of<'k>(keys: impl Iterator<Item = &'k str> + Clone) -> Self {
         if ascending(keys.clone()) {
             return Self::default();
@@ -104,7 +104,7 @@ impl Repeats {
         self.0.is_empty()
     }
 
-    /// How many rows of this key there are beside the first.
+    /// How many extra rows this key has, after the first.
     pub(crate) fn more(&self, key: &str) -> u32 {
         self.0.get(key).copied().unwrap_or(0)
     }

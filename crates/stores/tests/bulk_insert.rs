@@ -1,5 +1,5 @@
-//! Bulk inserts take shortcuts where nothing can be in the way; whatever is in the way, they store
-//! what is new and name what is not.
+//! Bulk inserts take shortcuts if no documents exist in their range. Whatever exists there, they store the new
+//! documents and report the others.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,14 +10,14 @@ use proptest::test_runner::{Config, TestRunner};
 use storebench_engine::store::{AnyStore, BatchBuf, BulkWrite, CollectionLayout, ErrorKind, Layout, Op, Prepare};
 use storebench_study::workload::Body;
 
-/// What a collection should hold.
+/// The expected contents of a collection.
 type Model = BTreeMap<String, Vec<u8>>;
 
 fn body(n: u32) -> Vec<u8> {
     format!(r#"{{"user":"u{}","n":{n}}}"#, n % 3).into_bytes()
 }
 
-/// Inserts the keys, each with a body of its own, and compares the answer with what the model says.
+/// Inserts the keys, each with a distinct body, and compares the answer with the model.
 fn insert(ask: &mut Ask, model: &mut Model, keys: &[String], bodies: &mut u32) {
     let mut items = BatchBuf::new();
     let (mut expected, mut written) = (Vec::new(), 0);
@@ -39,7 +39,7 @@ fn insert(ask: &mut Ask, model: &mut Model, keys: &[String], bodies: &mut u32) {
     assert_eq!(answer, Ok((written, expected)), "{keys:?}");
 }
 
-/// Compares all that is stored, by key and by the field that may be indexed.
+/// Compares all stored documents, by key and by the field that may be indexed.
 fn compare(ask: &mut Ask, model: &Model) {
     let scan = Op::Scan { start: "", end: None, limit: 10_000 };
     let stored = ask.run(scan, |reply| {
@@ -57,14 +57,14 @@ fn compare(ask: &mut Ask, model: &Model) {
             let rows = reply.rows.unwrap();
             rows.iter().map(|(key, _)| key.to_owned()).collect::<Vec<_>>()
         });
-        // A page has no order of its own.
+        // A page has no defined order.
         let mut found = found.unwrap();
         found.sort_unstable();
         assert_eq!(found, expected);
     }
 }
 
-/// Runs on a fresh store of each scheme, without and with an index.
+/// Runs the test on a new store of each scheme, without and with an index.
 fn everywhere(body: Body, test: impl Fn(&dyn AnyStore)) {
     for scheme in Scheme::ALL {
         for indexes in [vec![], vec![vec!["user".to_owned()]]] {
@@ -86,7 +86,7 @@ fn keys(numbers: impl IntoIterator<Item = u32>) -> Vec<String> {
 
 #[test]
 fn ordered_batches_over_empty_and_partly_filled_ranges() {
-    // What is there before a batch of 100 to 139: at its ends, within it, just outside, between its keys.
+    // The documents that exist before a batch of 100 to 139: at its ends, within it, just outside, between its keys.
     for there in [
         vec![],
         vec![100],
@@ -103,7 +103,7 @@ fn ordered_batches_over_empty_and_partly_filled_ranges() {
             insert(&mut ask, &mut model, &keys(there.iter().copied()), &mut bodies);
             insert(&mut ask, &mut model, &keys(100..140), &mut bodies);
             compare(&mut ask, &model);
-            // Only even ones, so that what lies between them is in the range and not in the way.
+            // First odd keys, then even ones: the second batch finds documents in its range, but none with its keys.
             insert(&mut ask, &mut model, &keys((201..300).step_by(2)), &mut bodies);
             insert(&mut ask, &mut model, &keys((200..300).step_by(2)), &mut bodies);
             compare(&mut ask, &model);
@@ -126,7 +126,7 @@ fn an_unordered_batch_conflicts_outside_of_its_first_and_last_key() {
 fn of_equal_keys_in_a_batch_the_first_is_stored() {
     everywhere(Body::Json, |store| {
         let (mut ask, mut model, mut bodies) = (Ask::new(store), Model::new(), 0);
-        // Neighbours, in an order that is otherwise ascending; three of a kind; first and last.
+        // Adjacent repeats in an otherwise ascending order; a key three times; the first key again at the end.
         insert(&mut ask, &mut model, &keys((0..20).flat_map(|n| [n, n])), &mut bodies);
         insert(&mut ask, &mut model, &keys((100..130).chain([129, 129])), &mut bodies);
         insert(&mut ask, &mut model, &keys((200..230).chain([200])), &mut bodies);
@@ -182,7 +182,7 @@ fn any_batches_give_what_a_map_gives() {
         let mut runner = TestRunner::new(Config { cases: 24, failure_persistence: None, ..Config::default() });
         let batch = (prop::collection::vec(0..80_u32, 1..50), any::<bool>(), any::<bool>());
         let batches = prop::collection::vec(batch, 1..5);
-        // One session at a time takes the cases in turn, each among keys of its own.
+        // One session runs all cases in turn. Each case has its own keys.
         let shared = std::cell::RefCell::new((&mut ask, &mut model, &mut bodies, &mut case));
         runner
             .run(&batches, |batches| {
@@ -216,7 +216,7 @@ fn of_writers_of_the_same_keys_one_wins_each() {
                 scope.spawn(move || {
                     let mut ask = Ask::new(store);
                     for batch in 0..20 {
-                        // Ranges that overlap, in bulk by three and one by one by the fourth.
+                        // Overlapping ranges: three writers insert in bulk, and the fourth one by one.
                         let keys = keys((batch * 20..batch * 20 + 40).filter(|n| n % 7 != writer));
                         if writer == 3 {
                             for key in keys {
@@ -237,7 +237,7 @@ fn of_writers_of_the_same_keys_one_wins_each() {
                 });
             }
         });
-        // Two acknowledged inserts of one key would make the sum greater than what is there.
+        // If two inserts of one key were acknowledged, the sum would exceed the number of documents.
         let scan = Op::Scan { start: "", end: None, limit: 10_000 };
         let there = Ask::new(store).run(scan, |reply| reply.documents).unwrap();
         assert_eq!(written.into_inner(), there);

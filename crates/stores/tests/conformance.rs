@@ -1,4 +1,4 @@
-//! Every driver against the conformance suite, with each option that changes what it does.
+//! Runs the conformance suite on every embedded driver, with each option that changes its behaviour.
 
 fn conforms(scheme: &str, query: &str) {
     let folder = tempfile::tempdir().unwrap();
@@ -6,7 +6,7 @@ fn conforms(scheme: &str, query: &str) {
     let store = storebench_stores::open(&url).unwrap();
     crate::report::conforms(&*store);
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert!(left.is_empty(), "{left:?} is left behind");
+    assert!(left.is_empty(), "{left:?} was left behind");
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn redb() {
     conforms("redb", "");
 }
 
-/// The same in a process of its own, as `storebench host` runs it; here on a thread.
+/// The same for a hosted store, as `storebench host` runs it, but here on a thread.
 fn conforms_hosted(scheme: &str) {
     let folder = tempfile::tempdir().unwrap();
     let (data, at) = (folder.path().join("data"), tempfile::tempdir().unwrap());
@@ -55,7 +55,7 @@ fn conforms_hosted(scheme: &str) {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     crate::report::conforms(&*hosted);
-    assert_eq!(std::fs::read_dir(data).unwrap().count(), 0, "something is left behind");
+    assert_eq!(std::fs::read_dir(data).unwrap().count(), 0, "something was left behind");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the conformance suite does not ask: reopening, plans, URLs.
+//! Tests beyond the conformance suite: reopening, plans, URLs.
 
 use crate::common::{Ask, Scheme, layout, snapshot};
 use storebench_engine::store::{
@@ -38,7 +38,7 @@ fn documents_and_indexes_are_there_after_close_and_reopen() {
 
 #[test]
 fn a_database_that_was_not_closed_is_still_known_and_read() {
-    // The copy is what a killed process leaves: nothing was closed.
+    // The copy is in the state that a killed process leaves, because nothing was closed.
     for scheme in Scheme::ALL {
         let folder = tempfile::tempdir().unwrap();
         let live = folder.path().join("live");
@@ -137,24 +137,24 @@ fn wrong_urls_are_refused_with_what_would_be_right() {
     let refused = |url: &str| match storebench_stores::open(url) {
         Err(StoreError::BadUrl(text)) => text,
         Err(other) => panic!("{url}: {other:?}"),
-        Ok(_) => panic!("{url} was taken"),
+        Ok(_) => panic!("{url} was accepted"),
     };
     for (url, expected) in [
         ("sqilte:x.db", "did you mean `sqlite`?"),
         ("mangodb:x", "did you mean `mongodb`?); expected one of: sqlite, fjall, redb, "),
         ("documents.db", "has no scheme"),
         ("sqlite:", "sqlite:documents.db"),
-        ("fjall:?cache=1MiB", "names no path"),
+        ("fjall:?cache=1MiB", "has no path"),
         ("sqlite://host/x.db", "sqlite:/host/x.db"),
         ("sqlite:x?chache=1MiB", "did you mean `cache`?); options are: format, journal, cache"),
         ("sqlite:x?cache", "has no value"),
         ("sqlite:x?cache=lots", "cache=lots"),
         ("sqlite:x?cache=1MiB&cache=2MiB", "given twice"),
         ("sqlite:x?format=jsnob", "did you mean `jsonb`?"),
-        ("sqlite+redb:x", "is a store and stands last"),
+        ("sqlite+redb:x", "is a store and must come last"),
         ("slwo+sqlite:x", "did you mean `slow`?"),
-        ("slow:x", "needs one behind it"),
-        ("limit+memory:", "needs a rate"),
+        ("slow:x", "must be followed by a store"),
+        ("limit+memory:", "requires a rate"),
         ("limit+memory:?rate=0", "rate"),
         ("slow+memory:?latency=5", "no unit"),
         ("slow+memory:?rate=5", "unknown option `rate`"),

@@ -1,4 +1,4 @@
-//! Embedded stores in this process, which starts no others.
+//! Tests of embedded stores. They start no other processes.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 mod bulk_insert;

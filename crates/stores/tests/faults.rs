@@ -1,4 +1,4 @@
-//! Damaged files, full disks, wrong paths: an error that says what to do, and never a panic.
+//! Damaged files, full disks and wrong paths give an error that says what to do, and never a panic.
 
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::common::{Ask, Scheme, layout, options, snapshot};
 use storebench_engine::store::{BatchBuf, BulkWrite, Durability, ErrorKind, Op, Prepare, SessionOptions, StoreError};
 
-/// Loads some documents and closes.
+/// Loads some documents and closes the store.
 fn load(scheme: Scheme, path: &Path, count: usize) {
     let store = storebench_stores::open(&scheme.url(path)).unwrap();
     store.prepare(&layout("users"), Prepare::Fresh).unwrap();
@@ -20,7 +20,7 @@ fn load(scheme: Scheme, path: &Path, count: usize) {
     store.close().unwrap();
 }
 
-/// The files of a store that hold something, the marker of a folder apart.
+/// The non-empty files of a store, except the marker of a folder.
 fn files(scheme: Scheme, path: &Path) -> Vec<std::path::PathBuf> {
     if scheme != Scheme::Fjall {
         return vec![path.to_owned()];
@@ -29,8 +29,8 @@ fn files(scheme: Scheme, path: &Path) -> Vec<std::path::PathBuf> {
     all.filter(|file: &std::path::PathBuf| !file.ends_with("storebench.marker")).collect()
 }
 
-/// Does with a damaged store what a run would do. Whether it notices is the engine's affair; that
-/// it neither panics nor hangs is ours.
+/// Uses a damaged store as a run does. The engine may or may not notice the damage, but the driver must neither panic
+/// nor hang.
 fn use_it(scheme: Scheme, path: &Path) -> Result<(), StoreError> {
     let store = storebench_stores::open(&scheme.url(path)).unwrap();
     store.inspect()?;
@@ -54,7 +54,7 @@ fn damaged_files_give_errors() {
                 let file = files(scheme, &path)[number].clone();
                 let damaged = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
                 let length = damaged.metadata().unwrap().len();
-                // What follows in a larger file is room for a log that nobody has written.
+                // The rest of a larger file is preallocated space for a log.
                 let garbage: Vec<u8> = (0..length.min(4 << 20)).map(|i| ((i * 7919) >> 3) as u8).collect();
                 match damage {
                     "empty" => damaged.set_len(0).unwrap(),
@@ -77,7 +77,7 @@ fn damaged_files_give_errors() {
                 }
             }
         }
-        assert!(noticed >= 2, "{scheme:?} noticed {noticed} damages only");
+        assert!(noticed >= 2, "{scheme:?} noticed only {noticed} damaged files");
     }
 }
 
@@ -136,7 +136,7 @@ fn a_full_disk_fails_operations_with_clear_words_and_loses_nothing_acknowledged(
             let path = small.0.path().join("store");
             let store = storebench_stores::open(&scheme.url(&path)).unwrap();
             if let Err(error) = store.prepare(&layout("users"), Prepare::Fresh) {
-                // fjall's journal alone may want more.
+                // fjall's journal alone may need more.
                 assert!(error.to_string().contains("disk is full"), "{scheme:?}: {error}");
                 continue;
             }
@@ -165,7 +165,7 @@ fn a_full_disk_fails_operations_with_clear_words_and_loses_nothing_acknowledged(
             assert!(matches!(failure.kind, ErrorKind::Failed | ErrorKind::OutcomeUnknown), "{scheme:?}: {failure}");
             assert!(failure.message.contains("disk is full"), "{scheme:?}: {failure}");
             println!("{scheme:?} {durability}: {acknowledged} batches, then {failure}");
-            // Another try fails as well, and still does not panic.
+            // A second attempt also fails without a panic.
             let _ = ask.try_upsert("more", body.as_bytes());
             drop(ask);
             let _ = store.close();

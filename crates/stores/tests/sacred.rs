@@ -1,12 +1,12 @@
-//! Their data is sacred: looking changes nothing, refusing changes nothing, and removing removes
-//! only what Storebench made.
+//! Storebench never changes data that it does not own: looking and refusing change nothing, and removing removes only
+//! what Storebench created.
 
 use std::path::Path;
 
 use crate::common::{Ask, Scheme, layout, options, snapshot};
 use storebench_engine::store::{CopyId, Existing, Namespace, Prepare, StoreError};
 
-/// Makes a database of somebody else's at the path, through the engine itself.
+/// Creates a foreign database at the path, with the engine itself.
 fn theirs(scheme: Scheme, path: &Path) {
     match scheme {
         Scheme::Sqlite => {
@@ -32,7 +32,7 @@ fn theirs(scheme: Scheme, path: &Path) {
     }
 }
 
-/// Whether their document is still there.
+/// Whether the foreign document still exists.
 fn theirs_is_there(scheme: Scheme, path: &Path) -> bool {
     match scheme {
         Scheme::Sqlite => {
@@ -63,7 +63,7 @@ fn looking_at_theirs_and_refusing_it_leaves_every_byte_and_time() {
         let before = snapshot(folder.path());
         let store = storebench_stores::open(&scheme.url(&path)).unwrap();
         let Namespace::Foreign(what) = store.inspect().unwrap() else {
-            panic!("{scheme:?}: theirs was taken for ours")
+            panic!("{scheme:?}: foreign data was taken for ours")
         };
         for how in [Prepare::Fresh, Prepare::Keep] {
             let error = store.prepare(&layout("users"), how).unwrap_err();
@@ -85,7 +85,8 @@ fn a_log_not_yet_merged_is_read_along_without_touching_it() {
     let db = rusqlite::Connection::open(&live).unwrap();
     db.query_row("PRAGMA journal_mode = wal", [], |_| Ok(())).unwrap();
     db.execute_batch("PRAGMA wal_autocheckpoint = 0; CREATE TABLE books (id)").unwrap();
-    // What a crash would leave. In this process SQLite would share what the live connection has open.
+    // Copy the state that a crash would leave. Within this process, SQLite would share the files of the open
+    // connection.
     for entry in std::fs::read_dir(folders[0].path()).unwrap() {
         let entry = entry.unwrap();
         std::fs::copy(entry.path(), folders[1].path().join(entry.file_name())).unwrap();
@@ -94,7 +95,7 @@ fn a_log_not_yet_merged_is_read_along_without_touching_it() {
     let before = snapshot(folder.path());
     assert!(before.iter().any(|(name, ..)| name.ends_with(".db-wal")));
     let store = storebench_stores::open(&Scheme::Sqlite.url(&path)).unwrap();
-    let Namespace::Foreign(what) = store.inspect().unwrap() else { panic!("theirs was taken for ours") };
+    let Namespace::Foreign(what) = store.inspect().unwrap() else { panic!("foreign data was taken for ours") };
     assert!(what.contains("books"), "{what}");
     assert_eq!(snapshot(folder.path()), before);
 }
@@ -201,7 +202,7 @@ fn reading_only_leaves_their_files_alone() {
         let before = snapshot(folder.path());
         let store = storebench_stores::open(&scheme.url(&path)).unwrap();
         let mut layout = layout("books");
-        // Where every table could be Storebench's, one of others has to be named as such.
+        // In SQLite every table could be Storebench's, so a foreign one must be named explicitly.
         let theirs = Existing { name: "books".into(), key: Some("key".into()), body: Some("body".into()) };
         layout.collections[0].existing = (scheme == Scheme::Sqlite).then_some(theirs);
         store.prepare(&layout, Prepare::ReadOnly).unwrap();
@@ -224,8 +225,8 @@ fn a_session_needs_a_prepared_store() {
     }
 }
 
-/// Whoever removes a database may be killed in the midst of it. fjall would take what is left for parts of the next one, and
-/// lose what is written there when it is opened again.
+/// A process may be killed while it removes a database. fjall would take the remaining files for parts of the next
+/// database, and lose what is written there when it is reopened.
 #[test]
 fn what_is_left_of_a_database_that_was_removed_is_no_part_of_the_next() {
     for gone in [&["version"][..], &["version", "0.jnl"], &["0.jnl", "version", "keyspaces/1"]] {
@@ -255,7 +256,7 @@ fn what_is_left_of_a_database_that_was_removed_is_no_part_of_the_next() {
         store.prepare(&layout("books"), Prepare::ReadOnly).unwrap();
         assert_eq!(Ask::new(&*store).read("books").as_deref(), Some(&br#"{"user":"new"}"#[..]), "{gone:?}");
         store.close().unwrap();
-        // Of the user's data nothing is taken for left over.
+        // The user's data is never taken for leftovers.
         std::fs::remove_file(path.join("version")).unwrap();
         let before = snapshot(folder.path());
         for how in [Prepare::Copy(CopyId(8)), Prepare::ReadOnly, Prepare::Fresh] {

@@ -1,4 +1,4 @@
-//! What begins at the same moment in one place: no mark is lost, and nobody's data.
+//! Concurrent starts in the same place lose no marks and no data.
 
 use std::path::Path;
 use std::sync::Barrier;
@@ -7,8 +7,7 @@ use std::time::Duration;
 use crate::common::{Ask, Scheme, layout};
 use storebench_engine::store::{CopyId, Owner, Prepare, StoreError};
 
-/// Within one process SQLite cannot write through a log whose index somebody looks at for reading only, so these stores have
-/// no log.
+/// Within one process, SQLite cannot write to a log whose index is also open read-only. So these stores have no log.
 fn url(scheme: Scheme, path: &Path) -> String {
     let option = if scheme == Scheme::Sqlite { "?journal=delete" } else { "" };
     scheme.url(path) + option
@@ -40,7 +39,7 @@ fn of_two_copies_that_begin_at_once_none_loses_its_mark() {
             for store in told.iter().flatten() {
                 store.close().unwrap();
             }
-            // Who was refused because the other had it open comes again.
+            // Retry a copy that was refused because the other one had the database open.
             for (number, told) in (0..).zip(told) {
                 match told {
                     Ok(_) => {}
@@ -101,6 +100,6 @@ fn a_copy_that_begins_during_a_removal_keeps_what_it_wrote() {
                 assert!(Ask::new(&*store).read("k").is_some(), "{scheme:?} {round}");
             }
         }
-        assert!(kept > 0, "{scheme:?}: no copy came through");
+        assert!(kept > 0, "{scheme:?}: no copy succeeded");
     }
 }

@@ -1,4 +1,4 @@
-//! What an acknowledgement guarantees. Named alike on every store; each driver says how it maps.
+//! What an acknowledgement guarantees. The names are the same for every store; each driver says how it maps them.
 
 #[cfg(feature = "schema")]
 use std::borrow::Cow;
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::written::written_as;
 
-/// Durability is not one ladder: how many nodes have the write, and on how many of them it has
-/// reached which kind of storage, are separate guarantees.
+/// Durability is not a single scale. How many nodes have the write, and on how many of them it has reached which kind
+/// of storage, are separate guarantees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Durability {
-    /// Nodes that hold the write in memory, at least, when it is acknowledged.
+    /// Nodes that hold the write at least in memory when it is acknowledged.
     pub acknowledged_by: Acknowledged,
-    /// What survives on the nodes counted by `on`.
+    /// What the write survives on the nodes counted by `on`.
     pub persisted: Persisted,
     /// Nodes on which it is `persisted`.
     pub on: u32,
@@ -26,7 +26,7 @@ pub struct Durability {
 /// How many nodes hold a write when it is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Acknowledged {
-    /// So many, counting the one that took the write.
+    /// This many, including the one that accepted the write.
     Nodes(u32),
     /// More than half of the replicas.
     Majority,
@@ -65,7 +65,7 @@ impl Durability {
     const NAMES: [(&'static str, Self); 4] =
         [("none", Self::MEMORY), ("os", Self::OS), ("fsync", Self::FSYNC), ("majority", Self::MAJORITY)];
 
-    /// What was printed as "acknowledged by 2, persisted disk on 1", as results name it.
+    /// Parses "acknowledged by 2, persisted disk on 1", the form in results.
     fn printed(text: &str) -> Option<Self> {
         let (by, rest) = text.strip_prefix("acknowledged by ")?.split_once(", persisted ")?;
         let (persisted, on) = rest.split_once(" on ")?;
@@ -199,12 +199,12 @@ impl JsonSchema for Acknowledged {
     }
 }
 
-/// How fresh a read is. Named alike on every store.
+/// How fresh a read is. The names are the same for every store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadConsistency {
-    /// May miss what was just written, also by this session.
+    /// May miss what was just written, even by this session.
     StaleOk,
     /// Sees what this session wrote.
     Session,

@@ -1,9 +1,9 @@
-//! What a study file says.
+//! The study file.
 //!
-//! The [study file](workload), and the words that everything else shares: [units], [kinds of operations](op_kind),
+//! The [study file](workload), and the types that all other crates share: [units], [kinds of operations](op_kind),
 //! [durability].
 //!
-//! This crate knows no store.
+//! This crate does not depend on any store.
 
 pub mod durability;
 mod mix;

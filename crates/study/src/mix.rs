@@ -1,10 +1,10 @@
-//! The hash that seeds are mixed with.
+//! The hash that mixes seeds.
 
 /// 2^64 divided by the golden ratio, the odd step of SplitMix64.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The finaliser of SplitMix64 (Stafford's variant 13): a bijection of `u64` in which every input
-/// bit reaches every output bit.
+/// The finaliser of SplitMix64 (Stafford's variant 13): a bijection of `u64` in which every input bit affects every
+/// output bit.
 #[inline]
 const fn finalise(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -14,8 +14,8 @@ const fn finalise(mut z: u64) -> u64 {
 
 /// Mixes two numbers into one that looks random: a seed with a purpose, a collection with an index.
 ///
-/// For a fixed `a` it is a bijection in `b` and the other way round, so two keys of one collection
-/// never collide. Not symmetric: `mix64(a, b)` and `mix64(b, a)` are unrelated. Not cryptographic.
+/// For a fixed `a` it is a bijection in `b` and vice versa, so two keys of one collection never collide. Not symmetric:
+/// `mix64(a, b)` and `mix64(b, a)` are unrelated. Not cryptographic.
 ///
 /// Source of the finaliser: Steele, Lea and Flood, *Fast splittable pseudorandom number
 /// generators*, OOPSLA 2014.

@@ -38,7 +38,8 @@ names! { OpKind:
 }
 
 impl OpKind {
-    /// Names that a mix may use: of single operations, whose bulk forms `batch` makes. `update` is another name of `upsert`.
+    /// Names that a mix may use. They are single operations; `batch` turns them into their bulk forms. `update` is
+    /// another name for `upsert`.
     pub const IN_MIX: &'static [&'static str] = &[
         "insert", "upsert", "update", "replace", "append", "prepend", "read", "exists", "delete", "touch", "counter",
         "cas", "merge", "page", "prefix", "scan", "view",
@@ -50,7 +51,7 @@ impl OpKind {
         Self::ALL.into_iter().find(|kind| kind.name() == *name).or(Some(Self::Upsert))
     }
 
-    /// Its bulk form; none where there is none.
+    /// Its bulk form, if it has one.
     pub fn bulk(self) -> Option<Self> {
         match self {
             Self::Insert => Some(Self::BulkInsert),
@@ -80,9 +81,8 @@ impl OpKind {
         matches!(self, OpKind::Insert | OpKind::BulkInsert)
     }
 
-    /// Whether doing it twice leaves the same as doing it once, so that it may be retried when the
-    /// outcome of the first try is unknown. An insert may not: its second try reports a conflict
-    /// that the first one caused.
+    /// Whether it is idempotent, so that it may be retried if the outcome of the first try is unknown. An insert is
+    /// not: the second try reports a conflict that the first one caused.
     pub fn repeatable(self) -> bool {
         !matches!(
             self,
@@ -102,7 +102,7 @@ impl Serialize for OpKind {
     }
 }
 
-/// Reads the name of a single operation, as a mix says it.
+/// Reads the name of a single operation, as written in a mix.
 impl<'de> Deserialize<'de> for OpKind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
@@ -118,7 +118,7 @@ impl schemars::JsonSchema for OpKind {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "enum": Self::IN_MIX,
-            "description": "Name of an operation that a mix may hold: a single operation, whose bulk form `batch` makes."
+            "description": "Name of a single operation in a mix; `batch` turns it into its bulk form."
         })
     }
 }

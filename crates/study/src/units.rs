@@ -1,7 +1,7 @@
 //! Values that carry their unit: byte sizes, durations, counts and ranges of them.
 //!
-//! A study says `size = "2KiB"`, `duration = "3m"`, `words = [2, 5]`; these types read that, refuse
-//! what has no unit or the wrong one, and print it back the same way.
+//! A study says `size = "2KiB"`, `duration = "3m"`, `words = [2, 5]`; these types parse such values, reject a missing
+//! or wrong unit, and print the values in the same form.
 
 #[cfg(feature = "schema")]
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Why a value with a unit could not be read. The message says what would be right.
+/// Why a value with a unit could not be read. The message says what is expected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UnitError(String);
@@ -35,13 +35,13 @@ fn number(digits: &str, whole: &str, example: &str) -> Result<f64, UnitError> {
 }
 
 fn too_many(whole: &str) -> UnitError {
-    UnitError(format!("`{whole}` is more than can be counted; use at most 2^53, which is 9,007,199,254,740,992"))
+    UnitError(format!("`{whole}` is too large; use at most 2^53, which is 9,007,199,254,740,992"))
 }
 
-/// The greatest number up to which all are exact in JSON and in figures.
+/// The greatest integer up to which all integers are exact in JSON and in figures.
 const MOST: u64 = 1 << 53;
 
-/// A number of whole things.
+/// Rounds to an integer, at most [`MOST`].
 fn whole(n: f64, text: &str) -> Result<u64, UnitError> {
     let n = n.round();
     if n <= MOST as f64 { Ok(n as u64) } else { Err(too_many(text)) }
@@ -93,7 +93,7 @@ impl FromStr for ByteSize {
 }
 
 impl fmt::Display for ByteSize {
-    /// Exact where a binary unit divides the value, otherwise rounded to one decimal.
+    /// Exact if a binary unit divides the value, otherwise rounded to one decimal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, scale) in [("TiB", 1u64 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
             if self.0 >= scale {
@@ -153,7 +153,7 @@ impl FromStr for Span {
         }
         Duration::try_from_secs_f64(total)
             .map(Self)
-            .map_err(|_| UnitError(format!("`{text}` is longer than can be counted")))
+            .map_err(|_| UnitError(format!("`{text}` is too long; use a shorter duration")))
     }
 }
 

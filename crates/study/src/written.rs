@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Error, MapAccess, SeqAccess};
 
-/// Has a type be read in these ways: each names a form and says what becomes of it. The forms are `number`, `whole` (a
-/// number of whole things), `text`, `list`, `table` (of another type, that is read first) and `fields` (of the type itself:
-/// a function that reads them from a deserializer). Errors of values may be texts.
+/// Implements `Deserialize` for a type that can be written in these forms, each with a function that converts it. The
+/// forms are `number`, `whole` (a non-negative integer), `text`, `list`, `table` (another type, which is read first)
+/// and `fields` (the type itself, which the function reads from a deserializer). Errors only need `Display`.
 macro_rules! written_as {
     ($type:ty, $expecting:expr, $($form:ident = $read:expr),+ $(,)?) => {
         impl<'de> serde::Deserialize<'de> for $type {
@@ -72,13 +72,13 @@ macro_rules! form {
     };
 }
 
-/// Gives the kinds of an enum the names that files, tables and results have for them.
+/// Gives the variants of an enum the names that files, tables and results use.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! names {
     ($type:ident: $($kind:ident $name:literal),+ $(,)?) => {
         impl $type {
-            /// Every one, in the order tables show them.
+            /// All variants, in the order in which tables show them.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$kind),+];
 
             /// The name in files, tables and results.
@@ -97,7 +97,7 @@ macro_rules! names {
 
 pub(crate) use {form, names, written_as};
 
-/// Whether a value may be left out where it is written.
+/// Whether a value is the default, so that it need not be written.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

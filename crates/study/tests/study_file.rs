@@ -1,4 +1,4 @@
-//! Study files: what is accepted, and how what is wrong is told.
+//! Study files: what is accepted, and how errors are reported.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 use std::path::Path;
@@ -103,17 +103,17 @@ fn every_fault_names_its_place_and_remedy() {
     insta::assert_snapshot!(all);
 }
 
-/// What an override sets is at fault by its name; so is what it brings about elsewhere. What the file has wrong stays the
+/// An error that an override causes, in its value or elsewhere, names the override. An error of the file stays the
 /// file's.
 #[test]
 fn an_override_is_blamed_for_what_it_does_and_the_file_for_the_rest() {
     for (set, told) in [
-        // Of the value itself, also where phases are named.
+        // Errors of the value itself, also for phases by name.
         ("phases.by-user.rate=fast", "--set phases.by-user.rate=fast: phases.1.rate: "),
         ("phases.1.rate=fast", "--set phases.1.rate=fast: phases.1.rate: "),
         ("phases.by-user.mix.page.limit=0", "--set phases.by-user.mix.page.limit=0: phases.1.mix.page.limit: use 1 to"),
         ("repeats=0", "--set repeats=0: repeats: 0 repeats measure nothing"),
-        // Of what it leaves elsewhere.
+        // Errors that it causes elsewhere.
         ("collections.highlights.index=[]", "--set collections.highlights.index=[]: phases.1.mix.page.where: `user`"),
         ("phases.by-user.think=1s", "--set phases.by-user.think=1s: phases.1.think: "),
         ("phases.by-user.operations=5", "--set phases.by-user.operations=5: phases.1.operations: "),
@@ -122,18 +122,18 @@ fn an_override_is_blamed_for_what_it_does_and_the_file_for_the_rest() {
         assert!(message.starts_with(told), "{set}: {message}");
         assert!(!message.contains(" | "), "no line of the file is shown: {message}");
     }
-    // The file's own fault, whatever is set besides.
+    // An error of the file, whatever else is set.
     let wrong = GOOD.replace("where = \"user\"", "where = \"text\"");
     for set in ["seed=7", "collections.highlights.key=x/{index}", "phases.by-user.rate=9"] {
         let message = refused(&wrong, &[set]);
         assert!(message.starts_with("study.toml:21:50: phases.1.mix.page.where: "), "{set}: {message}");
     }
-    // Of two overrides the one that is at fault.
+    // Of several overrides, the one that is at fault.
     let message = refused(GOOD, &["phases.by-user.rate=9", "phases.by-user.think=1s", "collections.users.count=-1"]);
     assert!(message.contains("--set collections.users.count=-1: collections.users.count: -1 is negative"), "{message}");
 }
 
-/// A fault that shows when documents are compiled, or configurations are made.
+/// Errors that appear when documents are compiled or configurations are made.
 #[test]
 fn what_is_found_later_names_the_override_too() {
     let given = |set: &str| vec![Override::parse(set).unwrap()];
@@ -169,7 +169,7 @@ fn what_is_no_study_file_is_told_so() {
         assert!(refused("empty", empty.as_bytes()).starts_with("the file is empty; a study has a title"), "{empty}");
     }
     let missing = refused("comment", b"# nothing yet\n");
-    assert!(missing.starts_with("`title` is missing; say in one line what the study is"), "{missing}");
+    assert!(missing.starts_with("`title` is missing; describe the study in one line"), "{missing}");
     let message = Study::read(folder.path(), &[]).unwrap_err().to_string();
     assert_eq!(message, format!("{}: this is a folder{remedy}", folder.path().display()));
     let nowhere = Study::read(&folder.path().join("no.toml"), &[]).unwrap_err().to_string();
@@ -178,7 +178,7 @@ fn what_is_no_study_file_is_told_so() {
 
 #[test]
 fn what_cannot_be_counted_is_refused_at_its_place() {
-    let most = "more than can be counted; use at most 2^53";
+    let most = "is too large; use at most 2^53";
     for value in ["9_007_199_254_740_993", "\"99999999999999999999\"", "\"9e9B\"", "\"99999999999B\""] {
         let message = refused(&GOOD.replace("count  = 1_000", &format!("count  = {value}")), &[]);
         assert!(message.starts_with("study.toml:5:"), "{message}");
@@ -210,7 +210,7 @@ fn the_rows_of_a_view_are_said_once() {
     }
     for two in ["keys = [1], start = 1", "keys = [1], where = \"user\"", "where = \"user\", end = 2"] {
         let message = refused(&view(&format!(r#"view = "a/b", {two}"#)), &[]);
-        assert!(message.contains("say once which rows of the view"), "{message}");
+        assert!(message.contains("select the rows of the view in one way"), "{message}");
     }
     assert!(refused(&view("limit = 1"), &[]).contains("a view query needs view"));
     for (key, value) in [("keys", "[1]"), ("start", "1"), ("end", "1"), ("view", "\"a/b\"")] {

@@ -1,4 +1,4 @@
-//! Types of the columns of tables: CSV, TSV and Parquet.
+//! Column types of tabular files: CSV, TSV and Parquet.
 
 use std::fmt;
 use std::io::Write as _;
@@ -7,24 +7,24 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The column that keeps what has no column, or does not fit its own, unless another name is given.
+/// Default name of the overflow column: it keeps values that have no column or do not fit their column.
 pub const OVERFLOW: &str = "_more";
-/// Members of one object that get columns, at most: maps with a key for each user have no end.
+/// Most members of one object that get columns. Without a limit, a map with one key per user would add columns forever.
 const MOST_MEMBERS: usize = 1_000;
-/// Levels of lists and objects that get types, at most.
+/// Most levels of nested lists and objects that get types.
 const DEEPEST: usize = 16;
 /// Integers beyond this are not exact as doubles.
 pub(crate) const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// What a field of JSON documents holds, as a column.
+/// The type of a column, found in the fields of JSON documents.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Only nulls, or nothing, were seen.
+    /// Only nulls were seen, or no value.
     Unknown,
     /// `true` and `false`.
     Boolean,
-    /// Integers of 64 bits.
+    /// 64-bit integers.
     Integer,
     /// Numbers as doubles.
     Number,
@@ -32,15 +32,15 @@ pub enum Kind {
     Text,
     /// Any JSON, kept as its text.
     Json,
-    /// What stands in no other column: a JSON object, kept as its text.
+    /// Everything without a column: a JSON object, kept as its text.
     Overflow,
     /// Lists of one kind.
     List(Box<Kind>),
-    /// Objects: their members in the order in which they were first seen.
+    /// Objects. Members are in the order in which they were first seen.
     Object(Vec<(String, Kind)>),
 }
 
-/// Kinds that people type.
+/// Kinds that users can name.
 const NAMED: [(&str, Kind); 6] = [
     ("text", Kind::Text),
     ("integer", Kind::Integer),
@@ -51,12 +51,12 @@ const NAMED: [(&str, Kind); 6] = [
 ];
 
 impl Kind {
-    /// The one of this name.
+    /// The kind with this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         NAMED.into_iter().find(|(known, _)| *known == name).map(|(_, kind)| kind)
     }
 
-    /// The name, of those that people type.
+    /// The name that users type; empty for a kind without one.
     pub(crate) fn name(&self) -> &'static str {
         NAMED.iter().find(|(_, kind)| kind == self).map_or("", |(name, _)| name)
     }
@@ -82,8 +82,8 @@ impl Kind {
         }
     }
 
-    /// Takes in another value's kind. Where both cannot be one column the first stays: what does not fit goes into the
-    /// overflow when it is written, and is never turned into text.
+    /// Merges in another value's kind. If one column cannot hold both, the first kind stays. Values that do not fit go
+    /// into the overflow column on writing; they are never turned into text.
     fn widen(&mut self, other: Self) {
         match (&mut *self, other) {
             (_, Self::Unknown) => {}
@@ -103,7 +103,7 @@ impl Kind {
         }
     }
 
-    /// Without what no file can hold: false where nothing is left.
+    /// Removes what no file can hold. Returns false if nothing is left.
     fn settle(&mut self) -> bool {
         match self {
             // Only nulls were seen, or empty lists.
@@ -119,25 +119,25 @@ impl Kind {
     }
 }
 
-/// The position of a member. Most documents have their members in one order, so it is looked for from `near` on.
+/// The position of a member. Most documents list their members in the same order, so the search starts at `near`.
 pub(crate) fn position(members: &[(String, Kind)], name: &str, near: usize) -> Option<usize> {
     let (before, behind) = members.split_at(near.min(members.len()));
     let among = |members: &[(String, Kind)]| members.iter().position(|(known, _)| known == name);
     among(behind).map(|found| before.len() + found).or_else(|| among(before))
 }
 
-/// Columns by name, in order.
+/// Named columns, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Columns {
-    /// Those that were found or given.
+    /// The columns that were inferred or given.
     pub list: Vec<(String, Kind)>,
-    /// The one behind them that keeps what has no column, or does not fit its own, as JSON; without it a document that
-    /// holds such things is rejected.
+    /// The last column. It keeps, as JSON, values that have no column or do not fit theirs. Without it, a document with
+    /// such values is rejected.
     pub overflow: Option<String>,
 }
 
 impl Columns {
-    /// Takes in the fields of a document.
+    /// Adds the fields of a document.
     pub fn see(&mut self, document: &Value) {
         let mut kind = Kind::Object(std::mem::take(&mut self.list));
         kind.widen(Kind::of(document, DEEPEST));
@@ -146,13 +146,14 @@ impl Columns {
         }
     }
 
-    /// Makes columns of what was seen. Lists and objects stand in cells of text as JSON, and so need no types within.
+    /// Turns what was seen into columns. With `as_text`, cells hold lists and objects as JSON text, so these need no
+    /// inner types.
     pub(crate) fn settle(&mut self, as_text: bool) {
         let Self { list, overflow } = self;
         list.retain_mut(|(name, kind)| Some(&*name) != overflow.as_ref() && (kind.settle() || as_text));
     }
 
-    /// Names of all columns.
+    /// The names of all columns.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.list.iter().map(|(name, _)| name.as_str()).chain(self.overflow.as_deref())
     }
@@ -163,21 +164,21 @@ impl Columns {
     }
 }
 
-/// Appends a finite double as files of Storebench give it back: what is a whole number without a point.
+/// Appends a finite double as Storebench files show it: integral values have no decimal point.
 pub(crate) fn write_double(value: f64, out: &mut Vec<u8>) {
     let whole = value.fract() == 0.0 && value.abs() <= EXACT && !(value == 0.0 && value.is_sign_negative());
-    // Into memory it cannot fail.
+    // Writing to memory cannot fail.
     let _ =
         if whole { write!(out, "{}", value as i64) } else { serde_json::to_writer(out, &value).map_err(Into::into) };
 }
 
-/// Types of columns as they are typed: `price=number,year=integer`.
+/// Column types as users type them: `price=number,year=integer`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ColumnTypes(pub Vec<(String, Kind)>);
 
-/// Types that cannot be read.
+/// Column types that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` names no column and type; write NAME=TYPE,… with text, integer, number, boolean, json or overflow")]
+#[error("`{0}` is not a column and type; expected NAME=TYPE,… with text, integer, number, boolean, json or overflow")]
 pub struct ColumnTypesError(String);
 
 impl FromStr for ColumnTypes {
@@ -201,10 +202,11 @@ impl fmt::Display for ColumnTypes {
 }
 
 impl Kind {
-    /// Appends a text of a CSV field as a JSON value. Nothing is null, but in a column of text the empty text.
+    /// Appends the text of a CSV field as a JSON value. An empty field is null, except that in a text column it is the
+    /// empty string.
     ///
     /// # Errors
-    /// It is no value of this kind.
+    /// The text is not a valid value of this kind.
     pub(crate) fn write_json(&self, text: &str, out: &mut Vec<u8>) -> Result<(), String> {
         let wrong = |what: &str| Err(format!("`{text}` is not a valid {what}"));
         let trimmed = text.trim();
@@ -213,7 +215,7 @@ impl Kind {
             _ if trimmed.is_empty() => out.extend_from_slice(b"null"),
             Self::Integer => match trimmed.parse::<i64>() {
                 Ok(value) => out.extend_from_slice(value.to_string().as_bytes()),
-                Err(_) => return wrong("integer of 64 bits"),
+                Err(_) => return wrong("64-bit integer"),
             },
             Self::Number => match serde_json::from_str::<serde_json::Number>(trimmed) {
                 Ok(_) => out.extend_from_slice(trimmed.as_bytes()),

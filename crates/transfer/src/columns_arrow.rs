@@ -1,4 +1,4 @@
-//! Columns as Arrow has them.
+//! Columns as an Arrow schema.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::columns::{Columns, Kind};
 
-/// Under this key a file says what Storebench has put into it.
+/// The metadata key under which a file describes what Storebench wrote into it.
 pub(crate) const FILE_MARK: &str = "storebench";
 
-/// What a file with columns says of itself, so that it is read as it was written.
+/// Metadata of a file with columns, so that it is read back as it was written.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct FileMark {
-    /// The column with what stands in no other.
+    /// The overflow column.
     pub(crate) overflow: Option<String>,
     /// Columns that hold JSON as text.
     #[serde(default)]
@@ -23,14 +23,14 @@ pub(crate) struct FileMark {
 }
 
 impl Columns {
-    /// The schema of a Parquet file: each column may be null.
+    /// The schema of a Parquet file. Every column is nullable.
     pub fn arrow(&self) -> Schema {
         let mut columns: Vec<_> = fields(&self.list).iter().cloned().collect();
         columns.extend(self.overflow.iter().map(|name| Arc::new(Field::new(name, DataType::Utf8, true))));
         Schema::new_with_metadata(columns, HashMap::from([(FILE_MARK.to_owned(), self.mark())]))
     }
 
-    /// What the file says of itself under [`FILE_MARK`].
+    /// The metadata stored under [`FILE_MARK`].
     pub(crate) fn mark(&self) -> String {
         let json = self.list.iter().filter(|(_, kind)| *kind == Kind::Json).map(|(name, _)| name.clone()).collect();
         let mark = FileMark { overflow: self.overflow.clone(), json };

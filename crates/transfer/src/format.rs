@@ -1,4 +1,4 @@
-//! How records stand in files.
+//! File formats of records.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::TransferError;
 
-/// How records stand in a file.
+/// A file format of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
@@ -21,7 +21,7 @@ pub enum Format {
     Tsv,
     /// Apache Parquet.
     Parquet,
-    /// Arrow IPC: its file format, and to read also its streams.
+    /// Arrow IPC: the file format. Reading also accepts the stream format.
     Arrow,
 }
 
@@ -29,7 +29,7 @@ impl Format {
     /// Every format, in the order tables show them.
     pub const ALL: [Self; 6] = [Self::Jsonl, Self::Json, Self::Csv, Self::Tsv, Self::Parquet, Self::Arrow];
 
-    /// The name, and the ending of files.
+    /// The name, which is also the file extension.
     pub fn name(self) -> &'static str {
         match self {
             Self::Jsonl => "jsonl",
@@ -41,10 +41,10 @@ impl Format {
         }
     }
 
-    /// Refuses what this binary was built without.
+    /// Refuses formats that this binary was built without.
     ///
     /// # Errors
-    /// Files with typed columns, without the feature `tables`.
+    /// Parquet or Arrow without the feature `tables`.
     pub(crate) fn check(self, name: &str) -> Result<(), TransferError> {
         let is_table = matches!(self, Self::Parquet | Self::Arrow);
         if is_table && !cfg!(feature = "tables") { Err(self.absent(name)) } else { Ok(()) }
@@ -53,17 +53,17 @@ impl Format {
     /// The error of a binary that was built without this format.
     pub(crate) fn absent(self, name: &str) -> TransferError {
         TransferError::BadInput(format!(
-            "{name}: this binary was built without Parquet and Arrow; build with the feature `tables`, or give the format \
-             of the file with --from-format or --to-format if it is another"
+            "{name}: this binary was built without Parquet and Arrow; build with the feature `tables`, or if the file has \
+             another format, give it with --from-format or --to-format"
         ))
     }
 
-    /// What a file's name tells, packed or not; JSON lines where it tells nothing.
+    /// The format that a file name indicates, compressed or not; JSON lines if it indicates none.
     pub fn of_name(name: &str) -> Self {
         Self::told_by(name).unwrap_or(Self::Jsonl)
     }
 
-    /// What a file's name tells, packed or not.
+    /// The format that a file name indicates, compressed or not.
     pub fn told_by(name: &str) -> Option<Self> {
         let mut parts = name.rsplit('.');
         let mut ending = parts.next().unwrap_or_default();
@@ -81,17 +81,17 @@ impl Format {
         })
     }
 
-    /// What separates the fields of a row.
+    /// The field delimiter of a row.
     pub(crate) fn delimiter(self) -> u8 {
         if self == Self::Tsv { b'\t' } else { b',' }
     }
 
-    /// Whether it has columns, which are to be known before the first record is written.
+    /// Whether the format has columns, which must be known before the first record is written.
     pub fn has_columns(self) -> bool {
         matches!(self, Self::Csv | Self::Tsv | Self::Parquet | Self::Arrow)
     }
 
-    /// Whether a null is told from a field that is missing.
+    /// Whether the format distinguishes null from a missing field.
     pub fn keeps_nulls(self) -> bool {
         !matches!(self, Self::Parquet | Self::Arrow)
     }
@@ -103,7 +103,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// A format that is none.
+/// An unknown format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown format `{0}`; expected jsonl, json, csv, tsv, parquet or arrow")]
 pub struct FormatError(String);

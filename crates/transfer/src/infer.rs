@@ -1,4 +1,4 @@
-//! Columns for files that need them, out of what the source holds.
+//! Infers columns from the source, for files that need them.
 
 use serde_json::Value;
 
@@ -10,38 +10,39 @@ use crate::shape::Shape;
 use crate::sink::Rows;
 use crate::source::{Room, Source, Split, read_to_end};
 
-/// Records that are looked at.
+/// Records to sample.
 const RECORDS: u64 = 10_000;
-/// Bytes of the source that are looked at: those of standard input have to be kept, and what a filter leaves
-/// out gives no columns however much is read.
+/// Bytes of the source to read at most. Standard input is kept in memory for this. Records that a filter drops give no
+/// columns, however many are read.
 const BYTES: u64 = 64 << 20;
 
-/// How columns are found.
+/// How to infer columns.
 #[derive(Debug, Clone)]
 pub struct Infer {
-    /// Records that are looked at; 0 for all of them.
+    /// Records to sample; 0 for all.
     pub records: u64,
-    /// The field that gets the key, which becomes the first column.
+    /// The field that receives the key. It becomes the first column.
     pub key_field: Option<String>,
-    /// The column for what has no other; none where documents that need it are to be rejected.
+    /// The overflow column. With `None`, documents that need it are rejected.
     pub overflow: Option<String>,
-    /// The format that needs the columns.
+    /// The format that needs columns.
     pub format: Format,
 }
 
 impl Infer {
-    /// By the first 10,000 records.
+    /// Samples the first 10,000 records.
     pub fn new(format: Format, key_field: Option<&str>) -> Self {
         let overflow = Some(crate::columns::OVERFLOW.to_owned());
         Self { records: RECORDS, key_field: key_field.map(str::to_owned), overflow, format }
     }
 }
 
-/// The columns of the first records (64 MiB of the source at most, unless more records are asked for), and one of text
-/// for the key before them where it gets one. Where these were all records and none needs the overflow, there is none.
+/// Infers columns from the first records, and from at most 64 MiB of the source unless more records are asked for. If
+/// the key gets a column, that comes first and holds text. If these are all records and none needs the overflow column,
+/// it is left out.
 ///
 /// # Errors
-/// The source's. What is damaged in it is left to the copy to tell.
+/// Errors of the source. Damage is ignored here; the copy reports it.
 pub fn infer_columns(
     source: &dyn Source,
     splits: &[Split],
@@ -50,8 +51,8 @@ pub fn infer_columns(
 ) -> Result<Columns, TransferError> {
     if infer.records != RECORDS && !source.reopens() {
         return Err(TransferError::BadInput(
-            "standard input is read once, so its columns are found in its first 10,000 records; use --schema, or copy it \
-             into a file first"
+            "standard input can be read only once, so columns are inferred from its first 10,000 records; use --schema, or \
+             copy it to a file first"
                 .into(),
         ));
     }
@@ -84,7 +85,7 @@ pub fn infer_columns(
     Ok(columns)
 }
 
-/// Shows records until one is refused, or enough were shown. Gives whether these were all.
+/// Passes records to `see` until it refuses one, or enough were seen. Returns whether these were all records.
 fn look(
     source: &dyn Source,
     splits: &[Split],

@@ -1,4 +1,4 @@
-//! Expressions of jq over records: which are kept, what they become, how they are merged.
+//! jq expressions that filter, map and merge records.
 
 use std::fmt;
 
@@ -10,15 +10,15 @@ use serde::de::IgnoredAny;
 
 use crate::shape::members::Texts;
 
-/// Deeper documents are not handed to jq, which goes down into them on the stack.
+/// The deepest nesting passed to jq, which recurses into documents on the stack.
 const DEEPEST: usize = 128;
 
-/// A longer expression is not one that somebody has typed.
+/// Longest accepted expression. Real ones are much shorter.
 const LONGEST: usize = 8 << 10;
-/// Room for the deepest expression of that length. Only what is used of it costs memory.
+/// Stack for the deepest expression of that length. Only the used part costs memory.
 const STACK_BYTES: usize = 256 << 20;
 
-/// What would make a copy depend on something other than its records: these names do not exist.
+/// Names that are removed because they would make a copy depend on more than its records.
 const LEFT_OUT: [&str; 11] = [
     "env",
     "halt",
@@ -33,13 +33,13 @@ const LEFT_OUT: [&str; 11] = [
     "$ENV",
 ];
 
-/// A jq expression that was compiled.
+/// A compiled jq expression.
 pub struct Jq {
     filter: Filter<JustLut<Val>>,
     typed: String,
 }
 
-/// An expression that is none.
+/// An invalid expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}, at character {at} of `{typed}`")]
 pub struct JqError {
@@ -62,34 +62,34 @@ impl fmt::Display for Jq {
 }
 
 impl Jq {
-    /// An expression over one record: `.` is the record as a file would hold it, `$key` the key that it came
+    /// Compiles an expression over one record. `.` is the record as a file would hold it. `$key` is the key it came
     /// with, or null.
     ///
     /// # Errors
-    /// What of it cannot be read, and where.
+    /// What is wrong with the expression, and where.
     pub fn of_record(typed: &str) -> Result<Self, JqError> {
         Self::compile(typed, &["$key"])
     }
 
-    /// An expression that merges: `.` is the stored document, or null, `$new` the record without its key, `$key`
-    /// its key.
+    /// Compiles an expression that merges. `.` is the stored document or null, `$new` the record without its key,
+    /// `$key` its key.
     ///
     /// # Errors
-    /// What of it cannot be read, and where.
+    /// What is wrong with the expression, and where.
     pub fn of_merge(typed: &str) -> Result<Self, JqError> {
         Self::compile(typed, &["$new", "$key"])
     }
 
-    /// Compiles on a stack of its own: the parser goes down into an expression on it.
+    /// Compiles on a separate, large stack, because the parser is recursive.
     fn compile(typed: &str, variables: &[&str]) -> Result<Self, JqError> {
         let wrong = |what: String| JqError { typed: shorten(typed), at: 1, what };
         if typed.len() > LONGEST {
-            return Err(wrong(format!("it is longer than {LONGEST} bytes")));
+            return Err(wrong(format!("the expression is longer than {LONGEST} bytes")));
         }
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
             let compiled = thread.spawn_scoped(scope, || Self::compile_here(typed, variables));
-            let compiled = compiled.map_err(|e| wrong(format!("the system gives no thread to read it: {e}")))?;
+            let compiled = compiled.map_err(|e| wrong(format!("cannot start a thread to parse it: {e}")))?;
             compiled.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
@@ -114,10 +114,10 @@ impl Jq {
         Ok(Self { filter, typed: typed.to_owned() })
     }
 
-    /// Whether the first output is anything but false and null.
+    /// Whether the first output is neither false nor null.
     ///
     /// # Errors
-    /// What jq says.
+    /// The error message of jq.
     pub(crate) fn holds(&self, input: Val, variables: impl IntoIterator<Item = Val>) -> Result<bool, String> {
         let mut holds = false;
         self.run(input, variables, &mut |output| {
@@ -127,15 +127,15 @@ impl Jq {
         Ok(holds)
     }
 
-    /// The one output, as JSON; none where there is none.
+    /// The only output, as JSON; `None` if there is none.
     ///
     /// # Errors
-    /// What jq says; there are several outputs; the output is nothing that JSON has.
+    /// The error message of jq, several outputs, or an output that JSON cannot express.
     pub(crate) fn one(&self, input: Val, variables: impl IntoIterator<Item = Val>) -> Result<Option<Vec<u8>>, String> {
         let mut made = None;
         self.run(input, variables, &mut |output| {
             if made.is_some() {
-                return Err("it gives several outputs, and a record becomes one; collect them in a list".to_owned());
+                return Err("several outputs, expected at most one; collect them in a list".to_owned());
             }
             made = Some(text(&output)?);
             Ok(true)
@@ -143,17 +143,17 @@ impl Jq {
         Ok(made)
     }
 
-    /// What comes of a merge of a stored document, or nothing, with a record.
+    /// Merges a record into a stored document, if there is one.
     ///
     /// # Errors
-    /// What jq says; there are several outputs; the output is no object.
+    /// The error message of jq, several outputs, or an output that is not an object.
     pub(crate) fn merge(&self, stored: Option<&str>, new: &str, key: &str) -> Result<Merged, String> {
         let stored = stored.map_or(Ok(Val::Null), value).map_err(|e| format!("the stored document: {e}"))?;
         let variables = [value(new)?, text_or_null(Some(key))];
         let mut merged = None;
         self.run(stored.clone(), variables, &mut |output| {
             if merged.replace(output).is_some() {
-                return Err("it gives several outputs, and a document becomes one".to_owned());
+                return Err("several outputs, expected at most one".to_owned());
             }
             Ok(true)
         })?;
@@ -161,11 +161,11 @@ impl Jq {
             None => Ok(Merged::Same),
             Some(merged) if same(&stored, &merged) => Ok(Merged::Same),
             Some(merged @ Val::Obj(_)) => text(&merged).map(Merged::Other),
-            Some(_) => Err("it makes no JSON object, and a document is one".to_owned()),
+            Some(_) => Err("the output is not a JSON object, which a document must be".to_owned()),
         }
     }
 
-    /// Hands over outputs until no more are wanted.
+    /// Passes outputs to `output` until it wants no more.
     fn run(
         &self,
         input: Val,
@@ -176,7 +176,7 @@ impl Jq {
         for made in self.filter.id.run((context, input)) {
             let made = made.map_err(|e| match e.get_err() {
                 Ok(error) => shorten(&error.to_string()),
-                Err(_) => "it breaks off".to_owned(),
+                Err(_) => "the expression stopped without a result".to_owned(),
             });
             if !output(made?)? {
                 break;
@@ -186,17 +186,17 @@ impl Jq {
     }
 }
 
-/// What comes of a merge.
+/// The result of a merge.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Merged {
-    /// The document stays as it is.
+    /// The document does not change.
     Same,
-    /// Another document, as JSON.
+    /// A changed document, as JSON.
     Other(Vec<u8>),
 }
 
-/// Whether two values are written alike, but for the order of members. (To jq itself integers are equal that one
-/// double stands for.)
+/// Whether two values are written alike, apart from the order of members. jq itself treats integers as equal if they
+/// round to the same double.
 fn same(one: &Val, other: &Val) -> bool {
     match (one, other) {
         (Val::Null, Val::Null) => true,
@@ -228,11 +228,11 @@ fn of_syntax(error: load::Error<&str>) -> (&str, String) {
             .map_or(("", String::new()), |(at, _)| (at, "modules cannot be loaded here".to_owned())),
         load::Error::Lex(errors) => errors.into_iter().next().map_or(("", String::new()), |error| {
             let (wanted, at): lex::Error<&str> = error;
-            (at, format!("{} is expected, and {} is there", wanted.as_str(), found(at)))
+            (at, format!("expected {}, found {}", wanted.as_str(), found(at)))
         }),
         load::Error::Parse(errors) => errors.into_iter().next().map_or(("", String::new()), |error| {
             let (wanted, at): parse::Error<&str> = error;
-            (at, format!("{} is expected, and {} is there", wanted.as_str(), found(at)))
+            (at, format!("expected {}, found {}", wanted.as_str(), found(at)))
         }),
     }
 }
@@ -240,25 +240,25 @@ fn of_syntax(error: load::Error<&str>) -> (&str, String) {
 fn of_name(errors: Vec<compile::Error<&str>>) -> (&str, String) {
     let Some((name, kind)) = errors.into_iter().next() else { return ("", String::new()) };
     let why = if LEFT_OUT.contains(&name) {
-        " (left out here: a copy depends on nothing but its records, and makes the same of them again)"
+        " (not available: a copy may depend only on its records, so that a repeat gives the same result)"
     } else {
         ""
     };
     (name, format!("there is no {} `{name}`{why}", kind.as_str()))
 }
 
-/// JSON as a value of jq.
+/// Converts JSON to a jq value.
 ///
 /// # Errors
-/// It nests too deep.
+/// The JSON is invalid or nests too deep.
 pub(crate) fn value(json: &str) -> Result<Val, String> {
     if nests_deeper(json.as_bytes(), DEEPEST) {
-        return Err(format!("it nests deeper than {DEEPEST} levels, which jq is not given"));
+        return Err(format!("it nests deeper than {DEEPEST} levels, the limit for jq expressions"));
     }
     read::parse_single(json.as_bytes()).map_err(|e| format!("broken JSON: {e}"))
 }
 
-/// A text, or null.
+/// A string, or null.
 pub(crate) fn text_or_null(text: Option<&str>) -> Val {
     text.map_or(Val::Null, |text| Val::from(text.to_owned()))
 }
@@ -275,7 +275,7 @@ fn text(value: &Val) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Messages of jq hold whole documents.
+/// Truncates a message: those of jq contain whole documents.
 fn shorten(text: &str) -> String {
     const LONGEST: usize = 300;
     if text.chars().count() <= LONGEST {
@@ -284,7 +284,7 @@ fn shorten(text: &str) -> String {
     text.chars().take(LONGEST).chain(['…']).collect()
 }
 
-/// Whether lists and objects in it lie deeper in one another than that.
+/// Whether lists and objects nest deeper than `most` levels.
 fn nests_deeper(json: &[u8], most: usize) -> bool {
     let (mut depth, mut texts) = (0_usize, Texts::default());
     json.iter().filter(|byte| texts.is_outside(**byte)).any(|byte| {
@@ -329,9 +329,9 @@ mod tests {
         let json = r#"{"a":9223372036854775807,"b":-9223372036854775808,"c":18446744073709551615,"d":1e400,"e":7.0,"f":0.1,"g":1E5,"h":123456789012345678901234567890.125}"#;
         assert_eq!(made(".", json), json);
         assert_eq!(made("{a: (.a + 1), c: (.c + 1)}", json), r#"{"a":9223372036854775808,"c":18446744073709551616}"#);
-        // What is calculated with a number that is no integer is a double.
+        // Arithmetic with a non-integer gives a double.
         assert_eq!(made("{e: (.e + 1), f: (.f * 3)}", json), r#"{"e":8.0,"f":0.30000000000000004}"#);
-        // The one number that is written in another way.
+        // The only number whose notation changes.
         assert_eq!(made(".", r#"{"n":-0}"#), r#"{"n":0}"#);
     }
 
@@ -356,8 +356,8 @@ mod tests {
     #[test]
     fn what_is_no_expression_is_told_with_its_place() {
         let error = |typed: &str| Jq::of_record(typed).unwrap_err().to_string();
-        assert!(error(".a |").contains("the end is there, at character 5"), "{}", error(".a |"));
-        assert!(error("\"é\" | .a + §").contains("`§` is there, at character 12"), "{}", error("\"é\" | .a + §"));
+        assert!(error(".a |").contains("found the end, at character 5"), "{}", error(".a |"));
+        assert!(error("\"é\" | .a + §").contains("found `§`, at character 12"), "{}", error("\"é\" | .a + §"));
         assert!(error("(.a").contains("closing parenthesis"), "{}", error("(.a"));
         assert!(
             error(".a + nothing(1)").contains("no filter `nothing`, at character 6"),
@@ -383,9 +383,9 @@ mod tests {
             let long = Jq::of_record(&" ".repeat(LONGEST + 1)).unwrap_err().to_string();
             assert!(long.contains("longer than"), "{long}");
         };
-        // As large as that of a program's first thread.
+        // The usual stack size of a main thread.
         std::thread::Builder::new().stack_size(8 << 20).spawn(work).unwrap().join().unwrap();
-        // They run on a copy's stack.
+        // Expressions run on the stack of a copy's thread.
         let deep = |open: &str, close: &str| open.repeat(2_000) + "." + &close.repeat(2_000);
         let run = move || {
             for typed in [deep("(", ")"), deep("[", "]"), deep("1+", ""), deep(".|", ""), deep("try ", "")] {
@@ -437,12 +437,12 @@ mod tests {
         }
         assert_eq!(merge("if . then . else empty end", None), Ok(Merged::Same));
         assert_eq!(merge(".", None), Ok(Merged::Same));
-        // One double stands for both.
+        // Both round to the same double.
         assert_eq!(
             merge(".n = 9007199254740993", Some(r#"{"n":9007199254740992}"#)),
             other(r#"{"n":9007199254740993}"#)
         );
-        for (wrong, why) in [(".n", "no JSON object"), ("., .", "several outputs"), (".n.x", "cannot index")] {
+        for (wrong, why) in [(".n", "not a JSON object"), ("., .", "several outputs"), (".n.x", "cannot index")] {
             assert!(merge(wrong, Some(r#"{"n":1}"#)).unwrap_err().contains(why), "{wrong}");
         }
         assert!(merge(".", Some("bytes")).unwrap_err().contains("the stored document: broken JSON"));

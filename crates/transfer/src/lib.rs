@@ -1,10 +1,10 @@
-//! Moves documents in bulk between files and document stores: in parallel, losing nothing.
+//! Moves documents in bulk between files and document stores, in parallel and without losing any.
 //!
-//! A [`Source`] is cut into [`Split`]s, which workers take in turn. Each worker reads records of its split,
-//! shapes them ([`Shape`]: expressions of jq, keys, fields) and writes them in batches into a [`Sink`], several
-//! in flight. A split counts as done when all of it is written and acknowledged, and a log that is synced
-//! before says so: a copy that was killed continues with what is missing. A record that does not arrive is in the
-//! file of rejects, with the reason.
+//! A [`Source`] is divided into [`Split`]s, which workers take in turn. A worker reads the records of its split and
+//! shapes them ([`Shape`]: jq expressions, keys, fields). It writes them to a [`Sink`] in batches, several in flight. A
+//! split is done when all its records are written and acknowledged. A log, synced first, says so. A copy that was
+//! killed continues with the splits that are missing. A record that does not arrive goes to the file of rejects, with
+//! the reason.
 //!
 //! ```text
 //! source ─ splits ─┬─ worker: reader → shape → writer ─┬─ target
@@ -12,11 +12,11 @@
 //!                  └─ …          log, rejects ◄────────┘
 //! ```
 //!
-//! A file is a [`FileLocation`]: a path, or an object elsewhere, which is read ahead and uploaded when it is whole.
+//! A file is a [`FileLocation`]: a path, or a remote object. Remote objects are read ahead, and uploaded when complete.
 //!
-//! Stores come in as [`AnyStore`](storebench_engine::store::AnyStore): this crate names no driver.
+//! Stores are passed in as [`AnyStore`](storebench_engine::store::AnyStore): this crate names no driver.
 
-// Pieces from anywhere in a file are what tables are read by.
+// Only tables read a file at arbitrary offsets.
 #![cfg_attr(not(feature = "tables"), allow(dead_code))]
 
 mod columns;

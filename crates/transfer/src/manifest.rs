@@ -1,4 +1,4 @@
-//! What of a copy is done: a log in the copy's folder, synced before anything counts as done.
+//! The progress of a copy: a log in the copy's folder. An entry is synced before anything counts as done.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -20,16 +20,16 @@ use crate::source::Split;
 const FORMAT: &str = "storebench-copy-log/1";
 const LOG: &str = "log.jsonl";
 
-/// The first line: what is copied, and in which parts.
+/// The first line: what is copied, and in which splits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Header {
     pub(crate) format: String,
-    /// What the copy was asked for, by flag: a resume that asks for another thing is refused.
+    /// The copy's settings, by flag. A resume with other settings is refused.
     pub(crate) settings: BTreeMap<String, String>,
-    /// What told that the source is the same.
+    /// The fingerprint of the source, to tell whether it is still the same.
     pub(crate) source: String,
     pub(crate) splits: Vec<Split>,
-    /// The number that the target's collection is marked with; none where it carries no marker. Older logs have none.
+    /// The number in the marker of the target's collection; `None` if it has no marker. Older logs lack this field.
     #[serde(default)]
     pub(crate) target: Option<CopyId>,
 }
@@ -40,35 +40,35 @@ impl Header {
     }
 }
 
-/// What came of a split, or of all.
+/// Counts of one split, or of all splits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Counts {
-    /// Records that were found in the source, also those that could not be read.
+    /// Records found in the source, including those that could not be read.
     pub read: u64,
-    /// Records that the target has acknowledged.
+    /// Records that the target acknowledged.
     pub written: u64,
     /// Records that did not arrive; each is in the file of rejects.
     pub rejected: u64,
-    /// Records for which nothing was to be done: a filter or a map left them out, a delete did not find their
-    /// keys, a merge changed nothing. With those that were written and rejected they are those that were read.
+    /// Records that needed no write: a filter or map dropped them, a delete did not find their keys, or a merge changed
+    /// nothing. Written, rejected and skipped records add up to the records read.
     pub skipped: u64,
-    /// Records that an insert found in the target already, the same.
+    /// Records that an insert found in the target already, with the same content.
     pub there_already: u64,
-    /// Bytes of keys and documents that were written.
+    /// Bytes of written keys and documents.
     pub bytes: u64,
-    /// Tries beyond the first, of batches or parts of them.
+    /// Attempts after the first, of batches or parts of them.
     pub retries: u64,
-    /// Documents whose attachments were left behind, as was allowed.
+    /// Documents whose attachments were dropped, as allowed.
     #[serde(default)]
     pub dropped_attachments: u64,
-    /// Documents whose expiry was left behind, as was allowed.
+    /// Documents whose expiry was dropped, as allowed.
     #[serde(default)]
     pub dropped_expiry: u64,
-    /// Documents that were written without members which the target keeps for itself, as was asked for.
+    /// Documents written without members that the target reserves for itself, as requested.
     #[serde(default)]
     pub without_own_members: u64,
-    /// Records of files whose key is a number or a boolean there, and a text in the target.
+    /// Records whose key is a number or boolean in the source file and a string in the target.
     #[serde(default)]
     pub keys_made_text: u64,
 }
@@ -80,7 +80,7 @@ impl std::ops::AddAssign for Counts {
 }
 
 impl Counts {
-    /// What has come since an earlier reading.
+    /// The counts added since an earlier reading.
     pub(crate) fn since(self, earlier: Self) -> Self {
         self.with(earlier, |now, earlier| now - earlier)
     }
@@ -102,21 +102,22 @@ impl Counts {
     }
 }
 
-/// A part of the source that could not be read to its end, as what it holds is damaged or cut off there.
+/// A part of the source that could not be read to its end, because its data is damaged or cut off.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Damage {
     /// What is wrong, and where.
     pub what: String,
-    /// Records before it that arrived.
+    /// Records before the damage that arrived.
     pub records: u64,
 }
 
-/// A line behind the first.
+/// A line after the first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Entry {
-    /// All of a split that can be read is written and acknowledged; some of the keys that therefore are in the target.
+    /// All readable records of a split are written and acknowledged. `keys` are some of the keys that are therefore in
+    /// the target.
     Done {
         split: u32,
         counts: Counts,
@@ -125,9 +126,9 @@ enum Entry {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         keys: Vec<String>,
     },
-    /// The target was made what it is to be.
+    /// The target is in its final state.
     Finished,
-    /// Of a split whose records may not be written twice: some are about to be sent.
+    /// Some records of a split, which may not be written twice, are about to be sent.
     Sending {
         split: u32,
         partly: Partly,
@@ -136,48 +137,47 @@ enum Entry {
     },
 }
 
-/// How far a split is whose records may not be written twice.
+/// Progress of a split whose records may not be written twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Partly {
-    /// Records, in the split's order, that are settled.
+    /// Records that are settled, in the split's order.
     pub(crate) settled: u64,
-    /// Records behind them that may have been written.
+    /// Records after those that may have been written.
     pub(crate) doubtful: u64,
-    /// Where the last of the records that could not be read began.
+    /// Where the last unreadable record began.
     pub(crate) last_bad: Option<u64>,
-    /// What came of those that are settled.
+    /// Counts of the settled records.
     pub(crate) counts: Counts,
 }
 
-/// The log of one copy, held by one process.
+/// The log of one copy, locked by one process.
 pub(crate) struct Manifest {
     path: PathBuf,
     file: Mutex<File>,
     pub(crate) header: Header,
     /// Splits that are done.
     pub(crate) done: BTreeMap<u32, Counts>,
-    /// Those of them that could not be read to their end.
+    /// Those done splits that could not be read to their end.
     pub(crate) damaged: Mutex<BTreeMap<u32, Damage>>,
     pub(crate) partly: BTreeMap<u32, Partly>,
-    /// Some of the keys that were written and acknowledged, by split.
+    /// Some of the written and acknowledged keys, by split.
     pub(crate) keys: BTreeMap<u32, Vec<String>>,
-    /// Whether the target was made what it is to be.
+    /// Whether the target is in its final state.
     pub(crate) finished: bool,
     _lock: File,
 }
 
-/// Whether an unfinished copy is in this folder.
+/// Whether this folder holds an unfinished copy.
 pub fn is_unfinished(folder: &Path) -> bool {
     folder.join(LOG).exists()
 }
 
-/// What the unfinished copy in this folder was asked for, by flag; nothing where none is there, or its log cannot
-/// be read.
+/// The settings, by flag, of the unfinished copy in this folder; `None` if there is no copy or its log cannot be read.
 pub fn settings_of(folder: &Path) -> Option<BTreeMap<String, String>> {
     header_of(folder).map(|header| header.settings)
 }
 
-/// The number that the target of the unfinished copy in this folder is marked with.
+/// The number in the marker of the target of the unfinished copy in this folder.
 pub fn target_of(folder: &Path) -> Option<CopyId> {
     header_of(folder)?.target
 }
@@ -188,10 +188,10 @@ fn header_of(folder: &Path) -> Option<Header> {
     serde_json::from_str(&line).ok()
 }
 
-/// Gives up the unfinished copy in this folder: nothing continues with it any more.
+/// Abandons the unfinished copy in this folder, so that it can no longer be resumed.
 ///
 /// # Errors
-/// A process is at it, or the folder cannot be changed.
+/// A process is running the copy, or the folder cannot be changed.
 pub fn abandon(folder: &Path) -> Result<(), TransferError> {
     let _lock = lock(folder)?;
     let path = folder.join(LOG);
@@ -200,7 +200,7 @@ pub fn abandon(folder: &Path) -> Result<(), TransferError> {
 }
 
 impl Manifest {
-    /// Begins a log. `header` is made once the folder is locked, so that two copies do not look at once.
+    /// Starts a log. `header` is called after the folder is locked, so that two copies cannot inspect it at once.
     pub(crate) fn begin(
         folder: &Path,
         header: impl FnOnce() -> Result<Header, TransferError>,
@@ -216,7 +216,7 @@ impl Manifest {
         Ok(Self { path, file, header, done, damaged, partly, keys, finished: false, _lock: lock })
     }
 
-    /// Reads the log of a copy that did not end.
+    /// Reads the log of an unfinished copy.
     pub(crate) fn resume(folder: &Path) -> Result<Self, TransferError> {
         let lock = lock(folder)?;
         let path = folder.join(LOG);
@@ -230,7 +230,7 @@ impl Manifest {
         let header: Header =
             serde_json::from_slice(&line).map_err(|e| broken(format!("the first line cannot be read: {e}")))?;
         if header.format != FORMAT {
-            return Err(broken(format!("its format is `{}`, this version reads `{FORMAT}`", header.format)));
+            return Err(broken(format!("its format is `{}`, expected `{FORMAT}`", header.format)));
         }
         let (mut done, mut partly, mut finished) = (BTreeMap::new(), BTreeMap::new(), false);
         let mut damaged = BTreeMap::new();
@@ -243,7 +243,7 @@ impl Manifest {
         let mut whole = line.len() as u64;
         for number in 2.. {
             line.clear();
-            // A line that was cut off by a crash was not yet relied upon.
+            // A crash cut this line off. Nothing relied on it yet.
             if lines.read_until(b'\n', &mut line).map_err(failed)? == 0 || line.last() != Some(&b'\n') {
                 break;
             }
@@ -268,7 +268,7 @@ impl Manifest {
         Ok(Self { path, file, header, done, damaged, partly, keys: written, finished, _lock: lock })
     }
 
-    /// A split is done: once this returns, no resume reads it again.
+    /// Marks a split as done. After this returns, no resume reads the split again.
     pub(crate) fn done(
         &self,
         split: u32,
@@ -282,12 +282,12 @@ impl Manifest {
         Ok(())
     }
 
-    /// The target is what it is to be.
+    /// Marks the target as being in its final state.
     pub(crate) fn finished(&self) -> Result<(), TransferError> {
         self.add(&Entry::Finished)
     }
 
-    /// Records of a split are about to be sent that may not be sent twice; those before are settled.
+    /// Announces that records which may not be sent twice are about to be sent. The records before them are settled.
     pub(crate) fn sending(&self, split: u32, partly: Partly, keys: Vec<String>) -> Result<(), TransferError> {
         self.add(&Entry::Sending { split, partly, keys })
     }
@@ -307,7 +307,7 @@ fn line(entry: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Takes the folder for this process; the system gives it back however the process ends.
+/// Locks the folder for this process. The system releases the lock however the process ends.
 pub(crate) fn lock(folder: &Path) -> Result<File, TransferError> {
     let path = folder.join("lock");
     let failed = |e: io::Error| TransferError::BadInput(format!("{}: cannot be written: {e}", path.display()));
@@ -318,12 +318,12 @@ pub(crate) fn lock(folder: &Path) -> Result<File, TransferError> {
         let mut holder = String::new();
         let _ = file.read_to_string(&mut holder);
         return Err(TransferError::BadInput(format!(
-            "this copy is under way already, by process {}; wait until it has ended, or end it ({})",
+            "this copy is already running in process {}; wait for it to finish, or stop it ({})",
             if holder.is_empty() { "?" } else { holder.trim() },
             path.display()
         )));
     }
-    // Only for the message above.
+    // Only for the error message above.
     let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| write!(file, "{}", std::process::id()));
     Ok(file)
 }

@@ -1,4 +1,4 @@
-//! What the requests of a copy took, recorded as a study's phase is: histograms by kind of request and interval.
+//! Timings of a copy's requests, recorded like a study's phase: histograms by kind of request and interval.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,42 +10,42 @@ use storebench_engine::measure::{
 use storebench_engine::store::{Durability, ErrorKind, OpKind, ReadConsistency};
 use storebench_engine::{Clock, RealClock};
 
-/// One try of a request that has ended.
+/// One finished attempt of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// What was asked for.
+    /// The kind of the request.
     pub kind: OpKind,
-    /// Whether it was done, or how it failed.
+    /// Whether it succeeded, or how it failed.
     pub outcome: Result<(), ErrorKind>,
-    /// From its send to its end, in ns.
+    /// From send to answer, in ns.
     pub service_ns: u64,
-    /// Records that were written or read by it.
+    /// Records that it wrote or read.
     pub records: u64,
-    /// Bytes of them, keys included where they were written.
+    /// Their bytes, including keys if they were written.
     pub bytes: u64,
 }
 
-/// How the requests of a sink or source are told in measurements.
+/// How measurements describe the requests of a sink or source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestKinds {
-    /// The kinds there may be.
+    /// All possible kinds.
     pub kinds: Vec<OpKind>,
-    /// Records of one, at most.
+    /// Most records of one request.
     pub batch: u32,
 }
 
-/// How a sink is written to.
+/// How a copy writes to a sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Writes {
-    /// By which requests.
+    /// The requests it uses.
     pub requests: RequestKinds,
-    /// So many in flight on one session.
+    /// Requests in flight on one session.
     pub in_flight: u32,
     /// What acknowledged writes survive.
     pub durability: Durability,
 }
 
-/// What one worker has seen since the last interval ended. Its lock is the worker's own but once an interval.
+/// What one worker measured since the last interval ended. Only that worker takes the lock, except once per interval.
 struct Cell {
     recorder: Recorder,
     usage: WorkerUse,
@@ -61,12 +61,12 @@ pub(crate) struct Meter {
     sampler: Option<Sampler>,
     total: Recorder,
     intervals: Vec<Interval>,
-    /// How long an interval is, in ns.
+    /// The length of an interval, in ns.
     interval_ns: u64,
     target: Writes,
 }
 
-/// A worker's own part of the measurement.
+/// One worker's part of the measurement.
 pub(crate) struct Probe {
     cells: Arc<[Mutex<Cell>]>,
     worker: usize,
@@ -97,7 +97,7 @@ impl Meter {
             start_ns,
             began_unix_ns: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64),
             cells: (0..workers).map(|_| Mutex::new(cell())).collect(),
-            // Without it only the use of the machine is missing.
+            // Without a sampler, only the resource usage is missing.
             sampler: Sampler::start(clock.clone(), start_ns).ok(),
             total: Recorder::new(labels.len()),
             intervals: Vec::new(),
@@ -108,7 +108,7 @@ impl Meter {
         }
     }
 
-    /// For one worker, which [begins](Probe::begin) it on its thread.
+    /// The probe of one worker, which [begins](Probe::begin) it on its own thread.
     pub(crate) fn probe(&self, worker: u32) -> Probe {
         Probe {
             cells: Arc::clone(&self.cells),
@@ -121,7 +121,7 @@ impl Meter {
         }
     }
 
-    /// Ends the interval, if it is time.
+    /// Ends the interval if it is due.
     pub(crate) fn tick(&mut self) {
         let now_ns = self.clock.now_ns() - self.start_ns;
         if now_ns >= self.intervals.last().map_or(0, |last| last.to_ns) + self.interval_ns {
@@ -142,7 +142,7 @@ impl Meter {
         self.intervals.push(Interval::new(number, from_ns, to_ns.max(from_ns + 1), &all));
     }
 
-    /// Everything that was measured.
+    /// Ends the measurement and returns all of it.
     pub(crate) fn end(mut self, interrupted: bool) -> PhaseRecord {
         let elapsed_ns = (self.clock.now_ns() - self.start_ns).max(1);
         self.close(elapsed_ns);
@@ -176,14 +176,14 @@ impl Meter {
 }
 
 impl Probe {
-    /// The calling thread is the worker's.
+    /// Starts measuring; called on the worker's thread.
     pub(crate) fn begin(&mut self) {
         self.cpu_ns = thread_cpu_ns();
         self.run_queue_ns = thread_run_queue_ns();
         self.start_ns = self.clock.now_ns();
     }
 
-    /// The worker has ended.
+    /// Ends measuring; called on the worker's thread.
     pub(crate) fn end(self) {
         let cpu_ns = thread_cpu_ns() - self.cpu_ns;
         let run_queue_ns = thread_run_queue_ns().saturating_sub(self.run_queue_ns);
@@ -191,7 +191,7 @@ impl Probe {
         lock(&self.cells[self.worker]).usage = WorkerUse { cpu_ns, spin_ns: 0, run_queue_ns, wall_ns };
     }
 
-    /// Takes requests in.
+    /// Records requests and empties the list.
     pub(crate) fn take(&self, requests: &mut Vec<Request>) {
         if requests.is_empty() {
             return;

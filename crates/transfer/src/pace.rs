@@ -1,13 +1,13 @@
-//! How fast a copy may go, over all workers.
+//! Rate limit of a copy, shared by all workers.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Documents and bytes per second that are not exceeded.
+/// The limits, in documents and bytes per second.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     docs_per_s: Option<f64>,
     bytes_per_s: Option<f64>,
-    /// When the next batch may go, in ns.
+    /// When the next batch may start, in ns.
     next_ns: Mutex<u64>,
 }
 
@@ -16,8 +16,7 @@ impl Pace {
         Self { docs_per_s, bytes_per_s, next_ns: Mutex::new(0) }
     }
 
-    /// When a batch of this size may go, in ns; those asked for later go after it. What was not used up is
-    /// not saved.
+    /// When a batch of this size may start, in ns. Later batches start after it. Unused capacity is not saved up.
     pub(crate) fn take(&self, docs: usize, bytes: usize, now_ns: u64) -> u64 {
         let seconds = |amount: usize, rate: Option<f64>| rate.map_or(0.0, |rate| amount as f64 / rate);
         let lasts = seconds(docs, self.docs_per_s).max(seconds(bytes, self.bytes_per_s));
@@ -41,7 +40,7 @@ mod tests {
         assert_eq!(pace.take(100, 10, 5), 5);
         assert_eq!(pace.take(1, 500_000, 7), 100_000_005);
         assert_eq!(pace.take(1, 1, 7), 600_000_005);
-        // A pause gives nothing to catch up with.
+        // Time lost in a pause is not made up.
         assert_eq!(pace.take(1, 1, 10_000_000_000), 10_000_000_000);
         assert_eq!(pace.take(1, 1, 10_000_000_000), 10_001_000_000);
         assert_eq!(Pace::default().take(1, 1, 3), 3);

@@ -1,4 +1,4 @@
-//! A whole file to its place, over what is there or not.
+//! Moves a complete file into place, with or without replacing an existing one.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,11 +9,11 @@ use rustix::io::Errno;
 
 use crate::error::TransferError;
 
-/// Moves a file to its place on the same file system. Without `replace` what is there stays, also where it appeared
-/// only a moment ago.
+/// Moves a file into place on the same file system. Without `replace` an existing file stays, even one that was created
+/// a moment ago.
 ///
 /// # Errors
-/// The system's; of the kind `AlreadyExists` where something is there and may not be replaced.
+/// The system's error; of kind `AlreadyExists` if a file exists and may not be replaced.
 pub fn put_file(from: &Path, to: &Path, replace: bool) -> io::Result<()> {
     if replace {
         return std::fs::rename(from, to);
@@ -24,7 +24,7 @@ pub fn put_file(from: &Path, to: &Path, replace: bool) -> io::Result<()> {
     }
 }
 
-/// Makes a file hold this, and survive a power failure, or leaves it as it is.
+/// Replaces a file's content durably (it survives a power failure), or leaves the file unchanged.
 pub(crate) fn write_whole(path: &Path, content: &[u8]) -> Result<(), TransferError> {
     let new = path.with_extension("new");
     std::fs::write(&new, content)
@@ -34,7 +34,7 @@ pub(crate) fn write_whole(path: &Path, content: &[u8]) -> Result<(), TransferErr
     sync_folder(path)
 }
 
-/// Makes renames within a file's folder survive a power failure.
+/// Makes renames in a file's folder durable against power failure.
 pub(crate) fn sync_folder(path: &Path) -> Result<(), TransferError> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -43,11 +43,11 @@ pub(crate) fn sync_folder(path: &Path) -> Result<(), TransferError> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| TransferError::write(folder, &e))
 }
 
-/// For file systems that cannot rename so: takes the name first, and then its own empty file's place.
+/// For file systems without such a rename: reserves the name with an empty file, then replaces that.
 fn by_reserving(from: &Path, to: &Path) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).open(to)?;
     std::fs::rename(from, to).inspect_err(|_| {
-        // Only tidies up; the error that matters is the first one.
+        // Only cleanup; the rename's error is the one to report.
         let _ = std::fs::remove_file(to);
     })
 }

@@ -7,35 +7,35 @@ use crate::shape::Expiry;
 use crate::sink::Verb;
 use crate::source::Room;
 
-/// Where a record came from: stable over repeated reads of an unchanged source.
+/// Where a record came from. It is the same each time an unchanged source is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Origin {
-    /// Number of the file, from 0; of the split, where the source is a store.
+    /// Number of the file, from 0. If the source is a store, number of the split.
     pub unit: u32,
-    /// Byte offset in the (unpacked) file; position in the split, from 0, where the source is a store.
+    /// Byte offset in the decompressed file. If the source is a store, position in the split, from 0.
     pub at: u64,
 }
 
-/// What is said about one record, where it differs from record to record.
+/// Settings that differ from record to record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Mark {
-    /// What is done with it.
+    /// The operation for this record.
     pub(crate) verb: Option<Verb>,
-    /// When it is to expire.
+    /// When the record expires.
     pub(crate) expiry: Option<Expiry>,
 }
 
-/// A batch of records: keys, documents, and where each came from. Cleared and filled again, it costs no
-/// allocation once its buffers have grown.
+/// A batch of records: keys, documents, and the origin of each. Clearing and refilling a batch does not allocate once
+/// its buffers have grown.
 #[derive(Debug, Clone, Default)]
 pub struct Records {
     pairs: BatchBuf,
     origins: Vec<Origin>,
-    /// What the records were before they were shaped; empty where they are as they came.
+    /// The records before shaping; empty if they were not shaped.
     before: BatchBuf,
-    /// Empty behind the last that is marked.
+    /// Marks by position. Records beyond the end have the default mark.
     marks: Vec<Mark>,
-    /// Records that were read and are none of the batch, as was asked for.
+    /// Records that were read and dropped, as requested.
     skipped: u64,
     skipped_bytes: usize,
     keys_made_text: u64,
@@ -55,7 +55,7 @@ impl Records {
         }
     }
 
-    /// Forgets the records, keeps the memory.
+    /// Removes the records and keeps the memory.
     pub fn clear(&mut self) {
         self.pairs.clear();
         self.origins.clear();
@@ -72,14 +72,13 @@ impl Records {
         self.origins.push(origin);
     }
 
-    /// Adds a record that was another before it was shaped. Either all records of a batch are added so, or
-    /// none.
+    /// Adds a record that was shaped, with its original text. Use this for all records of a batch, or for none.
     pub fn push_shaped(&mut self, key: &str, body: &[u8], origin: Origin, before: &[u8]) {
         self.push(key, body, origin);
         self.before.push("", before);
     }
 
-    /// Says something about the record that was added last.
+    /// Marks the record that was added last.
     pub(crate) fn mark(&mut self, mark: Mark) {
         if mark != Mark::default() {
             self.marks.resize(self.len(), Mark::default());
@@ -87,71 +86,71 @@ impl Records {
         }
     }
 
-    /// Lets the record that was added last expire then, as its source does, unless something else was said about that.
+    /// Gives the record that was added last the expiry that it has in the source, unless its mark already has one.
     pub(crate) fn expire_last(&mut self, at: Timestamp) {
         let Some(last) = self.len().checked_sub(1) else { return };
         let mark = self.mark_of(last);
         self.mark(Mark { expiry: mark.expiry.or(Some(Expiry::AsThere(at))), ..mark });
     }
 
-    /// What was said about a record.
+    /// The mark of a record.
     pub(crate) fn mark_of(&self, position: usize) -> Mark {
         self.marks.get(position).copied().unwrap_or_default()
     }
 
-    /// Counts a record of so many bytes that is left out, as was asked for.
+    /// Counts a record of `bytes` bytes that was dropped, as requested.
     pub(crate) fn skip(&mut self, bytes: usize) {
         self.skipped += 1;
         self.skipped_bytes += bytes;
     }
 
-    /// Counts a record whose key was no text where it came from.
+    /// Counts a record whose key was not a string in the source.
     pub(crate) fn made_text(&mut self) {
         self.keys_made_text += 1;
     }
 
-    /// Records whose key was no text where it came from.
+    /// Records whose key was not a string in the source.
     pub(crate) fn keys_made_text(&self) -> u64 {
         self.keys_made_text
     }
 
-    /// Records that were left out, as was asked for.
+    /// Records that were dropped, as requested.
     pub(crate) fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// Whether more may be added. What is left out takes room, too: between two looks at the target no more is
-    /// read than a batch.
+    /// Whether more records fit. Dropped records also use up room, so that no more than one batch is read before the
+    /// target is polled again.
     pub(crate) fn has_room(&self, room: Room) -> bool {
         self.len() + (self.skipped as usize) < room.records && self.bytes() + self.skipped_bytes < room.bytes
     }
 
-    /// How many.
+    /// The number of records.
     pub fn len(&self) -> usize {
         self.origins.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.origins.is_empty()
     }
 
-    /// Bytes of keys and documents.
+    /// Bytes of all keys and documents.
     pub fn bytes(&self) -> usize {
         self.pairs.as_batch().total_bytes()
     }
 
-    /// Bytes of the key and the document of a record.
+    /// Bytes of one record's key and document.
     pub(crate) fn bytes_of(&self, position: usize) -> usize {
         self.get(position).map_or(0, |(key, body, _)| key.len() + body.len())
     }
 
-    /// Keys and documents.
+    /// Keys and documents as a batch.
     pub fn as_batch(&self) -> Batch<'_> {
         self.pairs.as_batch()
     }
 
-    /// Key, document and origin of a record.
+    /// Key, document and origin of one record.
     pub fn get(&self, position: usize) -> Option<(&str, &[u8], Origin)> {
         let (key, body) = self.pairs.as_batch().get(position)?;
         Some((key, body, *self.origins.get(position)?))
@@ -162,12 +161,12 @@ impl Records {
         (0..self.len()).filter_map(|position| self.get(position))
     }
 
-    /// The record as it came, where it was shaped.
+    /// The record before shaping, if it was shaped.
     pub fn before(&self, position: usize) -> Option<&[u8]> {
         self.before.as_batch().get(position).map(|(_, before)| before)
     }
 
-    /// Moves some of the records, by position, into an empty batch.
+    /// Copies the records at these positions into another batch, which is cleared first.
     pub fn pick(&self, positions: impl Iterator<Item = usize>, into: &mut Self) {
         into.clear();
         for position in positions {

@@ -1,4 +1,4 @@
-//! Records that did not arrive, each with the reason, in a file that can be read by people and programs.
+//! Records that did not arrive, each with the reason, in a file for people and programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -14,29 +14,29 @@ use crate::error::TransferError;
 /// One line of the file: a record that did not arrive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reject {
-    /// Where the record stood.
+    /// Where the record was in the source.
     pub from: String,
     /// Number of the split.
     pub split: u32,
-    /// Its key, where it has one.
+    /// Its key, if it has one.
     pub key: Option<String>,
-    /// What was to be done with it.
+    /// The operation that failed.
     pub op: String,
-    /// What the failure means: `unreadable`, or one of a store's error kinds.
+    /// The kind of failure: `unreadable`, or one of a store's error kinds.
     pub error: String,
-    /// What was said.
+    /// The error message.
     pub why: String,
-    /// How often it was tried; 0 where it never was.
+    /// Number of attempts; 0 if it was never sent.
     pub tries: u32,
-    /// The record as it came: JSON, or a text where it is none.
+    /// The record as it was read: JSON, or a string if it is not JSON.
     pub record: Value,
 }
 
-/// The file. Made when the first record is rejected.
+/// The file of rejects. It is created when the first record is rejected.
 pub(crate) struct Rejects {
     path: PathBuf,
     file: Mutex<Option<BufWriter<File>>>,
-    /// The first that this process added, in words.
+    /// The first reject that this process added, as text.
     first: OnceLock<String>,
 }
 
@@ -49,7 +49,7 @@ impl Rejects {
         &self.path
     }
 
-    /// The first that this process added: where it stood, and why it did not arrive.
+    /// The first reject that this process added: where the record was, and why it did not arrive.
     pub(crate) fn first(&self) -> Option<&str> {
         self.first.get().map(String::as_str)
     }
@@ -71,14 +71,14 @@ impl Rejects {
         out.write_all(&line).map_err(|e| failed(&e))
     }
 
-    /// What was added survives a crash.
+    /// Makes all added records survive a crash.
     pub(crate) fn sync(&self) -> Result<(), TransferError> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(out) = &mut *file else { return Ok(()) };
         out.flush().and_then(|()| out.get_ref().sync_data()).map_err(|e| TransferError::write(&self.path, &e))
     }
 
-    /// Refuses a file that is there already: it may be the only trace of another copy's records.
+    /// Refuses to overwrite an existing file: it may be the only trace of another copy's records.
     pub(crate) fn begin(&self, replace: bool) -> Result<(), TransferError> {
         match std::fs::metadata(&self.path) {
             Ok(found) if found.is_file() && replace => {
@@ -92,7 +92,7 @@ impl Rejects {
         }
     }
 
-    /// Where the rejected records stood, by split.
+    /// Where the rejected records were in the source, by split.
     pub(crate) fn places(&self) -> BTreeMap<u32, BTreeSet<String>> {
         let mut places: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
         let lines = File::open(&self.path).into_iter().flat_map(|file| BufReader::new(file).split(b'\n'));
@@ -102,7 +102,8 @@ impl Rejects {
         places
     }
 
-    /// Leaves out what splits that will be read again have rejected, and a line that was cut off.
+    /// Keeps only the rejects of these splits. Drops those of splits that will be read again, and a line that was cut
+    /// off.
     pub(crate) fn keep_only(&self, splits: &BTreeSet<u32>) -> Result<(), TransferError> {
         let failed = |e: &io::Error| TransferError::write(&self.path, e);
         let old = match File::open(&self.path) {
@@ -124,7 +125,7 @@ impl Rejects {
     }
 }
 
-/// A record for the file: JSON where it is JSON.
+/// A record for the file: as JSON if it is valid JSON, else as a string.
 pub(crate) fn record(text: &[u8]) -> Value {
     serde_json::from_slice(text).unwrap_or_else(|_| String::from_utf8_lossy(text).into_owned().into())
 }

@@ -1,4 +1,4 @@
-//! When, and how often, what failed for now is tried again.
+//! When and how often to retry after a temporary failure.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use storebench_engine::store::ErrorKind;
 /// Capped exponential back-off with jitter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RetryPolicy {
-    /// Tries of one operation, the first included; at least 1.
+    /// Attempts of one operation, including the first; at least 1.
     pub tries: u32,
-    /// The first wait, before jitter.
+    /// The first delay, before jitter.
     pub first: Duration,
-    /// No wait is longer.
+    /// The longest delay.
     pub cap: Duration,
-    /// From the first try on, no further try begins after so long.
+    /// No attempt starts later than this after the first one started.
     pub total: Duration,
 }
 
 impl Default for RetryPolicy {
-    /// 60 s in all, with 20 ms to 1 s between tries; 100 tries, more than that time allows for.
+    /// 60 s in total, with delays of 20 ms to 1 s. The limit of 100 attempts is more than fits in that time.
     fn default() -> Self {
         Self {
             tries: 100,
@@ -30,59 +30,59 @@ impl Default for RetryPolicy {
     }
 }
 
-/// How a store, or a place that is not on this machine, is spoken to.
+/// How to access a store or a remote file.
 #[derive(Debug, Clone, Copy)]
 pub struct Access {
-    /// How often a request that fails for now is tried.
+    /// How to retry requests that fail temporarily.
     pub retry: RetryPolicy,
-    /// How long one try may take; of a file elsewhere: how long its answer may be silent.
+    /// Time limit of one attempt. For remote files: how long the response may be silent.
     pub timeout: Duration,
 }
 
 impl Default for Access {
-    /// The usual tries, of 10 s each.
+    /// The default retries, with a timeout of 10 s.
     fn default() -> Self {
         Self { retry: RetryPolicy::default(), timeout: Duration::from_secs(10) }
     }
 }
 
-/// Whether trying again may help.
+/// Whether a retry may help.
 pub(crate) fn is_for_now(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Temporary | ErrorKind::OutcomeUnknown)
 }
 
-/// The tries of one operation.
+/// The attempts of one operation.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tries {
-    /// How many have failed.
+    /// Number of failed attempts.
     pub(crate) failed: u32,
     first_ns: Option<u64>,
     last_ns: Option<u64>,
 }
 
 impl Tries {
-    /// A try begins.
+    /// Marks the start of an attempt.
     pub(crate) fn begin(&mut self, now_ns: u64) {
         self.first_ns.get_or_insert(now_ns);
     }
 
-    /// When the first try began, if it has.
+    /// When the first attempt started, if it has.
     pub(crate) fn first_ns(&self) -> Option<u64> {
         self.first_ns
     }
 
-    /// What is left of an operation begins its own tries, of which so many count as done.
+    /// Restarts the time limit for the rest of an operation, of whose attempts at most `failed` count as used.
     pub(crate) fn begin_again(&mut self, failed: u32, now_ns: u64) {
         *self = Self { failed: failed.min(self.failed), first_ns: None, last_ns: Some(now_ns) };
     }
 
-    /// When the last try failed that has.
+    /// When the latest failed attempt ended, if any.
     pub(crate) fn last_ns(&self) -> Option<u64> {
         self.last_ns
     }
 
-    /// A try has failed: when the next may begin; none when it was the last. The wait is drawn evenly from
-    /// the upper half of `min(cap, first × 2ⁿ)`.
+    /// Marks a failed attempt. Returns when the next may start, or `None` if that was the last. The delay is drawn
+    /// uniformly from the upper half of `min(cap, first × 2ⁿ)`.
     pub(crate) fn next_ns(&mut self, policy: &RetryPolicy, now_ns: u64, draw: &mut Rng) -> Option<u64> {
         let bound = policy.first.saturating_mul(1 << self.failed.min(20)).min(policy.cap).as_nanos() as u64;
         self.failed = self.failed.saturating_add(1);
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn the_total_ends_tries_before_their_number_does() {
         let policy = RetryPolicy { total: Duration::from_millis(1_000), ..RetryPolicy::default() };
-        // Each try takes 300 ms by itself.
+        // Each attempt takes 300 ms, plus the delay after it.
         let waits = waits(&policy, 300 * MS);
         assert!((2..=3).contains(&waits.len()), "{waits:?}");
         assert_eq!(self::waits(&RetryPolicy { tries: 1, ..policy }, 0).len(), 0);

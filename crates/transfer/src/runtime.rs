@@ -1,12 +1,12 @@
-//! Work of one thread that waits for stores.
+//! Runs the asynchronous work of one thread.
 
 use crate::error::TransferError;
 
-/// Does work on this thread, which is in no runtime.
+/// Runs work on this thread, which must not be inside a runtime.
 ///
 /// # Errors
-/// The work's; the system gives no event loop.
+/// Errors of the work, or the event loop cannot be started.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, TransferError>>) -> Result<T, TransferError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|e| TransferError::Target(format!("the system gives no event loop: {e}")))?.block_on(work)
+    runtime.map_err(|e| TransferError::Target(format!("cannot start the event loop: {e}")))?.block_on(work)
 }

@@ -1,4 +1,4 @@
-//! A session of a store on the thread of a worker.
+//! A store session on a worker's thread.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -16,27 +16,27 @@ use crate::error::TransferError;
 use crate::retry::{Access, RetryPolicy, Tries, is_for_now};
 use crate::timer::Timer;
 
-/// How a session is to behave.
+/// Options for opening a session.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionRequest {
-    /// What an acknowledged write survives; none for the strongest that the store guarantees up to `fsync`.
+    /// What an acknowledged write survives. `None` means the strongest level that the store guarantees, up to `fsync`.
     pub(crate) durability: Option<Durability>,
     pub(crate) access: Access,
     /// Operations in flight at once.
     pub(crate) in_flight: u32,
 }
 
-/// What a session of this store is opened with.
+/// The session options for this store.
 ///
 /// # Errors
-/// The store cannot guarantee the durability.
+/// The store cannot guarantee the requested durability.
 pub(crate) fn options(store: &dyn AnyStore, request: &SessionRequest) -> Result<SessionOptions, TransferError> {
     let can = store.capabilities();
     let durability = match request.durability {
         Some(wanted) if can.guarantees(wanted).is_none() => {
             let offered: Vec<String> = can.durability.iter().map(|(d, _)| d.to_string()).collect();
             return Err(TransferError::BadInput(format!(
-                "{} cannot guarantee durability `{wanted}`; it can: {}",
+                "{} cannot guarantee durability `{wanted}`; supported: {}",
                 store.describe().url,
                 offered.join(", ")
             )));
@@ -57,7 +57,7 @@ pub(crate) fn options(store: &dyn AnyStore, request: &SessionRequest) -> Result<
 /// Opens a session.
 ///
 /// # Errors
-/// The store's, and as [`options`].
+/// Errors of the store, and those of [`options`].
 pub(crate) async fn open(
     store: &dyn AnyStore,
     request: &SessionRequest,
@@ -67,10 +67,10 @@ pub(crate) async fn open(
     Ok((session, options.clock))
 }
 
-/// Opens a session of a store that was reached before: one that is away now may come back, as within a session.
+/// Opens a session of a store that was reachable before. Retries while the store is unreachable, as a session would.
 ///
 /// # Errors
-/// As [`open`], once the store was tried as often as the policy says.
+/// Those of [`open`], after the attempts that the policy allows.
 pub(crate) async fn open_again(
     store: &dyn AnyStore,
     request: &SessionRequest,
@@ -78,10 +78,10 @@ pub(crate) async fn open_again(
     again(store, &request.access.retry, async || open(store, request).await).await
 }
 
-/// Tries as often as the policy says while the store cannot be reached.
+/// Retries as the policy says while the store is unreachable.
 ///
 /// # Errors
-/// The last try's.
+/// The error of the last attempt.
 pub(crate) async fn again<T>(
     store: &dyn AnyStore,
     policy: &RetryPolicy,
@@ -104,12 +104,12 @@ pub(crate) async fn again<T>(
     }
 }
 
-/// Others on each thread, so that sessions do not come back at the same moment.
+/// Random delays that differ between threads, so that sessions do not reconnect at the same moment.
 fn wait_lengths(clock: &RealClock) -> Rng {
     Rng::stream(std::process::id().into(), clock.now_ns())
 }
 
-/// One request at a time.
+/// Sends one request at a time.
 pub(crate) struct Asker<'a> {
     store: &'a dyn AnyStore,
     session: Box<dyn Session>,
@@ -121,21 +121,21 @@ pub(crate) struct Asker<'a> {
 }
 
 impl<'a> Asker<'a> {
-    /// Opens a session, as [`open_again`].
+    /// Opens a session like [`open_again`].
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub(crate) async fn open(store: &'a dyn AnyStore, access: Access) -> Result<Self, TransferError> {
         let (session, clock) = open_again(store, &SessionRequest { durability: None, access, in_flight: 1 }).await?;
         let draw = wait_lengths(&RealClock::new());
         Ok(Self { store, session, clock, access, timer: Timer::new(), draw, token: 0 })
     }
 
-    /// Asks until there is an answer in which nothing is rejected, as often as the policy says. `tried` hears how each
-    /// try ended, and after how many ns; `what` says what was to be done.
+    /// Sends a request until it succeeds without rejects, retrying as the policy says. `tried` receives the result of
+    /// each attempt and its duration in ns. `what` describes the operation in errors.
     ///
     /// # Errors
-    /// The last try's.
+    /// The error of the last attempt.
     pub(crate) async fn ask(
         &mut self,
         request: &Request<'_>,
@@ -167,7 +167,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Sends a request, and waits for its answer.
+    /// Sends a request and waits for its answer.
     async fn answer(&mut self, request: &Request<'_>) -> Result<OwnedReply, OpError> {
         self.token += 1;
         let (token, mut answer) = (self.token, None);
@@ -206,30 +206,30 @@ impl<'a> Asker<'a> {
         .await
     }
 
-    /// Waits; a session that lost its connection makes a new one meanwhile, while it is polled.
+    /// Waits. Polls the session meanwhile, so that it can reconnect after it lost its connection.
     async fn rest(&mut self, until_ns: u64) {
         poll_fn(|cx| {
             let _ = self.session.poll(cx, &mut |_: Token, _: Result<Reply<'_>, OpError>| {});
             let left_ns = until_ns.saturating_sub(self.clock.now_ns());
-            // Set to this moment, the timer would wake us a tick later, to be set again.
+            // A timer set to the current moment would fire one tick later and be set again.
             if left_ns == 0 { Poll::Ready(()) } else { self.timer.poll(cx, Duration::from_nanos(left_ns)) }
         })
         .await;
     }
 }
 
-/// A store that was away too long while it was read.
+/// The error for a store that was unreachable for too long.
 pub(crate) fn given_up(tries: &Tries, error: &str) -> StoreError {
     let tries = tries.failed;
     StoreError::Unreachable(format!(
-        "given up after {tries} tries: {error}; what was copied stays, continue with --resume"
+        "gave up after {tries} attempts: {error}; copied records stay; continue with --resume"
     ))
 }
 
-/// Refuses a store that cannot do an operation.
+/// Checks that a store supports an operation.
 ///
 /// # Errors
-/// Which operation, and of which store.
+/// The store does not support it.
 pub(crate) fn needs(store: &dyn AnyStore, kind: OpKind, why: &str) -> Result<(), TransferError> {
     if store.capabilities().supports(kind).is_some() {
         return Ok(());
@@ -237,12 +237,12 @@ pub(crate) fn needs(store: &dyn AnyStore, kind: OpKind, why: &str) -> Result<(),
     Err(TransferError::BadInput(format!("{} cannot do `{kind}`, which {why} needs", store.describe().url)))
 }
 
-/// An error of this store.
+/// Wraps an error of this store.
 pub(crate) fn of_store(store: &dyn AnyStore, error: StoreError) -> TransferError {
     TransferError::Store { url: store.describe().url, error }
 }
 
-/// An error about columns, with the flags that name them in place of a study's.
+/// Rewrites an error about columns to name the command's flags instead of the keys of a study.
 pub(crate) fn naming_columns(error: StoreError, flags: &str) -> StoreError {
     let named = |text: String| text.replace(NAME_COLUMNS, flags);
     match error {

@@ -1,4 +1,4 @@
-//! One sleep that is set again and again.
+//! A reusable timer.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Wakes its task after some time. Made again only when it is first needed.
+/// Wakes its task after some time. The inner sleep is allocated on first use.
 #[derive(Default)]
 pub(crate) struct Timer(Option<Pin<Box<Sleep>>>);
 
@@ -15,9 +15,9 @@ impl Timer {
         Self::default()
     }
 
-    /// Wakes the task after so long, whatever was set before; `Ready` when that is now.
+    /// Wakes the task after this time, replacing any earlier setting. Returns `Ready` if the time has passed.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, after: Duration) -> Poll<()> {
-        // Beyond a day nothing is waited for: a longer time would only overflow.
+        // No wait is longer than a day. The limit prevents an overflow.
         let at = Instant::now() + after.min(Duration::from_secs(86_400));
         let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(at)));
         sleep.as_mut().reset(at);

@@ -1,7 +1,7 @@
-//! Every parser of files and of what is typed beside them. Whatever an input holds, reading it ends, refuses or takes it,
-//! and takes no memory that the input does not ask for.
+//! Fuzzes every parser of files and of command-line values. Whatever the input contains, parsing must end with a result
+//! or an error, and must not allocate more memory than the input justifies.
 //!
-//! `STOREBENCH_FUZZ_INPUTS` says how many inputs the soak tests make, `STOREBENCH_FUZZ_SEED` from which seed.
+//! `STOREBENCH_FUZZ_INPUTS` sets the number of inputs of the soak tests, `STOREBENCH_FUZZ_SEED` the first seed.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "these are tests")]
 
@@ -22,7 +22,7 @@ use storebench_transfer::{
     infer_columns, settings_of,
 };
 
-/// What the program holds, and held at most.
+/// Counts the allocated bytes, now and at most.
 struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -50,30 +50,30 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// No input here is larger than some tens of KiB; a window of zstd may have 128 MiB, and 1,000,000 keys have their place.
+/// Inputs are at most tens of KiB, but a zstd window may have 128 MiB, and 1,000,000 keys need their space.
 const MOST_BYTES: usize = 512 << 20;
-/// Inputs of the tests that always run: of what is cheap, and of what goes through a file.
+/// Inputs of the tests that always run: for cheap parsers, and for those that read a file.
 const MANY: u64 = 1_500;
 const SOME: u64 = 700;
 
-/// One after the other: what one holds is not to be taken for what another does.
+/// Runs tests one at a time, so that their allocations are not mixed up.
 fn alone() -> std::sync::MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Names the input that went wrong.
+/// Prints the seed of a failing input.
 struct Under<'a>(&'a str, u64);
 
 impl Drop for Under<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("{}: STOREBENCH_FUZZ_SEED={} STOREBENCH_FUZZ_INPUTS=1 gives this input", self.0, self.1);
+            eprintln!("{}: STOREBENCH_FUZZ_SEED={} STOREBENCH_FUZZ_INPUTS=1 reproduces this input", self.0, self.1);
         }
     }
 }
 
-/// Gives inputs to a parser, on a stack as the copy's workers have it.
+/// Passes inputs to a parser, on an 8 MiB stack.
 fn fuzz(name: &str, count: u64, parse: impl Fn(&mut Mutator) + Send) {
     let _alone = alone();
     std::thread::scope(|scope| {
@@ -92,7 +92,7 @@ fn fuzz(name: &str, count: u64, parse: impl Fn(&mut Mutator) + Send) {
     eprintln!("{name}: {count} inputs");
 }
 
-/// Reads all of a source: how many records it gave, or why it ended.
+/// Reads a whole source. Returns the number of good and bad records, or the error.
 fn read(source: &FileSource, shape: &Shape) -> Result<(usize, usize), TransferError> {
     let mut cx = Context::from_waker(Waker::noop());
     let (mut good, mut broken) = (0, 0);
@@ -101,7 +101,7 @@ fn read(source: &FileSource, shape: &Shape) -> Result<(usize, usize), TransferEr
         let mut reader = opened?;
         let (mut records, mut bad) = (Records::new(), Vec::new());
         for turn in 0.. {
-            assert!(turn < 1_000_000, "it does not end");
+            assert!(turn < 1_000_000, "endless loop");
             records.clear();
             let room = Room { records: 1_000, bytes: 1 << 20 };
             let Poll::Ready(more) = reader.poll_read(&mut cx, room, &mut records, &mut bad) else {
@@ -119,7 +119,7 @@ fn read(source: &FileSource, shape: &Shape) -> Result<(usize, usize), TransferEr
     Ok((good, broken))
 }
 
-/// A folder in memory, where the machine has one.
+/// A folder in memory, if the machine supports it.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
@@ -226,7 +226,7 @@ const WORDS: [&[u8]; 22] = [
     b"[[[[[[[[",
 ];
 
-/// Reads changed files of one format, through the file system as the copy does.
+/// Reads mutated files of one format through the file system, as the copy does.
 fn files(name: &str, count: u64, format: Format, good: Vec<Vec<u8>>, types: &str) {
     let at = folder();
     let path = at.path().join("input");
@@ -267,12 +267,12 @@ fn arrow(count: u64) {
     files("Arrow", count, Format::Arrow, vec![file.clone(), stream.clone(), gzip(&stream), gzip(&file)], "");
 }
 
-/// What is typed: view keys, jq, fields, types, rules for keys, schemas.
+/// Values typed by users: view keys, types, key rules, field names and schemas.
 fn typed(count: u64) {
     const KEYS: [&str; 4] =
         ["[\"20140401\",((00-19))]", "\"p-((08-11))\" ; \"a;b\";7", "((1-3));2", "[((1-2)),((3-4))];\"((1-20))\""];
     const KEY_WORDS: [&[u8]; 9] = [b"((", b"))", b"((0-9))", b"-", b";", b"\"", b"\\", b"[", b"0"];
-    // Some stand for a million keys.
+    // Some expand to a million keys.
     fuzz("view keys", count / 40, |mutator| drop(mutator.text(&KEYS, &KEY_WORDS).parse::<ViewKeys>()));
     const TYPES: [&str; 2] = ["price=number,year=integer,a=b=json", "x=overflow"];
     const RULES: [&str; 4] = ["id", "address.zip", "{user}-{book}", "x/{uuid}{seq}"];
@@ -315,7 +315,7 @@ fn expressions(count: u64) {
     });
 }
 
-/// The log of a copy that did not end, changed.
+/// The mutated log of an unfinished copy.
 fn logs(count: u64) {
     let at = folder();
     let input = at.path().join("in.jsonl");
@@ -341,7 +341,7 @@ fn logs(count: u64) {
     fuzz("copy logs", count, |mutator| {
         std::fs::write(&log, mutator.input(&good, &WORDS)).unwrap();
         let _ = settings_of(&at.path().join("copy"));
-        // The words of the log are its own: a copy that it makes go on may find its parts gone, and says so.
+        // A mutated log may name parts that do not exist; resuming must then report an error.
         let request = request(&source, &sink, &shape, at.path(), Begin::Resume);
         let _ = copy(&request, &Arc::new(Stop::new()), &mut |_| {});
     });

@@ -1,4 +1,4 @@
-//! Whether a difference is told where there is one, and none where there is none: whole studies, run again and again.
+//! Whether studies find a difference if there is one, and none if there is none. Runs complete studies repeatedly.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const TOPIC: &str = "comparing";
 /// Rounds of each study.
 const ROUNDS: u32 = 5;
 
-/// The ratio of throughput of the second store over the first, in one study of five rounds.
+/// The throughput of the second store divided by that of the first, in one study of five rounds.
 fn ratio(nth: u64, urls: [&str; 2], duration_ms: u64) -> Result<Estimate, Failure> {
     let text = format!(
         "repeats = {ROUNDS}\n{}\n[[phases]]\nname = \"load\"\nload = [\"documents\"]\n[[phases]]\nname = \"mixed\"\n\
@@ -62,17 +62,17 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
     if options.wants(TOPIC, "A/A") {
         let all = (0..20).map(|nth| ratio(nth, ["memory:", "memory:"], duration_ms)).collect::<Result<Vec<_>, _>>()?;
         figures.push(
-            Figure::new(TOPIC, "A/A: intervals of 20 studies that hold 1", Unit::Percent, covering(&all, 1.0))
-                .note(format!("{ROUNDS} rounds each; 95 expected, 80 or less once in 400 times"))
+            Figure::new(TOPIC, "A/A: intervals of 20 studies that contain 1", Unit::Percent, covering(&all, 1.0))
+                .note(format!("{ROUNDS} rounds each; 95 expected, 80 or less in 1 of 400 cases"))
                 .note(format!("the 20 ratios lie from {:.3} to {:.3}", ends(&all).0, ends(&all).1)),
         );
         figures.push(
             Figure::new(TOPIC, "A/A: half of an interval's width, of the ratio", Unit::Percent, widths(&all))
-                .note("what a difference has to be to be seen"),
+                .note("the smallest difference that can be seen"),
         );
     }
     if options.wants(TOPIC, "A/B") {
-        // A tenth more service time: 1 / 1.1 of the operations.
+        // 10 % more service time means 1 / 1.1 of the operations.
         let urls = ["slow+memory:?latency=1ms", "slow+memory:?latency=1100us"];
         let all = (0..20).map(|nth| ratio(nth, urls, duration_ms)).collect::<Result<Vec<_>, _>>()?;
         let share = |of: &Estimate| of.value * 100.0;
@@ -94,11 +94,11 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
         figures.push(
             Figure::new(
                 TOPIC,
-                "A/B: intervals of 20 studies that hold 1 / 1.1",
+                "A/B: intervals of 20 studies that contain 1 / 1.1",
                 Unit::Percent,
                 covering(&all, 1.0 / 1.1),
             )
-            .note("the store sleeps: what its timer adds to both service times brings their ratio nearer to 1"),
+            .note("the store sleeps; its timer adds time to both service times, which brings their ratio closer to 1"),
         );
     }
     Ok(figures)

@@ -1,5 +1,4 @@
-//! What an operation costs the client: the engine on the store that does nothing, beside a loop
-//! written by hand.
+//! What an operation costs the client: the engine on the store that does nothing, compared with a hand-written loop.
 
 use std::hint::black_box;
 
@@ -92,8 +91,8 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
     Ok(figures)
 }
 
-/// Makes every key and document into the same two buffers: what a load by hand does before it writes.
-/// Gives ns of processor time a document.
+/// Generates every key and document into the same two buffers, as a hand-written load does before it writes. Returns
+/// the processor time of a document in ns.
 fn generated_by_hand(documents: &Documents) -> f64 {
     let (mut key, mut body) = (Vec::with_capacity(64), Vec::with_capacity(4_096));
     let before = thread_cpu_ns();
@@ -114,8 +113,8 @@ fn through_the_engine(subject: &Subject, phase: &str) -> Result<f64, Failure> {
     Ok(cpu as f64 / record.operations().max(1) as f64)
 }
 
-/// The same work without the engine: draw a key, make key and document, read the clock before and
-/// after, record the difference.
+/// The same work without the engine: draw a key, generate key and document, read the clock before and after, record the
+/// difference.
 fn by_hand(subject: &Subject, operations: u64, write: bool) -> Result<f64, Failure> {
     let (documents, clock) = (subject.documents(), subject.clock());
     let mut stream = KeyStream::new(Popularity::Zipf(EXPONENT), KEYS, Ownership::Independent, 435, 0)?;

@@ -1,6 +1,6 @@
-//! One figure: what was measured round by round, what beside it, and what it should be.
+//! One figure: its values by round, its reference, and its target.
 
-/// What a figure is counted in.
+/// The unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     GbPerS,
@@ -28,7 +28,7 @@ impl Unit {
     }
 }
 
-/// One value a round, in the order of the rounds.
+/// One value per round, in the order of the rounds.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Samples(pub(crate) Vec<f64>);
 
@@ -39,7 +39,7 @@ impl Samples {
         values
     }
 
-    /// The middle one, or the mean of the two in the middle; NaN of none.
+    /// The middle value, or the mean of the two in the middle; NaN if there are none.
     pub(crate) fn median(&self) -> f64 {
         let values = self.sorted();
         match values.len() {
@@ -58,7 +58,7 @@ impl Samples {
     }
 }
 
-/// What stands beside a figure.
+/// The reference of a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reference {
     /// What it is.
@@ -67,14 +67,14 @@ pub(crate) struct Reference {
     pub(crate) values: Samples,
 }
 
-/// What a median should be.
+/// The target of a median.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Target {
     AtLeast(f64),
     AtMost(f64),
-    /// Of the ratio to the reference.
+    /// For the ratio to the reference.
     RatioAtLeast(f64),
-    /// Of the ratio to the reference.
+    /// For the ratio to the reference.
     RatioAtMost(f64),
 }
 
@@ -84,7 +84,7 @@ pub(crate) enum Outcome {
     Met,
     Missed,
     NotMeasured(String),
-    /// It has no target: it is there to compare with.
+    /// It has no target and is shown only for comparison.
     Told,
 }
 
@@ -97,9 +97,9 @@ pub(crate) struct Figure {
     pub(crate) ours: Samples,
     pub(crate) reference: Option<Reference>,
     pub(crate) target: Option<Target>,
-    /// What helps to read it: one line each.
+    /// Notes that help to read it, one line each.
     pub(crate) notes: Vec<String>,
-    /// Whether the worst round is held against the target, rather than the median.
+    /// Whether the worst round must meet the target, rather than the median.
     worst: bool,
     failure: Option<String>,
 }
@@ -119,7 +119,7 @@ impl Figure {
         }
     }
 
-    /// A figure that could not be had, and why.
+    /// A figure that could not be measured, and why.
     pub(crate) fn not_measured(topic: &'static str, what: &str, why: &str) -> Self {
         Self { failure: Some(why.to_owned()), ..Self::new(topic, what, Unit::Ns, Samples::default()) }
     }
@@ -134,7 +134,7 @@ impl Figure {
         self
     }
 
-    /// Holds the worst round against the target: for what must never happen.
+    /// Compares the worst round with the target, for what must never happen.
     pub(crate) fn judged_by_the_worst(mut self) -> Self {
         self.worst = true;
         self
@@ -145,7 +145,7 @@ impl Figure {
         self
     }
 
-    /// Ours over the reference's, round by round: what disturbs a round disturbs both.
+    /// Our value divided by the reference, round by round, because a disturbance of a round affects both.
     pub(crate) fn ratio(&self) -> Option<Samples> {
         let reference = &self.reference.as_ref()?.values;
         Some(Samples(self.ours.0.iter().zip(&reference.0).map(|(ours, theirs)| ours / theirs).collect()))
@@ -198,7 +198,7 @@ mod tests {
     fn the_ratio_is_taken_in_each_round() {
         let figure =
             Figure::new("t", "w", Unit::Ns, samples(&[1.0, 20.0, 3.0])).beside("r", samples(&[2.0, 10.0, 6.0]));
-        // The ratio of the medians would be 3/6 as well; that of the rounds keeps its ends.
+        // The ratio of the medians would also be 3/6. The ratios by round keep their extremes.
         let ratio = figure.ratio().unwrap();
         assert_eq!((ratio.median(), ratio.greatest()), (0.5, 2.0));
     }

@@ -1,4 +1,4 @@
-//! How fast documents are made, in bytes a second of one core's processor time.
+//! How fast documents are generated, in bytes per second of one core's processor time.
 
 use std::hint::black_box;
 
@@ -23,9 +23,9 @@ const TOPIC: &str = "generation";
 /// 2.2 KiB.
 const DOCUMENT_BYTES: usize = 2_253;
 const CORPUS_BYTES: usize = 1 << 20;
-/// Pieces that text is cut in, and so what is copied at once.
+/// The size of the pieces of text, and so of each copy.
 const PIECE_BYTES: usize = 1_024;
-/// Targets of compressibility: easy, usual, and one that takes two-byte characters.
+/// Targets of compressibility: easy, typical, and one that needs two-byte characters.
 const RATIOS: [f64; 3] = [0.4, 0.7, 0.85];
 
 fn study(compress_to: Option<f64>) -> String {
@@ -46,7 +46,7 @@ load = ["documents"]
     )
 }
 
-/// Calls `make`, which gives the bytes it made, so often; gives GB/s of processor time.
+/// Calls `make` this many times; it returns the number of bytes. Returns GB per second of processor time.
 fn gb_per_s(times: u64, mut make: impl FnMut(u64) -> usize) -> f64 {
     let before = thread_cpu_ns();
     let bytes: usize = (0..times).map(&mut make).sum();
@@ -116,12 +116,12 @@ fn text(rounds: usize, times: u64) -> Result<[Samples; 3], Failure> {
     let mut seeded = StdRng::seed_from_u64(1);
     let mut fake = || {
         let mut out = Vec::with_capacity(2 * DOCUMENT_BYTES);
-        // A hundredth of the documents takes about as long.
+        // A hundredth of the documents takes about the same time.
         Ok([gb_per_s(times.div_ceil(100), |index| {
             out.clear();
             let title: String = Sentence(3..8).fake_with_rng(&mut seeded);
             let text: String = Paragraph(42..46).fake_with_rng(&mut seeded);
-            // A Vec takes every byte.
+            // Writing to a Vec cannot fail.
             let _ = serde_json::to_writer(&mut out, &json!({ "index": index, "title": title, "text": text }));
             black_box(&out).len()
         })])

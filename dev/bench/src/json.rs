@@ -1,4 +1,4 @@
-//! The same as one JSON document, for other programs.
+//! The report as one JSON document, for other programs.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What the figures were measured on, and whether anything else ran there.
+//! The machine on which the figures were measured, and whether anything else ran on it.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ impl Machine {
     }
 }
 
-/// The name of the folder it was built into, which is that of the profile.
+/// The name of the folder that the program was built into, which is that of the profile.
 fn profile() -> &'static str {
     let folder = std::env::current_exe().ok();
     let folder = folder.as_deref().and_then(|path| path.parent()?.file_name()?.to_str());

@@ -1,7 +1,7 @@
 //! Storebench's own benchmarks: each figure beside its reference, measured in the same run.
 //!
-//! `make bench`, or `target/bench/release/storebench-bench --help` once that has built it. What each figure means is
-//! told in `docs/benchmarks.md`.
+//! Run `make bench`, or `target/bench/release/storebench-bench --help` after it has built the program.
+//! `docs/benchmarks.md` explains each figure.
 
 mod comparing;
 mod copy;
@@ -30,13 +30,13 @@ use std::process::ExitCode;
 use figure::Figure;
 use options::{Command, Options};
 
-/// Whatever stops a topic: it is printed, and the figure counts as not measured.
+/// An error that stops a topic. It is printed, and the figures count as not measured.
 type Failure = Box<dyn std::error::Error>;
 
 /// A group of figures that are measured together.
 struct Topic {
     name: &'static str,
-    /// The figures it gives, for `--only` and for those that could not be measured.
+    /// The names of its figures, for `--only` and for figures that could not be measured.
     figures: &'static [&'static str],
     measure: fn(&Options) -> Result<Vec<Figure>, Failure>,
 }
@@ -89,7 +89,7 @@ fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     if figures.is_empty() {
         return Err(
-            format!("nothing is called like `{}`; see --help for the figures", options.only.join("`, `")).into()
+            format!("no figure has a name with `{}`; see --help for the topics", options.only.join("`, `")).into()
         );
     }
     let report = table::Report { before, after: machine::Machine::look(), rounds: options.rounds, figures };
@@ -104,6 +104,6 @@ fn print(text: &str) -> Result<(), Failure> {
 
 /// Progress and errors, on stderr.
 fn tell(text: &str) {
-    // Nobody is left to tell when stderr is gone.
+    // If stderr is gone, there is nowhere to report it.
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }

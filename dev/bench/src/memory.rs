@@ -1,5 +1,5 @@
-//! Memory of a run over a billion keys, in a process of its own: what the other topics took would
-//! count otherwise.
+//! Memory of a run over a billion keys, in a separate process, because memory of the other topics would count
+//! otherwise.
 
 use std::process::Command;
 
@@ -52,7 +52,7 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
     ])
 }
 
-/// Runs this program once more, and reads what it says.
+/// Runs this program as a child, and reads the number that it prints.
 fn most_mb(keys: u64) -> Result<f64, Failure> {
     let output = Command::new(std::env::current_exe()?).arg(CHILD).arg(keys.to_string()).output()?;
     let told = String::from_utf8_lossy(&output.stdout).trim().parse::<f64>();
@@ -62,7 +62,7 @@ fn most_mb(keys: u64) -> Result<f64, Failure> {
     }
 }
 
-/// What the child does: runs the phase and prints the most memory it had, in bytes.
+/// The child: runs the phase and prints its peak memory in bytes.
 pub(crate) fn child(keys: u64) -> Result<(), Failure> {
     let subject = Subject::new(&study(keys))?;
     let store: Arc<dyn AnyStore> = Arc::new(NullStore::new());
@@ -71,7 +71,7 @@ pub(crate) fn child(keys: u64) -> Result<(), Failure> {
     crate::print(&sampled.max(high_water_bytes(std::process::id())).to_string())
 }
 
-/// The kernel's own record of the most memory of a process, which no sampling misses; 0 where it does not tell.
+/// The kernel's record of the peak memory of a process, which sampling could miss; 0 if the kernel has none.
 pub(crate) fn high_water_bytes(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

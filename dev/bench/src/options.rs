@@ -1,4 +1,4 @@
-//! What was typed.
+//! The command line.
 
 use std::path::PathBuf;
 
@@ -6,20 +6,20 @@ use std::path::PathBuf;
 pub(crate) const HELP: &str = "\
 storebench-bench: Storebench's own speed and memory, each figure beside its reference in the same run
 
-  --only PART   only figures whose name holds PART; may be given again. Topics: generation, engine,
+  --only PART   only figures whose name contains PART; repeatable. Topics: generation, engine,
                 pacing, memory, embedded, copy, comparing, report, servers
-  --rounds N    rounds of each figure and its reference, taken in turns (default 7, least 1)
-  --quick       3 rounds of a tenth of the work: to see that it runs, not to judge by
+  --rounds N    rounds of each figure and its reference, in turns (default 7, at least 1)
+  --quick       3 rounds of a tenth of the work: a test run, not valid for conclusions
   --dir DIR     where the embedded stores write, in a folder that is removed afterwards
-                (default: the folder this program lies in); it should be on the disk in question
-  --json        one JSON document in place of the table
-  --strict      exit 1 when a target is missed or could not be measured";
+                (default: the folder of this program); it should be on the disk to be measured
+  --json        one JSON document instead of the table
+  --strict      exit 1 if a target is missed or could not be measured";
 
 /// What to do.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Command {
     Help,
-    /// Hidden: run a phase over so many keys and print the memory it took. See `memory`.
+    /// Hidden: run a phase over this many keys and print the memory that it used. See `memory`.
     Child(u64),
     Measure(Options),
 }
@@ -35,27 +35,27 @@ pub(crate) struct Options {
     pub(crate) strict: bool,
 }
 
-/// The hidden argument that makes this program its own child.
+/// The hidden argument with which this program runs itself as a child.
 pub(crate) const CHILD: &str = "--child-with-keys";
 
 impl Options {
-    /// Whether a figure was asked for, or all of them.
+    /// Whether a figure was requested, alone or with all figures.
     pub(crate) fn wants(&self, topic: &str, figure: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|part| format!("{topic} {figure}").contains(part.as_str()))
     }
 
-    /// So much work, or a tenth of it when it has to be quick.
+    /// This amount of work, or a tenth of it with `--quick`.
     pub(crate) fn work(&self, full: u64) -> u64 {
         if self.quick { (full / 10).max(1) } else { full }
     }
 }
 
-/// Reads the arguments, without the program's name.
+/// Parses the arguments, without the program's name.
 pub(crate) fn read(arguments: &[String]) -> Result<Command, String> {
     let mut options = Options { only: Vec::new(), rounds: 0, quick: false, dir: None, json: false, strict: false };
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
-        let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value behind it"));
+        let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
         match argument.as_str() {
             "--help" | "-h" => return Ok(Command::Help),
             "--only" => options.only.push(value()?.clone()),
@@ -65,9 +65,9 @@ pub(crate) fn read(arguments: &[String]) -> Result<Command, String> {
             "--json" => options.json = true,
             "--strict" => options.strict = true,
             CHILD => return Ok(Command::Child(number(argument, value()?)?)),
-            // What `cargo bench` would add.
+            // `cargo bench` adds this.
             "--bench" => {}
-            other => return Err(format!("`{other}` is no option here")),
+            other => return Err(format!("unknown option `{other}`")),
         }
     }
     if options.rounds == 0 {
@@ -81,7 +81,7 @@ fn number<T: std::str::FromStr + PartialOrd + From<u8>>(argument: &str, text: &s
         .parse()
         .ok()
         .filter(|n| *n >= T::from(1))
-        .ok_or_else(|| format!("{argument} takes a whole number from 1, and `{text}` is none"))
+        .ok_or_else(|| format!("{argument} takes an integer from 1, not `{text}`"))
 }
 
 #[cfg(test)]
@@ -95,13 +95,13 @@ mod tests {
     #[test]
     fn options_are_read_and_mistakes_named() {
         let Ok(Command::Measure(options)) = read_line("--only pacing --only sqlite --rounds 5 --json --strict") else {
-            panic!("this line is right");
+            panic!("this line is valid");
         };
         assert_eq!((options.rounds, options.json, options.strict, options.quick), (5, true, true, false));
         assert!(options.wants("pacing", "precise") && options.wants("embedded", "sqlite os"));
         assert!(!options.wants("engine", "write"));
         assert_eq!(options.work(1_000), 1_000);
-        let Ok(Command::Measure(options)) = read_line("--quick") else { panic!("this line is right") };
+        let Ok(Command::Measure(options)) = read_line("--quick") else { panic!("this line is valid") };
         assert_eq!((options.rounds, options.work(1_000)), (3, 100));
         assert!(options.wants("engine", "write"));
         assert_eq!(read_line("--child-with-keys 1_000"), Ok(Command::Child(1_000)));

@@ -1,4 +1,4 @@
-//! How late operations are sent that are scheduled at a fixed rate.
+//! How late operations are sent if they are scheduled at a fixed rate.
 
 use std::time::{Duration, Instant};
 
@@ -46,8 +46,8 @@ fields = {{ text = {{ text = "fill" }} }}
     )
 }
 
-/// What a round gives: share sent (%), lateness p50 and p99 (µs), processor time (% of a core), ready
-/// to run but not running (%).
+/// The values of a round: share sent (%), send delay p50 and p99 (µs), processor time (% of a core), ready to run but
+/// not running (%).
 type Round = [f64; 5];
 
 pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
@@ -66,7 +66,7 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
         let waited = &ours[4];
         figures.push(
             Figure::new(TOPIC, format!("{name}: operations sent of those scheduled"), Unit::Percent, ours[0].clone())
-                // One that is missing in one round is one too many.
+                // Every operation must be sent in every round.
                 .target(Target::AtLeast(100.0))
                 .judged_by_the_worst(),
         );
@@ -97,7 +97,7 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
 
 fn paced(subject: &Subject, phase: &str) -> Result<Round, Failure> {
     let record = subject.run(&pinned_null(), phase)?;
-    let scheduled = record.scheduled.ok_or("an open loop tells what was scheduled")?;
+    let scheduled = record.scheduled.ok_or("an open loop must report what was scheduled")?;
     let delay = |quantile| record.total.send_delay.value_at_quantile(quantile) as f64 / 1e3;
     let worker = record.worker_use.first().ok_or("there was no worker")?;
     let share = |ns: u64| 100.0 * ns as f64 / worker.wall_ns.max(1) as f64;
@@ -110,8 +110,8 @@ fn paced(subject: &Subject, phase: &str) -> Result<Round, Failure> {
     ])
 }
 
-/// What most load generators do: tokio's timer, one operation after each wait. Nothing is sent, so
-/// its processor time is that of the waiting alone.
+/// What most load generators do: tokio's timer, one operation after each wait. Nothing is sent, so the processor time
+/// is that of waiting alone.
 fn sleep_until(duration: Duration) -> Result<Round, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let count = duration.as_nanos() as u64 * RATE_PER_S / 1_000_000_000;
@@ -121,7 +121,7 @@ fn sleep_until(duration: Duration) -> Result<Round, Failure> {
     runtime.block_on(async {
         for number in 0..count {
             let scheduled = start + Duration::from_nanos(number * 1_000_000_000 / RATE_PER_S);
-            // A future that has come due is not waited for: the backlog is sent at once.
+            // If the time has passed, do not wait: the backlog is sent at once.
             if Instant::now() < scheduled {
                 tokio::time::sleep_until(scheduled.into()).await;
             }

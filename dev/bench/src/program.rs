@@ -1,10 +1,10 @@
-//! `storebench` itself, where a figure is of the program as its users run it.
+//! The `storebench` program, for figures of the program as its users run it.
 
 use std::path::PathBuf;
 
 use crate::Failure;
 
-/// The program that `make bench` has built before this one, whose own folder is `target/bench/release`.
+/// The program that `make bench` builds before this one. This one is in `target/bench/release`.
 pub(crate) fn program() -> Result<PathBuf, Failure> {
     let this = std::env::current_exe()?;
     let target = this.ancestors().nth(3).ok_or("this program is not where `make bench` puts it")?;
@@ -13,7 +13,7 @@ pub(crate) fn program() -> Result<PathBuf, Failure> {
         return Ok(program);
     }
     Err(format!(
-        "{} is not there: build it by `make bench`, or `cargo build --release -p storebench`",
+        "{} does not exist; build it with `make bench`, or `cargo build --release -p storebench`",
         program.display()
     )
     .into())

@@ -1,4 +1,4 @@
-//! How long `storebench report` takes of a large study, and how large its page is.
+//! How long `storebench report` takes for a large study, and how large its page is.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

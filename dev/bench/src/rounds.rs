@@ -1,13 +1,13 @@
-//! Rounds: every side once in each, so that what drifts drifts for all of them.
+//! Rounds: each measures every side once, so that drift affects all sides.
 
 use crate::Failure;
 use crate::figure::Samples;
 
-/// One side of a comparison: measures once, and gives as many values as it has figures.
+/// One side of a comparison: measures once, and returns a value for each of its figures.
 pub(crate) type Side<'a, const N: usize> = &'a mut dyn FnMut() -> Result<[f64; N], Failure>;
 
-/// Runs every side once a round. Every second round goes backwards (A B, B A, A B …), so that no
-/// side always follows the same other one and inherits what that left behind.
+/// Runs every side once per round. Every second round runs backwards (A B, B A, A B …), so that no side always inherits
+/// what the same other side left.
 pub(crate) fn interleave<const N: usize>(
     rounds: usize,
     mut sides: Vec<Side<'_, N>>,

@@ -1,4 +1,4 @@
-//! A study made ready to run: its documents, and its phases on a store.
+//! A study that is ready to run: its documents, and its phases on a store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use storebench_study::workload::Study;
 
 use crate::{Failure, pin};
 
-/// The head of a study's text: what it is called, and documents of a name, a rank and as much text as
-/// fills the size. Phases follow.
+/// The head of a study's text: its title, and documents with a name, a rank, and text that fills the size. Phases
+/// follow.
 pub(crate) fn head(title: &str, count: impl std::fmt::Display, size: &str) -> String {
     format!(
         r#"
@@ -42,7 +42,7 @@ impl Subject {
     /// Reads a study and compiles its documents.
     pub(crate) fn new(text: &str) -> Result<Self, Failure> {
         let study = Study::parse(text, Path::new("bench"), &[])?;
-        // No study here reads files of a user, so nothing is kept in the scratch folder.
+        // No study here reads a user's files, so the scratch folder stays empty.
         let scratch = std::env::temp_dir();
         let options = CatalogOptions {
             seed: study.seed,
@@ -75,7 +75,7 @@ impl Subject {
         Layout { collections: collections.collect() }
     }
 
-    /// Runs the phase of this name. One that fails operations, or ends early, is no figure.
+    /// Runs the phase of this name. A phase with failed operations, or one that ends early, is an error.
     pub(crate) fn run(&self, store: &Arc<dyn AnyStore>, phase: &str) -> Result<PhaseRecord, Failure> {
         let phase = self.study.phases.iter().find(|p| p.name == phase).ok_or("the study has no such phase")?;
         let plan = PhasePlan::resolve(&self.study, phase, &self.catalog, &store.capabilities())?;
@@ -101,11 +101,11 @@ impl Subject {
     }
 }
 
-/// The null store, whose sessions keep the worker that opens them on one processor. The session is
-/// the null store's own, so the loop that is measured is the one that users run.
+/// The null store, with sessions that pin the worker that opens them to one processor. The session is that of the null
+/// store, so the measured loop is the one that users run.
 struct PinnedNull(NullStore);
 
-/// A null store whose workers stay on one processor.
+/// A null store whose workers are pinned to one processor.
 pub(crate) fn pinned_null() -> Arc<dyn AnyStore> {
     Arc::new(PinnedNull(NullStore::new()))
 }
@@ -128,7 +128,7 @@ impl Store for PinnedNull {
     async fn open(&self, options: &SessionOptions) -> Result<NullSession, StoreError> {
         // Called on the thread that drives the session.
         if !pin::this_thread() {
-            return Err(StoreError::Failed("the system does not let a thread be kept on one processor".into()));
+            return Err(StoreError::Failed("the system does not allow pinning a thread to one processor".into()));
         }
         Store::open(&self.0, options).await
     }

@@ -20,7 +20,7 @@ impl Report {
     }
 }
 
-/// Two or three significant digits, or whole numbers with thousands apart.
+/// Two or three significant digits, or integers with thousands separators.
 fn number(value: f64) -> String {
     let magnitude = value.abs();
     match magnitude {
@@ -39,7 +39,7 @@ fn number(value: f64) -> String {
         m if m >= 99.95 => format!("{value:.0}"),
         m if m >= 9.995 => format!("{value:.1}"),
         m if m > 0.0 && m < 0.0995 => {
-            // Two digits, whatever stands before them.
+            // Two significant digits, however small the number.
             let places = (1.0 - m.log10().floor()) as usize;
             format!("{value:.places$}")
         }

@@ -1,14 +1,14 @@
-//! Inputs for parsers that nobody has written: good ones with seeded changes, and bytes of nothing.
+//! Fuzz inputs for parsers: valid inputs with random changes, and random bytes.
 //!
-//! `STOREBENCH_FUZZ_INPUTS` says how many inputs a soak test makes, `STOREBENCH_FUZZ_SEED` from which seed it begins. The
+//! `STOREBENCH_FUZZ_INPUTS` sets the number of inputs of a soak test, and `STOREBENCH_FUZZ_SEED` its first seed. The
 //! same seed gives the same input.
 
-/// Inputs of a soak test: what the environment says, or else so many.
+/// The number of inputs of a soak test: from the environment, or else `usual`.
 pub fn inputs(usual: u64) -> u64 {
     number("STOREBENCH_FUZZ_INPUTS").unwrap_or(usual)
 }
 
-/// The seed to begin with: what the environment says, or else this.
+/// The first seed: from the environment, or else `usual`.
 pub fn first_seed(usual: u64) -> u64 {
     number("STOREBENCH_FUZZ_SEED").unwrap_or(usual)
 }
@@ -17,7 +17,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.replace('_', "").parse().ok()
 }
 
-/// Numbers that stand at the edges of types, as binary formats write them.
+/// Numbers at the limits of integer types, for binary formats.
 const EDGES: [u64; 12] = [
     0,
     1,
@@ -32,7 +32,7 @@ const EDGES: [u64; 12] = [
     0xffff_ffff_ffff_fff0,
     u64::MAX,
 ];
-/// The same as text: where a parser may count on more, or on less, than there is.
+/// The same for text formats, to provoke wrong lengths and overflows in a parser.
 const NUMBERS: [&str; 10] = [
     "0",
     "-1",
@@ -45,20 +45,20 @@ const NUMBERS: [&str; 10] = [
     "1e400",
     "-0.0",
 ];
-/// What has a meaning somewhere.
+/// Bytes that have a meaning in some format.
 const SIGNS: &[u8] = b"\r\n\t \0\"'\\{}[]()<>:;,.=?&%@/#*$+-_~0189aZ\x7f\x80\xc0\xed\xff";
 
-/// Changes inputs. SplitMix64 (Steele, Lea, Flood 2014) says how.
+/// Mutates inputs with random numbers from SplitMix64 (Steele, Lea, Flood 2014).
 #[derive(Debug, Clone)]
 pub struct Mutator(u64);
 
 impl Mutator {
-    /// One that always does the same.
+    /// A mutator that is determined by its seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Any number.
+    /// A random number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -66,18 +66,18 @@ impl Mutator {
         z ^ (z >> 31)
     }
 
-    /// A number below this one, or 0.
+    /// A random number below `n`, or 0 if `n` is 0.
     pub fn below(&mut self, n: usize) -> usize {
         (self.number() % n.max(1) as u64) as usize
     }
 
-    /// One of these.
+    /// A random element of `all`.
     pub fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.below(all.len())]
     }
 
-    /// One of the good inputs with up to eight changes, or, one in thirty, bytes of nothing. `words` are what the format is
-    /// made of.
+    /// One of the valid inputs with up to eight changes, or with probability 1/30 random bytes. `words` are the tokens
+    /// of the format.
     pub fn input(&mut self, good: &[impl AsRef<[u8]>], words: &[&[u8]]) -> Vec<u8> {
         if good.is_empty() || self.below(30) == 0 {
             return (0..self.below(300)).map(|_| self.number() as u8).collect();
@@ -95,7 +95,7 @@ impl Mutator {
         String::from_utf8_lossy(&self.input(good, words)).into_owned()
     }
 
-    /// Changes bytes in one place.
+    /// Changes bytes at one position.
     pub fn change(&mut self, bytes: &mut Vec<u8>, other: &[u8], words: &[&[u8]]) {
         let at = self.below(bytes.len() + 1);
         let near = 1 + self.below(24);
@@ -115,7 +115,7 @@ impl Mutator {
                 let end = if self.below(2) == 0 { at } else { until };
                 bytes.splice(at..end, piece);
             }
-            // A length, either way round.
+            // A length, in either byte order.
             6 => {
                 let edge = self.of(&EDGES).wrapping_add(self.number() % 3);
                 let width = [1, 2, 4, 8][self.below(4)].min(bytes.len() - at);
@@ -123,7 +123,7 @@ impl Mutator {
                 let edge = if self.below(2) == 0 { &little[..width] } else { &big[8 - width..] };
                 bytes[at..at + width].copy_from_slice(edge);
             }
-            // A number in another one's place.
+            // Replace a number by another one.
             7 => {
                 let begin = bytes[at..].iter().position(u8::is_ascii_digit).map_or(at, |skip| at + skip);
                 let end = begin + bytes[begin..].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -134,7 +134,7 @@ impl Mutator {
                 let end = if self.below(2) == 0 { at } else { until };
                 bytes.splice(at..end, word);
             }
-            // Depth.
+            // Deep nesting.
             10 if self.below(20) == 0 => {
                 let (sign, times) = (*self.of(SIGNS), self.below(3_000));
                 bytes.splice(at..at, std::iter::repeat_n(sign, times));
@@ -145,10 +145,10 @@ impl Mutator {
     }
 }
 
-/// Runs a parser on the good inputs and so many others. Where it panics, the input stands in the error that is printed.
+/// Runs a parser on the valid inputs and on `inputs` others. If it panics, the printed error contains the input.
 ///
 /// # Panics
-/// Where the parser does, or asks for gigabytes of memory.
+/// If the parser panics, or allocates gigabytes of memory.
 pub fn run(name: &str, good: &[&[u8]], seed: u64, inputs: u64, mut take: impl FnMut(&[u8])) {
     struct Shown<'a>(&'a str, u64, Vec<u8>);
     impl Drop for Shown<'_> {
@@ -171,12 +171,12 @@ pub fn run(name: &str, good: &[&[u8]], seed: u64, inputs: u64, mut take: impl Fn
         shown.2 = mutator.input(good, &[]);
         take(&shown.2);
     }
-    // Other tests of the process take some, too.
+    // Other tests of this process also use some memory.
     let more = most_memory_bytes().saturating_sub(before);
-    assert!(more < 4 << 30, "{name}: {more} bytes more were asked for: a length in an input was believed");
+    assert!(more < 4 << 30, "{name}: the parser allocated {more} bytes; it trusts a length in the input");
 }
 
-/// The most address space that this process ever had; 0 where the system does not tell.
+/// The peak size of this process's address space; 0 if the system does not report it.
 fn most_memory_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmPeak:"));

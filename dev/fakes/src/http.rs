@@ -1,12 +1,12 @@
-//! A file behind HTTP, by servers of several manners; the first part of the path says which.
+//! Serves a file over HTTP, with different behaviours. The first part of the path selects one.
 //!
-//! | path | manner |
+//! | path | behaviour |
 //! |---|---|
-//! | `/ranges/…` | knows ranges, has an `ETag` |
-//! | `/whole/…` | gives the whole file, and its length |
+//! | `/ranges/…` | supports ranges, and has an `ETag` |
+//! | `/whole/…` | returns the whole file, and its length |
 //! | `/chunked/…` | the same without a length |
-//! | `/cut/…` | says the length, and closes before |
-//! | `/flaky/…` | as `ranges`, but each other request is answered with 500 |
+//! | `/cut/…` | announces the length, but closes before the end |
+//! | `/flaky/…` | as `ranges`, but every second request fails with 500 |
 //! | `/moved/…` | redirects to `ranges` |
 //! | anything else | 404 |
 
@@ -20,10 +20,10 @@ struct File {
     requests: AtomicU64,
 }
 
-/// The port of a server of one file, whatever its name is.
+/// Starts a server of one file, whatever its name in the path. Returns the port.
 ///
 /// # Errors
-/// When no port can be had.
+/// If no port is available.
 pub fn serve(bytes: Vec<u8>) -> io::Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
@@ -31,7 +31,7 @@ pub fn serve(bytes: Vec<u8>) -> io::Result<u16> {
     std::thread::spawn(move || {
         for stream in listener.incoming().filter_map(Result::ok) {
             let file = Arc::clone(&file);
-            // A client that goes away is no matter.
+            // Ignore clients that disconnect.
             std::thread::spawn(move || drop(talk(stream, &file)));
         }
     });

@@ -1,10 +1,9 @@
-//! Servers that only pretend, for tests of Storebench's drivers where no real one can be had.
+//! Fake servers, for tests of Storebench's drivers where no real server is available.
 //!
-//! The fake of Couchbase enforces what it answers: it checks who logs in, holds documents on the nodes
-//! that its map names, and acknowledges a durable write only when its own replicas hold it. What it does
-//! not know it refuses. That of MongoDB answers what a test tells it to, for answers that no server gives
-//! when asked. S3 serves a
-//! folder and checks signatures. All is test code: nothing here is published or linked into the program.
+//! The fake Couchbase behaves consistently: it checks logins, holds documents on the nodes that its map names, and
+//! acknowledges a durable write only when its own replicas hold it. It refuses unknown requests. The fake MongoDB gives
+//! the answers that a test specifies, including those that a real server cannot be made to give. The fake S3 serves a
+//! folder and checks signatures. All this is test code: nothing here is published or linked into the program.
 
 pub mod certificates;
 pub mod couchbase;

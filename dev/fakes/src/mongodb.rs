@@ -1,7 +1,7 @@
-//! A server that speaks as much of MongoDB's protocol as a test wants, and misbehaves as it wants; and a client
-//! that is somebody else at a real server.
+//! A fake server that speaks MongoDB's protocol and misbehaves as a test requires, and an independent client for a real
+//! server.
 //!
-//! Both know `OP_MSG` alone. The server keeps nothing, and answers each command with what a function gives.
+//! Both support only `OP_MSG`. The server stores nothing. A function gives the answer to each command.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,13 +15,13 @@ pub enum Reply {
     Answer(Document),
     /// Sends these bytes instead of an answer, then closes.
     Bytes(Vec<u8>),
-    /// Says nothing, for ever.
+    /// Never answers.
     Silence,
     /// Closes the connection.
     Close,
 }
 
-/// What `hello` answers: one server.
+/// The answer to `hello` of a single server.
 pub fn single() -> Document {
     doc! {
         "ok": 1.0, "isWritablePrimary": true, "maxBsonObjectSize": 16 << 20, "maxMessageSizeBytes": 48_000_000,
@@ -29,10 +29,10 @@ pub fn single() -> Document {
     }
 }
 
-/// The port of a fake that answers commands by this function.
+/// Starts a fake that answers commands with this function. Returns the port.
 ///
 /// # Errors
-/// When no port can be had.
+/// If no port is available.
 pub fn serve(answer: impl Fn(&str, &Document) -> Reply + Send + Sync + 'static) -> std::io::Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
@@ -66,12 +66,12 @@ fn talk(mut stream: TcpStream, answer: &dyn Fn(&str, &Document) -> Reply) -> Opt
     }
 }
 
-/// The id of the next message and its body; none where the other side ends or sends none.
+/// The id and body of the next message. `None` if the other side closes the connection or sends no valid message.
 fn receive(stream: &mut TcpStream) -> Option<([u8; 4], Vec<u8>)> {
     let mut header = [0; 16];
     stream.read_exact(&mut header).ok()?;
     let length = u32::from_le_bytes(*header.first_chunk()?) as usize;
-    // A greeting by TLS is no message.
+    // A TLS handshake is not a message.
     if !(16..16 << 20).contains(&length) || header[12..] != 2013_u32.to_le_bytes() {
         return None;
     }
@@ -80,7 +80,7 @@ fn receive(stream: &mut TcpStream) -> Option<([u8; 4], Vec<u8>)> {
     Some((*header[4..].first_chunk()?, body))
 }
 
-/// A message that holds one document, in answer to the message of this id.
+/// A message with one document, in answer to the message with this id.
 fn message(answers: [u8; 4], document: &[u8]) -> Vec<u8> {
     let mut message = (21 + document.len() as u32).to_le_bytes().to_vec();
     message.extend_from_slice(&[0; 4]);
@@ -91,7 +91,7 @@ fn message(answers: [u8; 4], document: &[u8]) -> Vec<u8> {
     message
 }
 
-/// The command of a message, sequences of documents as arrays; none of what is no message.
+/// The command in a message, with document sequences as arrays. `None` if it is not a valid message.
 fn command(mut sections: &[u8]) -> Option<Document> {
     let mut command = Document::new();
     while let Some((kind, rest)) = sections.split_first() {
@@ -114,7 +114,7 @@ fn command(mut sections: &[u8]) -> Option<Document> {
     Some(command)
 }
 
-/// What a fake answers to the control calls around a test: an empty database that takes everything.
+/// A fake's answers to the control calls around a test: those of an empty database that accepts everything.
 pub fn usual(name: &str, hello: &Document) -> Document {
     match name {
         "hello" => hello.clone(),
@@ -126,23 +126,23 @@ pub fn usual(name: &str, hello: &Document) -> Document {
     }
 }
 
-/// Somebody else at a real server: a client that sends one command at a time.
+/// An independent client of a real server. It sends one command at a time.
 pub struct Client(Mutex<TcpStream>);
 
 impl Client {
     /// Connects to `mongodb://HOST:PORT`.
     ///
     /// # Errors
-    /// When the server cannot be reached.
+    /// If the server is unreachable.
     pub fn connect(url: &str) -> io::Result<Self> {
         let host = url.trim_start_matches("mongodb://").split('/').next().unwrap_or_default();
         TcpStream::connect(host).map(|stream| Self(Mutex::new(stream)))
     }
 
-    /// What the server answers to a command.
+    /// Runs a command. Returns the server's answer.
     ///
     /// # Errors
-    /// When the connection breaks, or the server refuses the command.
+    /// If the connection breaks, or the server refuses the command.
     pub fn run(&self, database: &str, mut command: Document) -> io::Result<Document> {
         command.insert("$db", database);
         let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -163,7 +163,7 @@ impl Client {
         self.run(database, doc! { "insert": collection, "documents": documents }).map(drop)
     }
 
-    /// Documents that fit, by their keys.
+    /// The matching documents, sorted by key.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -189,7 +189,7 @@ impl Client {
         Ok(names(self.all(database, doc! { "listIndexes": collection })?))
     }
 
-    /// Everything that a command lists; it has to fit into the first answer.
+    /// Everything that a command lists. It must fit into the first answer.
     fn all(&self, database: &str, command: Document) -> io::Result<Vec<Document>> {
         let answer = self.run(database, command)?;
         let cursor = answer.get_document("cursor").map_err(io::Error::other)?;

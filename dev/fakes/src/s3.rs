@@ -1,5 +1,6 @@
-//! A folder served as S3: objects are files, buckets its folders. Signatures are checked; what is asked for beyond
-//! reading, listing, writing in one or several parts and removing is refused. Credentials can be made to expire.
+//! Serves a folder as S3: its folders are buckets, and files are objects. It checks signatures. It supports reading,
+//! listing, writing in one or several parts, and removing, and refuses everything else. Credentials can be made to
+//! expire.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -19,12 +20,12 @@ use hyper_util::rt::TokioIo;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 
-/// The key that is good, also as the environment variable `AWS_ACCESS_KEY_ID`.
+/// The valid access key, for the environment variable `AWS_ACCESS_KEY_ID`.
 pub const ACCESS_KEY: &str = "AKIDSTOREBENCH";
-/// Its secret, as `AWS_SECRET_ACCESS_KEY`.
+/// Its secret, for `AWS_SECRET_ACCESS_KEY`.
 pub const SECRET_KEY: &str = "s3-secret-of-the-tests";
 
-/// A server, until the process ends.
+/// A server that runs until the process ends.
 pub struct S3 {
     /// The port on 127.0.0.1.
     pub port: u16,
@@ -32,25 +33,25 @@ pub struct S3 {
 }
 
 struct State {
-    /// Whether nobody needs credentials.
+    /// Whether it requires no credentials.
     open: bool,
     folder: PathBuf,
     requests: AtomicU64,
-    /// Requests that are answered before credentials have expired.
+    /// The number of requests that succeed before the credentials expire.
     good: AtomicI64,
     uploads: AtomicU64,
 }
 
 impl S3 {
-    /// Serves a folder, whose folders are the buckets, to those who have the key.
+    /// Serves a folder, whose folders are the buckets, to clients with the key.
     ///
     /// # Errors
-    /// When no port can be had, or the folder is none.
+    /// If no port is available, or if `folder` is not a folder.
     pub fn serve(folder: &Path) -> io::Result<Self> {
         Self::begin(folder, false)
     }
 
-    /// Serves a folder to everybody.
+    /// Serves a folder without credentials.
     ///
     /// # Errors
     /// As [`serve`](Self::serve).
@@ -70,15 +71,15 @@ impl S3 {
         Ok(Self { port, state })
     }
 
-    /// Makes a bucket.
+    /// Creates a bucket.
     ///
     /// # Errors
-    /// The system's.
+    /// Those of the file system.
     pub fn make_bucket(&self, name: &str) -> io::Result<()> {
         std::fs::create_dir_all(self.state.folder.join(name))
     }
 
-    /// The URL of an object, or with a pattern or a folder of several.
+    /// The URL of an object, or of several with a pattern or a folder.
     pub fn url(&self, bucket: &str, key: &str) -> String {
         let open = if self.state.open { "&anonymous=true" } else { "" };
         format!("s3://{bucket}/{key}?endpoint=http://127.0.0.1:{}{open}", self.port)
@@ -89,22 +90,22 @@ impl S3 {
         self.state.folder.join(bucket).join(key)
     }
 
-    /// Requests until now.
+    /// The number of requests so far.
     pub fn requests(&self) -> u64 {
         self.state.requests.load(Ordering::Relaxed)
     }
 
-    /// After so many further requests credentials have expired.
+    /// Expires the credentials after this many further requests.
     pub fn expire_after(&self, requests: u32) {
         self.state.good.store(requests.into(), Ordering::Relaxed);
     }
 
-    /// They are good again.
+    /// Makes the credentials valid again.
     pub fn renew(&self) {
         self.state.good.store(i64::MAX, Ordering::Relaxed);
     }
 
-    /// Uploads that were begun, and neither completed nor given up.
+    /// The number of uploads that were started, but neither completed nor aborted.
     pub fn open_uploads(&self) -> usize {
         let names = std::fs::read_dir(&self.state.folder).into_iter().flatten().filter_map(Result::ok);
         names.filter(|entry| entry.file_name().to_string_lossy().starts_with(UPLOAD)).count()
@@ -121,20 +122,20 @@ async fn accept(listener: std::net::TcpListener, state: Arc<State>) {
                 let state = Arc::clone(&state);
                 async move { Ok::<_, Infallible>(answer(&state, request).await) }
             });
-            // A client that goes away is no matter.
+            // Ignore clients that disconnect.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
         });
     }
 }
 
-/// Uploads are folders beside the buckets, a file for each part.
+/// The prefix of uploads: folders next to the buckets, with a file for each part.
 const UPLOAD: &str = ".upload-";
-/// Objects of one page of a list, at most.
+/// The maximum number of objects in a page of a listing.
 const PAGE: usize = 1_000;
 
 type Answer = Response<Full<Bytes>>;
 
-/// Why something is refused: status, code, message.
+/// The error of a refused request: status, code, message.
 struct Refused(StatusCode, &'static str, String);
 
 impl From<io::Error> for Refused {
@@ -173,10 +174,10 @@ fn with_status(status: StatusCode, body: Vec<u8>) -> Answer {
     answer
 }
 
-/// A request as far as it is understood.
+/// A parsed request.
 struct Asked {
     method: Method,
-    /// As it was sent.
+    /// The path as it was sent.
     path: String,
     bucket: String,
     key: String,
@@ -211,7 +212,7 @@ impl Asked {
         self.query.get(name).map_or("", String::as_str)
     }
 
-    /// The signature that version 4 of the protocol wants for the scope and the headers of its own.
+    /// The expected signature (version 4 of the protocol) for the scope and the signed headers.
     /// <https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html>
     fn signature(&self, scope: &str, signed: &str) -> String {
         const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -252,7 +253,7 @@ impl Asked {
 }
 
 fn mac(key: &[u8], text: &str) -> Vec<u8> {
-    // A key may have any length.
+    // HMAC accepts keys of any length.
     let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(key).expect("any length will do");
     mac.update(text.as_bytes());
     mac.finalize().into_bytes().to_vec()
@@ -330,9 +331,9 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// A sum of what an object holds: the same again is the same object.
+/// A hash of an object's contents. Equal contents have equal tags.
 fn etag(file: &Path) -> io::Result<String> {
-    /// Sums of files that have not changed since.
+    /// The hashes of files, valid while size and modification time are unchanged.
     static KNOWN: Mutex<BTreeMap<PathBuf, (u64, SystemTime, String)>> = Mutex::new(BTreeMap::new());
     let of = file.metadata()?;
     if !of.is_file() {
@@ -394,7 +395,7 @@ fn precondition() -> Refused {
     Refused(StatusCode::PRECONDITION_FAILED, "PreconditionFailed", message)
 }
 
-/// Writes an object, or a part of one, whole.
+/// Writes an object, or a part of one, atomically.
 fn put(asked: &Asked, file: &Path) -> Result<Answer, Refused> {
     if asked.header("if-none-match") == Some("*") && file.exists() {
         return Err(precondition());
@@ -416,7 +417,7 @@ fn place(file: &Path, bytes: &[u8]) -> io::Result<()> {
     std::fs::rename(new, file)
 }
 
-/// Removes the objects that are named.
+/// Removes the named objects.
 fn remove(asked: &Asked, bucket: &Path) -> Result<Answer, Refused> {
     let text = String::from_utf8_lossy(&asked.body).into_owned();
     let mut inner = String::new();
@@ -430,7 +431,7 @@ fn remove(asked: &Asked, bucket: &Path) -> Result<Answer, Refused> {
     Ok(xml("DeleteResult", &inner))
 }
 
-/// Puts the parts together that are named, in their order.
+/// Concatenates the named parts in order.
 fn complete(asked: &Asked, parts: &Path, file: &Path) -> Result<Answer, Refused> {
     if asked.header("if-none-match") == Some("*") && file.exists() {
         return Err(precondition());
@@ -454,7 +455,7 @@ fn complete(asked: &Asked, parts: &Path, file: &Path) -> Result<Answer, Refused>
     Ok(xml("CompleteMultipartUploadResult", &format!("<ETag>{}</ETag>", etag(file)?)))
 }
 
-/// The objects below a folder, by their keys.
+/// Collects the objects below a folder, by key.
 fn objects(folder: &Path, prefix: &str, found: &mut BTreeMap<String, PathBuf>) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;

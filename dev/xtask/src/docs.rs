@@ -1,4 +1,4 @@
-//! Pages that are made, each from its one definition.
+//! Generated pages, each from a single definition.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,7 +21,7 @@ pub(crate) fn write(docs: &Path) -> io::Result<()> {
 fn pages() -> io::Result<BTreeMap<String, String>> {
     let mut pages = BTreeMap::new();
     let mut command = storebench_cli::command();
-    // Gives verbs their full names.
+    // Sets the display names of subcommands.
     command.build();
     pages.insert("man/storebench.1".to_owned(), man(&command)?);
     for verb in command.get_subcommands() {
@@ -68,7 +68,7 @@ fn utf8(text: Vec<u8>) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    /// Folders in which every file is made; a file of a verb that is no more is found.
+    /// Folders that contain only generated files, so that the test finds files of removed verbs.
     const MADE: [&str; 3] = ["man", "completions", "schema"];
 
     #[test]
@@ -77,12 +77,12 @@ mod tests {
         let made = pages().unwrap();
         for (name, text) in &made {
             let committed = std::fs::read_to_string(docs.join(name)).unwrap_or_default();
-            assert!(committed == *text, "docs/{name} is not current; write it again with `cargo xtask docs`");
+            assert!(committed == *text, "docs/{name} is out of date; regenerate it with `cargo xtask docs`");
         }
         for folder in MADE {
             for file in std::fs::read_dir(docs.join(folder)).unwrap() {
                 let name = format!("{folder}/{}", file.unwrap().file_name().to_str().unwrap());
-                assert!(made.contains_key(&name), "docs/{name} is of nothing that is there; remove it");
+                assert!(made.contains_key(&name), "docs/{name} is not generated from anything; remove it");
             }
         }
     }

@@ -1,5 +1,5 @@
-//! `cargo xtask docs`: writes the parts of `docs/` that are made from definitions in the program: man pages,
-//! completions, the schema of study files, the pages of stores and checks. A test keeps them current.
+//! `cargo xtask docs` writes the generated parts of `docs/`: man pages, completions, the schema of study files, and the
+//! pages of stores and checks. A test checks that they are up to date.
 
 mod docs;
 

@@ -1,4 +1,4 @@
-//! What may be typed after `compare`.
+//! Arguments of `compare`.
 
 use std::path::PathBuf;
 
@@ -41,13 +41,13 @@ pub(crate) struct CompareArgs {
     #[arg(
         long,
         value_name = "NAME",
-        conflicts_with_all = ["baseline", "fail_on", "threshold", "anyway", "all", "format", "json"],
+        conflicts_with_all = ["baseline", "fail_on", "threshold", "anyway", "all", "format", "json", "output"],
         help_heading = "Baselines"
     )]
     pub(crate) save_baseline: Option<String>,
 
-    /// With --save-baseline: replace an existing baseline
-    #[arg(long, requires = "save_baseline", help_heading = "Baselines")]
+    /// Overwrite the --output file, or with --save-baseline an existing baseline
+    #[arg(long)]
     pub(crate) force: bool,
 
     /// Folder with the baselines
@@ -58,7 +58,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "PERCENT", default_value = DEFAULT_THRESHOLD, value_parser = parse_threshold)]
     pub(crate) threshold: f64,
 
-    // As text: in documentation its brackets would be links.
+    // A string, because rustdoc would take the brackets in a doc comment for links.
     #[arg(
         long,
         value_name = "GATE",
@@ -81,12 +81,16 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: CompareFormat,
 
+    /// Also write the comparison as a page (HTML) into this file, with time lines of A and B
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
     /// Print one JSON document; same as --format json
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
 }
 
-/// How a comparison is printed.
+/// Output format of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CompareFormat {
     /// For a terminal

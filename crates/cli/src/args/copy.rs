@@ -1,4 +1,4 @@
-//! What may be typed after `copy`.
+//! Arguments of `copy`.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use super::{ColumnArgs, RecordArgs};
 const EXIT_CODES: &str = "\
 Exit codes:
   0    every record arrived, or at most --max-errors were rejected
-  1    more records were rejected, a source is damaged, --verify found a difference, or the copy had to end
+  1    more records were rejected, a source is damaged, --verify found a difference, or the copy failed
   2    invalid input; nothing was written
   3    store unreachable; use --resume to continue
   130  interrupted; use --resume to continue";
@@ -243,7 +243,7 @@ pub(crate) struct CopyArgs {
     pub(crate) quiet: bool,
 }
 
-/// One of some names, each with what it stands for and a line of help.
+/// A parser that accepts one of several names. Each has a value and a line of help.
 pub(super) fn one_of<T: Copy + Send + Sync + 'static>(
     all: impl IntoIterator<Item = (T, &'static str, &'static str)>,
 ) -> impl TypedValueParser<Value = T> {
@@ -264,6 +264,6 @@ fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),
         [one] if one.is_ascii() && !matches!(one, b'"' | b'\n' | b'\r') => Ok(*one),
-        _ => Err("a delimiter is one ASCII character but the quote, such as ';', or tab".to_owned()),
+        _ => Err("expected `tab`, or one ASCII character other than the quote, such as ';'".to_owned()),
     }
 }

@@ -1,4 +1,4 @@
-//! What may be typed after `copy` about the columns of files.
+//! Arguments of `copy` for the columns of files.
 
 use std::path::PathBuf;
 
@@ -28,14 +28,14 @@ pub(crate) struct ColumnArgs {
     pub(crate) no_overflow: bool,
 }
 
-/// A number of records; 0 for all.
+/// Parses a number of records; 0 means all.
 fn records(typed: &str) -> Result<u64, String> {
     if typed == "all" {
         return Ok(0);
     }
     let count: Count = typed.parse().map_err(|e| format!("{e}; write a number or `all`"))?;
     if count.0 == 0 {
-        Err("columns are found in 1 record at least; write a number or `all`".into())
+        Err("inferring columns needs at least 1 record; write a number above 0 or `all`".into())
     } else {
         Ok(count.0)
     }

@@ -1,4 +1,4 @@
-//! What may be typed after `copy` about each record.
+//! Arguments of `copy` for each record.
 
 use clap::Args as ClapArgs;
 use storebench_study::units::Span;
@@ -6,7 +6,7 @@ use storebench_transfer::{Fields, KeyRule, OwnMembers, Renames};
 
 use super::copy::one_of;
 
-/// What becomes of each record.
+/// How each record is selected, changed and written.
 #[derive(Debug, Clone, ClapArgs)]
 #[command(next_help_heading = "Records")]
 pub(crate) struct RecordArgs {

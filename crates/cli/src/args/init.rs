@@ -1,4 +1,4 @@
-//! What may be typed of `init` and `completions`.
+//! Arguments of `init` and `completions`.
 
 use std::path::PathBuf;
 
@@ -7,8 +7,8 @@ use storebench_study::units::{ByteSize, Count};
 
 /// Write a commented study file for your stores, to change and run
 ///
-/// The study loads documents and then mixes reads with updates. Without STORE, `init` asks for the stores if a terminal
-/// is there, and compares SQLite with fjall if not.
+/// The study loads documents and then mixes reads with updates. Without STORE, `init` asks for the stores on a
+/// terminal, and otherwise compares SQLite with fjall.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct InitArgs {
     /// URLs of the stores to compare, such as sqlite:books.db (see `storebench stores`)
@@ -51,7 +51,7 @@ pub(crate) struct CompletionsArgs {
     pub(crate) shell: Shell,
 }
 
-/// Shells that there are completions for.
+/// Shells with a completion script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shell {
     Bash,

@@ -1,4 +1,4 @@
-//! What may be typed of `report`.
+//! Arguments of `report`.
 
 use std::path::PathBuf;
 
@@ -15,11 +15,12 @@ Exit codes:
   1    could not write the report
   2    invalid input: no run, or a damaged one")]
 pub(crate) struct ReportArgs {
-    /// Run folders or their run.json
+    /// Run folders or their run.json, or a folder with many run folders, which makes an index of them
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
 
-    /// File to write, or `-` for stdout [default: report.html in the run's folder; required for several runs]
+    /// File to write, or `-` for stdout [default: report.html in the run's folder, index.html in a folder of runs; required
+    /// for several runs]
     #[arg(long, short, value_name = "FILE", group = "file")]
     pub(crate) output: Option<PathBuf>,
 
@@ -35,7 +36,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, conflicts_with_all = ["output", "markdown", "tables"])]
     pub(crate) full: bool,
 
-    /// Write the first chart as SVG into this file, or `-` for stdout
+    /// Write the first chart into this file: PNG if its name ends with .png, otherwise SVG; `-` for SVG on stdout
     #[arg(long, value_name = "FILE", group = "file", conflicts_with_all = ["markdown", "tables", "full"])]
     pub(crate) picture: Option<PathBuf>,
 
@@ -44,7 +45,7 @@ pub(crate) struct ReportArgs {
     pub(crate) markdown: bool,
 }
 
-/// What tables can be written as.
+/// File formats for tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TableFormat {
     Parquet,

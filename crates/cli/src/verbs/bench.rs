@@ -22,7 +22,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
     // Before anything else: a typo in the URL should not wait for documents to be compiled.
     let stores = stores::open_all(&built.study)?;
     let documents = studies::compile(&built.study, 1.0, Path::new("."), None).map_err(|mut failure| {
-        // Who typed flags is told of flags.
+        // The user gave flags, so the message names a flag.
         failure.message = failure.message.replace("write `bad_lines = \"skip\"`", "give --skip-bad-lines");
         failure
     })?;
@@ -47,7 +47,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
         prepare: prepare_mode(&args.result, args.no_load),
         remove_after: args.result.remove_after,
         anyway: args.result.anyway,
-        // Nothing that flags ask for copies.
+        // No flag of `bench` asks for a copy.
         transfers: None,
         interval: Duration::from_secs(1),
         commit: option_env!("STOREBENCH_COMMIT").map(str::to_owned),

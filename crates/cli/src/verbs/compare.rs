@@ -1,17 +1,24 @@
-//! `compare RUN…`: what differs between runs.
+//! `compare RUN…`: compares runs.
 
 use storebench_results::compare::{
     CompareRequest, Gate, Source, compare as compare_runs, markdown, save_baseline, text,
 };
 
+use storebench_report::{Recorded, compare_page};
+
 use crate::args::{CompareArgs, CompareFormat};
 use crate::failure::Failure;
 use crate::output::{layout, print, print_json};
+use crate::outputs::{refuse_existing, write_text};
+use crate::verbs::report::READ_OLD_TABLE;
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
     let named = args.runs.iter().map(|run| Source::open(run));
     if let Some(name) = &args.save_baseline {
         return save(args, name);
+    }
+    if let Some(file) = &args.output {
+        refuse_existing(file, args.force)?;
     }
     let gates =
         args.fail_on.iter().map(|gate| gate.parse()).collect::<Result<Vec<Gate>, _>>().map_err(Failure::bad_input)?;
@@ -19,6 +26,14 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
     let runs = baseline.chain(named).collect::<Result<Vec<_>, _>>().map_err(Failure::bad_input)?;
     let request = CompareRequest { runs: &runs, threshold: args.threshold, gates: &gates, anyway: args.anyway };
     let result = compare_runs(&request).map_err(Failure::bad_input)?;
+    if let Some(file) = &args.output {
+        let mut recorded = Vec::new();
+        for run in &runs {
+            recorded.push((run.name.clone(), Recorded::open(&run.file, READ_OLD_TABLE).map_err(Failure::bad_input)?));
+        }
+        let page = compare_page(&result, recorded).map_err(Failure::bad_input)?;
+        write_text(file, &page, args.force)?;
+    }
     match args.format {
         _ if args.json => print_json(&result)?,
         CompareFormat::Json => print_json(&result)?,
@@ -35,11 +50,11 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
 
 fn save(args: &CompareArgs, name: &str) -> Result<u8, Failure> {
     let [run] = args.runs.as_slice() else {
-        return Err(Failure::bad_input("--save-baseline keeps one run; give one"));
+        return Err(Failure::bad_input("--save-baseline saves one run; name one"));
     };
     let run = Source::open(run).map_err(Failure::bad_input)?;
     let saved = save_baseline(&run, &args.baselines, name, args.force).map_err(Failure::bad_input)?;
-    let before = if saved.replaced { ", in place of the one before" } else { "" };
+    let before = if saved.replaced { ", replacing the previous one" } else { "" };
     print(&format!("saved as baseline {name} in {}{before}\n", saved.path.display()))?;
     Ok(0)
 }

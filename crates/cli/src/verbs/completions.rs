@@ -1,4 +1,4 @@
-//! `completions SHELL`: the scripts of `docs/completions`, which `cargo xtask docs` makes of what may be typed.
+//! `completions SHELL`: prints a script of `docs/completions`, which `cargo xtask docs` generates from the arguments.
 
 use crate::args::{CompletionsArgs, Shell};
 use crate::failure::Failure;

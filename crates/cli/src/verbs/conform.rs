@@ -44,25 +44,25 @@ pub(crate) fn conform(args: &ConformArgs) -> Result<u8, Failure> {
     match found {
         Namespace::Absent => progress.note(&format!("{url} is created for the checks and removed afterwards")),
         Namespace::Ours => progress
-            .note(&format!("what earlier studies left at {url} is emptied for the checks and removed afterwards")),
+            .note(&format!("data of earlier studies at {url} is deleted; the checks remove their own data afterwards")),
         Namespace::Copied(_) if args.discard_existing => {
-            progress.note(&format!("what `storebench copy` wrote at {url} is deleted for the checks"));
+            progress.note(&format!("data that `storebench copy` wrote at {url} is deleted for the checks"));
         }
         Namespace::Copied(what) => {
             return Err(Failure::bad_input(format!(
-                "{url} holds {what}, and the checks need a place of their own; nothing was touched. Name an empty one, \
-                 or give --discard-existing to delete what is there"
+                "{url} holds {what}, but the checks need an empty place; nothing was changed. Use another place, or \
+                 --discard-existing to delete this data"
             )));
         }
         Namespace::Foreign(what) => {
             return Err(Failure::bad_input(format!(
-                "{url} holds {what}, which Storebench did not make, and the checks need a place of their own; name an \
-                 empty one. Nothing was touched"
+                "{url} holds {what}, which Storebench did not create, but the checks need an empty place; nothing was \
+                 changed. Use another place"
             )));
         }
     }
     let how = if args.discard_existing { Prepare::Discard } else { Prepare::Fresh };
-    // What keeps every check from beginning is told once, not by each of them.
+    // An error that prevents all checks is reported once, not by each check.
     if let Err(error) = store.prepare(&one_collection(), how)
         && !matches!(error, StoreError::NotSupported(_) | StoreError::Failed(_))
     {
@@ -71,16 +71,16 @@ pub(crate) fn conform(args: &ConformArgs) -> Result<u8, Failure> {
     progress.begin_steps("conform", conformance::suite().len());
     let mut report = conformance::run_telling(&*store, &mut |step| progress.step(step.done, step.check));
     progress.end_count();
-    // What a server says may repeat what it was told.
+    // A server's messages may repeat the secrets that it received.
     let secrets = Secrets::of_url(&args.url);
     for row in &mut report.rows {
         if let Outcome::Fail(text) | Outcome::NotSupported(text) = &mut row.outcome {
             *text = secrets.hide(text);
         }
     }
-    // Closed before the check: what a driver still has to write is part of what is guaranteed.
+    // Closed before the result is printed: the writes that a driver still has to flush are part of the guarantee.
     let closed = store.close();
-    // Asked again: a server tells its version once there was a connection.
+    // Described again: the version of a server is known only after a connection.
     let described = store.describe();
     if args.json {
         print_json(&printed(&described, &report))?;

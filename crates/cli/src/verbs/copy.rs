@@ -1,4 +1,4 @@
-//! `copy FROM TO`: documents between files and stores.
+//! `copy FROM TO`: copies documents between files and stores.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use storebench_lab::copied::{Copied, keep_copy};
 use storebench_lab::space::free_at;
 use storebench_results::human::{bytes, count};
 use storebench_results::validity::Severity;
-use storebench_results::{RunResult, Secrets, redact, redact_url};
+use storebench_results::{RunResult, Secrets, dated, redact, redact_url};
 use storebench_transfer::{
     Access, Begin, Columns, CopyOutcome, CopyReport, CopyRequest, Expiry, FileLocation, FileSink, FileSinkOptions,
     FileSource, FileSourceOptions, Format, KEY_FIELD, MergeBy, Packing, RetryPolicy, Shape, Sink, Source, StoreSink,
@@ -34,7 +34,7 @@ use crate::verbs::{copy_columns, copy_guards, copy_records, copy_space, copy_sum
 /// The log of a copy that has finished.
 const DONE: &str = "log.done.jsonl";
 
-/// A copy that takes less says nothing about what it was limited by, in seconds.
+/// The shortest copy, in seconds, that reports its bottleneck.
 const TELLING_S: f64 = 5.0;
 
 pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
@@ -67,14 +67,14 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
         return dry_run(args, &plan, &*source, &to, &shape);
     }
     if args.json && matches!(to, Endpoint::Standard) {
-        let what = "standard output cannot hold documents and --json: leave one of them out";
+        let what = "standard output cannot hold both the documents and --json; copy to a file, or omit --json";
         return Err(Failure::bad_input(what).into());
     }
     writable(&args.out)?;
     let Begun { folder, begin, given_up } = begun;
     let resumes = if begin == Begin::Resume { target_of(&folder) } else { None };
     let sink = sink(args, &plan, &to, files, &*source, &shape, resumes)?;
-    // Only now that the new one can begin.
+    // Only now, because the new copy can start.
     if let Some(unfinished) = given_up {
         abandon(&unfinished)?;
     }
@@ -83,7 +83,7 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
         sink: &*sink,
         splits: None,
         shape: &shape,
-        // Of a record that cannot be read it is not known.
+        // With --op-field, the operation of a record that cannot be read is unknown.
         op: if args.records.op_field.is_some() { "unknown" } else { args.op.name() },
         parallel: plan.parallel,
         docs_per_s: args.rate_docs.map(|rate| rate.0 as f64),
@@ -105,7 +105,7 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
     let marked = matches!(to, Endpoint::Store(_)) && !args.into_existing;
     if begin == Begin::Resume && marked && resumes.is_none() {
         progress.note(
-            "an older Storebench began this copy: whether its target is still the one that it wrote into is not checked",
+            "an older version of Storebench started this copy; whether its target is still the same is not checked",
         );
     }
     let outcome = copy_all(&request, &stop, &mut |now| progress.copied(&now));
@@ -120,7 +120,7 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
     if args.json && !matches!(to, Endpoint::Standard) {
         print_json(&report)?;
     } else if matches!(to, Endpoint::Standard) {
-        // Documents are there already.
+        // The documents are already on stdout.
         let told = copy_summary::text(&report, args, &to);
         if report.counts.rejected > 0 || !report.damaged.is_empty() {
             progress.tell(told.trim_end())
@@ -139,24 +139,24 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
     })
 }
 
-/// How a copy begins, and where its log is.
+/// How a copy starts, and the folder of its log.
 struct Begun {
     folder: PathBuf,
     begin: Begin,
-    /// The unfinished copy that is given up for it.
+    /// The unfinished copy to abandon.
     given_up: Option<PathBuf>,
 }
 
-/// What is read.
+/// The source of a copy.
 struct Read {
     source: Box<dyn Source>,
-    /// Whether it is a collection that Storebench did not make.
+    /// Whether it is a collection that Storebench did not create.
     theirs: bool,
-    /// About how large it is as text.
+    /// The approximate size as text.
     bytes: Option<u64>,
 }
 
-/// Refuses a folder that cannot be written, before anything else is.
+/// Refuses an --out folder that cannot be written, before anything is written elsewhere.
 fn writable(out: &Path) -> Result<(), Failure> {
     let probe = out.join(format!(".storebench-{}", std::process::id()));
     let made = std::fs::create_dir_all(out).and_then(|()| std::fs::File::create(&probe));
@@ -165,9 +165,9 @@ fn writable(out: &Path) -> Result<(), Failure> {
     })
 }
 
-/// What follows from the arguments before anything is looked at.
+/// What follows from the arguments alone, before any file or store is accessed.
 struct Plan {
-    /// Names this copy: the same arguments give the same name.
+    /// Identifies this copy: the same arguments give the same id.
     id: String,
     parallel: u32,
     settings: Settings,
@@ -175,7 +175,7 @@ struct Plan {
     merge: Option<MergeBy>,
     expiry: Option<Expiry>,
     their_expiry: TheirExpiry,
-    /// Whether doing it twice leaves the same as doing it once.
+    /// Whether the copy is idempotent.
     repeatable: bool,
 }
 
@@ -198,7 +198,7 @@ impl Plan {
         };
         let settings = Settings::of(args, to_collection.as_ref());
         let cwd = std::env::current_dir().unwrap_or_default();
-        // The place counts: relative paths mean other files elsewhere.
+        // The working folder is part of the id, because relative paths depend on it.
         let id = name_of(&format!("{:?} {}", settings.0, cwd.display()));
         let parallel = args
             .parallel
@@ -209,9 +209,8 @@ impl Plan {
         Ok(Self { id, parallel, settings, to_collection, merge, expiry, their_expiry, repeatable })
     }
 
-    /// Where this copy goes on, or begins.
+    /// Where this copy continues or starts.
     fn begin(&self, args: &CopyArgs) -> Result<Begun, Failure> {
-        let prefix = format!("copy-{}-", self.id);
         let folders: Vec<PathBuf> = std::fs::read_dir(&args.out)
             .into_iter()
             .flatten()
@@ -219,7 +218,8 @@ impl Plan {
             .map(|entry| entry.path())
             .collect();
         let is_this = |path: &&PathBuf| {
-            path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(&prefix))
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.starts_with("copy-") && name.split('-').any(|part| part == self.id))
         };
         let unfinished = folders.iter().filter(|path| is_unfinished(path));
         let mut given_up = None;
@@ -239,8 +239,8 @@ impl Plan {
                 unfinished.clone().find_map(|folder| Some((folder, self.settings.differs_from(&settings_of(folder)?)?)))
             {
                 return Err(Failure::bad_input(format!(
-                    "the copy in {} that did not end was asked for with another {flags}; give the same arguments, in the \
-                     same folder, to continue with it",
+                    "the unfinished copy in {} was started with another {flags}; to resume it, use the same arguments \
+                     in the same working folder",
                     folder.display()
                 )));
             }
@@ -248,36 +248,35 @@ impl Plan {
                 (self.repeatable, folders.iter().filter(is_this).find(|folder| folder.join(DONE).exists()))
             {
                 return Err(Failure::bad_input(format!(
-                    "the copy in {} has finished, and to do it again would add to what it wrote; leave --resume out if \
-                     that is what you want",
+                    "the copy in {} has finished, and running it again would apply its records a second time; to do \
+                     that, omit --resume",
                     folder.display()
                 )));
             }
         }
         let begin = if given_up.is_some() { Begin::Restart } else { Begin::Fresh };
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
-        let name = |more: u32| {
-            args.out.join(if more == 1 { format!("{prefix}{now}") } else { format!("{prefix}{now}-{more}") })
-        };
+        let stem = format!("{}-{}", dated("copy"), self.id);
+        let name = |more: u32| args.out.join(if more == 1 { stem.clone() } else { format!("{stem}-{more}") });
         let folder = (1..).map(name).find(|folder| !folder.exists()).unwrap_or_else(|| name(1));
         Ok(Begun { folder, begin, given_up })
     }
 }
 
-/// What becomes of expiries that a source shows: kept where the target knows any.
+/// What to do with expiries that the source reports: keep them if the target supports expiry, and otherwise reject the
+/// documents.
 fn their_expiry(args: &CopyArgs, from: &Endpoint, to: &Endpoint) -> Result<TheirExpiry, Failure> {
     let (Endpoint::Store(from), Endpoint::Store(to), false) = (from, to, args.drop_expiry) else {
         return Ok(if args.drop_expiry { TheirExpiry::Dropped } else { TheirExpiry::Rejected });
     };
     let shown = stores::open(from)?.capabilities().rows.contains(&RowsKind::Walk);
     let known = stores::open(to)?.capabilities().supports(OpKind::Touch).is_some();
-    // In a collection of yours MongoDB's documents get no expiry.
+    // In the user's own MongoDB collection, documents get no expiry.
     let known = known && !(args.into_existing && to.starts_with("mongodb"));
     let taken = args.op.expires();
     Ok(if shown && known && taken { TheirExpiry::Kept } else { TheirExpiry::Rejected })
 }
 
-/// Why a copy did not begin, or had to end.
+/// Why a copy did not start, or failed.
 enum Ended {
     Failure(Failure),
     Transfer(TransferError),
@@ -323,7 +322,7 @@ fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Result<Read, Ended> 
             of_files(FileSource::open(&FileLocation::find(url, &access(args))?, file_options(args))?)
         }
         Endpoint::Store(url) => {
-            // Without one it is a query.
+            // Without a collection, the source is a query.
             let collection = args.from_collection.clone().unwrap_or_default();
             let options = StoreSourceOptions {
                 collection,
@@ -372,7 +371,7 @@ fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
         own_members: args.records.own_members,
         expiry: plan.expiry,
         expires: args.records.expiry_field.is_some() || plan.their_expiry == TheirExpiry::Kept,
-        // Large batches would come in bursts.
+        // With a rate limit, large batches would cause bursts.
         batch: args.batch.map(|n| n.0.max(1) as usize).or(paced.then_some(USUAL_BATCH)),
         batch_bytes: args.batch_bytes.map(|size| size.bytes().max(1) as usize),
         in_flight: args.in_flight,
@@ -411,7 +410,7 @@ fn sink(
     Ok(Box::new(StoreSink::open(store, options)?))
 }
 
-/// How files are written, but for their columns; none where the target is a store. A file that exists is refused.
+/// How to write files, without their columns; `None` if the target is a store. Refuses a file that exists.
 fn file_target(args: &CopyArgs, plan: &Plan, to: &Endpoint, begun: &Begun) -> Result<Option<FileSinkOptions>, Ended> {
     let place: Option<FileLocation> = match to {
         Endpoint::Store(url) => {
@@ -419,7 +418,7 @@ fn file_target(args: &CopyArgs, plan: &Plan, to: &Endpoint, begun: &Begun) -> Re
                 return Ok(None);
             };
             return Err(Failure::bad_input(format!(
-                "{flag} needs a file as its target, and {} is a store; use --key to make its keys",
+                "{flag} needs a file as its target, and {} is a store; use --key to set the keys",
                 redact_url(url)
             ))
             .into());
@@ -437,15 +436,15 @@ fn file_target(args: &CopyArgs, plan: &Plan, to: &Endpoint, begun: &Begun) -> Re
     let name = place.as_ref().map(FileLocation::to_string).unwrap_or_default();
     let path = place.as_ref().and_then(FileLocation::path);
     let folder = target_name(to).ends_with('/') || path.is_some_and(Path::is_dir);
-    // Beside the target, so that parts can be moved there; of one elsewhere in the copy's own folder.
+    // Beside a local target, so that parts can be moved into place. For a remote target, in the copy's folder.
     let parts = path.map_or_else(|| begun.folder.join("parts"), |path| parts_folder(path, folder, &plan.id));
     let key_field = key_field(args);
     let packing = if folder { Packing::Plain } else { Packing::of_name(&name) };
     let told = if folder || place.is_none() { Some(Format::Jsonl) } else { Format::told_by(&name) };
     let Some(format) = args.to_format.or(told) else {
         return Err(Failure::bad_input(format!(
-            "the name of {name} does not tell how records are to stand in it: name the format by --to-format, or a \
-             store by its URL, as in `sqlite:{name}`"
+            "cannot tell the format of {name} from its name; set it with --to-format, or if it is a store, give its \
+             URL, such as `sqlite:{name}`"
         ))
         .into());
     };
@@ -455,12 +454,12 @@ fn file_target(args: &CopyArgs, plan: &Plan, to: &Endpoint, begun: &Begun) -> Re
     Ok(Some(options))
 }
 
-/// The field that gets the key in files that are written.
+/// The field that receives the key in target files.
 fn key_field(args: &CopyArgs) -> Option<String> {
     (!args.no_key_field).then(|| args.key_field.clone().unwrap_or_else(|| KEY_FIELD.to_owned()))
 }
 
-/// What was typed as the target, without options.
+/// The target as typed, without options.
 fn target_name(to: &Endpoint) -> String {
     match to {
         Endpoint::Remote(url) => FileLocation::shown(url),
@@ -469,7 +468,7 @@ fn target_name(to: &Endpoint) -> String {
     }
 }
 
-/// The file that a path leads to, also by a link.
+/// The file that a path leads to, after following a link. Refuses pipes and devices.
 fn local_target(path: &Path) -> Result<PathBuf, Failure> {
     let path =
         if path.is_symlink() { path.canonicalize().unwrap_or_else(|_| path.to_owned()) } else { path.to_owned() };
@@ -484,7 +483,7 @@ fn local_target(path: &Path) -> Result<PathBuf, Failure> {
 
 fn parts_folder(target: &Path, folder: bool, id: &str) -> PathBuf {
     if folder {
-        // Within it: what is beside it may be another file system.
+        // Inside the target, because its parent may be on another file system.
         return target.join(format!(".storebench-{id}"));
     }
     let name = target.file_name().and_then(|name| name.to_str()).unwrap_or("out");
@@ -498,7 +497,7 @@ fn dry_run(args: &CopyArgs, plan: &Plan, source: &dyn Source, to: &Endpoint, sha
         Endpoint::Store(url) => {
             let store = stores::open(url)?;
             StoreSink::check(&*store, &sink_options(args, plan), args.verify)?;
-            // It answers, and lets us in.
+            // Checks that the store answers and accepts the credentials.
             store.inspect().map_err(|error| Failure::of_store(url, &error))?;
             format!("{}, {}", store.describe().url, plan.to_collection.clone().unwrap_or_default())
         }
@@ -521,7 +520,7 @@ fn dry_run(args: &CopyArgs, plan: &Plan, source: &dyn Source, to: &Endpoint, sha
     Ok(0)
 }
 
-/// Keeps the report, and ends the log where nothing is left to do.
+/// Saves the report, and marks the log as done unless the copy was interrupted.
 fn end(folder: &Path, report: &CopyReport) -> Result<(), Failure> {
     let failed = |e: std::io::Error| Failure::spoiled(format!("{}: cannot be written: {e}", folder.display()));
     let text = serde_json::to_vec_pretty(report).map_err(|e| failed(e.into()))?;
@@ -532,7 +531,7 @@ fn end(folder: &Path, report: &CopyReport) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What was measured, in the files of a run.
+/// Saves the measurement in the files of a run.
 fn keep_measurement(
     args: &CopyArgs,
     request: &CopyRequest<'_>,
@@ -559,12 +558,12 @@ fn keep_measurement(
         .map_err(|e| Failure::spoiled(e.to_string()))
 }
 
-/// The exit code of a copy that could not begin or had to end.
+/// Converts the error of a copy into a failure with its exit code.
 fn failure(args: &CopyArgs, error: TransferError) -> Failure {
     match error {
         TransferError::BadInput(text) => Failure::bad_input(redact(&text)),
         TransferError::Store { url, error } => {
-            // Of the two ends it is the one with this place.
+            // The end of the copy that has this URL.
             let typed = [&args.from, &args.to].into_iter().find(|typed| redact_url(typed) == url);
             Failure::of_store(typed.map_or(url.as_str(), String::as_str), &error)
         }

@@ -1,4 +1,4 @@
-//! The columns of a file that a copy writes, out of what was typed, and what the summary says of records.
+//! The columns of a target file, from the arguments or from the records of the source.
 
 use storebench_transfer::{Columns, FileLocation, Format, Infer, Kind, Shape, Source, TransferError, infer_columns};
 
@@ -7,7 +7,7 @@ use crate::endpoints::Endpoint;
 use crate::failure::Failure;
 use crate::verbs::copy_settings::Settings;
 
-/// How records will stand in the target, where it is a file.
+/// The format of the target, if it is a file.
 pub(super) fn format_of(args: &CopyArgs, to: &Endpoint) -> Option<Format> {
     let name = match to {
         Endpoint::Store(_) => return None,
@@ -19,10 +19,10 @@ pub(super) fn format_of(args: &CopyArgs, to: &Endpoint) -> Option<Format> {
     args.to_format.or_else(|| if folder { Some(Format::Jsonl) } else { Format::told_by(&name) })
 }
 
-/// Refuses what has no meaning for this target.
+/// Refuses flags about columns if the target has no columns.
 ///
 /// # Errors
-/// Which flag.
+/// Names the flag.
 pub(super) fn check(settings: &Settings, format: Option<Format>) -> Result<(), Failure> {
     let given = settings.first_of(&["--infer", "--schema", "--overflow", "--no-overflow"]);
     match (given, format.is_some_and(Format::has_columns)) {
@@ -33,10 +33,10 @@ pub(super) fn check(settings: &Settings, format: Option<Format>) -> Result<(), F
     }
 }
 
-/// The columns: those of the schema, or of what the source holds.
+/// The columns: from the schema file, or inferred from the source.
 ///
 /// # Errors
-/// A schema that cannot be used, and the source's.
+/// The schema cannot be used, or the source fails.
 pub(super) fn columns(
     args: &ColumnArgs,
     source: &dyn Source,

@@ -1,4 +1,4 @@
-//! What a copy refuses before it writes anything: a target that is, or holds, what is read.
+//! Checks before a copy writes anything. A target must not be the source, contain it, or be inside it.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use crate::endpoints::{Endpoint, find_files};
 use crate::failure::Failure;
 use crate::stores;
 
-/// Collections that are listed in an error, at most.
+/// The maximum number of collections listed in an error.
 const LISTED: usize = 30;
 
-/// The arguments with the one collection of the source, where none was named.
+/// Fills in the only collection of the source if none was named.
 ///
 /// # Errors
-/// There are several, or none is told; the store's.
+/// The store has several collections, lists none, or fails.
 pub(super) fn with_collection<'a>(args: &'a CopyArgs, from: &Endpoint) -> Result<Cow<'a, CopyArgs>, Failure> {
     let Endpoint::Store(url) = from else { return Ok(Cow::Borrowed(args)) };
     if args.from_collection.is_some() || args.query.is_some() {
@@ -50,11 +50,11 @@ pub(super) fn with_collection<'a>(args: &'a CopyArgs, from: &Endpoint) -> Result
     }
 }
 
-/// Refuses a target that is the source, lies in it, or holds it; and a file of rejects that is either. `theirs` says
-/// whether the source's collection is one that Storebench did not make.
+/// Refuses a target that is the source, is inside it, or contains it. Refuses a rejects file that is one of the copied
+/// files. `theirs` says that Storebench did not create the source's collection.
 ///
 /// # Errors
-/// What is what, and what to do.
+/// Names the conflict, and what to do.
 pub(super) fn check_places(
     args: &CopyArgs,
     from: &Endpoint,
@@ -106,7 +106,7 @@ fn collection(name: Option<&str>, theirs: bool) -> CollectionLayout {
     CollectionLayout { name, body: Body::Json, indexes: Vec::new(), existing }
 }
 
-/// Whether two stores keep their data at one place.
+/// Whether two stores keep their data in the same place.
 fn same_place(a: &Arc<dyn AnyStore>, b: &Arc<dyn AnyStore>) -> bool {
     match (a.paths().first(), b.paths().first()) {
         (Some(a), Some(b)) => same_file(a, b),
@@ -116,8 +116,8 @@ fn same_place(a: &Arc<dyn AnyStore>, b: &Arc<dyn AnyStore>) -> bool {
 
 fn itself(place: &str, remedy: &str) -> Failure {
     Failure::bad_input(format!(
-        "source and target are the same: {place}. A copy does not change what it reads; {remedy}, and put it in place of \
-         the old one afterwards"
+        "source and target are the same: {place}. `copy` does not change its source; {remedy}, then replace the source \
+         with it"
     ))
 }
 
@@ -127,7 +127,7 @@ fn within(inner: &str, outer: &str) -> Failure {
     ))
 }
 
-/// Whether a pattern or folder of objects takes in a target.
+/// Whether a pattern or folder of remote files includes a target.
 fn holds_remote(source: &str, target: &str) -> bool {
     if source.ends_with('/') {
         return target.strip_prefix(source).is_some_and(|below| !is_hidden(Path::new(below)));
@@ -144,12 +144,12 @@ fn fits(pattern: &str, path: &Path) -> bool {
     glob::Pattern::new(pattern).is_ok_and(|pattern| pattern.matches_path_with(path, by))
 }
 
-/// An end of a copy on this machine.
+/// A local end of a copy.
 struct Local {
     shown: String,
-    /// Files that are read or written, as far as they are known; the folder of a store that is one.
+    /// The files that are read or written, as far as they are known. For a store, its files or its folder.
     files: Vec<PathBuf>,
-    /// The folder whose files are read, or that parts are written into.
+    /// The folder whose files are read, or into which parts are written.
     folder: Option<PathBuf>,
     /// The pattern of the files that are read.
     pattern: Option<String>,
@@ -169,7 +169,7 @@ impl Local {
                 if typed.ends_with('/') || path.is_dir() {
                     Some(Self { folder: Some(canonical(path)), ..local(typed, Vec::new()) })
                 } else if typed.contains(['*', '?', '[']) && !path.exists() {
-                    // A target is no pattern: then nothing fits.
+                    // If no file matches, it is the name of a target.
                     let files = find_files(typed).unwrap_or_else(|_| vec![path.to_owned()]);
                     Some(Self { pattern: Some(whole_pattern(typed)), ..local(typed, files) })
                 } else {
@@ -179,7 +179,7 @@ impl Local {
         })
     }
 
-    /// Whether a later look at this source would find a file of this path.
+    /// Whether reading this source again would include a file with this path.
     fn matches(&self, path: &Path) -> bool {
         let path = canonical(path);
         let below = |folder: &PathBuf| path.strip_prefix(folder).is_ok_and(|below| !is_hidden(below));
@@ -188,7 +188,7 @@ impl Local {
 
     fn check(&self, written: &Self) -> Result<(), Failure> {
         if let Some(one) = self.files.iter().find(|read| written.files.iter().any(|file| same_file(read, file))) {
-            // Two collections of one database have been told apart.
+            // `check_places` has already compared the collections of one database.
             let databases = self.shown.contains(':') && written.shown.contains(':');
             if !databases {
                 return Err(itself(&one.display().to_string(), "write to another file"));
@@ -212,7 +212,7 @@ impl Local {
     }
 }
 
-/// A pattern with the real name of the folder that it begins with.
+/// A pattern with the canonical path of its leading folder.
 fn whole_pattern(typed: &str) -> String {
     let first = typed.find(['*', '?', '[']).unwrap_or(typed.len());
     let (folder, rest) = typed[..first].rfind('/').map_or((".", typed), |at| (&typed[..at.max(1)], &typed[at + 1..]));

@@ -1,4 +1,4 @@
-//! What becomes of each record of a copy, out of what was typed.
+//! How a copy processes each record, from the arguments.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use storebench_transfer::{Expiry, Jq, JqError, KEY_FIELD, MergeBy, Projection, S
 use crate::args::RecordArgs;
 use crate::failure::Failure;
 
-/// How records are made, for a copy of this name.
+/// How to form the records of the copy with this id.
 ///
 /// # Errors
-/// An expression that is none, or names that cannot be given.
+/// An expression is invalid, or --rename names the key's field.
 pub(super) fn shape(args: &RecordArgs, copy: &str) -> Result<Shape, Failure> {
     let mut shape = Shape::new(args.key.clone(), copy);
     if let Some(filter) = &args.filter {
@@ -30,8 +30,8 @@ pub(super) fn shape(args: &RecordArgs, copy: &str) -> Result<Shape, Failure> {
     }
     if args.key.is_none() && args.rename.as_ref().is_some_and(|renames| renames.names(KEY_FIELD)) {
         return Err(Failure::bad_input(format!(
-            "the key's field `{KEY_FIELD}` is not part of the document, so --rename does not reach it; `--key \
-             {KEY_FIELD}` leaves it in the document, and --key-field names it otherwise in a file that is written"
+            "--rename cannot rename the key's field `{KEY_FIELD}`, because it is not part of the document; use `--key \
+             {KEY_FIELD}` to keep it in the document, or --key-field to name it in a target file"
         )));
     }
     let projection =
@@ -39,25 +39,23 @@ pub(super) fn shape(args: &RecordArgs, copy: &str) -> Result<Shape, Failure> {
     Ok(shape.with_projection(projection))
 }
 
-/// How --op merge merges, where it is said.
+/// How --op merge combines documents, if --merge is given.
 ///
 /// # Errors
-/// An expression that is none.
+/// The expression is invalid.
 pub(super) fn merge(args: &RecordArgs) -> Result<Option<MergeBy>, Failure> {
     let Some(typed) = &args.merge else { return Ok(None) };
     let compiled = expression("--merge", Jq::of_merge(typed))?;
     Ok(Some(MergeBy { expression: Arc::new(compiled), absent: args.merge_absent }))
 }
 
-/// When documents expire that do not say it themselves.
+/// When documents expire that have no expiry of their own.
 ///
 /// # Errors
-/// No time at all.
+/// The time is zero.
 pub(super) fn expiry(args: &RecordArgs) -> Result<Option<Expiry>, Failure> {
     match args.expiry {
-        Some(span) if span.ns() == 0 => {
-            Err(Failure::bad_input("--expiry: a document that lives for no time is not written"))
-        }
+        Some(span) if span.ns() == 0 => Err(Failure::bad_input("--expiry: expected a time above 0, such as 1h")),
         span => Ok(span.map(|span| Expiry::In(span.0))),
     }
 }

@@ -1,4 +1,4 @@
-//! What a copy was asked for, by flag: one that goes on must be asked for the same.
+//! The arguments of a copy, by flag. To resume a copy, they must be the same.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -8,7 +8,7 @@ use storebench_transfer::OwnMembers;
 
 use crate::args::CopyArgs;
 
-/// What was typed, by flag, as the log of the copy keeps it.
+/// The arguments by flag, as the copy's log keeps them.
 pub(super) struct Settings(pub(super) BTreeMap<String, String>);
 
 impl Settings {
@@ -56,7 +56,7 @@ impl Settings {
             ("--schema", columns.schema.as_ref().map(|path| path.display().to_string())),
             ("--overflow", columns.overflow.clone()),
             ("--no-overflow", given(columns.no_overflow)),
-            // What is left out of it when the copy goes on must be this copy's.
+            // A resumed copy removes records from this file, so it must be the same copy's file.
             ("--rejects", args.rejects.as_ref().map(|rejects| rejects.display().to_string())),
             ("--drop-expiry", given(args.drop_expiry)),
             ("--drop-attachments", given(args.drop_attachments)),
@@ -71,7 +71,7 @@ impl Settings {
         flags.iter().copied().find(|flag| self.0.contains_key(*flag))
     }
 
-    /// In what a copy between the same ends was asked for otherwise; nothing where its ends are others.
+    /// The flags in which another copy between the same ends differs; `None` if its ends are different.
     pub(super) fn differs_from(&self, other: &BTreeMap<String, String>) -> Option<String> {
         if ["FROM", "TO"].iter().any(|end| self.0.get(*end) != other.get(*end)) {
             return None;

@@ -1,4 +1,4 @@
-//! Whether what a copy writes fits where it goes, as far as it can be told beforehand.
+//! Checks that the output of a copy fits on its disk, as far as that is known beforehand.
 
 use std::path::{Path, PathBuf};
 
@@ -9,23 +9,24 @@ use storebench_transfer::{FileSinkOptions, Format, Packing, Verb};
 use crate::args::CopyArgs;
 use crate::failure::Failure;
 
-/// How far text shrinks when it is packed or put into columns; taken to be much, so that little is refused wrongly.
+/// The size of compressed or columnar output, as a share of the text. It is low, so that few copies are wrongly
+/// refused.
 const PACKED: f64 = 0.2;
-/// What --verify keeps of each record, as a share of it.
+/// The size of the checksums that --verify keeps, as a share of the records.
 const SUMS: f64 = 0.1;
 
-/// Where a copy goes.
+/// The target of a copy.
 pub(super) enum Target<'a> {
-    /// A store whose data lie here; none where they are elsewhere.
+    /// A store, with the path of its data; `None` if they are not on this machine.
     Store(Option<PathBuf>),
     Files(&'a FileSinkOptions),
 }
 
-/// Refuses a copy of about `read` bytes for which there is no room. What records become is not known where they are
-/// filtered or shaped: then nothing is refused.
+/// Refuses a copy of about `read` bytes that does not fit on its disk. If records are filtered or changed, their size
+/// is unknown, and nothing is refused.
 ///
 /// # Errors
-/// What is needed and what is free.
+/// Names the space that is needed and the space that is free.
 pub(super) fn check(
     args: &CopyArgs,
     read: Option<u64>,
@@ -48,7 +49,7 @@ pub(super) fn check(
         Target::Store(_) => {}
         Target::Files(options) => {
             let packed = options.packing != Packing::Plain || matches!(options.format, Format::Parquet | Format::Arrow);
-            // Parts of one file are there beside it until it is whole; those of a folder are moved, or uploaded one by one.
+            // The parts of one file exist until the file is complete. Those of a folder are moved or uploaded singly.
             let times = if options.folder { 1.0 } else { 2.0 };
             let bytes = share(times * if packed { PACKED } else { 1.0 });
             let local = options.place.as_ref().is_some_and(|place| place.path().is_some());
@@ -58,7 +59,7 @@ pub(super) fn check(
         }
     }
     if args.verify {
-        needs.push(need("sums to verify by", folder.to_owned(), share(SUMS)));
+        needs.push(need("the checksums of --verify", folder.to_owned(), share(SUMS)));
     }
     check_space(&needs, free_at).map_err(Failure::bad_input)
 }
@@ -88,9 +89,11 @@ mod tests {
             assert!(told.contains(part), "{part}: {told}");
         }
         assert_eq!(checked("", 3 << 30, 9 << 30), Ok(()));
-        // The sums take room too.
+        // The checksums need space too.
         assert!(checked("--verify", 3 << 30, 77 << 27 /* 9.6 GiB */).is_ok());
-        assert!(checked("--verify", 3 << 30, 61 << 27 /* 7.6 GiB */).unwrap_err().contains("sums to verify by"));
+        assert!(
+            checked("--verify", 3 << 30, 61 << 27 /* 7.6 GiB */).unwrap_err().contains("the checksums of --verify")
+        );
         for flags in ["--anyway", "--op delete", "--filter .x"] {
             assert_eq!(checked(flags, 4 << 40, 1), Ok(()), "{flags}");
         }

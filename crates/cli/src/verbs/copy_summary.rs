@@ -1,4 +1,4 @@
-//! What came of a copy, in words.
+//! The summary of a copy as text.
 
 use storebench_results::human::{count, duration, rate};
 use storebench_transfer::{Changed, CopyReport, Verb};
@@ -6,7 +6,7 @@ use storebench_transfer::{Changed, CopyReport, Verb};
 use crate::args::CopyArgs;
 use crate::endpoints::Endpoint;
 
-/// Damaged parts that are named.
+/// The maximum number of damaged parts that are listed.
 const NAMED: usize = 10;
 
 pub(super) fn text(report: &CopyReport, args: &CopyArgs, to: &Endpoint) -> String {
@@ -19,7 +19,7 @@ pub(super) fn text(report: &CopyReport, args: &CopyArgs, to: &Endpoint) -> Strin
         Some(format!("rejected {}", count(counts.rejected))),
         Some(format!("skipped {}", count(counts.skipped))),
         verified.map(|verified| format!("verified {}", count(verified.found))),
-        some(counts.there_already).map(|there| format!("there already {there}")),
+        some(counts.there_already).map(|there| format!("already there {there}")),
         some(counts.retries).map(|retries| format!("retries {retries}")),
         Some(format!("{:.1} MB/s", (counts.bytes - before.bytes) as f64 / seconds / 1e6)),
         Some(format!("{} docs/s", rate((counts.written - before.written) as f64 / seconds))),
@@ -35,13 +35,13 @@ pub(super) fn text(report: &CopyReport, args: &CopyArgs, to: &Endpoint) -> Strin
     }
     lines.extend(verification(report, args));
     for damage in report.damaged.iter().take(NAMED) {
-        lines.push(format!("INCOMPLETE: {}; {} records before it arrived", damage.what, count(damage.records)));
+        lines.push(format!("INCOMPLETE: {}; {} records before it were copied", damage.what, count(damage.records)));
     }
     lines.extend(
         some(report.damaged.len().saturating_sub(NAMED) as u64).map(|more| format!("INCOMPLETE: {more} more parts")),
     );
     lines.extend(some(counts.keys_made_text).map(|keys| {
-        format!("keys of {keys} records are not text in the source (numbers, say); they were written as text")
+        format!("keys of {keys} records are not text in the source (such as numbers); they were written as text")
     }));
     lines.extend(repeated(report, args, matches!(to, Endpoint::Store(_))));
     lines.extend(
@@ -49,9 +49,7 @@ pub(super) fn text(report: &CopyReport, args: &CopyArgs, to: &Endpoint) -> Strin
             .map(|documents| format!("attachments of {documents} documents were not copied")),
     );
     lines.extend(some(counts.without_own_members).map(|documents| {
-        format!(
-            "{documents} documents were written without members that the target keeps for itself (--own-members drop)"
-        )
+        format!("{documents} documents were written without members reserved by the target (--own-members drop)")
     }));
     lines
         .extend(some(counts.dropped_expiry).map(|documents| format!("expiry of {documents} documents was not copied")));
@@ -67,7 +65,7 @@ pub(super) fn text(report: &CopyReport, args: &CopyArgs, to: &Endpoint) -> Strin
     lines.join("\n") + "\n"
 }
 
-/// A number that is not 0.
+/// Formats a number above 0.
 fn some(number: u64) -> Option<String> {
     (number > 0).then(|| count(number))
 }
@@ -78,12 +76,12 @@ fn verification(report: &CopyReport, args: &CopyArgs) -> Vec<String> {
         (true, _) if args.op == Verb::Delete => "verified: the target holds none of these keys".to_owned(),
         (true, 0) => "verified: the target holds what was written".to_owned(),
         (true, twice) => format!(
-            "verified: the target holds what was written; {} keys were written more than once, and one of their \
-             documents is there",
+            "verified: the target holds what was written; {} keys were written more than once, and the target holds \
+             one document for each",
             count(twice)
         ),
         (false, _) => format!(
-            "NOT VERIFIED: {} of 4,096 buckets of keys differ; {} of {} written records are there",
+            "NOT VERIFIED: {} of 4,096 buckets of keys differ; {} of {} written records were found",
             count(verified.unequal_buckets),
             count(verified.found),
             count(verified.written)
@@ -92,7 +90,7 @@ fn verification(report: &CopyReport, args: &CopyArgs) -> Vec<String> {
     lines.extend(some(verified.reread).map(|reread| {
         let all = count(report.splits);
         format!(
-            "{reread} of {all} parts were written without --verify: their records were read from the source again, as \
+            "{reread} of {all} parts were written without --verify; their records were read again from the source as \
              it is now"
         )
     }));
@@ -103,7 +101,7 @@ fn verification(report: &CopyReport, args: &CopyArgs) -> Vec<String> {
     lines
 }
 
-/// What the target writes otherwise, though JSON takes it for equal.
+/// Values that the target writes differently, although they are equal as JSON.
 fn changed(changed: &[Changed]) -> String {
     let all: u64 = changed.iter().map(|of_kind| of_kind.values).sum();
     let each: Vec<String> = changed.iter().map(|of| format!("{} {}", count(of.values), of.what)).collect();
@@ -123,7 +121,7 @@ fn repeated(report: &CopyReport, args: &CopyArgs, into_store: bool) -> Option<St
     let upserts = args.op == Verb::Upsert && args.records.op_field.is_none();
     match into_store {
         true if upserts => Some(format!(
-            "{how}{records} records repeat an earlier key: the target holds {how}{records} documents fewer than were written"
+            "{how}{records} records repeat an earlier key: the target holds {how}{records} fewer documents than were written"
         )),
         true => None,
         false => Some(format!("{how}{records} records repeat an earlier key")),

@@ -1,4 +1,4 @@
-//! `doctor`: what would spoil a measurement here.
+//! `doctor`: checks this machine for what would spoil a measurement.
 
 use storebench_lab::doctor::{CheckState, examine};
 

@@ -1,4 +1,4 @@
-//! `generate STUDY`: documents as JSON lines.
+//! `generate STUDY`: writes documents as JSON lines.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -27,7 +27,7 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<u8, Failure> {
     };
     if let Some(theirs) = wanted.iter().find(|documents| documents.is_existing()) {
         return Err(Failure::bad_input(format!(
-            "Storebench does not make the documents of `{}` (`existing`), so there is nothing to generate",
+            "nothing to generate for `{}`: its documents are already in the store (`existing`); name other collections",
             theirs.name()
         )));
     }
@@ -61,7 +61,7 @@ fn find<'a>(all: &[&'a Documents], name: &str) -> Result<&'a Documents, Failure>
     })
 }
 
-/// What came of writing where nothing can be taken back. A reader that wants no more is no failure.
+/// Checks the result of writing to a stream. A closed pipe is not a failure.
 fn directly(place: &str, written: Result<(), LinesError>) -> Result<(), Failure> {
     match written {
         Ok(()) => Ok(()),
@@ -70,7 +70,7 @@ fn directly(place: &str, written: Result<(), LinesError>) -> Result<(), Failure>
     }
 }
 
-/// Writes beside the file and moves it there, so that nobody takes a part for the whole.
+/// Writes to a temporary file beside the target and renames it, so that no incomplete file appears.
 fn whole_file(
     file: &Path,
     force: bool,
@@ -82,7 +82,7 @@ fn whole_file(
     drop(out);
     match written {
         Ok(()) => output.keep(force),
-        // Of a pipe.
+        // The output is a pipe that its reader has closed.
         Err(LinesError::Write(e)) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(LinesError::Write(e)) => Err(output.discard(&e)),
         Err(LinesError::Lost(message)) => {

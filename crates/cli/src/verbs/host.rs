@@ -1,4 +1,4 @@
-//! `host URL --socket FILE`: an embedded store in a process of its own.
+//! `host URL --socket FILE`: hosts an embedded store in its own process.
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -10,17 +10,16 @@ use crate::args::HostArgs;
 use crate::failure::Failure;
 use crate::{signals, stores};
 
-/// How often a request to end is looked for.
+/// How often to check for a request to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// What a socket's address holds on every system.
+/// The longest path of a socket that every system supports, in bytes.
 const LONGEST_SOCKET: usize = 100;
 
 pub(crate) fn host(args: &HostArgs) -> Result<u8, Failure> {
     let socket = &args.socket;
     if socket.as_os_str().len() > LONGEST_SOCKET {
         return Err(Failure::bad_input(format!(
-            "--socket {}: longer than the {LONGEST_SOCKET} bytes that the address of a socket can have; name a file in a \
-             folder nearer to the root",
+            "--socket {}: the path is longer than {LONGEST_SOCKET} bytes, the limit for sockets; use a shorter path",
             socket.display()
         )));
     }
@@ -42,13 +41,16 @@ pub(crate) fn host(args: &HostArgs) -> Result<u8, Failure> {
         if serving.is_finished() {
             return match serving.join() {
                 Ok(Err(error)) => Err(Failure::of_store(&args.url, &error)),
-                _ => Err(Failure::spoiled(format!("{}: clients can no longer connect to it", socket.display()))),
+                _ => Err(Failure::spoiled(format!(
+                    "{}: clients can no longer connect; start `storebench host` again",
+                    socket.display()
+                ))),
             };
         }
         std::thread::sleep(LOOK_EVERY);
     }
     let closed = store.close();
-    // Whoever comes later must not wait for a process that has gone.
+    // Later clients must not wait for a process that has ended.
     let _ = std::fs::remove_file(socket);
     closed.map(|()| 0).map_err(|error| Failure::of_store(&args.url, &error))
 }

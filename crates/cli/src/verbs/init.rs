@@ -1,4 +1,4 @@
-//! `init [STORE…]`: a study with comments, to change and run.
+//! `init [STORE…]`: writes a commented study file, to change and run.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::output::print;
 use crate::outputs::{refuse_existing, write_text};
 use crate::progress::line;
 
-/// What is compared where nothing else is said: no server has to be there.
+/// The default stores. They need no server.
 const STORES: [&str; 2] = ["sqlite:first-study.db", "fjall:first-study.fjall"];
 
 pub(crate) fn init(args: &InitArgs) -> Result<u8, Failure> {
@@ -25,7 +25,7 @@ pub(crate) fn init(args: &InitArgs) -> Result<u8, Failure> {
         stores => stores.to_vec(),
     };
     let text = text(args, &given);
-    // What is written can be run: a URL that nobody can use is told now.
+    // The study must be able to run, so an invalid URL is reported now.
     let study = Study::parse(&text, &args.output, &[])?;
     for url in study.stores.0.values() {
         storebench_stores::open(url).map(drop).map_err(|error| Failure::bad_input(error.to_string()))?;
@@ -43,9 +43,11 @@ pub(crate) fn init(args: &InitArgs) -> Result<u8, Failure> {
 
 /// Asks for stores.
 fn asked() -> Result<Vec<String>, Failure> {
-    let failed = |error: std::io::Error| Failure::bad_input(format!("cannot ask for the stores: {error}; name them"));
+    let failed = |error: std::io::Error| {
+        Failure::bad_input(format!("cannot ask for the stores: {error}; give them as arguments"))
+    };
     let mut err = std::io::stderr();
-    write!(err, "Stores to compare, with spaces between [{}]: ", STORES.join(" ")).map_err(failed)?;
+    write!(err, "Stores to compare, separated by spaces [{}]: ", STORES.join(" ")).map_err(failed)?;
     err.flush().map_err(failed)?;
     let mut typed = String::new();
     std::io::stdin().read_line(&mut typed).map_err(failed)?;
@@ -53,10 +55,10 @@ fn asked() -> Result<Vec<String>, Failure> {
     Ok(if stores.is_empty() { STORES.map(str::to_owned).to_vec() } else { stores })
 }
 
-/// The study. A text in JSON is one in TOML too.
+/// The text of the study file. A JSON string is also a valid TOML string.
 fn text(args: &InitArgs, stores: &[String]) -> String {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
-    // `a=b` is a name and a URL where a scheme stands behind the sign.
+    // `a=b` is a name and a URL if the part after `=` has a scheme.
     let named = |store: &str| {
         let (name, url) = store.split_once('=')?;
         (!name.contains(':') && url.contains(':')).then(|| (name.to_owned(), url.to_owned()))
@@ -83,7 +85,7 @@ fn text(args: &InitArgs, stores: &[String]) -> String {
             "count       = {}\n\
              size        = {}\n\
              key         = \"docs/{{index:08}}\"      # docs/00000000, docs/00000001, …\n\
-             compress_to = 0.4                     # zstd leaves 40 %, as of ordinary JSON\n\
+             compress_to = 0.4                     # zstd compresses to 40 %, as with ordinary JSON\n\
              fields      = {{ name = {{ words = 2 }}, stars = {{ integer = [1, 5] }}, body = {{ text = \"fill\" }} }}\n",
             args.count.0, args.size.0
         ),
@@ -135,12 +137,12 @@ fn text(args: &InitArgs, stores: &[String]) -> String {
          # [factors]                           # measure several values of a setting:\n\
          # \"phases.mixed.workers\" = [1, 2, 4]\n\
          \n\
-         # [limits]                            # what must be met; `storebench run` reports whether it was:\n\
+         # [limits]                            # limits to meet; `storebench run` reports whether they were met:\n\
          # \"mixed.service.p99\" = \"10ms\"\n"
     )
 }
 
-/// A study may be written elsewhere than where the file is.
+/// An absolute path, because the study may be in another folder than the file.
 fn absolute(file: &Path) -> String {
     std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).display().to_string()
 }

@@ -1,4 +1,4 @@
-//! What `run` and `bench` share: measure, then print.
+//! The part that `run` and `bench` share: measures, then prints.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::output::{layout, print, print_json};
 use crate::progress::Progress;
 use crate::signals::{INTERRUPTED, ask_on_interrupt};
 
-/// Runs a request and prints its result; gives the exit code.
+/// Runs a request, prints its result, and returns the exit code.
 pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Progress) -> Result<u8, Failure> {
     let stop = Arc::new(Stop::new());
     ask_on_interrupt(&stop)?;
@@ -29,7 +29,7 @@ pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Pr
     }
     let outcome = outcome.map_err(|error| Failure {
         code: match error {
-            // Nothing was started: the folder that was named is bad input.
+            // Nothing was started: the given folder is bad input.
             LabError::Folder(_) => BAD_INPUT,
             ref other => other.exit_code(),
         },
@@ -48,9 +48,9 @@ pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Pr
                 let more = format!("details  storebench report {} --full\n", folder.display());
                 print(&format!("\nreport   {}\n{}", file.display(), if args.full { "" } else { &more }))?;
             }
-            // What was measured is kept all the same.
+            // The results are saved anyway.
             Err(why) => {
-                progress.tell(&format!("no report: {why}; to make it, run `storebench report {}`", folder.display()));
+                progress.tell(&format!("no report: {why}; to create it, run `storebench report {}`", folder.display()));
             }
         }
     }
@@ -69,7 +69,7 @@ pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Pr
     }
 }
 
-/// Serves the report of the run that follows.
+/// Starts to serve the report of the run.
 fn serve(at: SocketAddr, progress: &Progress) -> Result<Live, Failure> {
     let live = Live::start(at).map_err(|e| {
         Failure::bad_input(format!("--live {at}: cannot listen there: {e}; use a free port of this machine"))
@@ -81,7 +81,7 @@ fn serve(at: SocketAddr, progress: &Progress) -> Result<Live, Failure> {
     Ok(live)
 }
 
-/// Tells the terminal and, where it is served, the page.
+/// Forwards events to the terminal and, if it is served, to the page.
 struct Both<'a> {
     progress: &'a mut Progress,
     live: Option<&'a mut Live>,
@@ -96,7 +96,7 @@ impl Observer for Both<'_> {
     }
 }
 
-/// What the exit code of a run that went wrong stands for, in words.
+/// The message for the exit code of a failed run.
 fn trouble(trials: &[TrialResult], checks: &[CheckResult], code: u8) -> Option<String> {
     let failed = trials.iter().find_map(|trial| {
         let failure = trial.failure.as_ref()?;
@@ -118,7 +118,7 @@ fn trouble(trials: &[TrialResult], checks: &[CheckResult], code: u8) -> Option<S
     }
 }
 
-/// How stores are made ready.
+/// How to prepare the stores.
 pub(super) fn prepare_mode(args: &ResultArgs, keep: bool) -> PrepareMode {
     match (args.into_existing, keep) {
         _ if args.discard_existing => PrepareMode::Discard,

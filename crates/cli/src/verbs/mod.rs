@@ -1,4 +1,4 @@
-//! What each verb does, one file a verb. A verb gives the exit code, or a failure that has one.
+//! The verbs, one file each. A verb returns its exit code, or a failure that has one.
 
 mod bench;
 mod compare;
@@ -26,7 +26,7 @@ mod verify;
 use crate::args::Verb;
 use crate::failure::Failure;
 
-/// Does what was typed; gives the exit code.
+/// Runs a verb and returns the exit code.
 pub(crate) fn perform(verb: &Verb) -> Result<u8, Failure> {
     match verb {
         Verb::Init(args) => init::init(args),

@@ -1,4 +1,4 @@
-//! `plan STUDY`: what would run. Stores are asked what they can do, and not touched.
+//! `plan STUDY`: shows what would run. It asks the drivers what they support, without accessing the stores.
 
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -21,14 +21,14 @@ struct Printed {
     format: &'static str,
     #[serde(flatten)]
     plan: Plan,
-    /// What each phase is guaranteed on each store.
+    /// The guarantees of each phase on each store.
     guarantees: Vec<Guaranteed>,
-    /// Money for the time of the plan, where a price sheet was given.
+    /// The cost of the planned time, if a price sheet was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<PlannedCost>,
 }
 
-/// Money for the time of the plan, and the prices behind it.
+/// The cost of the planned time, and the prices behind it.
 #[derive(Debug, Serialize)]
 struct PlannedCost {
     sheet: PriceSheet,
@@ -36,11 +36,11 @@ struct PlannedCost {
     cost: PlanCost,
 }
 
-/// The money of a plan in words.
+/// The cost of a plan as text.
 fn money(sheet: &PriceSheet, cost: &PlanCost) -> String {
     let clients = if cost.with_clients { "with" } else { "without" };
     let mut text = format!(
-        "money  {:.2} to {:.2} {}, {clients} the client's machines; prices of {}: {}\n",
+        "cost   {:.2} to {:.2} {}, {clients} the client's machines; prices of {}: {}\n",
         cost.least, cost.most, sheet.currency, sheet.date, sheet.source
     );
     if !cost.unpriced.is_empty() {
@@ -49,7 +49,7 @@ fn money(sheet: &PriceSheet, cost: &PlanCost) -> String {
     text
 }
 
-/// One phase of one store, or of one of its configurations where they are guaranteed different things.
+/// One phase of one store, or of one configuration if the guarantees differ between the store's configurations.
 #[derive(Debug, PartialEq, Serialize)]
 struct Guaranteed {
     store: String,
@@ -99,8 +99,8 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Resolves every phase of every configuration, as a run would: what a store cannot do is refused here too. Configurations of one store
-/// that are guaranteed the same are told once, by the store's name.
+/// Resolves every phase of every configuration, as a run would. So operations that a store does not support are refused
+/// here too. If all configurations of a store have the same guarantees, they are listed once, by the store's name.
 fn guarantees(configurations: &[ConfigurationRequest]) -> Result<Vec<Guaranteed>, Failure> {
     let mut by_store: IndexMap<&str, Vec<(String, Vec<Guaranteed>)>> = IndexMap::new();
     for configuration in configurations {
@@ -136,7 +136,7 @@ fn guarantees(configurations: &[ConfigurationRequest]) -> Result<Vec<Guaranteed>
     Ok(told)
 }
 
-/// Phases that are guaranteed the same on one store, told together; `of` is how many phases there are.
+/// Groups the phases of a store that have the same guarantees; `of` is the total number of phases.
 fn alike(guarantees: &[Guaranteed], of: usize) -> Vec<(&str, String, &Guaranteed)> {
     let mut groups: Vec<(&Guaranteed, Vec<&str>)> = Vec::new();
     for p in guarantees {

@@ -1,10 +1,13 @@
-//! `report RUN…`, and the page that every run leaves.
+//! `report RUN…`, and the page that every run writes.
 
 #[cfg(feature = "tables")]
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use storebench_report::{Life, ReadOldTable, Recorded, ReportError, Subject, markdown, page, picture};
+use storebench_report::{
+    INDEX_MARK, IndexedRun, Life, ReadOldTable, Recorded, ReportError, Subject, index, markdown, page, picture,
+};
+use storebench_results::RESULT_FILE;
 use storebench_results::summary::summary;
 #[cfg(feature = "tables")]
 use storebench_results::{Column, Table};
@@ -12,7 +15,7 @@ use storebench_results::{Column, Table};
 use crate::args::ReportArgs;
 use crate::failure::Failure;
 use crate::output::{layout, print};
-use crate::outputs::{refuse_existing, write_text};
+use crate::outputs::{refuse_existing, write_bytes, write_text};
 
 /// The name of a run's own page.
 pub(super) const PAGE: &str = "report.html";
@@ -33,6 +36,9 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, Failure> {
     if let Some(file) = args.output.as_ref().filter(|file| file.as_os_str() != "-") {
         refuse_existing(file, args.force)?;
     }
+    if args.runs.iter().any(|run| is_folder_of_runs(run)) {
+        return write_index(args);
+    }
     let runs = args
         .runs
         .iter()
@@ -48,27 +54,91 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, Failure> {
         (Some(file), _) => file.clone(),
         (None, [run]) if run.is_dir() => run.join(PAGE),
         (None, [run]) => run.with_file_name(PAGE),
-        (None, _) => return Err(Failure::bad_input("several runs make one page; name its file with -o FILE")),
+        (None, _) => return Err(Failure::bad_input("several runs make one page; name the file with -o FILE")),
     };
     let text = page(&subject, Life::Written).map_err(Failure::bad_input)?;
     if file.as_os_str() == "-" {
         print(&text)?;
         return Ok(0);
     }
-    // The page of a run is made again in its folder.
+    // A run's own page may be replaced.
     write_text(&file, &text, args.force || args.output.is_none())?;
     print(&format!("{}\n", file.display()))?;
     Ok(0)
 }
 
-/// Writes the first chart of a run as SVG.
+/// Whether this folder is not a run, but has run folders in it.
+fn is_folder_of_runs(path: &Path) -> bool {
+    path.is_dir() && !path.join(RESULT_FILE).exists() && !runs_in(path).is_empty()
+}
+
+/// The run folders in a folder.
+fn runs_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let mut runs: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| path.join(RESULT_FILE).exists()).collect();
+    runs.sort();
+    runs
+}
+
+/// Writes an index of the runs in folders.
+fn write_index(args: &ReportArgs) -> Result<u8, Failure> {
+    if args.markdown {
+        return Err(Failure::bad_input("--markdown shows runs, not a folder of runs; name the runs"));
+    }
+    let file = match (&args.output, args.runs.as_slice()) {
+        (Some(file), _) => file.clone(),
+        (None, [folder]) => folder.join("index.html"),
+        (None, _) => return Err(Failure::bad_input("several folders make one index; name the file with -o FILE")),
+    };
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut runs = Vec::new();
+    for path in &args.runs {
+        let found = if is_folder_of_runs(path) { runs_in(path) } else { vec![path.clone()] };
+        for run in found {
+            let name =
+                run.file_name().map_or_else(|| run.display().to_string(), |name| name.to_string_lossy().into_owned());
+            let page = run.join(PAGE);
+            let report = page.exists().then(|| address(folder, &page)).flatten();
+            let result = storebench_results::read_run(&run).map(Box::new).map_err(|error| error.to_string());
+            runs.push(IndexedRun { name, report, result });
+        }
+    }
+    let title = match args.runs.as_slice() {
+        [one] => format!("Runs in {}", one.display()),
+        several => format!("Runs in {} folders", several.len()),
+    };
+    let text = index(&title, runs);
+    if file.as_os_str() == "-" {
+        print(&text)?;
+        return Ok(0);
+    }
+    // An index may replace an earlier index, but no other file.
+    let ours = std::fs::read_to_string(&file).is_ok_and(|text| text.contains(INDEX_MARK));
+    write_text(&file, &text, args.force || (args.output.is_none() && ours))?;
+    print(&format!("{}\n", file.display()))?;
+    Ok(0)
+}
+
+/// The address of a file, relative to the page's folder; none if there is no path between them.
+fn address(folder: &Path, file: &Path) -> Option<String> {
+    let (folder, file) = (folder.canonicalize().ok()?, file.canonicalize().ok()?);
+    let common = folder.components().zip(file.components()).take_while(|(a, b)| a == b).count();
+    let up = folder.components().skip(common).map(|_| "..".to_owned());
+    let down = file.components().skip(common).map(|part| part.as_os_str().to_string_lossy().into_owned());
+    let parts: Vec<String> = up.chain(down).collect();
+    // In an address these characters have a meaning of their own.
+    Some(parts.join("/").replace('%', "%25").replace('#', "%23").replace('?', "%3F"))
+}
+
+/// Writes the first chart of a run as SVG or PNG.
 fn write_picture(runs: &[PathBuf], file: &Path, force: bool) -> Result<u8, Failure> {
     let [run] = runs else {
         return Err(Failure::bad_input("--picture shows one run; name one"));
     };
     let result = storebench_results::read_run(run).map_err(Failure::bad_input)?;
     let Some(svg) = picture(&result) else {
-        let what = "this run has one configuration: there is nothing to compare in a picture";
+        let what = "a picture compares configurations, and this run has only one";
         return Err(Failure::bad_input(format!("{}: {what}", run.display())));
     };
     if file.as_os_str() == "-" {
@@ -76,43 +146,56 @@ fn write_picture(runs: &[PathBuf], file: &Path, force: bool) -> Result<u8, Failu
         return Ok(0);
     }
     refuse_existing(file, force)?;
-    write_text(file, &svg, force)?;
+    if file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png")) {
+        write_bytes(file, &png(&svg)?, force)?;
+    } else {
+        write_text(file, &svg, force)?;
+    }
     print(&format!("{}\n", file.display()))?;
     Ok(0)
 }
 
-/// How tables are read that versions before this one kept as Parquet.
+#[cfg(feature = "png")]
+fn png(svg: &str) -> Result<Vec<u8>, Failure> {
+    storebench_report::png(svg).map_err(Failure::spoiled)
+}
+
+#[cfg(not(feature = "png"))]
+fn png(_: &str) -> Result<Vec<u8>, Failure> {
+    Err(Failure::bad_input("this binary was built without PNG; write SVG, or build with the feature `png`"))
+}
+
+/// Reads tables that older versions wrote as Parquet.
 #[cfg(feature = "tables")]
-const READ_OLD_TABLE: Option<ReadOldTable> = Some(storebench_transfer::parquet_rows);
+pub(super) const READ_OLD_TABLE: Option<ReadOldTable> = Some(storebench_transfer::parquet_rows);
 #[cfg(not(feature = "tables"))]
-const READ_OLD_TABLE: Option<ReadOldTable> = None;
+pub(super) const READ_OLD_TABLE: Option<ReadOldTable> = None;
 
 #[cfg(not(feature = "tables"))]
 fn tables(_: &[PathBuf]) -> Result<u8, Failure> {
     Err(Failure::bad_input("this binary was built without Parquet; build with the feature `tables`"))
 }
 
-/// Writes the tables of runs as Parquet, into a folder of their own: beside the tables may stand Parquet files in which an
-/// older version kept rows that are nowhere else.
+/// Writes the tables of runs as Parquet into a separate folder: next to the tables there may be Parquet files of an older
+/// version, with rows that exist nowhere else.
 #[cfg(feature = "tables")]
 fn tables(runs: &[PathBuf]) -> Result<u8, Failure> {
     for run in runs {
         let folder = if run.is_dir() { run.as_path() } else { run.parent().unwrap_or(Path::new("")) };
-        // A folder that holds no run is told as such.
+        // Fails if the folder is not a run.
         storebench_results::read_run(run).map_err(Failure::bad_input)?;
         let kept: Vec<Table> = Table::ALL.into_iter().filter(|table| folder.join(table.file()).exists()).collect();
         let older = Table::ALL.into_iter().any(|table| folder.join(table.parquet_file()).exists());
         match (kept.is_empty(), older) {
             (true, true) => {
-                let what =
-                    "an older version kept the tables of this run as Parquet already; they stand beside its run.json";
+                let what = "an older version already wrote the tables of this run as Parquet, next to its run.json";
                 return Err(Failure::bad_input(format!("{}: {what}", run.display())));
             }
             (true, false) => return Err(Failure::bad_input(format!("{}: this run has no tables", run.display()))),
             (false, true) => {
                 let what =
-                    "rows of trials that an older version measured stay in the Parquet files beside its run.json";
-                // Whoever reads no stderr still has the files.
+                    "rows of trials that an older version measured remain in the Parquet files next to its run.json";
+                // Without stderr the files are complete all the same.
                 let _ = writeln!(std::io::stderr(), "{}: {what}", run.display());
             }
             (false, false) => {}
@@ -122,7 +205,7 @@ fn tables(runs: &[PathBuf]) -> Result<u8, Failure> {
         std::fs::create_dir_all(&into).map_err(|error| failed(&into, error))?;
         for table in kept {
             let file = into.join(table.parquet_file());
-            // Beside its place, and moved there when it is whole.
+            // Written next to its place, and moved there when complete.
             let part = into.join(format!(".{}.new", table.parquet_file()));
             let write = || parquet(table, folder, std::fs::File::create(&part)?);
             write().and_then(|()| std::fs::rename(&part, &file)).map_err(|error| {

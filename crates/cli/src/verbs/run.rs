@@ -1,4 +1,4 @@
-//! `run STUDY`.
+//! `run STUDY`: runs a study on its stores.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
             return Err(Failure::bad_input("--keep leaves nothing to do: every phase of this study loads documents"));
         }
         if opened.study.phases.len() < before {
-            progress.note("--keep: the documents that are there are measured; phases that load are left out");
+            progress.note("--keep: measuring the documents already in the store; phases that load are skipped");
         }
     }
     let name = args.study.study.file_stem().map_or_else(|| "run".to_owned(), |stem| stem.to_string_lossy().into());

@@ -1,4 +1,4 @@
-//! `stores`: what can be measured, and how each guarantee is kept.
+//! `stores`: lists the stores, and the settings behind each guarantee.
 
 use serde::Serialize;
 use storebench_engine::store::OpKind;
@@ -56,7 +56,7 @@ fn text(listed: &[Listed]) -> String {
         let common: Vec<_> =
             s.options.iter().filter(|(n, meaning)| shared.get(*n) == Some(*meaning)).map(|(n, _)| *n).collect();
         if !common.is_empty() {
-            out += &format!("  and, see the end: {}\n", common.join(", "));
+            out += &format!("  common options (see the end): {}\n", common.join(", "));
         }
         if let Some(can) = &s.can {
             tell(&mut out, can);
@@ -89,7 +89,7 @@ fn tell(out: &mut String, can: &Can) {
     }
 }
 
-/// Operations by store.
+/// The table of operations by store.
 fn matrix(stores: &[(&str, &Can)]) -> String {
     let mut out = String::new();
     let width = stores.iter().map(|(name, _)| name.len() + 2).max().unwrap_or(0).max(8);

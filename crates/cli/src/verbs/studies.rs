@@ -1,4 +1,4 @@
-//! `studies`: what is built in, what each shows, and its sizes.
+//! `studies`: lists the built-in studies, what each shows, and its presets.
 
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::built_in::{ALL, BuiltIn, find, meant};
 use crate::failure::Failure;
 use crate::output::{print, print_json};
 
-/// Columns of the text.
+/// The width of the text, in columns.
 const WIDTH: usize = 100;
 
 /// What `studies --json` prints.

@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::signals::{INTERRUPTED, ask_on_interrupt};
 use crate::{stores, studies};
 
-/// More threads than this seldom read faster.
+/// More threads than this rarely read faster.
 const JOBS_AT_MOST: usize = 8;
 
 pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Failure> {
@@ -33,7 +33,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Failure> {
         .map_err(|error| Failure::of_store(&args.url, &error));
     progress.end_count();
     let mut report = report?;
-    // What a server says may repeat what it was told.
+    // A server's messages may repeat the secrets that it received.
     let secrets = Secrets::of_url(&args.url);
     for text in report.faults.iter_mut().map(|fault| &mut fault.what).chain(&mut report.notes) {
         *text = secrets.hide(text);
@@ -44,7 +44,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Failure> {
         print(&text(&report))?;
     }
     Ok(match () {
-        // What was found wrong until then is wrong, interrupted or not.
+        // Wrong documents count, even if the verb was interrupted.
         () if report.collections.iter().any(|c| c.missing + c.wrong + c.unreadable > 0) => SPOILED,
         () if report.interrupted => INTERRUPTED,
         () if report.is_whole() => 0,
@@ -55,7 +55,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Failure> {
 fn text(report: &VerifyReport) -> String {
     let mut out = format!("{} · {}\n{}\n", report.url, report.version, report.title);
     for c in &report.collections {
-        out += &format!("  {}: {} of {} documents are right", c.collection, count(c.right), count(c.expected));
+        out += &format!("  {}: {} of {} documents are correct", c.collection, count(c.right), count(c.expected));
         for (n, what) in [
             (c.updated, "updated since the load"),
             (c.missing, "missing"),
@@ -79,10 +79,10 @@ fn text(report: &VerifyReport) -> String {
         .iter()
         .fold((0u64, 0u64), |(all, bad), c| (all + c.expected, bad + c.missing + c.wrong + c.unreadable));
     out += &match (bad, report.interrupted) {
-        (0, true) => "interrupted: the documents read so far are right, the rest are unknown\n".to_owned(),
-        (0, false) => "every document is right\n".to_owned(),
+        (0, true) => "interrupted: the documents read so far are correct, the rest are unknown\n".to_owned(),
+        (0, false) => "every document is correct\n".to_owned(),
         (bad, _) => format!(
-            "{} of {} documents ({}) are not what they should be\n",
+            "{} of {} documents ({}) are missing, wrong or unreadable\n",
             count(bad),
             count(expected),
             percent(bad as f64 / expected.max(1) as f64)

@@ -23,18 +23,14 @@ fn what_storebench_made_is_emptied_and_that_is_said_before() {
     let cli = Cli::with_study();
     cli.run("run books.toml -q").measured();
     let done = cli.run("conform sqlite:books.db").code(0);
-    assert!(
-        done.err.starts_with("what earlier studies left at sqlite:books.db is emptied for the checks"),
-        "{}",
-        done.err
-    );
+    assert!(done.err.starts_with("data of earlier studies at sqlite:books.db is deleted; "), "{}", done.err);
     assert!(!cli.path("books.db").exists());
 }
 
 #[test]
 fn as_json_where_something_fails() {
     let cli = Cli::new();
-    // A store whose files may not grow beyond a megabyte or so: large documents cannot be written.
+    // The files of this store cannot grow beyond about a megabyte, so it cannot write large documents.
     let mut command = Command::new("sh");
     command.args(["-c", "trap '' XFSZ; ulimit -f 2000; exec \"$0\" conform sqlite:small.db --json --quiet"]);
     command.arg(env!("CARGO_BIN_EXE_storebench")).current_dir(cli.folder.path());

@@ -1,4 +1,4 @@
-//! Studies whose phases copy.
+//! Studies with phases that copy.
 
 use serde_json::Value;
 
@@ -60,7 +60,7 @@ fn phase<'a>(trial: &'a Value, name: &str) -> &'a Value {
     trial["phases"].as_array().unwrap().iter().find(|p| p["name"] == name).unwrap()
 }
 
-/// In and out at each number of tasks, on one store.
+/// Copies in and out with each number of tasks, on one store.
 fn in_and_out(store: &str) -> Value {
     let cli = Cli::new();
     cli.write("texts.toml", STUDY);
@@ -89,14 +89,14 @@ fn in_and_out(store: &str) -> Value {
         let read = &phase(trial, "read")["ops"]["read"];
         assert_eq!((read["checked"].clone(), read["wrong"].clone()), (800.into(), 0.into()));
         assert_eq!(read["misses"], 0);
-        // Indexes hold what was copied, and the other collection is where it was.
+        // The indexes contain the copied documents, and the other collection is unchanged.
         assert_eq!(phase(trial, "page")["ops"]["page"]["misses"], 0);
         assert!(phase(trial, "page")["ops"]["page"]["documents"].as_u64().unwrap() >= 50);
         assert_eq!(phase(trial, "other")["ops"]["others"]["documents"], 10);
     }
     if !store.contains("memory") {
         cli.run(&format!("verify {store} texts.toml")).code(0);
-        // An import is a load: what it left is measured again.
+        // An import counts as a load, so --keep measures its documents again.
         let kept = cli.run(&format!("run texts.toml --store {store} --keep --json -q --out kept")).measured().json();
         let names: Vec<&Value> =
             trials(&kept)[0]["phases"].as_array().unwrap().iter().map(|phase| &phase["name"]).collect();
@@ -146,7 +146,7 @@ fn the_summary_and_the_plan_tell_of_tasks_and_files() {
     let cli = Cli::new();
     cli.write("texts.toml", STUDY);
     let plan = cli.run("plan texts.toml --store memory:").code(0).out;
-    for part in ["copy files into texts in batches of 50, 800 documents, 1 task, 16 parts", "for files of copies"] {
+    for part in ["copy files into texts in batches of 50, 800 documents, 1 task, 16 parts", "for copy files"] {
         assert!(plan.contains(part), "{part} in {plan}");
     }
     let done = cli.run("run texts.toml --full --store memory:").measured();

@@ -1,4 +1,4 @@
-//! Disks that forget what was not synced, and disks that are full: what stores guarantee, and what they keep.
+//! Disks that lose unsynced writes, and full disks: what stores guarantee, and what they keep.
 
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ faults = {faults}
     )
 }
 
-/// Whether the machine can make such disks; where it cannot, the test is counted as skipped.
+/// Whether the machine can create such disks. If not, the test counts as skipped.
 fn can() -> bool {
     storebench_machine::PowerCut::available().inspect_err(|why| println!("skipped: {why}")).is_ok()
 }
@@ -69,7 +69,7 @@ fn kept(store: &str, faults: &str, server: &str) -> Value {
 #[track_caller]
 fn lost(store: &str, durability: &str, server: &str) {
     let (cli, done) = run(store, durability, r#"[{ at = "1500ms", do = "power-cut" }]"#, server);
-    // What was handed to the operating system may go with the power: told, and not held against the store.
+    // A power cut may lose what only the operating system had received. It is reported, but the store does not fail.
     done.assert_measured();
     let result = done.json();
     let found = ledger(&result);
@@ -100,13 +100,13 @@ fn what_was_not_synced_is_lost_with_the_power_and_the_run_says_so() {
     if !can() {
         return;
     }
-    // Of SQLite that is synchronous=OFF.
+    // For SQLite, `os` is synchronous=OFF.
     for store in ["redb:it.redb", "fjall:it", "sqlite:it.db?journal=delete"] {
         lost(store, "os", "");
     }
 }
 
-/// Configurations that differ in an option of the store lie on one disk, one after the other.
+/// Configurations that differ in an option of the store use one disk, one after the other.
 #[test]
 fn configurations_of_one_store_share_its_disk() {
     if !can() {
@@ -125,7 +125,7 @@ fn configurations_of_one_store_share_its_disk() {
     nothing_left(&cli);
 }
 
-/// What `redis-server` is run with: its folder of programs, and its libraries.
+/// The environment of `redis-server`: the folders of its programs and libraries.
 fn redis() -> String {
     let (root, libraries) = installed("redis");
     format!("env LD_LIBRARY_PATH={libraries} PATH={root}/usr/bin")
@@ -151,8 +151,8 @@ fn redis_keeps_what_its_log_has_synced_and_nothing_else() {
     }
 }
 
-/// Less of the machine for a while, and all of it again. The store writes nothing to the disk: beside tests that keep
-/// the disk busy, a store that syncs waits for it, and needs less of the processor than the limit leaves.
+/// Limits a server for a while, and then removes the limit. The store writes nothing to disk. If other tests keep the
+/// disk busy, a store that syncs waits for it, and needs less of the processor than the limit allows.
 #[test]
 fn a_server_that_gets_less_for_a_while_is_slower_then_and_loses_nothing() {
     let limits = storebench_machine::Limits { cpus: Some(0.02), ..Default::default() };
@@ -174,13 +174,13 @@ fn a_server_that_gets_less_for_a_while_is_slower_then_and_loses_nothing() {
     let phase = &result["trials"][0]["phases"][1];
     assert_eq!(phase["faults"][0]["detail"], "0.02 processors, 512MiB of memory", "{}", phase["faults"]);
     assert!(phase["faults"][0]["problem"].is_null(), "{}", phase["faults"]);
-    // How long depends on what else the machine does; without the limit it is nothing.
+    // The time depends on what else the machine does. Without the limit it is zero.
     assert!(phase["resources"]["limited"]["throttled_s"].as_f64().unwrap() > 0.0, "{}", phase["resources"]);
     assert_eq!(phase["ledger"]["lost"], 0);
     nothing_left(&cli);
 }
 
-/// Not of disks, but run by the same commands.
+/// Not about disks, but it uses the same commands.
 #[test]
 fn limits_of_a_server_are_values_and_are_felt() {
     let limits = storebench_machine::Limits { cpus: Some(0.1), ..Default::default() };
@@ -236,9 +236,9 @@ fn a_full_disk_is_told_in_words_and_takes_nothing_that_was_acknowledged() {
         return;
     }
     let full = r#"[{ at = "800ms", do = "disk-full", for = "600ms" }]"#;
-    // A log that has grown already is written to again from its beginning: whether that needs space depends on when the disk fills.
+    // SQLite overwrites a log that has already grown, so whether it needs space depends on when the disk fills.
     kept("sqlite:it.db", full, "");
-    // A rollback journal is a new file of each transaction.
+    // A rollback journal is a new file for each transaction.
     let result = kept("sqlite:it.db?journal=delete", full, "");
     let messages = result["trials"][0]["phases"][1]["messages"].to_string();
     assert!(messages.contains("the disk is full; free some space"), "{messages}");
@@ -250,11 +250,11 @@ fn disks_that_cannot_be_broken_are_refused_before_anything_is_touched() {
     let given = "[servers.redis]\nstart = \"touch it-ran\"\nstop = \"true\"\n";
     let without = "[servers.redis]\nrun = \"touch it-ran\"\n";
     for (store, faults, server, said) in [
-        ("redis://127.0.0.1:1", cut, given, "have it started by `run`"),
+        ("redis://127.0.0.1:1", cut, given, "start the server with `run`"),
         ("redis://127.0.0.1:1", cut, without, "add `data`"),
         ("memory:", cut, "", "does not say how"),
-        ("sqlite:it.db", r#"[{ at = "1ms", do = "kill", keep = 1 }]"#, "", "`keep` is of do = \"power-cut\" only"),
-        ("sqlite:it.db", r#"[{ at = "1ms", do = "disk-full" }]"#, "", "for how long?"),
+        ("sqlite:it.db", r#"[{ at = "1ms", do = "kill", keep = 1 }]"#, "", "`keep` is only for do = \"power-cut\""),
+        ("sqlite:it.db", r#"[{ at = "1ms", do = "disk-full" }]"#, "", "the duration is missing"),
     ] {
         let (cli, done) = run(store, "os", faults, server);
         assert_eq!(done.code, 2, "{}", done.err);

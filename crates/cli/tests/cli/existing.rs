@@ -1,9 +1,9 @@
-//! Documents that somebody else put into a store: read, and nothing else.
+//! Documents that somebody else put into a store. Storebench only reads them.
 
 use crate::common::Cli;
 use sha2::{Digest, Sha256};
 
-/// A database as a shop might have it: a table with columns of its own names, beside others.
+/// A database such as a shop might have: a table with its own column names, and another table.
 fn shop(cli: &Cli) {
     let mut database = rusqlite::Connection::open(cli.path("shop.db")).unwrap();
     database
@@ -46,7 +46,7 @@ prefix = { limit = 5 }
 scan = { limit = 5 }
 "#;
 
-/// Every file of the folder, but those of runs, and what is in it.
+/// Every file in the folder, without those of runs, and a digest of its contents.
 fn files(cli: &Cli) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = std::fs::read_dir(cli.folder.path())
         .unwrap()
@@ -112,8 +112,8 @@ fn what_would_write_is_refused_before_the_store_is_looked_at() {
         (with("exists = 1", "gone = { op = \"delete\", batch = 2 }"), vec!["`gone`", "does bulk-delete"]),
         (with("name = \"warm\"", "name = \"warm\"\nledger = true\nstreams = \"disjoint\""), vec!["`warm`", "ledger"]),
         (with("mix = { read = 1 }\noperations = 200", "load = [\"orders\"]"), vec!["phase `warm` loads"]),
-        (with("sample = 500", "count = 500"), vec!["`count`", "they are there"]),
-        (with("sample = 500", "index = [[\"city\"]]"), vec!["make it in the store"]),
+        (with("sample = 500", "count = 500"), vec!["`count`", "with `existing` they exist"]),
+        (with("sample = 500", "index = [[\"city\"]]"), vec!["create it in the store"]),
         (with("sample = 500", "sample = 0"), vec!["sample 1 to"]),
         (
             with("[[phases]]\nname = \"warm\"", "[collections.more]\ncount = 5\n[[phases]]\nname = \"warm\""),
@@ -126,7 +126,7 @@ fn what_would_write_is_refused_before_the_store_is_looked_at() {
             assert!(err.contains(part), "`{part}` is missing: {err}");
         }
     }
-    assert!(!cli.path("shop.db").exists(), "nothing was made");
+    assert!(!cli.path("shop.db").exists(), "nothing was created");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Servers that a study starts and breaks, and what the ledger says of what they had acknowledged.
+//! Servers that a study starts and breaks, and what the ledger reports about their acknowledged writes.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::common::{Cli, Done, installed};
 use crate::server::Server;
 
-/// A study that does this to its server, on this store; the server's table is added behind it.
+/// A study with these faults on this store. Tests append the table of its server.
 fn study(store: &str, faults: &str, duration: &str, durability: &str) -> String {
     format!(
         r#"
@@ -43,7 +43,7 @@ fn check<'a>(result: &'a Value, check: &str) -> &'a Value {
     result["checks"].as_array().unwrap().iter().find(|v| v["check"] == check).unwrap()
 }
 
-/// Each seeded moment is another one; `make test` has one of each store.
+/// Each seed gives another moment. `make test` uses one seed for each store.
 fn moment(seed: u64) -> String {
     format!("{}ms", 700 + seed * 7_919 % 600)
 }
@@ -56,13 +56,13 @@ fn killed(store: &str, durability: &str, server: &str, seed: u64) -> (Cli, Done)
     (cli, done)
 }
 
-/// Nothing of ours runs or lies about.
+/// Asserts that the run left nothing behind.
 fn nothing_left(cli: &Cli) {
     let left = cli.leases();
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// Whatever was acknowledged is there, and the run says what clients saw.
+/// Asserts that no acknowledged write is lost, and that the run reports what clients saw.
 #[track_caller]
 fn nothing_lost(cli: &Cli, done: &Done) -> Value {
     done.assert_measured();
@@ -76,7 +76,7 @@ fn nothing_lost(cli: &Cli, done: &Done) -> Value {
     let (began, mended) = (fault["began_ns"].as_u64().unwrap(), fault["mended_ns"].as_u64().unwrap());
     assert!(mended - began >= 100_000_000, "{fault}");
     assert!(fault["unavailable_ns"].as_u64().unwrap() >= 100_000_000, "{fault}");
-    // On a busy machine a server may be back only when the phase is over.
+    // On a busy machine, a server may come back only after the phase.
     assert!(fault["first_answer_ns"].as_u64().is_none_or(|ns| ns >= 100_000_000), "{fault}");
     assert!(fault["ready_ns"].as_u64().is_some(), "{fault}");
     assert!(steady(&result)["connection_events"]["disconnects"].as_u64().unwrap() > 0);
@@ -100,7 +100,7 @@ fn embedded_stores_that_sync_keep_what_they_acknowledged() {
 fn redis_without_persistence_loses_what_it_acknowledged_and_says_so() {
     let server = Server::start("redis");
     let (cli, done) = killed(&server.url, "none", &format!("[servers.redis]\n{}", server.commands()), 1);
-    // Durability `none` is in the memory of the process: it is told, and does not fail the run.
+    // With durability `none`, data is only in the memory of the process. Its loss is reported, but is not a failure.
     done.assert_measured();
     let result = done.json();
     let ledger = &steady(&result)["ledger"];
@@ -113,7 +113,7 @@ fn redis_without_persistence_loses_what_it_acknowledged_and_says_so() {
     nothing_left(&cli);
 }
 
-/// Somebody empties a server that was guaranteed to keep what it acknowledged, whatever is run.
+/// A command empties a server whose guarantee is to keep every acknowledged write.
 #[test]
 fn a_loss_that_the_guarantee_forbids_fails_the_run() {
     let options = ["--option", "appendonly yes", "--option", "appendfsync always"];
@@ -152,7 +152,7 @@ fn ravendb_keeps_what_it_acknowledged() {
     let table = format!("[servers.ravendb]\n{}", server.commands());
     let cli = Cli::new();
     let faults = format!("[{{ at = \"{}\", do = \"kill\", for = \"100ms\" }}]", moment(4));
-    // It needs seconds to be back.
+    // It needs seconds to come back.
     cli.write("kill.toml", &format!("{}{table}", study(&server.url, &faults, "9s", "fsync")));
     nothing_lost(&cli, &cli.run("run kill.toml --json -q --manage-servers"));
 }
@@ -172,7 +172,7 @@ fn memcached_loses_everything_with_a_restart_and_the_run_says_so() {
     nothing_left(&cli);
 }
 
-/// A primary whose commits wait for a standby: with the standby gone, nothing is acknowledged, and nothing is lost.
+/// The commits of a primary wait for a standby. Without the standby, nothing is acknowledged, and nothing is lost.
 #[test]
 fn commits_that_wait_for_a_standby_stop_with_it_and_go_on_with_it() {
     let server = Server::start("postgres-standby");
@@ -192,7 +192,7 @@ fn commits_that_wait_for_a_standby_stop_with_it_and_go_on_with_it() {
     let [kill, pause] = &steady(&result)["faults"].as_array().unwrap()[..] else { panic!("{result}") };
     for fault in [kill, pause] {
         let unavailable = fault["unavailable_by_op_ns"]["upsert"].as_u64().unwrap_or(0);
-        // As long as the fault and, at most, until the standby has connected again; to the length of an interval.
+        // At least as long as the fault, with the precision of an interval. The standby must also connect again.
         assert!(unavailable >= 900_000_000, "{fault}");
         assert_eq!(fault["detail"], "of replica");
     }
@@ -202,7 +202,8 @@ fn commits_that_wait_for_a_standby_stop_with_it_and_go_on_with_it() {
     nothing_left(&cli);
 }
 
-/// Every node once, the store's own last, under load. The phase is long: on a busy machine each restart takes seconds.
+/// Restarts every node once under load, the store's own last. The phase is long, because each restart takes seconds on
+/// a busy machine.
 #[test]
 fn nodes_are_restarted_one_after_the_other() {
     let server = Server::start("postgres-standby");
@@ -223,14 +224,14 @@ fn nodes_are_restarted_one_after_the_other() {
     nothing_left(&cli);
 }
 
-/// The programs of PostgreSQL, to be run as somebody who is not root.
+/// The programs of PostgreSQL, with a prefix that runs them as a user other than root.
 fn postgres() -> String {
     let (root, libraries) = installed("postgres");
     let own = "setpriv --reuid=65534 --regid=65534 --clear-groups";
     format!("{own} env LD_LIBRARY_PATH={libraries} {root}/usr/lib/postgresql/15/bin")
 }
 
-/// Two nodes that do not reach each other: what waits for both is not acknowledged until they do.
+/// Two nodes cannot reach each other. Commits that wait for both are not acknowledged until the nodes can.
 #[test]
 fn commits_that_wait_for_a_standby_stop_while_the_network_is_partitioned() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -267,7 +268,7 @@ port      = 5432
     let faults = r#"[{ at = "1500ms", do = "partition", groups = [["postgres"], ["standby"]], for = "1s" }]"#;
     let url = "postgres://storebench@{address.postgres}:5432/postgres";
     let text = study(url, faults, "6s", "-").replace("\"-\"", durability);
-    // Paths of data are those of the test's folder, wherever servers are started.
+    // The paths of data are in the test's folder, wherever the servers start.
     let there = |name: &str| format!("data      = \"{}\"", cli.path(name).display());
     let table = table
         .replace(r#"data      = "primary""#, &there("primary"))
@@ -280,13 +281,13 @@ port      = 5432
     assert_eq!((&fault["what"], &fault["detail"]), (&"partition".into(), &"postgres apart from standby".into()));
     let began = fault["began_ns"].as_u64().unwrap();
     assert!(fault["mended_ns"].as_u64().unwrap() - began >= 1_000_000_000, "{fault}");
-    // Reads go on, writes wait as long as the partition lasts, to the length of an interval.
+    // Reads continue. Writes wait as long as the partition lasts, with the precision of an interval.
     assert!(fault["unavailable_by_op_ns"]["upsert"].as_u64().unwrap() >= 900_000_000, "{fault}");
     assert_eq!(steady(&result)["ledger"]["lost"], 0, "{}", steady(&result)["ledger"]);
     nothing_left(&cli);
 }
 
-/// What is done over a link, on a figure and by a command needs no server that is controlled, the limit and the restart do.
+/// Faults of a link, on a condition, or by a command need no controlled server. Limits and restarts need one.
 #[test]
 fn links_limits_and_commands_are_felt_and_mended() {
     let options = ["--option", "appendonly yes", "--option", "appendfsync always"];
@@ -310,7 +311,7 @@ fn links_limits_and_commands_are_felt_and_mended() {
     let named: Vec<&str> = all.iter().map(|fault| fault["what"].as_str().unwrap()).collect();
     assert_eq!(named, ["link", "link", "reset", "run", "restart"]);
     assert!(all.iter().all(|fault| fault["began_ns"].as_u64().is_some() && fault["problem"].is_null()), "{all:?}");
-    // Answers that were 40 ms late: as slow as asked for, each way half of it, give or take the jitter.
+    // The stalled link delayed an answer for as long as the fault lasted.
     assert!(phase["all"]["service_ns"]["max"].as_u64().unwrap() >= 600_000_000, "{}", phase["all"]);
     assert!(all[1]["unavailable_ns"].as_u64().unwrap() >= 500_000_000, "{}", all[1]);
     assert!(phase["connection_events"]["disconnects"].as_u64().unwrap() >= 2, "{}", phase["connection_events"]);
@@ -320,17 +321,17 @@ fn links_limits_and_commands_are_felt_and_mended() {
     let at = |key: &str| restart[key].as_u64().unwrap();
     assert!(at("mended_ns") <= at("listening_ns") && at("listening_ns") <= at("ready_ns"), "{restart}");
     assert_eq!(phase["ledger"]["lost"], 0);
-    // What is said names the server, and not the link to it.
+    // The result names the server, and not the link to it.
     assert_eq!(result["trials"][0]["url"], server.url.as_str());
     nothing_left(&cli);
 }
 
-/// What was measured before a server ended by itself is kept, with what the ledger says of it.
+/// If a server ends by itself, the results until then are kept, with those of the ledger.
 #[test]
 fn a_server_that_ends_by_itself_takes_nothing_that_was_found_with_it() {
     let cli = Cli::new();
     let store = format!("sqlite:ends-{}.db", std::process::id());
-    // The shell that runs this is no such process, and one that waits for its disk takes a while to end.
+    // `hos[t]` does not match the shell that runs the command. A process that waits for its disk takes a while to end.
     let it = format!("hos[t] {store}");
     let faults = format!(
         r#"[{{ at = "500ms", do = "run", command = "pkill -9 -f '{it}'; while pgrep -f '{it}'; do sleep 0.02; done" }}]"#
@@ -343,9 +344,9 @@ fn a_server_that_ends_by_itself_takes_nothing_that_was_found_with_it() {
     let result = done.json();
     let phase = steady(&result);
     assert!(phase["ledger"]["keys"].as_u64().unwrap() > 1_000, "{phase}");
-    assert!(phase["partial"].as_str().unwrap().contains("has ended by itself"), "{}", phase["partial"]);
+    assert!(phase["partial"].as_str().unwrap().contains("ended unexpectedly"), "{}", phase["partial"]);
     nothing_left(&cli);
-    // Started again by a fault, it has ended by itself all the same.
+    // Even if a fault starts it again, the run reports that it has ended by itself.
     let faults = faults.replace("}]", "}, { at = \"900ms\", do = \"restart\" }]");
     cli.write("ends.toml", &study(&store, &faults, "2s", "fsync"));
     let done = run(&cli);
@@ -353,13 +354,13 @@ fn a_server_that_ends_by_itself_takes_nothing_that_was_found_with_it() {
     let all = &steady(&result)["faults"];
     let restart = &all[1];
     let problem = restart["problem"].as_str().unwrap_or_default();
-    assert!(problem.contains("has ended by itself"), "{all}\n{}", done.err);
+    assert!(problem.contains("ended unexpectedly"), "{all}\n{}", done.err);
     assert!(restart["ready_ns"].as_u64().is_some(), "{restart}");
     assert_eq!(steady(&result)["ledger"]["lost"], 0, "{}", steady(&result)["ledger"]);
     nothing_left(&cli);
 }
 
-/// A server that nobody controls can be cut off all the same.
+/// The link to a server can be broken even if the run does not control the server.
 #[test]
 fn a_link_is_broken_without_a_word_on_the_server() {
     let server = Server::start("postgres");
@@ -372,7 +373,7 @@ fn a_link_is_broken_without_a_word_on_the_server() {
     let done = cli.run("run link.toml --json -q");
     done.assert_measured();
     let result = done.json();
-    // Whoever waited for an answer never got it, and no write is known to have been done then.
+    // Clients that waited for an answer never got it, so the outcome of their writes is unknown.
     assert!(steady(&result)["unknown_outcomes"].as_u64().unwrap() > 0, "{}", steady(&result)["unknown_outcomes"]);
     assert_eq!(steady(&result)["ledger"]["lost"], 0);
 }
@@ -397,7 +398,7 @@ fn a_store_that_is_started_cold_rests_and_compacts_tells_how_long_that_took() {
     assert!(after["compact_ns"].as_u64().unwrap() > 0 && after["settled"] == true, "{after}");
     assert!(after["disk_peak_bytes"].as_u64().unwrap() >= after["disk_bytes"].as_u64().unwrap(), "{after}");
     let text = cli.run("run rest.toml -q --full").out;
-    assert!(text.contains("rest: nothing is sent · compacted in "), "{text}");
+    assert!(text.contains("rest: no operations are sent · compacted in "), "{text}");
     nothing_left(&cli);
 }
 
@@ -411,7 +412,7 @@ fn a_pause_is_seen_as_long_as_it_lasts() {
     let result = done.json();
     let [pause, restart] = &steady(&result)["faults"].as_array().unwrap()[..] else { panic!("{result}") };
     assert_eq!((&pause["what"], &restart["what"]), (&"pause".into(), &"restart".into()));
-    // Whoever was answered last before it and first after it was so within an interval of it.
+    // The last answer before the pause and the first one after it are within an interval of it.
     assert!(pause["unavailable_ns"].as_u64().unwrap() >= 590_000_000, "{pause}");
     assert_eq!(steady(&result)["ledger"]["lost"], 0);
     nothing_left(&cli);
@@ -438,7 +439,7 @@ fn what_a_killed_run_left_is_ended_by_the_next_one() {
     }
     run.kill().unwrap();
     run.wait().unwrap();
-    // It ends by itself, as its input does; one that could not would be ended by the next run.
+    // The host ends because its input ends. If it did not, the next run would end it.
     while !hosts().is_empty() {
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -459,8 +460,8 @@ fn what_cannot_be_broken_is_refused_before_anything_is_touched() {
         (study("memory:", kill, "1s", "none"), "", "does not say how; add [servers.memory]"),
         (study("sqlite:it.db", kill, "1s", "os") + commands, "", "add --manage-servers"),
         (study("sqlite:it.db", r#"[{ at = "5s", do = "kill" }]"#, "1s", "os"), "", "is over by then"),
-        (study("sqlite:it.db", r#"[{ do = "kill" }]"#, "1s", "os"), "", "when?"),
-        (study("sqlite:it.db", r#"[{ at = "1ms", do = "pause" }]"#, "1s", "os"), "", "for how long?"),
+        (study("sqlite:it.db", r#"[{ do = "kill" }]"#, "1s", "os"), "", "the time of the fault is missing"),
+        (study("sqlite:it.db", r#"[{ at = "1ms", do = "pause" }]"#, "1s", "os"), "", "the duration is missing"),
         (study("sqlite:it.db", r#"[{ at = "1ms", do = "explode" }]"#, "1s", "os"), "", "explode"),
         (study("sqlite:it.db", "[]", "1s", "os") + "[servers.sqlite]\n", "", "a server needs `run`"),
         (
@@ -471,14 +472,18 @@ fn what_cannot_be_broken_is_refused_before_anything_is_touched() {
         (
             study("redis://127.0.0.1:1", r#"[{ at = "1ms", do = "link", for = "1ms" }]"#, "1s", "none"),
             "",
-            "what is wrong with the link?",
+            "a link fault needs an effect",
         ),
         (
             study("sqlite:it.db", r#"[{ at = "1ms", do = "kill", latency = "1ms" }]"#, "1s", "os"),
             "",
-            "`latency` is of do = \"link\" only",
+            "`latency` is only for do = \"link\"",
         ),
-        (study("sqlite:it.db", r#"[{ at = "1ms", do = "limit", for = "1ms" }]"#, "1s", "os"), "", "which limit?"),
+        (
+            study("sqlite:it.db", r#"[{ at = "1ms", do = "limit", for = "1ms" }]"#, "1s", "os"),
+            "",
+            "a limit needs a value",
+        ),
         (
             study("sqlite:it.db", r#"[{ at = "1ms", do = "run", command = "touch it-ran" }]"#, "1s", "os"),
             "",
@@ -497,13 +502,13 @@ fn what_cannot_be_broken_is_refused_before_anything_is_touched() {
         (
             study("sqlite:it.db", r#"[{ at = "9ms", do = "kill" }, { at = "1ms", do = "kill" }]"#, "1s", "os"),
             "",
-            "one after the other",
+            "faults cannot overlap",
         ),
         (study("sqlite:it.db", r#"[{ when = "wal > x", do = "kill" }]"#, "1s", "os"), "", "invalid condition"),
         (
             study("sqlite:it.db", "[]\nrandom_faults = { every = \"9s\", of = [{ do = \"kill\" }] }", "1s", "os"),
             "",
-            "no fault would be done",
+            "no fault would happen",
         ),
     ] {
         cli.write("bad.toml", &text);

@@ -1,4 +1,4 @@
-//! One figure, one value: whatever prints a figure of a run prints the same, since it is of one source.
+//! Every output of a run prints the same value for the same figure, because all use one source.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use storebench_results::human::{bytes, count, duration, rate};
 
 use crate::common::{Cli, Done};
 
-/// Several workers and operations, a warm-up, a bulk form, and an open loop of which much fails or is never answered.
+/// Several workers and operations, a warm-up, a bulk operation, and an open loop in which many operations fail or are
+/// never answered.
 fn study(stores: &str) -> String {
     format!(
         r#"title = "Figures"
@@ -54,10 +55,11 @@ drain = "0s"
     )
 }
 
-/// A load of 1,500/s on a store that answers 500/s: what waits too long is given up, and what is left at the end has no answer.
+/// A store that answers 500 operations/s, under a load of 1,500/s. Operations that wait too long time out, and those
+/// left at the end have no answer.
 const CROWDED: &str = "slow+memory:?latency=2ms&concurrency=1";
 
-/// Values by what they are of, each with where it stands.
+/// The values of each figure, each with the places where it appears.
 #[derive(Default)]
 struct Collected(BTreeMap<[String; 4], BTreeMap<String, Vec<String>>>);
 
@@ -74,11 +76,11 @@ impl Collected {
         }
     }
 
-    /// The one value, and in how many places it was found.
+    /// The only value, and the number of places where it appears.
     #[track_caller]
     fn of(&self, of: [&str; 4]) -> (&str, usize) {
         let key = of.map(str::to_owned);
-        let values = self.0.get(&key).unwrap_or_else(|| panic!("no {of:?}; there are {:#?}", self.0.keys()));
+        let values = self.0.get(&key).unwrap_or_else(|| panic!("no figure {of:?}; found {:#?}", self.0.keys()));
         let (value, places) = values.first_key_value().unwrap();
         let mut places = places.clone();
         places.dedup();
@@ -90,7 +92,7 @@ fn time(ns: &Value) -> String {
     ns.as_f64().map_or_else(|| "∞".to_owned(), duration)
 }
 
-/// What the result says of every phase of every trial, and of every configuration.
+/// Collects the figures of every phase of every trial, and of every configuration, from the result.
 fn of_result(result: &Value, to: &mut Collected) {
     let place = "run.json";
     for trial in result["trials"].as_array().unwrap() {
@@ -128,7 +130,7 @@ fn of_result(result: &Value, to: &mut Collected) {
             let ops: Vec<&String> = lone["ops"].as_object().unwrap().keys().collect();
             let (op, measure) = match rest.split_once('.') {
                 Some((op, measure)) if ops.iter().any(|known| *known == op) => (op, measure),
-                // Of a phase with one operation they are that one's.
+                // The figures of a phase with one operation are that operation's.
                 _ if ops.len() == 1 => (ops[0].as_str(), rest),
                 _ => ("all", rest),
             };
@@ -155,7 +157,7 @@ fn of_result(result: &Value, to: &mut Collected) {
     }
 }
 
-/// `response p99` and so on: over all attempts where some were not answered.
+/// Times such as `response p99`. They cover all attempts if some were not answered.
 fn times(of: &Value, add: &mut dyn FnMut(&str, String)) {
     for kind in ["response", "service"] {
         let (all, answered) = (&of[format!("{kind}_of_attempts_ns")], &of[format!("{kind}_ns")]);
@@ -173,12 +175,12 @@ fn times(of: &Value, add: &mut dyn FnMut(&str, String)) {
     }
 }
 
-/// Cells of a line of text: two spaces or more stand between them.
+/// The cells of a line of text, which two or more spaces separate.
 fn cells(line: &str) -> Vec<&str> {
     line.trim().split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
 }
 
-/// A line of a table with operations: cells by their titles; `kind` is the column that says which time it is.
+/// Collects one line of a table of operations. The column `time` says which kind of time the line shows.
 fn operations(configuration: &str, phase: &str, titles: &[&str], cells: &[&str], to: &mut Collected, place: &str) {
     let at = |title: &str| titles.iter().position(|t| *t == title);
     let kind = at("time").and_then(|at| cells.get(at)).copied().unwrap_or_default();
@@ -192,7 +194,7 @@ fn operations(configuration: &str, phase: &str, titles: &[&str], cells: &[&str],
     }
 }
 
-/// A line of a table with configurations.
+/// Collects one line of a table of configurations.
 fn configuration_line(
     phase: &str,
     lone: Option<&str>,
@@ -221,7 +223,7 @@ fn configuration_line(
     }
 }
 
-/// The one operation of a phase, where it has one.
+/// The operation of a phase, if it has only one.
 fn lone<'a>(result: &'a Value, phase: &str) -> Option<&'a str> {
     let of = result["trials"][0]["phases"].as_array().unwrap().iter().find(|p| p["name"] == phase)?;
     let ops = of["ops"].as_object().unwrap();
@@ -321,7 +323,7 @@ fn of_markdown(text: &str, result: &Value, to: &mut Collected) {
     }
 }
 
-/// What stands between tags.
+/// The text between the tags.
 fn plain(html: &str) -> String {
     let mut text = String::new();
     let mut within = false;
@@ -388,7 +390,7 @@ fn everything(stores: &str) -> (Collected, Value, Done, String) {
     (all, result, done, html)
 }
 
-/// The answer's figure of a phase is the tables'.
+/// Asserts that the answer shows the same figure of a phase as the tables.
 #[track_caller]
 fn answered(all: &Collected, text: &str, configuration: &str) {
     let told = text.replace('\n', " ");
@@ -403,7 +405,7 @@ fn answered(all: &Collected, text: &str, configuration: &str) {
 fn one_store_measured_once() {
     let (all, result, done, html) = everything(&format!("{{ crowded = \"{CROWDED}\" }}"));
     all.agree();
-    // The open loop did fail and was not all answered, and every table says so.
+    // Some operations of the open loop failed or were not answered, and every table says so.
     let ops = &result["trials"][0]["phases"][4]["ops"];
     let sum = |key: &str| ops["read"][key].as_u64().unwrap() + ops["update"][key].as_u64().unwrap();
     assert!(sum("errors") + sum("unfinished") > 0, "{ops}");
@@ -418,12 +420,12 @@ fn one_store_measured_once() {
     assert!(all.of(["crowded", "load", "all", "memory"]).1 >= 4, "{:?}", all.0.keys());
     assert!(all.of(["crowded", "load", "all", "process CPU/op"]).1 >= 4);
     answered(&all, &done.out, "crowded");
-    // Warm-ups are no part of what was measured.
+    // Warm-ups are not part of the measured time.
     let phases = result["trials"][0]["phases"].as_array().unwrap();
     let measured: u64 =
         phases.iter().filter(|p| p["warm_up"] == false).map(|p| p["elapsed_ns"].as_u64().unwrap()).sum();
     assert!(html.contains(&format!("measured for {}", duration(measured as f64))), "{measured}");
-    // Progress says how many and how long; what that is each second stands in the summary, without the drain.
+    // Progress shows the number of operations and the time. The rate is in the summary, which excludes the drain.
     assert!(done.err.contains("bulk: 600 operations in ") && !done.err.contains("/s)"), "{}", done.err);
 }
 
@@ -434,7 +436,7 @@ fn stores_beside_each_other() {
     all.agree();
     for configuration in ["crowded", "file"] {
         for op in ["read", "update"] {
-            // Of each store by itself, and of configurations beside each other, in each of the ways.
+            // For each store alone, and for the configurations side by side, in each output.
             assert!(all.of([configuration, "steady", op, "response p99"]).1 >= 5, "{configuration} {op}");
         }
         assert!(all.of([configuration, "load", "all", "memory"]).1 >= 4);

@@ -1,4 +1,4 @@
-//! Documents as JSON lines: the same bytes however they are asked for.
+//! Documents as JSON lines: the bytes are the same for any jobs and ranges.
 
 use std::io::Read as _;
 use std::process::Stdio;
@@ -52,7 +52,7 @@ fn every_line_is_json_and_keys_are_those_of_the_store() {
         assert_eq!(keyed["key"], format!("users/{n}"));
         assert_eq!(keyed["document"], serde_json::from_str::<serde_json::Value>(plain).unwrap());
     }
-    assert!(lines(&cli, "users --from 200").is_empty(), "beyond the last one there is nothing");
+    assert!(lines(&cli, "users --from 200").is_empty(), "nothing after the last document");
 }
 
 #[test]

@@ -1,8 +1,10 @@
-//! Healthy stores are not accused: bulk reads and bulk upserts, single reads, upserts and deletes of 200 popular keys, 16
-//! requests in flight, with a ledger; and the same with their server killed in the midst of it.
+//! Healthy stores must not be accused of losing writes. The load has bulk reads, bulk upserts, and single reads,
+//! upserts and deletes on 200 popular keys, with 16 requests in flight and a ledger. It also runs with the server
+//! killed midway.
 //!
-//! A few seconds of it are in every run of the tests, minutes of it in `make soak`: `STOREBENCH_SOAK_SECONDS` for each store and
-//! seed (120), `STOREBENCH_SOAK_SEEDS` (5), and `STOREBENCH_SOAK_STORES`, some of `redis,postgres,ravendb,couchdb,mongodb`.
+//! Every run of the tests includes a few seconds of it, and `make soak` includes minutes. `STOREBENCH_SOAK_SECONDS`
+//! sets the time for each store and seed (120), `STOREBENCH_SOAK_SEEDS` the number of seeds (5), and
+//! `STOREBENCH_SOAK_STORES` the stores, out of `redis,postgres,ravendb,couchdb,mongodb`.
 
 use serde_json::Value;
 
@@ -35,7 +37,7 @@ ledger = true
     )
 }
 
-/// Runs it for so long; what was acknowledged is there, and no read is told of as wrong.
+/// Runs the study for `seconds`. Asserts that no acknowledged write is lost, and that no read is reported as wrong.
 #[track_caller]
 fn not_accused(name: &str, url: &str, seconds: u64, seed: u64, killed: bool, server: &str) {
     let cli = Cli::new();
@@ -67,14 +69,14 @@ fn not_accused(name: &str, url: &str, seconds: u64, seed: u64, killed: bool, ser
     assert_eq!((&ledger["lost"], &ledger["unverifiable"]), (&0.into(), &0.into()), "{name}, seed {seed}: {ledger}");
     assert_eq!((&reads["stale"], &reads["backwards"]), (&0.into(), &0.into()), "{name}, seed {seed}: {reads}");
     assert!(reads["followed"].as_u64() > Some(100), "{name}, seed {seed}: {reads}");
-    // On a machine that does much else the client is kept from running: that is said of the machine, not of the store.
+    // On a busy machine the client is descheduled. That check is about the machine, not the store.
     assert!(invalid.iter().all(|check| check["check"] == "client-saturated"), "{name}, seed {seed}: {invalid:?}");
     assert!(done.code == 0 || done.code == 4, "{name}, seed {seed}: exit {}\n{}", done.code, done.err);
     let left = cli.leases();
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// A server that keeps what it acknowledges when it is killed.
+/// A server that keeps acknowledged writes when it is killed.
 fn server(name: &str) -> Server {
     match name {
         "redis" => Server::start_with("redis", &["--option", "appendonly yes", "--option", "appendfsync always"]),
@@ -118,7 +120,7 @@ fn soak_healthy_stores_are_not_accused() {
     let stores = std::env::var("STOREBENCH_SOAK_STORES");
     let stores = stores.as_deref().unwrap_or("redis,postgres,ravendb,couchdb,mongodb");
     for name in stores.split(',') {
-        // With kills in two of five.
+        // Two of five seeds have kills.
         (1..=seeds).for_each(|seed| on_server(name, seconds, seed, seed % 5 == 2 || seed % 5 == 4));
     }
 }

@@ -1,4 +1,4 @@
-//! What help says, and what stores there are.
+//! The help texts and the list of stores.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Ctrl-C keeps what was measured; a second one leaves at once.
+//! Ctrl-C keeps what was measured; a second one exits immediately.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use crate::common::Cli;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Begins a command and waits until its phase `bench` runs.
+/// Starts a command and waits until its phase `bench` runs.
 fn begun(cli: &Cli, args: &[&str]) -> (Child, BufReader<std::process::ChildStderr>) {
     let mut child = cli.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut err = BufReader::new(child.stderr.take().unwrap());
@@ -46,7 +46,7 @@ fn the_first_keeps_what_was_measured() {
 #[test]
 fn the_second_leaves_at_once() {
     let cli = Cli::new();
-    // The first request waits for operations that are served for minutes.
+    // After the first Ctrl-C, the run waits for operations that take minutes.
     let args = [
         "bench",
         "slow+memory:?latency=5m",

@@ -1,4 +1,4 @@
-//! The program as a user meets it. One binary, since each more takes long to link.
+//! End-to-end tests of the program. They are one test binary, because each one takes long to link.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "../common/mod.rs"]

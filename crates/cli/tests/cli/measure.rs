@@ -1,4 +1,4 @@
-//! `run` and `bench`: what they print, keep and answer.
+//! `run` and `bench`: what they print and save, and their exit codes.
 
 use crate::common::Cli;
 use serde_json::Value;
@@ -12,7 +12,7 @@ fn phase<'a>(result: &'a Value, name: &str) -> &'a Value {
     result["trials"][0]["phases"].as_array().unwrap().iter().find(|p| p["name"] == name).unwrap()
 }
 
-/// The field is there; with `number`, it is a number and not null.
+/// Asserts that the field exists and, with `number`, that it is a number.
 fn has(value: &Value, path: &str, number: bool) {
     let found = value.pointer(path).unwrap_or_else(|| panic!("no {path} in {value}"));
     assert!(!number || found.is_number(), "{path} is {found}");
@@ -84,7 +84,7 @@ fn a_rate_that_a_store_cannot_hold_is_a_finding() {
         args.extend(flags.split_whitespace());
         cli.run_args(&args).measured().json()
     };
-    // 200 a second of 2,000: what is scheduled waits ever longer.
+    // The store answers 200 of 2,000 operations per second, so scheduled operations wait longer and longer.
     let (short, long) = (words(1), words(3));
     let read = |result: &Value| phase(result, "bench")["ops"]["read"].clone();
     for result in [&short, &long] {
@@ -145,7 +145,7 @@ fn overrides_scale_and_names_of_stores_reach_the_run() {
     assert_eq!(count("read") + count("update"), 300);
 }
 
-/// What a warm-up wrote is no loss.
+/// Writes of a warm-up do not count as lost.
 #[test]
 fn a_ledger_knows_what_phases_before_it_wrote() {
     let cli = Cli::new();

@@ -1,12 +1,12 @@
-//! Bad input: a message with place and remedy, the right exit code, nothing touched.
+//! Bad input: the message has the place and the remedy, the exit code is right, and nothing is touched.
 
 use crate::common::{Cli, STUDY, without_folder};
 
-/// Runs it and gives code and message, as one text for a snapshot.
+/// Runs the binary, and returns its message and exit code as one text for a snapshot.
 fn refusal(cli: &Cli, args: &[&str]) -> String {
     let done = cli.run_args(args);
     assert!(done.out.is_empty(), "nothing on stdout: {}", done.out);
-    assert!(!cli.path("storebench-runs").exists(), "no run was begun");
+    assert!(!cli.path("storebench-runs").exists(), "no run was started");
     format!("{}\nexit {}", without_folder(&done.err, cli.folder.path()).trim_end(), done.code)
 }
 
@@ -32,7 +32,7 @@ fn studies() {
     );
 }
 
-/// What is no study file is told so, with what to give.
+/// If a file is not a study, the error says so and says what to give.
 #[test]
 fn what_is_no_study_file() {
     let cli = Cli::with_study();
@@ -51,7 +51,7 @@ fn what_is_no_study_file() {
     assert_eq!(prices, "error: folder: this is a folder; give the path of a price sheet (TOML)\nexit 2");
 }
 
-/// `--set` and `--preset` are blamed for what they set, also where it shows later.
+/// An error names the `--set` or `--preset` that caused it, even if it is found later.
 #[test]
 fn overrides_are_blamed_for_what_they_set() {
     let cli = Cli::with_study();
@@ -72,7 +72,7 @@ fn overrides_are_blamed_for_what_they_set() {
     }
 }
 
-/// Nothing was measured when it shows that the run cannot be kept.
+/// A folder that cannot be written is reported before anything is measured.
 #[test]
 fn a_folder_for_runs_that_cannot_be_written() {
     let cli = Cli::with_study();
@@ -83,7 +83,7 @@ fn a_folder_for_runs_that_cannot_be_written() {
         ("run books.toml -q", "/proc/runs"),
     ] {
         let done = cli.run(&format!("{verb} --out {out}")).code(2);
-        assert!(done.err.contains("no folder for this run can be made here"), "{}", done.err);
+        assert!(done.err.contains("cannot create a run folder here"), "{}", done.err);
         assert!(done.err.contains("give another folder with --out"), "{}", done.err);
         assert!(!cli.path("books.db").exists(), "no store was touched");
     }
@@ -157,5 +157,5 @@ fn somebody_elses_database_stays_as_it_was() {
     let theirs: i64 = connection.query_row("SELECT sum(a) FROM theirs", [], |row| row.get(0)).unwrap();
     let tables: i64 =
         connection.query_row("SELECT count(*) FROM sqlite_schema WHERE type = 'table'", [], |row| row.get(0)).unwrap();
-    assert_eq!((theirs, tables), (3, 1), "theirs is there, ours has gone");
+    assert_eq!((theirs, tables), (3, 1), "their table is kept, ours is removed");
 }

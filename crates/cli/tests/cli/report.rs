@@ -1,4 +1,4 @@
-//! `report`: the page that a run leaves, read as text and looked at in a real browser; Markdown; several runs.
+//! `report`: the page of a run, checked as text and in a real browser; Markdown; several runs.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::Cli;
 
-/// Two stores at two rates, for long enough that there is a course to see.
+/// Two stores at two rates, for long enough to draw charts over time.
 const STUDY: &str = r#"title = "Books at two rates"
 question = "Which store answers a reader sooner?"
 seed = 7
@@ -44,12 +44,12 @@ fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-/// Where `servers/where` says that something is; installs it if it is not there.
+/// The folder of a program, according to `servers/where`, which installs it if it is missing.
 fn installed(name: &str) -> PathBuf {
     crate::common::installed(name).0.into()
 }
 
-/// One run that all tests look at.
+/// One run that all tests share.
 static RUN: LazyLock<Cli> = LazyLock::new(|| {
     let cli = Cli::new();
     cli.write("books.toml", STUDY);
@@ -57,10 +57,10 @@ static RUN: LazyLock<Cli> = LazyLock::new(|| {
     cli
 });
 
-/// A browser takes a processor to itself: one at a time.
+/// A browser uses an entire processor, so only one runs at a time.
 static BROWSER: Mutex<()> = Mutex::new(());
 
-/// Looks at a page as `report/tests/look.mjs` says.
+/// Runs one check of `report/tests/look.mjs` on a page.
 #[track_caller]
 fn look(check: &str, page: &str) {
     let tools = installed("report-tools");
@@ -95,7 +95,7 @@ macro_rules! looks {
 mod in_a_browser {
     use super::look_at_run;
 
-    looks! { quiet points hover legend zoom choose sort dark print narrow keyboard noscript exports }
+    looks! { quiet first_screen panels points hover legend zoom choose sort dark print narrow keyboard noscript exports }
 }
 
 fn page_of(folder: &Path) -> String {
@@ -112,19 +112,86 @@ fn every_run_leaves_its_page() {
         assert!(page.contains(said), "{said}");
     }
     assert!(page.len() < 500_000, "{} bytes", page.len());
-    // Nothing is loaded from anywhere: links lead to places of the page.
+    // The page loads nothing: its links lead to places on the page.
     let (text, scripts) = page.split_once("<script").unwrap();
     let text = text.replace("href=\"#", "");
     for wanted in ["src=", "href=", "url(", "@import"] {
         assert!(!text.contains(wanted), "{wanted}");
     }
-    // But the names of SVG and its like.
+    // Except the XML namespaces, such as SVG's.
     let named = scripts.replace("http://www.w3.org/", "");
     assert!(!named.contains("http:") && !named.contains("https:"), "an address in the script");
     assert!(page.contains("default-src 'none'"));
 }
 
-/// Also without its tables, of which charts are made.
+#[test]
+fn a_comparison_has_a_page() {
+    let cli = Cli::new();
+    let file = cli.path("compare.html");
+    let run = RUN.run_folder();
+    let of = |name: &str| format!("{}#{name} rate=200", run.display());
+    let (a, b) = (of("first"), of("second"));
+    let gates = ["--fail-on", "steady.throughput < -99%", "--fail-on", "steady.read.response.p99 > x1.01"];
+    let args = [&["compare", &a, &b, "-o", file.to_str().unwrap(), "--anyway"], &gates[..]].concat();
+    // A single trial has no interval, so that neither gate can be judged.
+    let done = cli.run_args(&args).code(5);
+    assert!(done.out.contains("not judged") && done.err.contains("gate not judged"), "{}", done.err);
+    look("compared", file.to_str().unwrap());
+    let again = cli.run_args(&args).code(2);
+    assert!(again.err.contains("exists") && again.err.contains("--force"), "{}", again.err);
+}
+
+#[test]
+fn many_runs_have_an_index() {
+    let cli = Cli::new();
+    let copied = |name: &str, title: &str, began: &str| {
+        let folder = cli.path("runs").join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut result: Value =
+            serde_json::from_slice(&std::fs::read(RUN.run_folder().join("run.json")).unwrap()).unwrap();
+        result["run"]["title"] = title.into();
+        result["run"]["began"] = began.into();
+        std::fs::write(folder.join("run.json"), result.to_string()).unwrap();
+        std::fs::copy(RUN.run_folder().join("report.html"), folder.join("report.html")).unwrap();
+    };
+    copied("one", "Books", "2026-11-24T10:00:00Z");
+    copied("second run", "Books", "2026-11-25T10:00:00Z");
+    copied("100% #3", "Others", "2026-11-23T10:00:00Z");
+    std::fs::create_dir_all(cli.path("runs/broken")).unwrap();
+    std::fs::write(cli.path("runs/broken/run.json"), "{").unwrap();
+    assert_eq!(cli.run("report runs").code(0).out, "runs/index.html\n");
+    let page = std::fs::read_to_string(cli.path("runs/index.html")).unwrap();
+    for said in ["3 runs, and 1 folder that cannot be read", "second run/report.html", "100%25 %233/report.html", "cannot be read:"] {
+        assert!(page.contains(said), "{said}");
+    }
+    let at = |name: &str| page.find(name).unwrap();
+    assert!(at(">second run<") < at(">one<") && at(">one<") < at(">100% #3<"), "the latest comes first");
+    look("indexed", cli.path("runs/index.html").to_str().unwrap());
+    // An index replaces an index, and nothing else.
+    cli.run("report runs").code(0);
+    std::fs::write(cli.path("runs/index.html"), "mine").unwrap();
+    let refused = cli.run("report runs").code(2);
+    assert!(refused.err.contains("exists"), "{}", refused.err);
+    assert_eq!(std::fs::read(cli.path("runs/index.html")).unwrap(), b"mine");
+    cli.run("report runs -o elsewhere.html").code(0);
+    assert!(std::fs::read_to_string(cli.path("elsewhere.html")).unwrap().contains("runs/one/report.html"));
+}
+
+#[test]
+fn the_picture_is_svg_or_png() {
+    let cli = Cli::new();
+    let run = RUN.run_folder();
+    let picture = |name: &str| cli.run_args(&["report", run.to_str().unwrap(), "--picture", name]);
+    picture("first.svg").code(0);
+    assert!(std::fs::read_to_string(cli.path("first.svg")).unwrap().starts_with("<svg"));
+    picture("first.PNG").code(0);
+    let png = std::fs::read(cli.path("first.PNG")).unwrap();
+    assert!(png.starts_with(b"\x89PNG") && png.len() > 5_000, "{} bytes", png.len());
+    let refused = picture("first.PNG").code(2);
+    assert!(refused.err.contains("exists"), "{}", refused.err);
+}
+
+/// Also without the tables that charts are drawn from.
 #[test]
 fn a_page_is_made_again_of_what_is_left() {
     let cli = Cli::new();
@@ -176,8 +243,7 @@ fn a_damaged_run_is_refused_by_name() {
     assert!(!folder.join("report.html").exists(), "nothing half-written");
 }
 
-/// A run folder as the version before kept it, with tables of Parquet: `pass` was not told, and probes were called
-/// `PHASE@RATE`.
+/// A run folder of the previous version, with Parquet tables. It has no `pass`, and its probes are called `PHASE@RATE`.
 #[test]
 fn runs_of_the_version_before_open() {
     let cli = Cli::new();
@@ -191,7 +257,7 @@ fn runs_of_the_version_before_open() {
     let page = std::fs::read_to_string(cli.path("old/report.html")).unwrap();
     let (_, data) = page.split_once("id=\"data\">").unwrap();
     let data: Value = serde_json::Deserializer::from_str(data).into_iter().next().unwrap().unwrap();
-    // As the version that kept it drew it.
+    // The charts are those that the previous version drew.
     let drawn: Vec<(&str, Vec<usize>)> = data["charts"]
         .as_array()
         .unwrap()
@@ -203,7 +269,7 @@ fn runs_of_the_version_before_open() {
         })
         .collect();
     insta::assert_debug_snapshot!(drawn);
-    // What is kept nowhere else is not written over.
+    // Data that is saved nowhere else is not overwritten.
     let kept = std::fs::read(cli.path("old/intervals.parquet")).unwrap();
     let refused = cli.run("report old --tables parquet").code(2);
     assert!(refused.err.contains("as Parquet already"), "{}", refused.err);
@@ -217,7 +283,7 @@ fn runs_of_the_version_before_open() {
     assert!(compared.contains("mixed"), "{compared}");
 }
 
-/// A run folder of format 1, which had other names for the same things.
+/// A run folder of format 1, which has other names for the same things.
 #[test]
 fn runs_of_format_1_open() {
     let cli = Cli::new();
@@ -243,15 +309,15 @@ fn runs_of_format_1_open() {
     assert!(pair["a"]["checks"].as_array().is_some_and(|checks| !checks.is_empty()), "{pair:#}");
     let summary = cli.run("report old --markdown").code(0).out;
     insta::assert_snapshot!(summary);
-    // Names and figures all came along: what is written again says the same.
+    // No name and no figure is lost: the run has the same values if it is written again.
     let text = std::fs::read_to_string(cli.path("old/run.json")).unwrap();
     let run = storebench_results::read_result(text.as_bytes(), Path::new("run.json")).unwrap();
     let again = serde_json::to_value(&run).unwrap();
     assert_eq!(values(&again), values(&serde_json::from_str(&text).unwrap()));
 }
 
-/// Every number, text and truth value, whatever it is called and in whatever order; without the format and the words that
-/// have changed.
+/// Every number, text and boolean, regardless of names and order, but without the format and the words that have
+/// changed.
 fn values(of: &Value) -> Vec<String> {
     let changed = |text: &str| {
         let words = ["storebench-run/", "limits met below", "it held below", "send-delay", "schedule-slip"];
@@ -310,7 +376,7 @@ fn tables_are_written_as_parquet() {
         for name in ["trial", "phase", "pass", "op", "succeeded", "service_p99_ns"] {
             assert_eq!(line[name], parquet[name], "{name}");
         }
-        // A whole number is a number too.
+        // One may be an integer and the other a float.
         assert_eq!(line["service_mean_ns"].as_f64(), parquet["service_mean_ns"].as_f64());
     }
     cli.run("report nothing --tables parquet").code(2);
@@ -325,7 +391,7 @@ fn markdown_for_a_comment() {
     assert!(!out.contains("<script"), "{out}");
 }
 
-/// A phase whose rate is searched is recorded once for each probe: one of them is the result, and on the axis of time.
+/// A phase with a rate search is recorded once for each probe. Only one of them is the result, and is on the time axis.
 #[test]
 fn a_searched_phase_is_drawn_once() {
     let cli = Cli::new();
@@ -354,7 +420,7 @@ fn a_searched_phase_is_drawn_once() {
     assert!(charts.iter().any(|c| c["id"] == "heat"), "the probe's histograms are found");
 }
 
-/// What a server on this machine answers to a request.
+/// The answer of a server on this machine to a request.
 fn asked(url: &str, request: &str) -> String {
     let address = url.trim_start_matches("http://").trim_end_matches('/');
     let mut stream = TcpStream::connect(address).unwrap();
@@ -367,7 +433,7 @@ fn asked(url: &str, request: &str) -> String {
 #[test]
 fn the_page_follows_a_run_to_its_end() {
     let cli = Cli::new();
-    // A browser may need seconds to begin on a busy machine.
+    // On a busy machine, a browser may need seconds to start.
     cli.write("books.toml", &STUDY.replace("3500ms", "8s"));
     let mut run = cli
         .command(&["run", "books.toml", "--live", "0"])
@@ -377,7 +443,7 @@ fn the_page_follows_a_run_to_its_end() {
         .unwrap();
     let mut lines = BufReader::new(run.stderr.take().unwrap()).lines();
     let told = lines.find_map(|line| Some(line.unwrap().split_once("live report at ")?.1.to_owned())).unwrap();
-    // Whatever else is said must not fill the pipe.
+    // Reads on, so that the rest of the output does not fill the pipe.
     let rest = std::thread::spawn(move || lines.count());
     let get = |host: &str, method: &str, path: &str| {
         asked(&told, &format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"))
@@ -387,7 +453,7 @@ fn the_page_follows_a_run_to_its_end() {
     assert!(get("ADDRESS", "GET", "/etc/passwd").starts_with("HTTP/1.1 404 "));
     look("live", &told);
     let ended = run.wait().unwrap().code();
-    // A busy machine may spoil the measurement; that is no matter here.
+    // A busy machine may spoil the measurement; that does not matter here.
     assert!(matches!(ended, Some(0 | 4)), "{ended:?}");
     rest.join().unwrap();
     let address = told.trim_start_matches("http://").trim_end_matches('/');
@@ -402,10 +468,10 @@ fn a_page_cannot_be_served_just_anywhere() {
         let done = cli.run(&format!("run books.toml -q --live {at}")).code(2);
         assert!(done.err.contains(says), "{}", done.err);
     }
-    assert!(!cli.path("storebench-runs").exists(), "nothing was begun");
+    assert!(!cli.path("storebench-runs").exists(), "nothing was started");
 }
 
-/// Names, titles and errors that a browser would run, or that would end the element they stand in.
+/// Names, titles and errors that a browser would run, or that would end the element around them.
 #[test]
 fn what_a_study_or_a_store_says_is_text() {
     let cli = Cli::new();
@@ -427,7 +493,7 @@ fn what_a_study_or_a_store_says_is_text() {
     assert!(!markdown.contains("<script") && !markdown.contains("<img"), "{markdown}");
 }
 
-/// The first chart as a file of its own, drawn without a browser.
+/// The first chart as a separate file, drawn without a browser.
 #[test]
 fn a_picture_is_written() {
     let cli = Cli::new();

@@ -1,4 +1,4 @@
-//! A password stands in nothing that is kept, printed or shown to other users of the machine.
+//! A password appears in nothing that is saved, printed or visible to other users of the machine.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;

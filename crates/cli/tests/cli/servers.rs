@@ -1,4 +1,4 @@
-//! One study on every store, unchanged; passwords that appear nowhere; somebody else's data untouched.
+//! Runs one study unchanged on every store. Passwords appear nowhere, and somebody else's data stays untouched.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ fn study() -> String {
     format!("{}/../../studies/examples/every-store.toml", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Runs the study small, on one store.
+/// Runs the study at a small scale on one store.
 fn run(cli: &Cli, url: &str, more: &[&str]) -> Done {
     let study = study();
     let mut args = vec!["run", &study, "--store", url, "--scale", "0.005", "--json", "--out", "runs"];
@@ -21,7 +21,7 @@ fn run(cli: &Cli, url: &str, more: &[&str]) -> Done {
     cli.run_args(&args)
 }
 
-/// The study ran whole: every phase did its work and no operation failed.
+/// Asserts that the study ran completely: every phase did its work, and no operation failed.
 fn ran_whole(done: &Done, store: &str) {
     done.assert_measured();
     let result: serde_json::Value = serde_json::from_str(&done.out).unwrap();
@@ -71,7 +71,7 @@ fn the_study_runs_on_couchbase() {
 
 const PASSWORD: &str = "hush-Pa55word";
 
-/// The password is in nothing that was printed or kept.
+/// Asserts that the password is in no output and no file.
 fn keeps_quiet(cli: &Cli, done: &Done) {
     let found = holding(cli.folder.path(), PASSWORD);
     assert!(found.is_empty(), "{found:?} hold the password");
@@ -87,7 +87,7 @@ fn a_password_is_in_no_result_no_log_and_no_error() {
     ran_whole(&done, "redis with a password");
     keeps_quiet(&cli, &done);
 
-    // By environment, and wrong.
+    // From the environment, and a wrong one.
     let plain = format!("redis://127.0.0.1:{}", server.port);
     let study = study();
     let bench = ["bench", plain.as_str(), "--docs", "100", "--duration", "200ms"];
@@ -127,13 +127,13 @@ fn a_couchbase_password_is_in_no_result_no_log_and_no_error() {
     keeps_quiet(&cli, &done);
 }
 
-/// Sends bytes and gives what comes back, until nothing more does.
+/// Sends bytes and returns the answer, read until nothing more arrives.
 fn tell(port: u16, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.write_all(bytes).unwrap();
     let mut answer = Vec::new();
     let mut part = [0; 4096];
-    // A server that was just started may take its time for the first answer.
+    // A server that has just started may be slow to send its first answer.
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     while let Ok(n @ 1..) = stream.read(&mut part) {
         answer.extend_from_slice(&part[..n]);
@@ -142,9 +142,9 @@ fn tell(port: u16, bytes: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// `bench` and `run` refuse to write, and afterwards `look` answers as before.
+/// Asserts that `bench` and `run` refuse to write, and that `look` gets the same answer afterwards.
 fn is_refused(server: &Server, url: &str, look: &[u8], expected: &str) {
-    // What HTTP says before the body has the time in it.
+    // Without the HTTP headers, which contain the time.
     let body = |answer: String| answer.split_once("\r\n\r\n").map_or(answer.clone(), |(_, body)| body.to_owned());
     refuses(url, || body(tell(server.port, look)), expected);
 }
@@ -158,7 +158,7 @@ fn refuses(url: &str, look: impl Fn() -> String, expected: &str) {
     assert!(done.err.contains("--into-existing"), "{}", done.err);
     let done = run(&cli, url, &[]);
     assert_eq!(done.code, 2, "{}", done.err);
-    assert_eq!(look(), before, "somebody else's data are not what they were");
+    assert_eq!(look(), before, "somebody else's data changed");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What takes too long for every run of the tests: many kills, ten minutes of random faults, and what goes to disk held
-//! against the counters of a disk that holds nothing else.
+//! Tests that take too long for every run: many kills, ten minutes of random faults, and disk writes compared with the
+//! counters of a dedicated disk.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use storebench_machine::Device;
 use crate::common::Cli;
 use crate::server::{Server, free_port};
 
-/// A study whose phase `steady` has these faults drawn, at a durability that outlasts the power.
+/// A study that draws these faults at random in its phase `steady`. Its durability survives a power failure.
 fn study(store: &str, duration: u32, every: &str, of: &str, server: &str) -> String {
     format!(
         r#"
@@ -43,7 +43,7 @@ fn steady(result: &Value) -> &Value {
     &result["trials"][0]["phases"][1]
 }
 
-/// Runs it and tells what was kept; nothing of ours may be left.
+/// Runs the study, prints what was kept, and asserts that nothing is lost and nothing is left behind.
 #[track_caller]
 fn nothing_lost(store: &str, text: &str, least: usize, seed: u64) {
     let cli = Cli::new();
@@ -130,8 +130,8 @@ fn soak_ten_minutes_of_random_faults_of_ravendb() {
     nothing_lost(&server.url, &study(&server.url, 600, "15s", &of, &table), 35, 61);
 }
 
-/// What a run says went to disk in a phase, and what the counters of a disk say that holds nothing else, synced at both ends.
-/// What the kernel says of processes is told beside: it counts neither what a file system writes for itself, nor parts of large
+/// Compares the disk writes that a run reports for a phase with the counters of a dedicated disk, synced at both ends.
+/// Also prints the kernel's counters of the processes. These omit the file system's own writes and parts of large
 /// pages.
 #[track_caller]
 fn disk_agrees(cli: &Cli, name: &str, url: &str, server: &str, disk: &OwnDisk) {
@@ -139,7 +139,7 @@ fn disk_agrees(cli: &Cli, name: &str, url: &str, server: &str, disk: &OwnDisk) {
     let run = |command: String| format!(r#"[{{ at = "0s", do = "run", command = "{command}" }}]"#);
     let sync = format!("sync -f {}", disk.0.display());
     let look = |file: &str| format!("cat {stat} > {}", cli.path(file).display());
-    // What the load left is written before the phase, and what the phase left at its end.
+    // A sync before the phase writes what the load left, and a sync at its end writes what the phase left.
     let (synced, after) = (run(sync.clone()), run(format!("{sync} && {}", look("after"))));
     let end = format!(r#", {{ at = "19500ms", do = "run", command = "{sync}" }}]"#);
     let before = run(look("before")).replace(']', &end);
@@ -179,7 +179,7 @@ faults = {after}
     done.assert_measured();
     let written = |file: &str| -> u64 {
         let text = std::fs::read_to_string(cli.path(file)).unwrap();
-        // Sectors written, the seventh of the kernel's figures, of 512 bytes whatever the disk's are.
+        // Sectors written: the kernel's seventh figure. A sector is 512 bytes here, regardless of the disk.
         text.split_whitespace().nth(6).unwrap().parse::<u64>().unwrap() * 512
     };
     let counted = (written("after") - written("before")) as f64;
@@ -196,7 +196,7 @@ faults = {after}
     assert!((told("disk") / counted - 1.0).abs() < 0.05, "{}", resources["disk"]);
 }
 
-/// An ext4 file system in a file, by a loop device that counts what is written. It is unmounted when it is dropped.
+/// An ext4 file system in a file, on a loop device that counts writes. It is unmounted on drop.
 struct OwnDisk(PathBuf);
 
 impl OwnDisk {
@@ -206,10 +206,10 @@ impl OwnDisk {
             assert!(status.success(), "{program} {arguments:?} {paths:?}: {status}");
         };
         std::fs::create_dir(&at).unwrap();
-        // The space is taken at once.
+        // Allocates the space now.
         run("fallocate", &["-l", "3GiB"], &[file]);
         let journal = if journal { "has_journal" } else { "^has_journal" };
-        // Nothing is left for root alone, and nothing to be written later that no server has written.
+        // Reserves nothing for root, and leaves no initialisation that would add writes later.
         let lazy = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
         run("mkfs.ext4", &["-q", "-F", "-m", "0", "-O", journal, "-E", lazy], &[file]);
         run("mount", &["-t", "ext4", "-o", "loop,nodev,nosuid"], &[file, &at]);
@@ -258,7 +258,7 @@ fn what_goes_to_disk(scheme: &str, journal: bool) {
 }
 
 #[test]
-#[ignore = "soak: what goes to disk, by a disk of its own"]
+#[ignore = "soak: disk writes, compared with a dedicated disk"]
 fn soak_what_goes_to_disk_agrees_with_the_disk() {
     for scheme in ["sqlite", "fjall", "postgres"] {
         for journal in [false, true] {

@@ -1,4 +1,4 @@
-//! A client that is given a tenth of a processor says so, and its figures are invalid.
+//! A client that gets a tenth of a processor reports it, and its figures are invalid.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::common::Cli;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// What `cpulimit` does: the process is stopped for nine tenths of each 50 ms.
+/// Like `cpulimit`, stops the process for nine tenths of every 50 ms.
 #[test]
 fn a_squeezed_client_does_not_call_its_figures_valid() {
     for args in [
@@ -17,7 +17,7 @@ fn a_squeezed_client_does_not_call_its_figures_valid() {
         let args: Vec<&str> = args.split(' ').collect();
         let mut child = cli.command(&args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let pid = Pid::from_child(&child);
-        // Read beside the loop: a full pipe would stop the child for good.
+        // Read in another thread, because a full pipe would block the child.
         let mut stdout = child.stdout.take().unwrap();
         let reader = std::thread::spawn(move || {
             let mut text = String::new();
@@ -28,7 +28,7 @@ fn a_squeezed_client_does_not_call_its_figures_valid() {
             if let Some(status) = child.try_wait().unwrap() {
                 break status;
             }
-            // It may have ended in the meantime; it is not waited for yet, so its number is its own.
+            // It may have ended in the meantime. It was not waited for yet, so no other process has its ID.
             let _ = kill_process(pid, Signal::STOP);
             std::thread::sleep(Duration::from_millis(45));
             let _ = kill_process(pid, Signal::CONT);

@@ -1,11 +1,11 @@
-//! The built-in studies, each run at a tiny scale, and what is said of their published claims.
+//! The built-in studies, each at a tiny scale, and what they report about published claims.
 
 use serde_json::Value;
 
 use crate::common::{Cli, Done};
 use crate::server::Server;
 
-/// What makes a study tiny: every phase that has a length, shortened.
+/// The overrides that make a study tiny: they shorten every phase that has a duration.
 fn tiny(name: &str) -> Vec<&'static str> {
     match name {
         "bulk-insert" => vec![
@@ -46,7 +46,7 @@ fn tiny(name: &str) -> Vec<&'static str> {
     }
 }
 
-/// The README and its page name every study that there is, and count them.
+/// The README and `docs/studies.md` name every built-in study, and state how many there are.
 #[test]
 fn the_readme_lists_the_studies_that_are_built_in() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -68,7 +68,8 @@ fn the_readme_lists_the_studies_that_are_built_in() {
     }
 }
 
-/// A configuration is called by the values that were asked for, whatever the scale; how many documents that makes stands beside it.
+/// The name of a configuration has the requested values, whatever the scale. The resulting number of documents is
+/// listed separately.
 #[test]
 fn values_of_configurations_are_those_that_were_asked_for() {
     let cli = Cli::new();
@@ -102,7 +103,7 @@ fn run(cli: &Cli, name: &str, scale: &str, more: &[&str]) -> Done {
     cli.run_args(&args)
 }
 
-/// Every trial went through every phase, nothing failed or was wrong, and every published claim has its word.
+/// Asserts that every trial ran every phase, nothing failed or was wrong, and every published claim has an outcome.
 fn ran_whole(done: &Done, name: &str) -> Value {
     done.assert_measured();
     let result: Value = serde_json::from_str(&done.out).unwrap();
@@ -194,7 +195,7 @@ macro_rules! studies_run_on {
     )*};
 }
 
-/// One copy, synced to its disk: what a lone server can guarantee.
+/// One copy, synced to disk, which is what a single server can guarantee.
 const ONE_COPY: [&str; 6] = [
     "--set",
     "phases.load.durability=fsync",
@@ -203,7 +204,7 @@ const ONE_COPY: [&str; 6] = [
     "--set",
     "phases.steady.durability=fsync",
 ];
-/// The same of a Redis as it is started here, which keeps nothing on disk.
+/// The same for Redis as it is started here, which keeps nothing on disk.
 const IN_MEMORY: [&str; 6] = [
     "--set",
     "phases.load.durability=none",
@@ -212,7 +213,7 @@ const IN_MEMORY: [&str; 6] = [
     "--set",
     "phases.steady.durability=none",
 ];
-/// Fewer connections than a server takes as it is installed.
+/// Fewer connections than a server accepts by default.
 const FEWER: [&str; 10] = [
     "--set",
     "phases.load.durability=fsync",
@@ -225,7 +226,7 @@ const FEWER: [&str; 10] = [
     "--set",
     "phases.in-book.connections=8",
 ];
-/// A server that is slow to index: two sizes of request, nothing else.
+/// For a server that is slow to index: only two batch sizes.
 const TWO_BATCHES: [&str; 4] =
     ["--set", "factors={ 'phases.insert.batch' = [100, 1000] }", "--set", "collections.stored.count=500"];
 
@@ -262,7 +263,7 @@ fn studies_are_listed_with_their_sizes() {
     assert!(refused.code == 2 && refused.err.contains("did you mean `laptop`?"), "{}", refused.err);
 }
 
-/// Planning the whole of 1.36 billion documents touches nothing and takes no memory of theirs.
+/// Planning all 1.36 billion documents touches nothing, and needs no memory for them.
 #[test]
 fn the_whole_reading_list_is_planned() {
     let plan = Cli::new().run("plan reading-list --preset published --json");
@@ -292,7 +293,7 @@ fn prices_are_read_kept_and_refused_by_place() {
     let sheet = "currency = \"USD\"\nsource = \"a list\"\ndate = \"2026-01-31\"\n[nodes.box]\nper_hour = 1.5\n[stores.default]\nnode = \"box\"\n";
     cli.write("prices.toml", sheet);
     let plan = cli.run("plan books.toml --prices prices.toml");
-    assert!(plan.code == 0 && plan.out.contains("money") && plan.out.contains("USD"), "{}{}", plan.out, plan.err);
+    assert!(plan.code == 0 && plan.out.contains("\ncost   ") && plan.out.contains("USD"), "{}{}", plan.out, plan.err);
     let done = cli.run("run books.toml --prices prices.toml --json --quiet");
     done.assert_measured();
     let result: Value = serde_json::from_str(&done.out).unwrap();
@@ -319,7 +320,7 @@ fn wrong_factors_are_refused_by_place() {
     assert!(!cli.path("books.db").exists());
 }
 
-/// What stands for a machine here is how slow it is: each store is on each equally often, and not on the same one at once.
+/// Here a latency stands for a host. Each store runs on each host equally often, and no two stores share one at a time.
 #[test]
 fn stores_take_turns_on_hosts() {
     let cli = Cli::with_study();
@@ -352,10 +353,10 @@ fn stores_take_turns_on_hosts() {
 
     for (repeats, hosts, stores, says) in [
         (3, "[\"1us\", \"2us\"]", stores, "use repeats = 4"),
-        (4, "[\"1us\"]", stores, "one host cannot take turns"),
-        (4, "[\"1us\", \"1us\"]", stores, "`1us` is here twice"),
-        (4, "[\"1us\", \"2us\"]", "a = \"memory:\"", "no store is on these hosts"),
-        (4, "[]", stores, "names no `hosts`"),
+        (4, "[\"1us\"]", stores, "stores cannot take turns on one host"),
+        (4, "[\"1us\", \"1us\"]", stores, "`1us` is listed twice"),
+        (4, "[\"1us\", \"2us\"]", "a = \"memory:\"", "no store uses these hosts"),
+        (4, "[]", stores, "the study has no `hosts`"),
     ] {
         cli.write("turns.toml", &study(repeats, hosts, stores));
         let refused = cli.run("run turns.toml");
@@ -363,10 +364,10 @@ fn stores_take_turns_on_hosts() {
         assert!(refused.err.contains("turns.toml") && refused.err.contains("hosts"), "{}", refused.err);
     }
     let refused = cli.run("run books.toml --store slow+memory:?latency={host}");
-    assert!(refused.code == 2 && refused.err.contains("names no `hosts`"), "{}", refused.err);
+    assert!(refused.code == 2 && refused.err.contains("the study has no `hosts`"), "{}", refused.err);
 }
 
-/// What `init` writes is a study that runs as it stands, and nothing is overwritten.
+/// `init` writes a study that runs unchanged, and overwrites nothing.
 #[test]
 fn a_study_is_begun_with_init() {
     let cli = Cli::new();

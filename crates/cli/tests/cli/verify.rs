@@ -1,8 +1,8 @@
-//! What was loaded is read back, and what was changed is found.
+//! `verify` reads back what was loaded, and finds changes.
 
 use crate::common::Cli;
 
-/// Books of one author, loaded and updated on this store.
+/// Loads and updates the study's documents on this store.
 fn loaded(url: &str) -> Cli {
     let cli = Cli::with_study();
     cli.run(&format!("run books.toml --store {url} -q")).measured();
@@ -20,7 +20,7 @@ fn a_load_verifies_on_every_store_that_stays() {
         assert!(report["collections"][1]["updated"].as_u64().unwrap() > 0, "{url}");
         assert_eq!(report["faults"], serde_json::json!([]));
         let text = cli.run(&format!("verify {url} books.toml")).code(0);
-        assert!(text.out.contains("every document is right"), "{}", text.out);
+        assert!(text.out.contains("every document is correct"), "{}", text.out);
     }
 }
 
@@ -45,7 +45,7 @@ fn a_document_changed_removed_or_swapped_by_hand_is_named() {
     assert!(report["faults"][0]["what"].as_str().unwrap().contains("author"));
 
     let text = cli.run("verify sqlite:x.db books.toml").code(1);
-    for part in ["books/17", "somebody else", "books/2999: it is not there", "users/6", "3 of 3,200 documents"] {
+    for part in ["books/17", "somebody else", "books/2999: not found", "users/6", "3 of 3,200 documents"] {
         assert!(text.out.contains(part), "{part} in {}", text.out);
     }
 }
@@ -55,7 +55,7 @@ fn another_seed_or_scale_does_not_verify() {
     let cli = loaded("sqlite:x.db");
     let report = cli.run("verify sqlite:x.db books.toml --set seed=8 --json").code(1).json();
     assert_eq!(report["collections"][0]["wrong"], 3_000);
-    assert_eq!(report["faults"].as_array().unwrap().len(), 20, "so many are named");
+    assert_eq!(report["faults"].as_array().unwrap().len(), 20, "at most 20 are listed");
     let report = cli.run("verify sqlite:x.db books.toml --scale 2 --json").code(1).json();
     assert_eq!(report["collections"][0]["missing"], 3_000);
 }

@@ -1,4 +1,4 @@
-//! What tests of `copy` share: documents, what became of them, and a copy that runs beside the test.
+//! Helpers for the tests of `copy`: documents, results, and copies in the background.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,18 +17,18 @@ pub(crate) fn documents(count: usize) -> String {
         .collect()
 }
 
-/// Documents by key, whatever their order and the way they are written.
+/// The documents of a file by key, regardless of their order and formatting.
 pub(crate) fn by_key(path: &Path) -> BTreeMap<String, Value> {
     let mut all = BTreeMap::new();
     for line in std::fs::read_to_string(path).unwrap().lines() {
         let document: Value = serde_json::from_str(line).unwrap();
         let key = document["_id"].as_str().unwrap().to_owned();
-        assert!(all.insert(key.clone(), document).is_none(), "{key} is there twice");
+        assert!(all.insert(key.clone(), document).is_none(), "{key} occurs twice");
     }
     all
 }
 
-/// What a copy reports.
+/// The JSON report of a copy.
 pub(crate) fn report(done: &Done) -> Value {
     serde_json::from_str(&done.out).unwrap_or_else(|e| panic!("{e}: {done:?}"))
 }
@@ -37,12 +37,12 @@ pub(crate) fn count(report: &Value, name: &str) -> u64 {
     report["counts"][name].as_u64().unwrap()
 }
 
-/// Begins a copy that runs beside the test.
+/// Starts a copy in the background.
 pub(crate) fn begin(cli: &Cli, args: &[&str]) -> Child {
     cli.command(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Lines of the log of the copy that has not ended.
+/// The number of lines in the log of the unfinished copy.
 pub(crate) fn log_lines(cli: &Cli) -> usize {
     let Ok(folders) = std::fs::read_dir(cli.path("storebench-runs")) else { return 0 };
     let logs = folders.map(|folder| folder.unwrap().path().join("log.jsonl"));
@@ -63,12 +63,12 @@ pub(crate) fn sorted(path: &Path) -> Vec<String> {
     lines
 }
 
-/// Begins a copy, and kills it once so many of its parts are done.
+/// Starts a copy, and kills it once `parts` of its parts are done.
 pub(crate) fn killed(cli: &Cli, mut command: Command, parts: usize) {
     let mut copy = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let begun = Instant::now();
     while log_lines(cli) < parts + 1 && copy.try_wait().unwrap().is_none() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "the copy does not get on");
+        assert!(begun.elapsed() < Duration::from_secs(120), "the copy makes no progress");
         std::thread::sleep(Duration::from_millis(1));
     }
     copy.kill().unwrap();

@@ -1,7 +1,7 @@
-//! Runs the binary in a folder of its own.
+//! Runs the binary in its own folder.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails here")]
+#![allow(dead_code, reason = "each test file uses only some helpers")]
 
 pub(crate) mod copies;
 
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-/// A study that loads and measures little.
+/// A small study.
 pub(crate) const STUDY: &str = r#"title = "Books"
 seed = 7
 stores = ["sqlite:books.db"]
@@ -36,8 +36,8 @@ mix = { read = { collection = "books", weight = 3 }, update = { collection = "us
 operations = 2000
 "#;
 
-/// The folder of something that `servers/install` installs, and the folders of libraries that came along, for
-/// LD_LIBRARY_PATH: empty where the machine has all of them.
+/// The folder of a program that `servers/install` installs, and the folders of its libraries for LD_LIBRARY_PATH. The
+/// second is empty if the machine has all libraries.
 #[track_caller]
 pub(crate) fn installed(name: &str) -> (String, String) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../servers/where");
@@ -49,14 +49,14 @@ pub(crate) fn installed(name: &str) -> (String, String) {
     (told(&[]), told(&["--libraries"]))
 }
 
-/// A folder, and the binary that runs in it.
+/// A folder in which the binary runs.
 pub(crate) struct Cli {
     pub(crate) folder: TempDir,
-    /// Where it names what it has started: what one test leaves, no other clears up.
+    /// The folder of the leases. Each test has its own, so that no test cleans up after another.
     runtime: TempDir,
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) code: i32,
@@ -69,7 +69,7 @@ impl Cli {
         Self { folder: tempfile::tempdir().unwrap(), runtime: tempfile::tempdir().unwrap() }
     }
 
-    /// In a folder in memory, where the machine has one: for tests that write much and ask nothing of the disk.
+    /// In a folder in memory if the machine has one, for tests that write much and do not test the disk.
     pub(crate) fn in_memory() -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         Self { folder, ..Self::new() }
@@ -86,7 +86,7 @@ impl Cli {
         self.folder.path().join(name)
     }
 
-    /// Leases of what it has started and not ended.
+    /// The leases of what was started and not ended.
     #[allow(dead_code, reason = "not all tests start servers")]
     pub(crate) fn leases(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.runtime.path().join("storebench")).into_iter().flatten().flatten();
@@ -97,7 +97,7 @@ impl Cli {
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    /// The command, to be changed before it runs.
+    /// The command, for a test to change before it runs.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_storebench"));
         command.args(args).current_dir(self.folder.path()).stdin(Stdio::null()).env_remove("COLUMNS");
@@ -105,7 +105,7 @@ impl Cli {
         command
     }
 
-    /// Runs it with these words, split at spaces.
+    /// Runs the binary with these words, split at spaces.
     pub(crate) fn run(&self, words: &str) -> Done {
         self.run_args(&words.split_whitespace().collect::<Vec<_>>())
     }
@@ -114,7 +114,7 @@ impl Cli {
         self.run_command(&mut self.command(args))
     }
 
-    /// Runs a command that was made by [`Cli::command`] and changed.
+    /// Runs a command from [`Cli::command`].
     pub(crate) fn run_command(&self, command: &mut Command) -> Done {
         let output = command.output().unwrap();
         Done {
@@ -124,7 +124,7 @@ impl Cli {
         }
     }
 
-    /// The one run folder that there is.
+    /// The only run folder.
     pub(crate) fn run_folder(&self) -> PathBuf {
         let mut runs = std::fs::read_dir(self.path("storebench-runs")).unwrap();
         let folder = runs.next().unwrap().unwrap().path();
@@ -134,22 +134,22 @@ impl Cli {
 }
 
 impl Done {
-    /// Asserts the exit code, showing what was said.
+    /// Asserts the exit code. A failure shows the output.
     #[track_caller]
     pub(crate) fn code(self, code: i32) -> Self {
         assert_eq!(self.code, code, "stdout: {}\nstderr: {}", self.out, self.err);
         self
     }
 
-    /// Asserts that it measured. A machine that runs other things too (the other tests, say) keeps a
-    /// client from its processors, and the run says so: that is no failure of these tests.
+    /// Asserts that the run measured. On a machine that also runs other programs, such as other tests, the client may
+    /// be descheduled, and the run reports it. These tests accept that.
     #[track_caller]
     pub(crate) fn measured(self) -> Self {
         self.assert_measured();
         self
     }
 
-    /// The same.
+    /// Like [`Done::measured`], by reference.
     #[track_caller]
     pub(crate) fn assert_measured(&self) {
         assert!(
@@ -162,20 +162,20 @@ impl Done {
         );
     }
 
-    /// The one JSON document on stdout.
+    /// The JSON document on stdout.
     #[track_caller]
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {}", self.out))
     }
 }
 
-/// Replaces what differs from machine to machine: the test's folder.
+/// Replaces the path of the test's folder, which differs between machines.
 pub(crate) fn without_folder(text: &str, folder: &Path) -> String {
     let real = folder.canonicalize().unwrap();
     text.replace(&*real.to_string_lossy(), "[FOLDER]").replace(&*folder.to_string_lossy(), "[FOLDER]")
 }
 
-/// Files below a folder that hold this text.
+/// The files below a folder that contain this text.
 pub(crate) fn holding(folder: &Path, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for file in std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()) {

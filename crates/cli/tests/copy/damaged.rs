@@ -1,11 +1,11 @@
-//! Input that is damaged: told by place and reason, and nothing else lost.
+//! Damaged input: each error names the place and the reason, and nothing else is lost.
 
 use std::process::Stdio;
 
 use crate::common::Cli;
 use crate::common::copies::{by_key, count, documents, rejects, report};
 
-/// Copies a file with bad records, and gives where they stood and what was said of each.
+/// Copies a file with bad records, and returns the place and the reason of each.
 fn told(cli: &Cli, words: &str, written: u64) -> Vec<(String, String)> {
     let done = cli.run(&format!("{words} --json")).code(1);
     let report = report(&done);
@@ -40,7 +40,7 @@ fn lines_that_are_no_records() {
         &told,
         &[
             ("books.jsonl, line 4", "broken JSON"),
-            ("books.jsonl, line 5", "it is a list, and a record is a JSON object"),
+            ("books.jsonl, line 5", "it is a list, but a record must be a JSON object"),
             ("books.jsonl, line 6", "`_id` is missing"),
             ("books.jsonl, line 7", "empty"),
             ("books.jsonl, line 8", "`_id`"),
@@ -87,14 +87,14 @@ fn a_key_that_comes_twice_is_inserted_once() {
 #[test]
 fn files_that_are_cut_off_give_what_they_hold() {
     let cli = Cli::new();
-    // Lists of several kinds have no column.
+    // Lists of mixed types do not fit in a column.
     cli.write("books.jsonl", &documents(4_000).replace("\"a\",null,", ""));
     for name in ["b.jsonl.gz", "b.jsonl.zst", "b.parquet", "b.json"] {
         cli.run(&format!("copy books.jsonl {name}")).code(0);
         let whole = std::fs::read(cli.path(name)).unwrap();
         std::fs::write(cli.path(name), &whole[..whole.len() * 2 / 3]).unwrap();
         let done = cli.run(&format!("copy {name} out.jsonl"));
-        // Of a Parquet file the end is looked at first.
+        // A Parquet file is read from its end.
         assert_eq!(done.code, if name == "b.parquet" { 2 } else { 1 }, "{name}: {done:?}");
         if name == "b.parquet" {
             assert!(done.err.contains("is not a complete Parquet file") && done.out.is_empty(), "{done:?}");
@@ -104,9 +104,9 @@ fn files_that_are_cut_off_give_what_they_hold() {
         let there = by_key(&cli.path("out.jsonl")).len() as u64;
         assert!((1..4_000).contains(&there) || name == "b.jsonl.zst", "{name}: {there}");
         let told = done.out.lines().find(|line| line.starts_with("INCOMPLETE: ")).unwrap().replace(',', "");
-        assert!(told.contains(name) && told.ends_with(&format!("; {there} records before it arrived")), "{told}");
+        assert!(told.contains(name) && told.ends_with(&format!("; {there} records before it were copied")), "{told}");
         std::fs::remove_file(cli.path("out.jsonl")).unwrap();
-        // The copy has ended: with the whole file another one begins.
+        // The copy has ended, so the complete file starts another one.
         std::fs::write(cli.path(name), whole).unwrap();
         let done = cli.run(&format!("copy {name} out.jsonl --json")).code(0);
         assert_eq!(count(&report(&done), "written"), 4_000, "{name}");
@@ -136,7 +136,7 @@ fn one_of_two_that_go_on_with_one_log_is_turned_away() {
     codes.sort_unstable();
     assert_eq!(codes, [0, 2], "{ended:?}");
     let turned_away = ended.iter().find(|done| !done.status.success()).unwrap();
-    assert!(String::from_utf8_lossy(&turned_away.stderr).contains("under way already"), "{ended:?}");
+    assert!(String::from_utf8_lossy(&turned_away.stderr).contains("already running"), "{ended:?}");
     let went_on = ended.iter().find(|done| done.status.success()).unwrap();
     let report: serde_json::Value = serde_json::from_slice(&went_on.stdout).unwrap();
     assert_eq!((count(&report, "written"), count(&report, "rejected")), (20_000, 0));
@@ -178,5 +178,5 @@ fn keys_that_repeat_are_told_without_verify() {
     let cli = Cli::new();
     cli.write("in.jsonl", "{\"_id\":\"a\",\"n\":1}\n{\"_id\":\"b\"}\n{\"_id\":\"a\",\"n\":2}\n");
     let done = cli.run("copy in.jsonl sqlite:b.db --to-collection x").code(0);
-    assert!(done.out.contains("1 records repeat an earlier key: the target holds 1 documents fewer"), "{done:?}");
+    assert!(done.out.contains("1 records repeat an earlier key: the target holds 1 fewer documents"), "{done:?}");
 }

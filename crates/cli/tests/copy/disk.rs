@@ -1,4 +1,4 @@
-//! Disks that are full: small file systems in memory, made bigger later.
+//! Full disks: small file systems in memory, which grow later.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,17 +6,17 @@ use std::process::Command;
 use crate::common::copies::{by_key, count, documents, report};
 use crate::common::{Cli, Done};
 
-/// A file system of its own in memory, gone with this value.
+/// A file system in memory, which is unmounted on drop.
 struct Disk(PathBuf);
 
 impl Disk {
-    /// Mounted at this place; none where this user may not, which counts as a test that was skipped.
+    /// Mounts it at this place. Returns `None` if this user may not mount; the test then counts as skipped.
     fn mount(place: PathBuf, size: &str) -> Option<Self> {
         std::fs::create_dir(&place).unwrap();
         let options = format!("size={size}");
         let done = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&place).output().unwrap();
         if !done.status.success() {
-            println!("skipped: no file system may be mounted here: {}", String::from_utf8_lossy(&done.stderr).trim());
+            println!("skipped: cannot mount a file system here: {}", String::from_utf8_lossy(&done.stderr).trim());
             return None;
         }
         Some(Self(place))
@@ -27,7 +27,7 @@ impl Disk {
         assert!(Command::new("mount").args(["-o", &options]).arg(&self.0).status().unwrap().success());
     }
 
-    /// Names of what is in it.
+    /// The names of the files in it, without hidden ones.
     fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = std::fs::read_dir(&self.0)
             .unwrap()
@@ -41,7 +41,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Lazily: what still has a file open must not keep it.
+        // Lazily, so that an open file does not block it.
         let done = Command::new("umount").arg("-l").arg(&self.0).status();
         if !std::thread::panicking() {
             assert!(done.unwrap().success());
@@ -49,7 +49,7 @@ impl Drop for Disk {
     }
 }
 
-/// Makes a disk bigger on which a copy did not end, and continues with it.
+/// Grows the disk of an unfinished copy, and resumes the copy.
 fn gone_on_with(cli: &Cli, disk: &Disk, args: &[&str]) {
     disk.grow("96m");
     let done = cli.run_args(&[args, &["--resume", "--json"]].concat()).code(0);
@@ -58,7 +58,7 @@ fn gone_on_with(cli: &Cli, disk: &Disk, args: &[&str]) {
     assert_eq!(report["verified"]["equal"], true, "{report}");
 }
 
-/// Copies onto a disk that is too small, which ends with this code, and goes on. Gives what the first try said.
+/// Copies onto a disk that is too small, which fails with this code, and resumes. Returns the result of the first try.
 fn filled_and_gone_on_with(cli: &Cli, disk: &Disk, args: &[&str], code: i32) -> Done {
     let full = cli.run_args(args).code(code);
     gone_on_with(cli, disk, args);
@@ -69,7 +69,7 @@ fn filled_and_gone_on_with(cli: &Cli, disk: &Disk, args: &[&str], code: i32) -> 
 fn a_file_for_which_the_disk_is_too_small_is_not_there_by_half() {
     let cli = Cli::new();
     cli.write("books.jsonl", &documents(20_000));
-    // 12 MB: on the first disk not even the parts fit, on the second they fit and the file made of them does not.
+    // 12 MB: the first disk does not even hold the parts. The second holds the parts, but not the file made from them.
     for (name, size) in [("small", "4m"), ("middle", "16m")] {
         let Some(disk) = Disk::mount(cli.path(name), size) else { return };
         let target = format!("{name}/out.jsonl");
@@ -89,7 +89,7 @@ fn a_file_for_which_the_disk_is_too_small_is_not_there_by_half() {
 #[test]
 fn parquet_for_which_the_disk_is_too_small_is_gone_on_with() {
     let cli = Cli::new();
-    // Texts that do not pack to nothing.
+    // Texts that do not compress well.
     let lines: String = (0..20_000_u64)
         .map(|n| {
             let noise: String =
@@ -132,7 +132,7 @@ fn a_full_disk_below_the_copy_s_own_folder_is_named() {
     let cli = Cli::new();
     cli.write("books.jsonl", &documents(20_000));
     let Some(disk) = Disk::mount(cli.path("runs"), "64k") else { return };
-    // What is written is noted there, to be compared.
+    // --verify keeps its checksums there.
     let args = ["copy", "books.jsonl", "sqlite:b.db", "--verify", "-p", "2", "--anyway", "--out", "runs"];
     let full = filled_and_gone_on_with(&cli, &disk, &args, 1);
     assert!(full.err.contains("runs/") && full.err.contains("No space left"), "{full:?}");
@@ -144,7 +144,7 @@ fn a_database_server_whose_disk_is_full_ends_the_copy_and_is_gone_on_with() {
     cli.write("books.jsonl", &documents(20_000));
     let server = crate::server::Server::start("postgres");
     let make = |place: &std::path::Path| {
-        // The server runs as nobody where the tests run as root.
+        // The server runs as `nobody` if the tests run as root.
         std::os::unix::fs::chown(place, Some(65_534), Some(65_534)).unwrap();
         let mut psql = server.psql();
         psql.args(["-c", &format!("CREATE TABLESPACE small LOCATION '{}'", place.display())]);
@@ -154,7 +154,7 @@ fn a_database_server_whose_disk_is_full_ends_the_copy_and_is_gone_on_with() {
     };
     let Some(disk) = Disk::mount(server.folder.path().join("small"), "6m") else { return };
     make(&disk.0);
-    // Somebody may make space meanwhile, so it is tried again.
+    // The copy tries again, because somebody may free space meanwhile.
     let args = ["copy", "books.jsonl", &server.url, "--verify", "-p", "2", "--tries", "3"];
     let full = filled_and_gone_on_with(&cli, &disk, &args, 3);
     assert!(full.err.contains("the server's disk is full") && full.err.contains("--resume"), "{full:?}");

@@ -1,4 +1,4 @@
-//! `copy` as a user meets it: between files and real servers, killed, interrupted, resumed.
+//! `copy` between files and real servers: killed, interrupted and resumed.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use storebench_fakes::couchbase::{Fake, FakeOptions};
 
-/// Kills a copy, as nothing but the kernel can, once so many parts are done and some time has passed.
+/// Kills a copy with SIGKILL, once `parts` parts are done and the time `then` has passed.
 fn kill_after(cli: &Cli, mut copy: Child, parts: usize, then: Duration) {
     let begun = Instant::now();
     while log_lines(cli) < parts + 1 && copy.try_wait().unwrap().is_none() {
@@ -24,7 +24,7 @@ fn kill_after(cli: &Cli, mut copy: Child, parts: usize, then: Duration) {
     copy.wait().unwrap();
 }
 
-/// Moments that a seed decides.
+/// Random moments, from a seed.
 struct Moments(u64);
 
 impl Moments {
@@ -34,7 +34,7 @@ impl Moments {
     }
 }
 
-/// Kills a copy into a store at some moments, goes on each time, and looks at what is there.
+/// Kills a copy into a store at random moments, resumes it each time, and checks the store.
 fn killed_into(url: &str, documents: usize, seed: u64, kills: usize) {
     let cli = Cli::new();
     cli.write("books.jsonl", &self::documents(documents));
@@ -62,13 +62,13 @@ fn killed_into(url: &str, documents: usize, seed: u64, kills: usize) {
         assert_eq!((count(&report, "written"), count(&report, "rejected")), (documents as u64, 0));
         assert_eq!(report["verified"]["equal"], true);
     }
-    // Read by another way than the one that verified.
+    // Read in another way than --verify does.
     let done = cli.run_args(&["copy", url, "all.jsonl", "--from-collection", "books", "--json"]);
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(by_key(&cli.path("all.jsonl")), by_key(&cli.path("books.jsonl")));
 }
 
-/// Kills a copy out of a store at some moments, goes on each time, and looks at the file.
+/// Kills a copy out of a store at random moments, resumes it each time, and checks the file.
 fn killed_out_of(url: &str, documents: usize, seed: u64, kills: usize) {
     let cli = Cli::new();
     cli.write("books.jsonl", &self::documents(documents));
@@ -165,7 +165,7 @@ fn three_kinds_of_store_copy_into_each_other() {
         assert_eq!(done.code, 0, "{done:?}");
         for (m, to) in stores.iter().enumerate().filter(|(m, _)| *m != n) {
             let name = format!("from-{n}-to-{m}");
-            // pouchdb-server is slow to cut itself into key ranges.
+            // pouchdb-server is slow to split into key ranges.
             let ends = ["copy", from, to, "--from-collection", "first", "--to-collection", &name, "-p", "1"];
             let args = [&ends[..], &["--verify", "--json"]].concat();
             let done = cli.run_args(&args);
@@ -236,10 +236,10 @@ fn an_interrupted_copy_says_how_to_go_on() {
     while log_lines(&cli) < 2 {
         std::thread::sleep(Duration::from_millis(1));
     }
-    // Locked meanwhile.
+    // The running copy holds the lock.
     let busy = cli.run("copy books.jsonl sqlite:b.db -p 2 --resume");
     assert_eq!(busy.code, 2, "{busy:?}");
-    assert!(busy.err.contains("under way already"), "{busy:?}");
+    assert!(busy.err.contains("already running"), "{busy:?}");
     kill_process(Pid::from_child(&copy), Signal::INT).unwrap();
     let output = copy.wait_with_output().unwrap();
     let out = String::from_utf8(output.stdout).unwrap();
@@ -259,7 +259,7 @@ fn an_interrupted_copy_says_how_to_go_on() {
         ops["bulk-upsert"]["documents"].as_u64().unwrap()
     };
     let (first, second) = (documents("run.json"), documents("resumed-1/run.json"));
-    // Parts that were not done are written again.
+    // Unfinished parts are written again.
     assert!(first > 0 && second > 0 && first + second >= 20_000, "{first} {second}");
 }
 
@@ -308,7 +308,7 @@ fn what_cannot_be_copied_is_told_before_anything_is_written() {
         ("copy books.jsonl sqlite:b.db --key {a", "`{` without `}`"),
         ("copy books.jsonl out.jsonl --op insert", "needs a store"),
         ("copy books.jsonl sqlite:b.db --durability majority", "cannot guarantee durability"),
-        ("copy books.jsonl sqlite:b.db --op append --verify", "cannot be told"),
+        ("copy books.jsonl sqlite:b.db --op append --verify", "cannot be verified"),
         ("copy books.jsonl sqlite:b.db --from-key id", "--from-key needs a store"),
     ] {
         let done = cli.run(words);
@@ -327,7 +327,7 @@ fn a_dry_run_writes_nothing() {
     assert!(done.out.contains("nothing was written") && !cli.path("b.db").exists(), "{done:?}");
 }
 
-/// Says something to a CouchDB by HTTP.
+/// Sends an HTTP request to CouchDB, and returns the answer.
 fn couch(port: u16, method: &str, path: &str, body: &str) -> String {
     use std::io::Read as _;
 
@@ -375,7 +375,7 @@ fn a_view_is_read_by_keys_and_ranges_of_somebody_s_database() {
     assert!(wrong.err.contains("cannot do `view`"), "{wrong:?}");
 }
 
-/// Into what is empty documents are inserted, which is faster; the others are written over.
+/// Into an empty collection, documents are inserted, which is faster. Repeated keys overwrite the earlier documents.
 #[test]
 fn keys_that_come_twice_are_written_over_in_a_fresh_collection() {
     let cli = Cli::new();
@@ -394,7 +394,7 @@ fn keys_that_come_twice_are_written_over_in_a_fresh_collection() {
         let _ = std::fs::remove_file(cli.path("out.jsonl"));
         cli.run_args(&["copy", &url, "out.jsonl", "--from-collection", "books"]).code(0);
         let all = by_key(&cli.path("out.jsonl"));
-        // Of two, the later one.
+        // The later of two documents is kept.
         let right = |key: &str, document: &Value| document["n"] == u64::from(key < "k0500");
         assert!(all.len() == 2_500 && all.iter().all(|(key, document)| right(key, document)), "{name}");
     }

@@ -1,4 +1,4 @@
-//! What `copy` refuses so that nothing is lost, and what it says first.
+//! What `copy` refuses so that nothing is lost, and what it reports.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -75,7 +75,7 @@ fn no_digit_is_lost_in_a_table() {
     cli.run("copy n.parquet back.jsonl").code(0);
     let back = std::fs::read_to_string(cli.path("back.jsonl")).unwrap();
     assert!(back.contains(":1234567.12345678901234567}") && back.contains(":123456789012345678901}"), "{back}");
-    // The first reason stands in the summary.
+    // The summary contains the first reason.
     let told = cli.run("copy n.jsonl again.parquet --no-overflow").code(1);
     assert!(told.out.contains("first rejected record: ") && told.out.contains("line 3"), "{told:?}");
 }
@@ -92,16 +92,16 @@ fn flags_that_would_do_nothing_are_refused() {
     refused(&cli, "copy books.jsonl sqlite:a.db --overflow rest", "--overflow needs a target with columns");
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 fn until(holds: impl Fn() -> bool) {
     let begun = std::time::Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "it does not come");
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "the condition does not hold");
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
 }
 
-/// A copy from standard input that waits for more of it.
+/// A copy from standard input that waits for more input.
 fn waiting(cli: &Cli, args: &[&str]) -> std::process::Child {
     let mut copy = cli.command(args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     copy.stdin.as_mut().unwrap().write_all(TWO.as_bytes()).unwrap();
@@ -117,7 +117,7 @@ fn two_copies_do_not_write_one_file_at_once() {
         entries.find(|path| path.file_name().unwrap().to_string_lossy().starts_with(".out.jsonl."))
     };
     until(|| parts().is_some_and(|parts| parts.join("lock").exists()));
-    refused(&cli, "copy - out.jsonl --out two", "under way already");
+    refused(&cli, "copy - out.jsonl --out two", "already running");
     drop(first.stdin.take());
     assert!(first.wait().unwrap().success());
     assert_eq!(std::fs::read_to_string(cli.path("out.jsonl")).unwrap().lines().count(), 2);
@@ -140,7 +140,7 @@ fn other_arguments_than_those_of_the_copy_that_did_not_end_are_named() {
     let cli = Cli::new();
     let mut first = waiting(&cli, &["copy", "-", "sqlite:b.db", "--to-collection", "books", "--op", "insert"]);
     until(|| log_lines(&cli) > 0);
-    refused(&cli, "copy - sqlite:b.db --to-collection books --op insert --restart", "under way already");
+    refused(&cli, "copy - sqlite:b.db --to-collection books --op insert --restart", "already running");
     first.kill().unwrap();
     first.wait().unwrap();
     refused(&cli, "copy - sqlite:b.db --to-collection films --verify --resume", "another --op, --to-collection;");

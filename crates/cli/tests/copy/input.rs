@@ -1,4 +1,4 @@
-//! Input that cannot be what it is said to be: each error names the place and the remedy.
+//! Input that is not what it is declared to be: each error names the place and the remedy.
 
 use crate::common::Cli;
 use crate::common::copies::{count, documents, rejects, report};
@@ -20,7 +20,7 @@ fn files_that_are_something_else_are_told() {
     refused(&cli, "copy a.jsonl.gz sqlite:a.db", &["a.jsonl.gz", "its name says gzip"]);
     cli.write("a.csv", "_id;n\n1;2\n");
     refused(&cli, "copy a.csv sqlite:a.db", &["a.csv", "one column and contains `;`", "--delimiter ';'"]);
-    assert!(!cli.path("a.db").exists(), "nothing was made");
+    assert!(!cli.path("a.db").exists(), "nothing was created");
     cli.run_args(&["copy", "a.csv", "sqlite:c.db", "--delimiter", ";"]).code(0);
     for line in [
         "copy sqlite:books.jsonl out.jsonl",
@@ -46,7 +46,7 @@ fn lines_that_are_no_objects_are_rejected_with_their_place() {
     let report = report(&done);
     assert_eq!((count(&report, "written"), count(&report, "rejected")), (2, 4));
     let rejects = rejects(&cli, &report);
-    for (reject, (line, kind)) in rejects.iter().zip([(2, "a list"), (3, "a text"), (4, "a number"), (5, "null")]) {
+    for (reject, (line, kind)) in rejects.iter().zip([(2, "a list"), (3, "a string"), (4, "a number"), (5, "null")]) {
         let (from, why) = (reject["from"].as_str().unwrap(), reject["why"].as_str().unwrap());
         assert!(from.ends_with(&format!("line {line}")), "{reject}");
         assert!(why.contains(kind) && why.contains("JSON object"), "{reject}");

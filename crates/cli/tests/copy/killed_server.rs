@@ -11,7 +11,7 @@ use crate::server::Server;
 
 const DOCUMENTS: usize = 12_000;
 
-/// A copy of some seconds that runs beside the test, until a part of it is done and more is under way.
+/// Starts a copy of some seconds in the background, and waits until one part is done and more is in progress.
 fn begin(cli: &Cli, args: &[&str]) -> Child {
     let paced = [args, &["--rate-docs", "4000", "--batch", "200", "-p", "2", "--verify", "--json"]].concat();
     let mut copy = cli.command(&paced).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -30,9 +30,9 @@ fn end(copy: Child) -> (i32, Value, String) {
     (status.code().unwrap(), serde_json::from_slice(&stdout).unwrap_or_default(), err)
 }
 
-/// Kills the server while a copy runs, and starts it again a little later.
+/// Kills the server while a copy runs, and restarts it a little later.
 fn outlives(cli: &Cli, server: &Server, args: &[&str]) -> (i32, Value, String) {
-    // On a busy machine a server takes its time to come back.
+    // On a busy machine, a server may be slow to come back.
     let copy = begin(cli, &[args, &["--tries", "1000", "--retry-total", "10m"]].concat());
     server.kill();
     std::thread::sleep(Duration::from_millis(500));
@@ -54,8 +54,8 @@ fn a_copy_outlives_a_postgres_that_is_killed_and_comes_back() {
     let server = Server::start("postgres");
     let report = written_whole(outlives(&cli, &server, &["copy", "books.jsonl", &server.url]));
     println!("into postgres: {} retries", count(&report, "retries"));
-    assert!(count(&report, "retries") > 0, "the server was not missed: {report}");
-    // Out of it, and killed again meanwhile.
+    assert!(count(&report, "retries") > 0, "the copy never missed the server: {report}");
+    // Out of the server, which is killed again meanwhile.
     let out = ["copy", &server.url, "out.jsonl", "--from-collection", "books"];
     written_whole(outlives(&cli, &server, &out));
     assert_eq!(by_key(&cli.path("out.jsonl")), by_key(&cli.path("books.jsonl")));

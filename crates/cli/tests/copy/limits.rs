@@ -1,4 +1,4 @@
-//! Records that a real server does not take: they and no others are rejected, each with its reason.
+//! Records that a real server refuses: only these are rejected, each with its reason.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::common::Cli;
 use crate::common::copies::{count, rejects, report};
 use crate::server::Server;
 
-/// Documents among others; some of them a store does not take.
+/// Good documents, mixed with some that a store refuses.
 struct Mixed {
     lines: String,
     good: u64,
@@ -26,7 +26,7 @@ impl Mixed {
         Self::written(&bad)
     }
 
-    /// The same, of lines as they stand.
+    /// The same, with the bad documents as complete lines.
     fn written(bad: &[(String, String)]) -> Self {
         let mut lines = String::new();
         let good = 500;
@@ -42,7 +42,7 @@ impl Mixed {
         Self { lines, good, bad: bad.iter().map(|(key, _)| key.clone()).collect() }
     }
 
-    /// Copies them, and looks at which were rejected and why.
+    /// Copies them, and checks which were rejected and why.
     fn copied_into(&self, url: &str, why: &[&str]) {
         let cli = Cli::new();
         cli.write("mixed.jsonl", &self.lines);
@@ -73,7 +73,7 @@ fn large(bytes: usize) -> Value {
 fn memcached_takes_no_item_above_its_limit() {
     let server = Server::start("memcached");
     let bad = [("large".to_owned(), large(1_200_000)), ("larger".to_owned(), large(3_000_000))];
-    Mixed::new(bad).copied_into(&server.url, &["larger than this server takes"]);
+    Mixed::new(bad).copied_into(&server.url, &["larger than this server accepts"]);
 }
 
 #[test]
@@ -101,12 +101,12 @@ fn postgres_takes_no_document_that_jsonb_cannot_hold() {
 fn couchdb_takes_no_member_of_its_own() {
     let server = Server::start("pouchdb-server");
     let bad = [("member".to_owned(), json!({"_mine": 1})), ("_reserved".to_owned(), json!({"n": 1}))];
-    Mixed::new(bad).copied_into(&server.url, &["keeps that name for itself", "no such key"]);
+    Mixed::new(bad).copied_into(&server.url, &["is reserved by the target", "invalid key"]);
 }
 
 #[test]
 fn ravendb_takes_no_key_that_it_would_not_read_again() {
     let server = Server::start("ravendb");
     let bad = [("k".repeat(508), json!({"n": 1})), ("é".repeat(200), json!({"n": 2}))];
-    Mixed::new(bad).copied_into(&server.url, &["RavenDB takes ids of 512 bytes at most"]);
+    Mixed::new(bad).copied_into(&server.url, &["RavenDB allows ids of at most 512 bytes"]);
 }

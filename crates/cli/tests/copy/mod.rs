@@ -1,4 +1,4 @@
-//! `copy` as a user meets it: between files and real servers, killed, interrupted, resumed, and when things break.
+//! End-to-end tests of `copy`: between files and real servers, killed, interrupted, resumed, and when things break.
 
 mod damaged;
 mod disk;

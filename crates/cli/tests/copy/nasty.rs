@@ -1,5 +1,5 @@
-//! Records that break careless stores and drivers, into every store that can run here: each arrives, or is rejected
-//! with its reason, and none takes another one along. What a store changes is named by `--verify`.
+//! Records that break careless stores and drivers, copied into every store that can run here. Each record arrives or is
+//! rejected with its reason, and does not affect others. `--verify` names what a store changes.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::server::Server;
 use serde_json::Value;
 use storebench_fakes::couchbase::{Fake, FakeOptions};
 
-/// Keys as JSON, and the other members.
+/// The rows: the key as JSON, and the other members.
 fn rows() -> Vec<(String, String)> {
     let mut state = 7_u64;
     let mut long = |name: &str, bytes: usize| {
@@ -59,14 +59,14 @@ fn rows() -> Vec<(String, String)> {
     rows
 }
 
-/// What a store makes of the rows. Those that are not named arrive as they are.
+/// What a store does with the rows. Rows that are not listed arrive unchanged.
 #[derive(Default)]
 struct Expected {
-    /// How their keys begin, and a part of the reason.
+    /// A prefix of the key, and a part of the reason.
     rejected: &'static [(&'static str, &'static str)],
-    /// Stored as another value: how their keys begin, and a part of what is said.
+    /// Stored as another value: a prefix of the key, and a part of the message.
     differs: &'static [(&'static str, &'static str)],
-    /// Values that are written otherwise, of one value: a part of what is said.
+    /// Values that are equal but written differently: how many, and a part of the message.
     changed: &'static [(u64, &'static str)],
 }
 
@@ -115,9 +115,9 @@ const RAVENDB: Expected = Expected {
     rejected: &[
         ("huge", "Could not parse double"),
         ("own of RavenDB", "`@metadata`"),
-        ("key of 500", "512 bytes at most"),
-        ("key of 3000", "512 bytes at most"),
-        ("key of 70000", "512 bytes at most"),
+        ("key of 500", "at most 512 bytes"),
+        ("key of 3000", "at most 512 bytes"),
+        ("key of 70000", "at most 512 bytes"),
         ("deep 600", "128 levels"),
         ("deep objects", "128 levels"),
         ("deep 5000", "128 levels"),
@@ -132,7 +132,7 @@ const COUCHBASE: Expected =
 const FJALL: Expected = Expected { rejected: &[("key of 70000", "1 to 65535 bytes")], differs: &[], changed: &[] };
 const EXACT: Expected = Expected { rejected: &[], differs: &[], changed: &[] };
 
-/// What no store is asked about: the source has no key for it, or it is not JSON of Unicode.
+/// Records that never reach a store: they have no key in the source, or are not JSON in Unicode.
 const UNREADABLE: [&str; 3] = ["the key is empty", "UTF-8", "surrogate"];
 
 fn copy_all(url: &str, expected: &Expected) {
@@ -173,7 +173,7 @@ fn copy_all(url: &str, expected: &Expected) {
             assert_eq!(changed["values"], *values, "{said}");
             assert!(changed["what"].as_str().unwrap().contains(part), "{said}");
         }
-        // All others arrived, those around each bad one with them.
+        // All others arrived, including those next to bad ones.
         let arrived = (2 * rows.len() - unreadable.len() - expected.rejected.len()) as u64;
         assert_eq!((count(&report, "written"), &report["verified"]["found"]), (arrived, &arrived.into()), "{said}");
         assert_eq!(report["verified"]["equal"], expected.differs.is_empty(), "{said}");
@@ -185,7 +185,7 @@ fn compare(told: &BTreeMap<String, String>, expected: &[(&str, &str)], said: &st
     assert_eq!(told.len(), expected.len(), "{said}");
     for (beginning, part) in expected {
         let found = told.iter().find(|(key, _)| key.starts_with(beginning));
-        let Some((_, why)) = found else { panic!("{beginning} is not told of: {said}") };
+        let Some((_, why)) = found else { panic!("{beginning} is not reported: {said}") };
         assert!(why.contains(part) && why.len() > 10, "{beginning}: {why}");
     }
 }
@@ -253,7 +253,7 @@ fn exports_with_members_of_a_store_go_by_the_rule_that_is_given() {
         assert!(rejected.iter().all(|r| r["why"].as_str().unwrap().contains("--own-members drop")), "{rejected:?}");
         let done = run(&["--own-members", "drop"], "dropped").code(0);
         assert!(done.out.contains("10 documents were written without members"), "{}", done.out);
-        // The driver refuses what would make another thing of the document.
+        // The driver refuses members that would change the document.
         let done = run(&["--own-members", "keep", "--json"], "kept").code(1);
         assert_eq!((count(&report(&done), "written"), count(&report(&done), "rejected")), (40, 10), "{name}: {done:?}");
     }

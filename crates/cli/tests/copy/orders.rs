@@ -1,7 +1,7 @@
-//! Random orders of verbs on one place, with a model of what is the user's: nothing of it ever changes without the flag
-//! that names the loss.
+//! Random orders of verbs on one place, with a model of the user's data. The data never changes without the flag that
+//! names the loss.
 //!
-//! `STOREBENCH_ORDERS` says how many orders, `STOREBENCH_ORDERS_SEED` with which seed the first one begins. A failure
+//! `STOREBENCH_ORDERS` sets the number of orders, and `STOREBENCH_ORDERS_SEED` the seed of the first one. A failure
 //! prints the seed of its order and the commands.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,9 +15,9 @@ use serde_json::Value;
 use crate::common::Cli;
 use crate::server::Server;
 
-/// Commands of one order.
+/// The number of commands in one order.
 const STEPS: usize = 9;
-/// Collections that copies write into; the first two are what a study and `bench` call theirs.
+/// Collections that copies write into. A study and `bench` use the first two names for their own collections.
 const COLLECTIONS: [&str; 3] = ["books", "docs", "cities"];
 const FILES: usize = 3;
 const RECORDS: usize = 40;
@@ -58,7 +58,7 @@ impl Draw {
 /// Records by key.
 type Records = BTreeMap<String, Value>;
 
-/// The records of a file: keys that other files have too, and contents of its own.
+/// The records of a file. It shares keys with other files, but has its own contents.
 fn records(file: usize) -> Records {
     let key = |n: usize| format!("k{:03}", n + file * RECORDS / 2);
     (0..RECORDS).map(|n| (key(n), serde_json::json!({ "file": file, "n": n }))).collect()
@@ -68,7 +68,7 @@ fn files(number: usize) -> String {
     format!("set{number}-*.jsonl")
 }
 
-/// A copy by its arguments, as its log knows it.
+/// A copy, identified by its arguments, as in its log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Copy {
     file: usize,
@@ -79,9 +79,9 @@ struct Order<'a> {
     cli: Cli,
     store: &'a str,
     draw: Draw,
-    /// What is the user's.
+    /// The user's data, by collection.
     user: BTreeMap<&'static str, Records>,
-    /// Copies that were killed, whose logs may be there.
+    /// Copies that were killed, whose logs may exist.
     unfinished: BTreeSet<Copy>,
     /// Whether something was killed at this place, which may have left it without a marker.
     killed: bool,
@@ -96,7 +96,7 @@ impl<'a> Order<'a> {
                 format!("{{\"_id\":\"{key}\",\"file\":{},\"n\":{}}}\n", record["file"], record["n"])
             };
             let lines: Vec<String> = records(number).into_iter().map(line).collect();
-            // Each file is a part of the copy by itself.
+            // Each file is one part of the copy.
             for (part, lines) in lines.chunks(RECORDS / PARTS).enumerate() {
                 cli.write(&format!("set{number}-{part}.jsonl"), &lines.concat());
             }
@@ -113,7 +113,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Runs a command, or kills it after a while; gives its exit code, or none where it was killed.
+    /// Runs a command, and kills it after `kill_after`. Returns its exit code (`None` if it was killed) and stderr.
     fn run(&mut self, words: &str, kill_after: Option<Duration>) -> (Option<i32>, String) {
         let args: Vec<&str> = words.split(' ').collect();
         let err = self.cli.path("stderr");
@@ -139,14 +139,14 @@ impl<'a> Order<'a> {
         (code, text)
     }
 
-    /// What is in a collection, read from a copy of the place, which so is not touched.
+    /// Reads a collection from a copy of the place, so that the place is not touched.
     fn read(&self, collection: &str) -> Result<Records, String> {
         let beside = tempfile::tempdir().unwrap();
         let from = match self.store.split_once(':') {
             Some((scheme, name)) if !name.starts_with("//") => {
                 for entry in std::fs::read_dir(self.cli.folder.path()).unwrap().flatten() {
                     let file = entry.file_name();
-                    // SQLite makes the index of its log again.
+                    // SQLite recreates the index of its log.
                     if file.to_string_lossy().starts_with(name) && !file.to_string_lossy().ends_with("-shm") {
                         copy_all(&entry.path(), &beside.path().join(&file));
                     }
@@ -175,7 +175,7 @@ impl<'a> Order<'a> {
         panic!("{} seed {seed}: {why}\n  {}", self.store, self.told.join("\n  "));
     }
 
-    /// Everything that is the user's must be there as it was.
+    /// Asserts that all of the user's data is unchanged.
     fn check(&self, seed: u64) {
         for (collection, expected) in &self.user {
             match self.read(collection) {
@@ -186,17 +186,17 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// A copy was begun and perhaps killed: what it was to write may be there.
+    /// Updates the model after a copy that may have been killed, so that some of its records may be there.
     fn copied(&mut self, copy: Copy, code: Option<i32>, resumed: bool, seed: u64) {
         let name = COLLECTIONS[copy.collection];
         let (before, new) = (self.user.get(name).cloned(), records(copy.file));
         if code == Some(0) {
             self.unfinished.remove(&copy);
-            // A study's documents lie there, too, where a copy took its collection over: they are the user's now.
+            // If the copy took over a study's collection, the study's documents are there too. They are now the user's.
             let mut all = before.unwrap_or_else(|| self.read(name).unwrap_or_default());
             let found = self.read(name).unwrap_or_default();
             for (key, record) in new {
-                // Parts that were written before a kill are not written again: another copy may have come between.
+                // Parts written before a kill are not written again, so another copy may have overwritten them.
                 let stays = resumed && all.contains_key(&key) && all.get(&key) == found.get(&key);
                 if !stays {
                     all.insert(key, record);
@@ -217,7 +217,7 @@ impl<'a> Order<'a> {
                 self.fail(seed, &format!("`{name}`: {key} was {was} and is {is:?} after a copy that was killed"));
             }
         }
-        // It may have been killed before it marked the collection, which then is a study's or not there.
+        // It may have been killed before it marked the collection. Then the collection is a study's or does not exist.
         if before.is_some() || found.values().any(|record| record.get("file").is_some()) {
             self.user.insert(name, found);
         }
@@ -246,7 +246,7 @@ impl<'a> Order<'a> {
                 if code == Some(0) || code.is_none() {
                     self.copied(copy, code, how == " --resume", seed);
                 } else if how == " --restart" && !self.killed {
-                    self.fail(seed, "a copy that begins again must be possible");
+                    self.fail(seed, "--restart must be possible");
                 }
             }
             4..=8 => {
@@ -257,7 +257,7 @@ impl<'a> Order<'a> {
                     _ => format!("conform {place} -q"),
                 };
                 let conforms = words.starts_with("conform");
-                // The suite takes seconds where it may begin.
+                // The suite takes seconds if it is not refused.
                 let kill = if conforms { Some(Duration::from_millis(self.draw.next(400) as u64)) } else { kill };
                 if discards {
                     words += " --discard-existing";
@@ -271,7 +271,7 @@ impl<'a> Order<'a> {
                 self.killed |= code.is_none();
                 let began = !matches!(code, Some(2 | 3));
                 if discards && began {
-                    // The user gave it up. Where it was killed before it came to that, it is there still.
+                    // The user gave up the data. If the command was killed before it deleted it, it is still there.
                     let names: Vec<&'static str> = self.user.keys().copied().collect();
                     for name in names {
                         match (code, self.read(name)) {
@@ -282,13 +282,13 @@ impl<'a> Order<'a> {
                 }
                 let plain = !discards && !words.contains("--into-existing");
                 if plain && !self.user.is_empty() && code.is_some() && code != Some(2) {
-                    self.fail(seed, "it must be refused");
+                    self.fail(seed, "the command must be refused");
                 }
                 if plain && code == Some(2) && !self.user.is_empty() && !err.contains("--discard-existing") {
                     self.fail(seed, "the refusal names no remedy");
                 }
                 if plain && self.user.is_empty() && !self.killed && !matches!(code, Some(0 | 4)) {
-                    self.fail(seed, "nothing of the user's is there, and it is refused");
+                    self.fail(seed, "no data of the user is there, but the command is refused");
                 }
             }
             _ => {
@@ -318,13 +318,13 @@ fn copy_all(from: &Path, to: &Path) {
     }
 }
 
-/// Whether a key stands in the document too is the shape's, and not looked at here.
+/// Removes the key. Whether a document contains its key is not tested here.
 fn without_key(mut record: Value) -> Value {
     record.as_object_mut().unwrap().remove("_id");
     record
 }
 
-/// By SQLite itself, which merges the log of what was killed.
+/// Reads with SQLite itself, which merges the log of a killed process.
 fn read_sqlite(path: &Path, collection: &str) -> Result<Records, String> {
     let text = |e: rusqlite::Error| e.to_string();
     let db = rusqlite::Connection::open(path).map_err(text)?;
@@ -338,7 +338,7 @@ fn from_environment(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// Plays so many orders, several at a time, each at a place that `store` gives for its number.
+/// Plays several orders at a time, `usual` in total by default. `store` gives the place for each seed.
 fn play(usual: u64, store: impl Fn(u64) -> String + Sync) {
     let orders = from_environment("STOREBENCH_ORDERS", usual);
     let first = from_environment("STOREBENCH_ORDERS_SEED", 1);
@@ -361,7 +361,7 @@ fn play(usual: u64, store: impl Fn(u64) -> String + Sync) {
         told.2 += order.user.values().map(BTreeMap::len).sum::<usize>();
     };
     std::thread::scope(|scope| {
-        // They wait for processes that they begin.
+        // The threads mostly wait for their child processes.
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
         for thread in threads {
             if let Err(panic) = thread.join() {
@@ -395,6 +395,6 @@ fn soak_1000_orders_of_verbs_on_embedded_stores() {
 #[ignore = "soak: 50 orders on PostgreSQL"]
 fn soak_50_orders_of_verbs_on_postgres() {
     let server = Server::start("postgres");
-    // Each order has a schema of its own, which others in the database do not stand in the way of.
+    // Each order has its own schema, so that orders in one database do not conflict.
     play(50, |seed| format!("{}?schema=order{seed}", server.url));
 }

@@ -1,5 +1,5 @@
-//! What `copy` wrote is the user's: no other verb takes it without the flag that names the loss, and a copy that goes
-//! on knows its target again.
+//! Data that `copy` wrote is the user's: no other verb deletes it without the flag that names the loss. A resumed copy
+//! recognises its target.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ operations = 50
 
 const PLACES: [&str; 3] = ["sqlite:shop.db", "redb:shop.redb", "fjall:shop"];
 
-/// How many documents of a collection come out of a store.
+/// The number of documents that a copy reads from a collection of a store.
 #[track_caller]
 fn documents_in(cli: &Cli, store: &str, collection: &str) -> usize {
     cli.run(&format!("copy {store} - --from-collection {collection} -q")).code(0).out.lines().count()
@@ -56,7 +56,7 @@ fn what_a_copy_wrote_is_taken_by_no_verb_without_the_flag() {
             refused(cli.run(&verb));
             assert_eq!(documents_in(&cli, store, "cities"), 300, "{store} {verb}");
         }
-        // Beside it, and removed again.
+        // Beside the user's data, and removed again.
         cli.run(&format!("{bench} --into-existing --remove-after")).assert_measured();
         cli.run("run small.toml -q --into-existing").assert_measured();
         assert_eq!(documents_in(&cli, store, "cities"), 300, "{store}");
@@ -91,7 +91,7 @@ fn a_marker_of_an_older_version_is_read_as_the_users() {
         let done = cli.run(&format!("bench {store} --docs 50 --duration 50ms --warm-up 0s -q")).code(2);
         assert!(done.err.contains("older Storebench") && done.err.contains("--discard-existing"), "{}", done.err);
         assert_eq!(documents_in(&cli, store, "cities"), 30, "{store}");
-        // A copy goes on in it, and makes it the user's for certain.
+        // A copy can write into it, and then marks it as the user's.
         cli.run(&format!("copy cities.jsonl {store} -q")).code(0);
         let done = cli.run(&format!("bench {store} --docs 50 --duration 50ms --warm-up 0s -q")).code(2);
         assert!(!done.err.contains("older Storebench"), "{}", done.err);
@@ -101,7 +101,7 @@ fn a_marker_of_an_older_version_is_read_as_the_users() {
     assert!(redb_marks(&cli.path("shop.redb"), None).ends_with("; study"));
 }
 
-/// What the marker of a redb file says of its one collection; `new` is put in its place.
+/// The marker of the only collection in a redb file. `new` replaces it first.
 fn redb_marks(path: &Path, new: Option<&str>) -> String {
     use redb::{ReadableDatabase, ReadableTable};
     const MARKER: redb::TableDefinition<'_, &str, &str> = redb::TableDefinition::new("storebench_marker");
@@ -119,7 +119,7 @@ fn redb_marks(path: &Path, new: Option<&str>) -> String {
 
 const DOCUMENTS: usize = 6_000;
 
-/// A copy that is killed when some of its parts are done and others are not.
+/// Kills a copy when some of its parts are done and others are not.
 fn killed(cli: &Cli, to: &str) {
     cli.write("cities.jsonl", &documents(DOCUMENTS));
     let args = ["copy", "cities.jsonl", to, "--rate-docs", "6000", "--batch", "100", "-p", "1", "-q"];
@@ -157,7 +157,7 @@ fn a_copy_does_not_go_on_in_a_target_that_was_deleted() {
                 let _ = std::fs::remove_file(format!("{}{suffix}", path.display()));
             }
         }
-        not_there_any_more(&cli, store, "is not there any more");
+        not_there_any_more(&cli, store, "no longer exists");
     }
 }
 
@@ -170,13 +170,13 @@ fn a_copy_does_not_go_on_in_a_target_that_another_copy_made_again() {
     }
     cli.write("other.jsonl", &documents(10));
     cli.run("copy other.jsonl sqlite:shop.db --to-collection cities -q").code(0);
-    not_there_any_more(&cli, "sqlite:shop.db", "was made again by another copy");
+    not_there_any_more(&cli, "sqlite:shop.db", "was recreated by another copy");
 }
 
 #[test]
 fn a_copy_does_not_go_on_in_a_snapshot_that_was_restored() {
     let cli = Cli::new();
-    // The collection as the copy will find it, before the copy.
+    // A snapshot of the collection, before the copy.
     cli.write("one.jsonl", &documents(1));
     cli.run("copy one.jsonl sqlite:shop.db --to-collection cities -q").code(0);
     std::fs::copy(cli.path("shop.db"), cli.path("snapshot.db")).unwrap();
@@ -185,7 +185,7 @@ fn a_copy_does_not_go_on_in_a_snapshot_that_was_restored() {
         let _ = std::fs::remove_file(cli.path(name));
     }
     std::fs::copy(cli.path("snapshot.db"), cli.path("shop.db")).unwrap();
-    not_there_any_more(&cli, "sqlite:shop.db", "are not there any more");
+    not_there_any_more(&cli, "sqlite:shop.db", "are missing, such as");
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_copy_does_not_go_on_in_a_table_of_yours_that_was_emptied() {
     db.execute("DELETE FROM cities", []).unwrap();
     drop(db);
     let done = cli.run(&format!("{args} --resume")).code(1);
-    assert!(done.err.contains("are not there any more"), "{}", done.err);
+    assert!(done.err.contains("are missing, such as"), "{}", done.err);
     cli.run(&format!("{args} --restart")).code(0);
 }
 
@@ -227,7 +227,7 @@ fn a_copy_into_a_file_does_not_go_on_without_its_parts() {
     assert_eq!(parts, 1, "the folder of the parts");
     let done = cli.run("copy cities.jsonl out.jsonl -p 1 -q --resume");
     assert_ne!(done.code, 0, "{} {}", done.out, done.err);
-    assert!(!cli.path("out.jsonl").exists(), "a file with a part of the records is no copy");
+    assert!(!cli.path("out.jsonl").exists(), "a file with only some of the records is not a copy");
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn a_copy_does_not_go_on_in_a_postgres_whose_database_was_made_again() {
         server.url
     ))
     .assert_measured();
-    not_there_any_more(&cli, &server.url, "is not there any more");
+    not_there_any_more(&cli, &server.url, "no longer exists");
     cli.run(&format!("bench {} --docs 10 --duration 50ms --warm-up 0s -q --remove-after", server.url)).code(2);
     assert_eq!(documents_in(&cli, &server.url, "cities"), DOCUMENTS);
 }
@@ -269,9 +269,9 @@ fn an_sqlite_that_was_killed_with_its_marker_in_the_log_is_known_again() {
         }
         let read = |path: &Path| (std::fs::read(path).unwrap(), std::fs::metadata(path).unwrap().modified().unwrap());
         let before = (read(&db), read(&wal));
-        // A look, which refuses for another reason, changes nothing.
+        // A command that opens the file and is refused for another reason changes nothing.
         cli.run("bench sqlite:shop.db --durability none -q").code(2);
-        assert!(before == (read(&db), read(&wal)), "{damage}: a look changed the files");
+        assert!(before == (read(&db), read(&wal)), "{damage}: the refused command changed the files");
         cli.run("run small.toml -q").assert_measured();
         cli.run("run small.toml -q --remove-after").assert_measured();
         assert!(!db.exists(), "{damage}");

@@ -1,4 +1,4 @@
-//! A copy writes over nothing: neither what it reads, nor what is there already, nor more than the disk holds.
+//! A copy overwrites neither its source nor existing files, and writes no more than the disk can hold.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn what_is_read_is_not_written() {
         assert_eq!(std::fs::read_to_string(cli.path("books.jsonl")).unwrap(), text, "{line}");
     }
     refused(&cli, "copy books.jsonl books.jsonl --force", "source and target are the same");
-    // Tables of one database, by each of their names.
+    // Tables of one database, under each of its names.
     cli.run("copy books.jsonl sqlite:shop.db").code(0);
     std::fs::hard_link(cli.path("shop.db"), cli.path("hard.db")).unwrap();
     let same = "source and target are the same";
@@ -63,7 +63,7 @@ fn a_file_that_exists_is_overwritten_by_force_only() {
             refused(&cli, &format!("copy books.jsonl {target}{line}"), "--force");
         }
         assert_eq!(std::fs::read_to_string(cli.path(target)).unwrap(), "precious");
-        assert!(!cli.path("storebench-runs").exists(), "nothing was begun");
+        assert!(!cli.path("storebench-runs").exists(), "nothing was started");
     }
     cli.run("copy books.jsonl out.jsonl --force").code(0);
     assert_eq!(by_key(&cli.path("out.jsonl")), by_key(&cli.path("books.jsonl")));
@@ -82,7 +82,7 @@ fn a_resume_begins_what_was_never_begun() {
     let done = cli.run("copy books.jsonl sqlite:b.db --resume --json").code(0);
     assert_eq!(count(&report(&done), "written"), 300);
     assert!(done.err.contains("starting a new one"), "{done:?}");
-    // As a kill leaves it before the log is there: a locked folder, and parts beside the target.
+    // The state that a kill leaves before the log exists: a locked folder, and parts beside the target.
     let done = cli.run("copy books.jsonl out.jsonl --resume").code(0);
     assert!(done.err.contains("starting a new one"), "{done:?}");
     let folder = std::fs::read_dir(cli.path("storebench-runs")).unwrap().map(|entry| entry.unwrap().path());
@@ -95,7 +95,7 @@ fn a_resume_begins_what_was_never_begun() {
     std::fs::remove_file(cli.path("out.jsonl")).unwrap();
     cli.run("copy books.jsonl out.jsonl --resume").code(0);
     assert_eq!(by_key(&cli.path("out.jsonl")), by_key(&cli.path("books.jsonl")));
-    // What would be done twice is not begun again where it has finished.
+    // A finished copy is not started again if that would apply its records twice.
     cli.write("more.jsonl", "{\"_id\":\"k\",\"v\":1}\n");
     let counts = "copy more.jsonl sqlite:c.db --op counter --value v --resume";
     cli.run(counts).code(0);
@@ -124,7 +124,7 @@ fn a_copy_begun_without_verify_is_verified_by_its_resume() {
 #[test]
 fn what_does_not_fit_is_refused_with_the_figures() {
     let cli = Cli::new();
-    // Eight tebibytes that take no room.
+    // A sparse file of 8 TiB.
     std::fs::File::create(cli.path("large.jsonl")).unwrap().set_len(8 << 40).unwrap();
     for target in ["sqlite:a.db", "out.jsonl", "out/"] {
         refused(&cli, &format!("copy large.jsonl {target} --to-collection books"), "not enough disk space");

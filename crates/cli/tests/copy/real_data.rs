@@ -1,4 +1,4 @@
-//! Real documents through every format and several kinds of store, and back: none differs at the end.
+//! Copies real documents through every format and several kinds of stores, and back. At the end, none differs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ use serde_json::{Map, Value};
 enum Keeps {
     /// Everything.
     All,
-    /// Values of one type in each column; a null is as a field that is missing.
+    /// Values of one type in each column; a null is like a missing field.
     Columns,
-    /// The same, and types are said again when it is read.
+    /// The same, and types must be given again for reading.
     Texts,
 }
 
-/// Every format that is written and read, by the ending of its name.
+/// Every format that is written and read, by file extension.
 const FORMATS: [(&str, Keeps); 11] = [
     ("jsonl", Keeps::All),
     ("json", Keeps::All),
@@ -67,20 +67,20 @@ fn keyed(documents: impl IntoIterator<Item = (String, Value)>) -> Documents {
         .collect()
 }
 
-/// 3,201 films: many nulls, titles of which nine are numbers, ratings that are now whole and now not.
+/// 3,201 films, with many nulls, nine titles that are numbers, and ratings that are sometimes integers.
 fn films() -> Documents {
     let all: Vec<Value> = serde_json::from_str(&read("movies.json")).unwrap();
     keyed(all.into_iter().enumerate().map(|(n, film)| (format!("film {n:04}"), film)))
 }
 
-/// 1,707 earthquakes as GeoJSON: objects and lists within each other, nulls, times.
+/// 1,707 earthquakes as GeoJSON, with nested objects and lists, nulls, and times.
 fn earthquakes() -> Documents {
     let all: Value = serde_json::from_str(&read("earthquakes.json")).unwrap();
     let quakes = all["features"].as_array().unwrap().clone();
     keyed(quakes.into_iter().map(|quake| (quake["id"].as_str().unwrap().to_owned(), quake)))
 }
 
-/// 3,376 airports of a CSV file, some names quoted.
+/// 3,376 airports from a CSV file, with some quoted names.
 fn airports() -> Documents {
     let text = read("airports.csv");
     let mut rows = text.lines().map(fields);
@@ -111,7 +111,7 @@ fn fields(row: &str) -> Vec<String> {
     all
 }
 
-/// The same value whatever the way it was written: 7.0 is 7.
+/// The value in one spelling: 7.0 becomes 7. Members that are null are dropped, unless `nulls`.
 fn plain(value: &Value, nulls: bool) -> Value {
     match value {
         Value::Number(number) => match number.as_f64() {
@@ -141,12 +141,11 @@ fn same(found: &Documents, wanted: &Documents, nulls: bool) {
     assert_eq!(found.len(), wanted.len());
 }
 
-/// Copies from end to end of a chain, verifies each copy, and compares what came out of the last with what went
-/// into the first.
+/// A chain of copies. Each copy is verified, and the output of the last is compared with the input of the first.
 struct Chain<'a> {
     cli: &'a Cli,
     name: &'a str,
-    /// What has to be said where a table is read.
+    /// The value of --types for reading a table.
     types: &'a str,
     documents: &'a Documents,
     at: String,
@@ -158,7 +157,7 @@ impl Chain<'_> {
         let is_store = |end: &str| end.contains(':');
         let table = |end: &str| end.contains(".csv") || end.contains(".tsv");
         let from = std::mem::replace(&mut self.at, end.to_owned());
-        // Each part of a server is a connection of its own, and pouchdb-server is slow to cut itself into parts.
+        // Each part of a server uses its own connection, and pouchdb-server is slow to split into parts.
         let mut args = vec!["copy", &from, end, "--json", "-p", if from.contains("//") { "1" } else { "2" }];
         if is_store(&from) {
             args.extend(["--from-collection", self.name]);
@@ -166,7 +165,7 @@ impl Chain<'_> {
         if is_store(end) {
             args.extend(["--to-collection", self.name]);
         } else {
-            // The last of each chain has one name.
+            // Several chains write the same last file.
             args.push("--force");
         }
         if let Some(key) = self.key.take() {
@@ -184,7 +183,7 @@ impl Chain<'_> {
         assert!(table(end) || report["verified"]["equal"] == true, "{from} → {end}: {report}");
     }
 
-    /// The documents that are there, as lines that this test reads itself.
+    /// The documents at the end of the chain, as lines that this test reads itself.
     fn documents(&mut self) -> Documents {
         let last = format!("{}.last.jsonl", self.name);
         self.to(&last);
@@ -205,7 +204,7 @@ fn films_earthquakes_and_airports_come_back_as_they_went() {
         ("airports", airports(), two, &[Keeps::All, Keeps::Columns, Keeps::Texts]),
     ];
     for (name, documents, stores, keeps) in &all {
-        // Airports as they came; of the others a list that holds no more than the documents.
+        // The airports in their original file; the others as a list of only the documents.
         let (first, key) = match *name {
             "airports" => (folder().join("airports.csv").display().to_string(), Some("iata")),
             _ => {
@@ -261,7 +260,7 @@ fn films_whose_titles_are_numbers_come_back_from_columns_of_texts() {
             assert!(bad.iter().all(|(key, film)| back[key]["Title"] == film["Title"]), "{ending}");
         }
     }
-    // Without an overflow they are told, each with its reason.
+    // Without an overflow column they are rejected, each with its reason.
     let report = report(&cli.run_args(&["copy", "films.jsonl", "strict.parquet", "--no-overflow", "--json"]).code(1));
     assert_eq!(count(&report, "written"), good.len() as u64);
     let told = rejects(&cli, &report);
@@ -270,7 +269,7 @@ fn films_whose_titles_are_numbers_come_back_from_columns_of_texts() {
     assert_eq!(keys, bad.keys().collect::<Vec<_>>());
     for reject in &told {
         assert!(reject["why"].as_str().unwrap().contains("`Title`"), "{reject}");
-        // As it was, so that it can be copied elsewhere.
+        // The original record, so that it can be copied elsewhere.
         assert_eq!(&reject["record"], &documents[reject["key"].as_str().unwrap()]);
     }
 }

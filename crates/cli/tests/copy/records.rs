@@ -1,4 +1,4 @@
-//! What becomes of each record of a `copy`, as a user meets it.
+//! How `copy` selects, changes and writes each record.
 
 use std::time::{Duration, Instant};
 
@@ -71,16 +71,16 @@ fn what_cannot_be_is_refused_before_anything_is_touched() {
     let cli = Cli::new();
     cli.write("books.jsonl", BOOKS);
     for (args, why) in [
-        (&["--filter", ".year >"][..], "--filter: term is expected, and the end is there, at character 8 of `.year >`"),
-        (&["--map", "now"], "there is no filter `now` (left out here"),
+        (&["--filter", ".year >"][..], "--filter: expected term, found the end, at character 8 of `.year >`"),
+        (&["--map", "now"], "there is no filter `now` (not available"),
         (&["--op", "merge", "--merge", ".n += $newer.n"], "there is no variable `$newer`, at character 7"),
-        (&["--merge", "."], "--merge goes with --op merge, and this is --op upsert"),
-        (&["--op", "merge", "--merge", ".", "--verify"], "not be verified"),
+        (&["--merge", "."], "--merge requires --op merge, not --op upsert"),
+        (&["--op", "merge", "--merge", ".", "--verify"], "cannot be verified"),
         (&["--rename", "_id=id"], "--key _id"),
-        (&["--fields", "a,,b"], "names a field without a name"),
-        (&["--op", "touch"], "say when by --expiry"),
+        (&["--fields", "a,,b"], "has an empty field name"),
+        (&["--op", "touch"], "set it with --expiry"),
         (&["--expiry", "1h"], "cannot do `touch`, which an expiry needs"),
-        (&["--expiry", "0s"], "lives for no time"),
+        (&["--expiry", "0s"], "expected a time above 0"),
         (&["--op-field", "op", "--verify"], "with --op-field"),
         (&["--op-field", "op", "--op", "insert"], "cannot be used with"),
         (&["--merge-absent"], "--merge <JQ>"),
@@ -194,7 +194,7 @@ fn documents_of_redis_expire() {
     let copy = ["copy", "books.jsonl", &server.url, "--json"];
     let done = cli.run_args(&[&copy[..], &["--expiry-field", "ttl", "--without", "ttl"]].concat());
     assert_eq!((done.code, counts(&done)), (0, [3, 3, 0, 0]), "{done:?}");
-    // A replace finds what is there: the document that lives for a second is not, after a while.
+    // A touch rejects keys that do not exist. After a while, the document that lives for a second has expired.
     let begun = Instant::now();
     loop {
         let done = cli.run_args(&[&copy[..], &["--op", "touch", "--expiry-field", "ttl", "--expiry", "1h"]].concat());
@@ -204,12 +204,12 @@ fn documents_of_redis_expire() {
             break;
         }
         assert!(begun.elapsed() < Duration::from_secs(30), "it does not expire: {done:?}");
-        // What was touched lives for a second from then on.
+        // A touched document lives for another second.
         std::thread::sleep(Duration::from_millis(1_500));
     }
 }
 
-/// Documents whose `n` is 0, and then ten files at once that add to it.
+/// Starts with documents whose `n` is 0, and then runs three copies at once that add to it.
 fn added_up(url: &str) {
     let cli = Cli::new();
     cli.write("books.jsonl", "{\"_id\":\"a\",\"n\":0}\n{\"_id\":\"b\",\"n\":0}\n");

@@ -1,4 +1,4 @@
-//! `copy` to and from places that are not on this machine, as a user meets it.
+//! `copy` to and from places that are not on this machine.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use crate::common::{Cli, Done, holding};
 use serde_json::Value;
 use storebench_fakes::s3::{ACCESS_KEY, S3, SECRET_KEY};
 
-/// A folder to run in, and a server with a bucket that wants the key.
+/// A folder to run in, and an S3 server with a bucket that requires the key.
 struct Lab {
     cli: Cli,
     s3: S3,
@@ -52,7 +52,7 @@ fn a_copy_to_s3_that_is_killed_leaves_nothing_half_and_goes_on() {
         let there: Vec<_> =
             std::fs::read_dir(lab.s3.file("box", "out")).into_iter().flatten().map(Result::unwrap).collect();
         if key == "out/" {
-            // Whole parts, each as it will be.
+            // Complete parts, each in its final form.
             assert!(there.len() >= 2, "{there:?}");
             for part in &there {
                 assert!(std::fs::read_to_string(part.path()).unwrap().ends_with("\"}\n"), "{part:?}");
@@ -78,11 +78,11 @@ fn credentials_come_from_the_environment_and_are_told_nowhere() {
     lab.cli.write("books.jsonl", &documents(100));
     let url = lab.s3.url("box", "books.jsonl");
     let to = ["copy", "books.jsonl", url.as_str()];
-    // Nothing is asked of a machine's metadata service, which would take until a time-out.
+    // The metadata service of a cloud machine is not queried, because that would take until a timeout.
     let none =
         lab.cli.run_command(lab.command(&to).env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY"));
     let none = none.code(2);
-    assert!(none.err.contains("there are no credentials") && none.err.contains("AWS_ACCESS_KEY_ID"), "{none:?}");
+    assert!(none.err.contains("no credentials found") && none.err.contains("AWS_ACCESS_KEY_ID"), "{none:?}");
     assert_eq!(lab.s3.requests(), 0);
     let wrong = lab.cli.run_command(lab.command(&to).env("AWS_SECRET_ACCESS_KEY", "anothersecret")).code(2);
     assert!(wrong.err.contains("SignatureDoesNotMatch") && wrong.err.contains("AWS_SECRET_ACCESS_KEY"), "{wrong:?}");
@@ -107,7 +107,7 @@ fn credentials_that_expire_end_the_copy_and_better_ones_finish_it() {
     lab.s3.expire_after(6);
     let args = ["copy", "books.jsonl", &url, "--verify", "-p", "1"];
     let done = lab.run(&args).code(1);
-    assert!(done.err.contains("access was refused") && done.err.contains("--resume"), "{done:?}");
+    assert!(done.err.contains("access denied") && done.err.contains("--resume"), "{done:?}");
     assert!(log_lines(&lab.cli) > 1, "no part was done");
     lab.s3.renew();
     let done = lab.run(&[&args[..], &["--resume", "--json"]].concat()).code(0);
@@ -127,13 +127,13 @@ fn what_cannot_be_reached_or_is_not_there_has_its_exit_code() {
     for (ends, code, part) in [
         ([gone, "sqlite:b.db"], 3, "cannot be reached"),
         (["books.jsonl", gone], 3, "cannot be reached"),
-        ([&nobody, "sqlite:b.db"], 2, "is not there"),
+        ([&nobody, "sqlite:b.db"], 2, "not found"),
         (["books.jsonl", &nobody], 2, "NoSuchBucket"),
-        ([&missing, "sqlite:b.db"], 2, "is not there"),
-        ([&nothing, "sqlite:b.db"], 2, "nothing there fits"),
-        (["books.jsonl", "http://127.0.0.1:1/x.jsonl"], 2, "is only read"),
+        ([&missing, "sqlite:b.db"], 2, "not found"),
+        ([&nothing, "sqlite:b.db"], 2, "no file matches"),
+        (["books.jsonl", "http://127.0.0.1:1/x.jsonl"], 2, "is read-only"),
         (["http://127.0.0.1:1/x.jsonl", "sqlite:b.db"], 3, "cannot be reached"),
-        (["s3://box/x.jsonl?colour=blue", "sqlite:b.db"], 2, "there are endpoint, region"),
+        (["s3://box/x.jsonl?colour=blue", "sqlite:b.db"], 2, "expected endpoint, region"),
     ] {
         let done = lab.run(&["copy", ends[0], ends[1], "--tries", "2"]).code(code);
         assert!(done.err.contains(part) && done.out.is_empty(), "{ends:?}: {done:?}");

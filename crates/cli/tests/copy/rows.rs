@@ -1,4 +1,4 @@
-//! `copy` out of stores that list keys in no order, and out of queries, on real servers.
+//! `copy` from stores that list keys in no order, and from queries, on real servers.
 
 use std::io::{Read as _, Write as _};
 
@@ -7,7 +7,7 @@ use crate::common::copies::{by_key, count, documents, report};
 use crate::server::Server;
 use serde_json::{Value, json};
 
-/// Says things to a Redis, each in words; gives what came.
+/// Sends commands to Redis, and returns the answers.
 fn redis(port: u16, commands: &[&[&str]]) -> String {
     let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
     let mut text = String::new();
@@ -38,7 +38,7 @@ fn what_was_copied_into_redis_comes_out_again() {
         assert!(!options.is_empty() || splits == if name == "redis" { 1 } else { 3 }, "{name}: {splits} parts");
         assert_eq!(count(&report(&done), "written"), 3_000);
         assert_eq!(by_key(&cli.path("out.jsonl")), by_key(&cli.path("books.jsonl")), "{url}");
-        // Nothing of yours begins so; `*` stands for itself.
+        // No key begins like this, because `*` is literal.
         let none = cli.run_args(&["copy", &url, "none.jsonl", "--from-collection", "*books:", "--json"]);
         assert_eq!((none.code, count(&report(&none), "read")), (0, 0), "{none:?}");
     }
@@ -70,7 +70,7 @@ fn keys_of_yours_are_walked_and_what_is_no_document_is_told() {
     let done = cli.run_args(&[&args[..], &["--drop-expiry", "--max-errors", "1"]].concat());
     assert_eq!((done.code, count(&report(&done), "written"), count(&report(&done), "dropped_expiry")), (0, 500, 1));
     assert_eq!(by_key(&cli.path("out.jsonl"))["7"], json!({"_id": "7", "n": 1}));
-    // Where the target knows expiries, too, they are kept.
+    // If the target also supports expiry, it is kept.
     let other = format!("{}/1", server.url.trim_end_matches("/0"));
     let into = ["copy", &server.url, &other, "--from-collection", "book:", "--to-collection", "book:"];
     let done = cli.run_args(&[&into[..], &["--into-existing", "--max-errors", "1", "--json"]].concat());
@@ -152,7 +152,7 @@ fn rows_of_a_query_of_postgres_become_records() {
     ] {
         assert!(first.contains(part), "{part} is not in {first}");
     }
-    // A number is no key, a text is.
+    // A number cannot be a key, but a text can.
     let done = run("SELECT id::text AS _id, title FROM books LIMIT 3", &["--restart", "--json"]);
     assert_eq!((done.code, count(&report(&done), "written")), (0, 3), "{done:?}");
     for (query, told) in [
@@ -202,7 +202,7 @@ fn rows_of_a_query_of_sqlite_become_records() {
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(by_key(&cli.path("out.jsonl"))["k2"], json!({"_id": "k2", "title": "title \"2"}));
     for (query, told) in [
-        ("DELETE FROM books", "would write"),
+        ("DELETE FROM books", "returns no rows or writes"),
         ("SELECT 1 AS a; SELECT 2 AS a", "more than one statement"),
         ("SELECT 1 AS a, 2 AS a", "two columns are named `a`"),
         ("SELECT no FROM books", "no such column"),
@@ -211,10 +211,10 @@ fn rows_of_a_query_of_sqlite_become_records() {
         assert!(done.code == 2 && done.err.contains(told), "{query}: {done:?}");
     }
     let fjall = cli.run_args(&["copy", "fjall:f", "out.jsonl", "--force", "--query", "SELECT 1"]);
-    assert!(fjall.code == 2 && fjall.err.contains("no queries"), "{fjall:?}");
+    assert!(fjall.code == 2 && fjall.err.contains("does not support --query"), "{fjall:?}");
 }
 
-/// Redis orders its keys again at each start, so the place in its list means nothing any more.
+/// Redis orders its keys differently after each start, so the position in its list becomes meaningless.
 #[test]
 fn a_walk_outlives_a_redis_that_is_killed_and_comes_back() {
     let server = Server::start_with("redis", &["--option", "appendonly yes", "--option", "appendfsync always"]);
@@ -251,7 +251,7 @@ fn a_key_that_expires_on_the_way_is_no_loss() {
     let cli = Cli::new();
     let other = format!("{}/1", server.url.trim_end_matches("/0"));
     let into = ["copy", &server.url, &other, "--from-collection", "book:", "--to-collection", "book:"];
-    // Slowly: most of the short-lived ones have expired when it is their turn.
+    // Slowly, so that most of the short-lived keys expire before they are copied.
     let slowly = ["--into-existing", "--rate-docs", "1000", "--batch", "50", "-p", "1", "--json"];
     let done = cli.run_args(&[&into[..], &slowly].concat()).code(0);
     let report = report(&done);

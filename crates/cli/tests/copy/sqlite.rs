@@ -1,4 +1,4 @@
-//! Databases of others in SQLite, which holds in one column what no one order holds, and which others write to.
+//! SQLite databases of others. A column may mix types that have no common order, and other processes may write.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ fn database(cli: &Cli, sql: &str) -> Connection {
     file
 }
 
-/// Rows with numbers from 1 on as keys.
+/// Rows with the numbers from 1 to 1,000.
 const THOUSAND: &str = "WITH RECURSIVE n(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM n WHERE n < 1000)";
 
 fn out(cli: &Cli, table: &str, columns: [&str; 2], more: &[&str]) -> Done {
@@ -50,10 +50,10 @@ fn a_table_of_others_is_theirs_whatever_its_columns_are_named() {
     );
     whole(&cli, "docs", ["key", "body"], &["-p", "1"]);
     whole(&cli, "docs", ["key", "body"], &["-p", "4"]);
-    refused(&cli, "nulls", ["key", "body"], "kind null and text");
-    // It looks like the number of the row, and is not.
-    refused(&cli, "unlike", ["key", "body"], "kind blob and text");
-    refused(&cli, "loose", ["key", "body"], "kind integer and text");
+    refused(&cli, "nulls", ["key", "body"], "type null and text");
+    // It looks like the row's number, but is not.
+    refused(&cli, "unlike", ["key", "body"], "type blob and text");
+    refused(&cli, "loose", ["key", "body"], "type integer and text");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn keys_that_a_view_computes_are_not_taken_for_a_column() {
              CREATE VIEW texts AS SELECT printf('k%04d', id) AS id, doc FROM t"
         ),
     );
-    refused(&cli, "moved", ["id", "doc"], "kind integer");
+    refused(&cli, "moved", ["id", "doc"], "type integer");
     whole(&cli, "texts", ["id", "doc"], &["-p", "4"]);
 }
 
@@ -96,7 +96,7 @@ fn keys_that_are_ordered_otherwise_than_by_bytes_are_read_once() {
     whole(&cli, "t", ["id", "doc"], &["-p", "4"]);
 }
 
-/// What another process has begun and not committed is not there yet.
+/// Uncommitted changes of another process are not read.
 #[test]
 fn only_what_is_committed_is_read() {
     let cli = Cli::new();
@@ -109,7 +109,7 @@ fn only_what_is_committed_is_read() {
     );
     other.execute_batch("BEGIN IMMEDIATE; UPDATE t SET doc = json_set(doc, '$.n', 2)").unwrap();
     let done = out(&cli, "t", ["id", "doc"], &["--timeout", "500ms", "--retry-total", "1s"]);
-    // It has spilled what it has changed, and holds the lock that nobody reads beside.
+    // The writer has spilled its changes, and holds a lock that blocks readers.
     assert!(done.code == 3 && done.err.contains("lock"), "{done:?}");
     other.execute_batch("ROLLBACK").unwrap();
     let done = out(&cli, "t", ["id", "doc"], &["--restart"]).code(0);
@@ -117,7 +117,7 @@ fn only_what_is_committed_is_read() {
     assert!(by_key(&cli.path("out.jsonl")).values().all(|document| document["n"] == 1));
 }
 
-/// Its own writes move the file that it reads.
+/// The writes of the copy change the file that it reads.
 #[test]
 fn one_file_can_be_both_ends() {
     let cli = Cli::new();
@@ -145,7 +145,7 @@ fn a_log_that_cannot_be_read_along_is_told() {
              {THOUSAND} INSERT INTO t SELECT n, '{{}}' FROM n"
         ),
     );
-    // Beside its writer it is read with what is in the log.
+    // While the writer has it open, the contents of the log are read too.
     whole(&cli, "t", ["id", "doc"], &["-p", "2"]);
     for name in ["shop.db", "shop.db-wal"] {
         copied(&cli.path(name), &cli.path(&name.replace("shop", "moved")));
@@ -154,8 +154,8 @@ fn a_log_that_cannot_be_read_along_is_told() {
     let args =
         ["copy", "sqlite:moved.db", "out.jsonl", "--from-collection", "t", "--from-key", "id", "--from-body", "doc"];
     let done = cli.run_args(&[&args[..], &["--restart"]].concat());
-    assert!(done.code == 2 && done.err.contains("open it once with sqlite3"), "{done:?}");
-    // Merged, it needs no log; nothing is made beside it.
+    assert!(done.code == 2 && done.err.contains("open the file once with sqlite3"), "{done:?}");
+    // After the merge it needs no log, and nothing is created beside it.
     whole(&cli, "t", ["id", "doc"], &["-p", "2"]);
     assert!(!cli.path("shop.db-shm").exists());
 }

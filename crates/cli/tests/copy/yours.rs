@@ -1,4 +1,4 @@
-//! `copy --into-existing`: into collections that Storebench did not make, on real servers.
+//! `copy --into-existing`: into collections that Storebench did not create, on real servers.
 
 use std::io::{Read as _, Write as _};
 
@@ -8,19 +8,19 @@ use crate::server::Server;
 use bson::{Document, doc, oid::ObjectId};
 use serde_json::{Value, json};
 
-/// Records with these keys; their documents say `n` and `by`.
+/// Records with these keys; their documents have `n` and `by`.
 fn records(keys: impl IntoIterator<Item = String>, by: &str) -> String {
     let line = |(n, key): (usize, String)| format!("{}\n", json!({ "_id": key, "n": n, "by": by }));
     keys.into_iter().enumerate().map(line).collect()
 }
 
-/// Copies `new.jsonl` into somebody's collection.
+/// Copies `new.jsonl` into the user's collection.
 fn copy_into(cli: &Cli, url: &str, to: &[&str], more: &[&str]) -> Done {
     let args = [&["copy", "new.jsonl", url, "--into-existing", "--to-collection"][..], to, more, &["--json"]].concat();
     cli.run_args(&args)
 }
 
-/// The same, which must end well: how many were written and rejected, and whether it verified.
+/// The same, but the copy must run and verify. Returns the numbers of written and rejected records.
 fn copied(cli: &Cli, url: &str, to: &[&str], more: &[&str]) -> (u64, u64) {
     let done = copy_into(cli, url, to, more);
     assert!(done.code == 0 || !done.out.is_empty(), "{done:?}");
@@ -69,7 +69,7 @@ fn a_table_of_yours_is_written_and_nothing_else_changes() {
     );
     assert_eq!(sql(&server, "SELECT count(*), sum((body->>'n')::int) FROM books WHERE id >= 40"), "50|1225");
 
-    // Texts that are one number: the second is in the way of the first, and is another document.
+    // Two texts for one number: the second conflicts with the first, and is another document.
     cli.write("new.jsonl", &records(["100", "0100", "101"].map(str::to_owned), "first"));
     assert_eq!(copied(&cli, &server.url, &to, &["--op", "insert"]), (2, 1));
     assert_eq!(copied(&cli, &server.url, &to, &["--op", "insert", "--restart"]), (2, 1));
@@ -84,7 +84,7 @@ fn a_table_of_yours_is_written_and_nothing_else_changes() {
     assert_eq!(copied(&cli, &server.url, &to, &["--op", "delete", "--verify"]), (33, 0));
     assert_eq!(sql(&server, "SELECT count(*) FROM books"), "59");
 
-    // As text it stays as it was written.
+    // A column of type `json` keeps the text as it was written.
     cli.write("new.jsonl", "{\"_id\":\"k\",\"b\":  1.50,\"a\":[ ]}\n");
     let notes = ["public.notes", "--to-key", "id", "--to-body", "body"];
     assert_eq!(copied(&cli, &server.url, &notes, &["--verify"]), (1, 0));
@@ -93,7 +93,7 @@ fn a_table_of_yours_is_written_and_nothing_else_changes() {
     assert_eq!(copied(&cli, &server.url, &notes, &["--op", "merge"]), (1, 0));
     assert_eq!(sql(&server, "SELECT body->>'b', body->>'a' FROM notes"), "1.50|");
 
-    // Only rows that are there.
+    // Only existing rows can be written.
     cli.write("new.jsonl", "{\"_id\":\"a\",\"old\":2}\n");
     let done = copy_into(&cli, &server.url, &["strict", "--to-body", "body"], &[]);
     assert_eq!(done.code, 1, "{done:?}");
@@ -111,14 +111,14 @@ fn a_table_of_yours_is_written_and_nothing_else_changes() {
             "no column `text` for the document; `public.books` has the columns id, title",
         ),
         (&["books", "--to-key", "isbn", "--to-body", "body"], "no column `isbn` for the key"),
-        (&["books", "--to-key", "loose", "--to-body", "body"], "need not be unique"),
+        (&["books", "--to-key", "loose", "--to-body", "body"], "is not unique"),
         (&["books", "--to-body", "loose"], "type integer"),
         (&["shop.books", "--to-body", "body"], "no single column is its primary key"),
     ] {
         let done = copy_into(&cli, &server.url, to, &[]);
         assert!(done.code == 2 && done.err.contains(told), "{to:?}: {done:?}");
     }
-    // And read. What has no key is not left out.
+    // And read. A row without a key is an error, and not skipped.
     let out = ["copy", &server.url, "out.jsonl", "--force", "-p", "3", "--json", "--from-collection"];
     let done = cli.run_args(&[&out[..], &["books", "--from-body", "body"]].concat()).code(0);
     assert_eq!((count(&report(&done), "written"), by_key(&cli.path("out.jsonl")).len()), (59, 59), "{done:?}");
@@ -152,7 +152,7 @@ fn rows_of_a_table_of_yours_that_a_policy_hides_are_told_of() {
     let done = copy(&ann, &table).code(2);
     assert!(done.err.contains("role with BYPASSRLS") && done.err.contains("--query"), "{done:?}");
     assert!(!cli.path("out.jsonl").exists());
-    // What a query gives is what was asked for.
+    // A query returns what the user asked for.
     let done = copy(&ann, &["--query", "SELECT id, body FROM books", "--key", "id"]).code(0);
     assert_eq!(count(&report(&done), "written"), 1);
     assert_eq!(count(&report(&copy(&server.url, &table).code(0)), "written"), 2);
@@ -180,7 +180,7 @@ fn a_collection_of_yours_in_mongodb_gets_documents_as_they_are() {
     assert_eq!(read("books", doc! {"_id": "k039"}).unwrap(), doc! {"_id": "k039", "old": 39, "when": when});
     assert_eq!(copied(&cli, &url, &["books"], &["--op", "insert"]), (50, 0), "there already, the same");
 
-    // What a patch does not name keeps its type.
+    // Fields that the patch does not name keep their types.
     let id = ids[1].to_hex();
     cli.write("new.jsonl", &format!("{{\"_id\":\"{id}\",\"a\":{{\"b\":null,\"d\":2}}}}\n{{\"_id\":\"nobody\"}}\n"));
     assert_eq!(copied(&cli, &url, &["events"], &["--op", "merge"]), (1, 1));
@@ -205,7 +205,7 @@ fn mongodb_s_own_types_go_from_one_collection_of_yours_to_another() {
     let client = storebench_fakes::mongodb::Client::connect(&server.url).unwrap();
     let insert = |name: &str, documents: Vec<Document>| client.insert("shop", name, documents).unwrap();
     let (id, when) = (ObjectId::new(), bson::DateTime::from_millis(1_700_000_000_123));
-    // The server at hand takes no decimals.
+    // This server does not support decimals.
     let order = doc! { "_id": id, "at": when, "lines": [{ "book": ObjectId::new() }], "n": 1_i64 << 40 };
     insert("orders", vec![order.clone()]);
     insert("copies", vec![doc! { "_id": ObjectId::new(), "other": 1 }]);
@@ -222,14 +222,14 @@ fn mongodb_s_own_types_go_from_one_collection_of_yours_to_another() {
     cli.run_args(&[&["copy", &url, &url], &from[..], &into].concat()).code(0);
     assert_eq!(found("copies"), Some(order));
 
-    // Of keys that are numbers and texts one kind would be left out.
+    // If some keys are numbers and others texts, one type would be left out.
     insert("mixed", vec![doc! { "_id": 1 }, doc! { "_id": "a" }]);
     let done = cli.run_args(&["copy", &url, "mixed.jsonl", "--from-collection", "mixed"]);
-    assert!(done.code == 2 && done.err.contains("of several types"), "{done:?}");
+    assert!(done.code == 2 && done.err.contains("several types"), "{done:?}");
     assert!(!cli.path("mixed.jsonl").exists());
 }
 
-/// Says something by HTTP; null for what is not there.
+/// Sends an HTTP request, and returns the answer, or null if nothing is there.
 fn http(port: u16, method: &str, path: &str, body: &str) -> Value {
     let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
     let length = body.len();
@@ -271,7 +271,7 @@ fn a_database_of_yours_in_couchdb_is_written() {
     let databases = http(server.port, "GET", "/_all_dbs", "");
     assert!(databases.as_array().unwrap().iter().all(|name| name == "shop" || name.as_str().unwrap().starts_with('_')));
     assert!(read("_design/by")["views"]["n"].is_object());
-    for (to, told) in [(&["films"][..], "no database `films`"), (&["shop", "--to-body", "b"], "are fixed")] {
+    for (to, told) in [(&["films"][..], "no database `films`"), (&["shop", "--to-body", "b"], "in fixed places")] {
         let done = copy_into(&cli, &server.url, to, &[]);
         assert!(done.code == 2 && done.err.contains(told), "{to:?}: {done:?}");
     }
@@ -297,7 +297,7 @@ fn a_collection_of_yours_in_ravendb_is_written_and_others_keep_theirs() {
     assert_eq!(copied(&cli, &url, &["Books"], &["--verify"]), (50, 0));
     assert_eq!((&read("Books/045")["by"], &read("Books/039")["old"]), (&json!("new"), &json!(39)));
     assert_eq!(read("Books/085")["@metadata"]["@collection"], "Books");
-    // What belongs to another collection stays there, whatever is asked for.
+    // Documents of another collection stay unchanged, whatever the operation.
     cli.write("new.jsonl", &records(["Authors/1".to_owned(), "Books/001".to_owned()], "merged"));
     for op in ["merge", "upsert", "insert", "replace", "delete"] {
         assert_eq!(copied(&cli, &url, &["books"], &["--op", op]), (1, 1), "{op}");
@@ -317,7 +317,7 @@ fn a_collection_of_yours_in_ravendb_is_written_and_others_keep_theirs() {
         (json!(89), false)
     );
 
-    // And read, all of it. A misspelt name is nobody's.
+    // And read completely. A misspelt name is an error.
     let document = |id: &str, collection: &str, more: Value| {
         let mut document = json!({"text": "lorem ipsum ".repeat(90), "@metadata": {"@collection": collection}});
         document["@metadata"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -341,7 +341,7 @@ fn a_collection_of_yours_in_ravendb_is_written_and_others_keep_theirs() {
     }
     let done = copy_out("Bokks", &[]).code(2);
     assert!(done.err.contains("no collection `Bokks`; it has: ") && done.err.contains("Books"), "{done:?}");
-    // What does not go along is told.
+    // Documents with attachments or an expiry that cannot be copied are rejected.
     http(port, "PUT", "/databases/shop/attachments?id=Books/002&name=a.txt", "hello");
     let expiration = json!({"Disabled": false, "DeleteFrequencyInSec": 600}).to_string();
     http(port, "POST", "/databases/shop/admin/expiration/config", &expiration);
@@ -354,7 +354,7 @@ fn a_collection_of_yours_in_ravendb_is_written_and_others_keep_theirs() {
     }
 }
 
-/// Says something to a Redis, in words; gives what came.
+/// Sends a command to Redis, and returns the answer.
 fn redis(port: u16, words: &[&str]) -> String {
     let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
     let words: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
@@ -431,13 +431,13 @@ fn a_table_of_yours_in_sqlite_is_written() {
     for (to, told) in [
         (&["films"][..], "no table `films`"),
         (&["books"], "`books` has the columns id, title, doc"),
-        (&["notes", "--to-key", "id", "--to-body", "doc"], "cannot be written by its keys"),
+        (&["notes", "--to-key", "id", "--to-body", "doc"], "cannot write `notes` by key"),
     ] {
         let done = copy_into(&cli, "sqlite:shop.db", to, &[]);
         assert!(done.code == 2 && done.err.contains(told), "{to:?}: {done:?}");
     }
     assert_eq!(schema(), before);
-    // Numbers are ordered by their value there and by their digits here, so ranges of them would overlap.
+    // SQLite orders numbers by value, but `copy` orders keys by their digits, so ranges would overlap.
     file.execute_batch(
         "WITH RECURSIVE all_ids(n) AS (VALUES (5) UNION ALL SELECT n + 1 FROM all_ids WHERE n < 2000) \
          INSERT INTO books SELECT n, NULL, '{}' FROM all_ids",
@@ -447,17 +447,17 @@ fn a_table_of_yours_in_sqlite_is_written() {
     let done = cli.run_args(&[&from[..], &["--from-body", "doc", "-p", "4", "--json"]].concat()).code(0);
     assert_eq!((count(&report(&done), "written"), &report(&done)["splits"]), (1_998, &json!(1)), "{done:?}");
     assert_eq!(by_key(&cli.path("out.jsonl")).len(), 1_998);
-    // What no order of texts holds is refused, not left out.
+    // Keys that have no order as texts are refused, not skipped.
     file.execute_batch(
         "CREATE TABLE loose (id, doc); INSERT INTO loose VALUES (1, '{}'), (2, '{}'); \
          CREATE TABLE mixed (id TEXT, doc); INSERT INTO mixed VALUES ('a', '{}'), (NULL, '{}'); \
          CREATE TABLE twice (id TEXT, doc); INSERT INTO twice VALUES ('a', '{\"n\":1}'), ('a', '{\"n\":2}')",
     )
     .unwrap();
-    for (table, told) in [("loose", "kind integer"), ("mixed", "kind null and text"), ("twice", "`a` is in several")] {
+    for (table, told) in [("loose", "type integer"), ("mixed", "type null and text"), ("twice", "`a` is in several")] {
         let args = ["copy", "sqlite:shop.db", "x.jsonl", "--from-collection", table, "--from-key", "id"];
         let done = cli.run_args(&[&args[..], &["--from-body", "doc"]].concat());
-        // Of keys that stand twice is known only when they are read.
+        // Keys that occur twice are found only when they are read.
         assert_eq!(done.code, if table == "twice" { 1 } else { 2 }, "{table}: {done:?}");
         assert!(done.err.contains(told) && !cli.path("x.jsonl").exists(), "{table}: {done:?}");
     }
@@ -472,7 +472,7 @@ fn what_goes_only_with_collections_of_yours_is_told() {
         ("copy new.jsonl sqlite:b.db --to-collection a --to-key id", "--into-existing"),
         ("copy new.jsonl out.jsonl --to-collection a --into-existing", "needs a store"),
         ("copy new.jsonl sqlite:b.db --to-collection a --into-existing", "no SQLite database"),
-        ("copy new.jsonl fjall:f --to-collection a --into-existing", "fjall knows keys and bytes only"),
+        ("copy new.jsonl fjall:f --to-collection a --into-existing", "fjall stores only keys and bytes"),
     ] {
         let done = cli.run(words);
         assert!(matches!(done.code, 2 | 3) && done.err.contains(part), "{words}: {done:?}");

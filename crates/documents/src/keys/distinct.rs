@@ -1,4 +1,4 @@
-//! How many different keys were touched.
+//! Counts how many different keys were touched.
 
 /// Bits of the hash that choose a register.
 const INDEX_BITS: u32 = 14;
@@ -8,12 +8,12 @@ const VALUE_BITS: usize = 64 - INDEX_BITS as usize;
 
 /// Counts distinct hashes in 16 KiB: HyperLogLog with 2^14 registers, standard error 0.8 %.
 ///
-/// Hashes must look random ([`mix64`](storebench_study::mix64) of collection and index does). Two counters of
-/// two workers [merge](Distinct::merge) into what one counter would have seen.
+/// Hashes must look random ([`mix64`](storebench_study::mix64) of collection and index does). The counters of several
+/// workers [merge](Distinct::merge) into what one counter would hold.
 ///
-/// Sources: Flajolet, Fusy, Gandouet and Meunier, *HyperLogLog*, AofA 2007; the estimate is that of
-/// Ertl, *New cardinality estimation algorithms for HyperLogLog sketches*, arXiv:1702.01284, which
-/// for few keys becomes linear counting, without a switch and the bias beside it.
+/// Sources: Flajolet, Fusy, Gandouet and Meunier, *HyperLogLog*, AofA 2007; the estimate follows Ertl, *New cardinality
+/// estimation algorithms for HyperLogLog sketches*, arXiv:1702.01284, which becomes linear counting for few keys,
+/// without a switch of formulas and its bias.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Distinct {
     /// The most leading zeros seen in each register, plus one; 0 for none.
@@ -21,15 +21,15 @@ pub struct Distinct {
 }
 
 impl Distinct {
-    /// Has seen nothing.
+    /// An empty counter.
     pub fn new() -> Self {
         Self { registers: Box::new([0; REGISTERS]) }
     }
 
-    /// Counts a hash, once however often it comes.
+    /// Adds a hash. A repeated hash counts once.
     #[inline]
     pub fn add(&mut self, hash: u64) {
-        // The bit behind the last one counted ends the zeros.
+        // The bit after the last one counted ends the zeros.
         let zeros = ((hash << INDEX_BITS) | (1 << (INDEX_BITS - 1))).leading_zeros();
         let register = &mut self.registers[(hash >> VALUE_BITS) as usize];
         let value = zeros as u8 + 1;
@@ -38,7 +38,7 @@ impl Distinct {
         }
     }
 
-    /// Counts all that `other` has counted.
+    /// Adds everything that `other` has counted.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.registers.iter_mut().zip(other.registers.iter()) {
             *mine = (*mine).max(*theirs);
@@ -129,7 +129,7 @@ mod tests {
                 if i == next_check {
                     let error = distinct.estimate() as f64 / i as f64 - 1.0;
                     assert!(error.abs() < 0.03, "{i} keys: off by {error}");
-                    // Every size is passed, those where the classic estimate changes its formula too.
+                    // Covers every size, also those at which the classic estimate changes its formula.
                     next_check = i + i / 8 + 1;
                 }
             }
@@ -138,8 +138,8 @@ mod tests {
 
     #[test]
     fn a_billion_is_not_too_many() {
-        // Registers as a billion hashes leave them, without adding a billion: each of 2^14 gets
-        // 2^16 of them, of which the most leading zeros are drawn by inversion.
+        // Registers as a billion hashes would leave them, without adding a billion. Each of the 2^14 registers gets
+        // 2^16 hashes, whose most leading zeros are drawn by inversion.
         let mut distinct = Distinct::new();
         let per_register = 65_536.0;
         let mut rng = crate::keys::Rng::new(1);

@@ -1,15 +1,14 @@
-//! Goodness of fit, for the tests of everything random here.
+//! Goodness-of-fit statistics, for the tests of random numbers.
 #![allow(clippy::unwrap_used, reason = "only tests use it")]
 
-/// As many equal probabilities.
+/// The same probability for each of `cells` cells.
 pub fn even(cells: usize) -> Vec<f64> {
     vec![1.0 / cells as f64; cells]
 }
 
-/// How many standard deviations Pearson's χ² of the counts lies above what the probabilities let
-/// expect, by the normal approximation of Wilson and Hilferty (1931). Cells expected to hold fewer
-/// than 10 are put together with those that follow. Under the right law it is above 3.7 once in
-/// 10,000 times.
+/// How many standard deviations Pearson's χ² of the counts lies above its expected value, by the normal approximation
+/// of Wilson and Hilferty (1931). Cells expected to hold fewer than 10 are merged with the next ones. Under the correct
+/// distribution, the result exceeds 3.7 once in 10,000 times.
 pub fn chi_square_z(counts: &[u64], probabilities: &[f64]) -> f64 {
     assert_eq!(counts.len(), probabilities.len());
     let total = counts.iter().sum::<u64>() as f64;
@@ -33,8 +32,8 @@ pub fn chi_square_z(counts: &[u64], probabilities: &[f64]) -> f64 {
     ((chi_square / degrees).cbrt() - (1.0 - spread)) / spread.sqrt()
 }
 
-/// The statistic of Kolmogorov and Smirnov times the root of the number of samples: above 1.95 once
-/// in 1,000 times under the right law.
+/// The Kolmogorov-Smirnov statistic times the square root of the number of samples. Under the correct distribution, it
+/// exceeds 1.95 once in 1,000 times.
 pub fn kolmogorov_smirnov(samples: &mut [f64], cdf: impl Fn(f64) -> f64) -> f64 {
     samples.sort_by(f64::total_cmp);
     let n = samples.len() as f64;

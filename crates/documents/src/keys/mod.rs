@@ -1,15 +1,15 @@
 //! Which document an operation touches: seeded, without tables, at the same cost for a thousand
 //! keys and for a billion.
 //!
-//! * [`Rng`] is the generator every worker owns; [`Rng::stream`] makes as many independent ones of
-//!   one seed as there are workers. [`mix64`](storebench_study::mix64) is the hash seeds and keys are mixed with.
-//! * [`Permutation`] scatters `0..n` over itself, so that popular keys do not lie side by side.
+//! * [`Rng`] is the generator of each worker; [`Rng::stream`] makes any number of independent ones from one seed.
+//!   [`mix64`](storebench_study::mix64) is the hash that mixes seeds and keys.
+//! * [`Permutation`] scatters `0..n` over itself, so that popular keys are not adjacent.
 //! * [`Zipf`] draws ranks by Zipf's law.
-//! * [`KeyStream`] puts these together: the indexes one worker draws by a
-//!   [`Popularity`](storebench_study::workload::Popularity) from the share of the key space it
+//! * [`KeyStream`] combines these: it draws the indexes of one worker by a
+//!   [`Popularity`](storebench_study::workload::Popularity) from the share of the key space that the worker
 //!   [owns](Ownership).
-//! * [`Seen`] keeps the keys of one batch apart.
-//! * [`Distinct`] counts how many different keys were really touched.
+//! * [`Seen`] detects duplicate keys in one batch.
+//! * [`Distinct`] counts how many different keys were actually touched.
 //!
 //! Memory is constant: nothing here grows with the number of keys.
 

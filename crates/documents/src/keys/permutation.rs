@@ -1,19 +1,19 @@
-//! Scatters a range of numbers over itself.
+//! A seeded permutation of a range of numbers.
 
 use storebench_study::mix64;
 
-/// Rounds of the network. Four make a Feistel network of random round functions a pseudorandom
-/// permutation (Luby and Rackoff 1988). Those used here are weaker: with four, keys 64 apart
-/// scatter unevenly for some seeds at a few thousand keys; with six, nothing is to be seen.
+/// Rounds of the network. Four rounds make a Feistel network with random round functions a pseudorandom permutation
+/// (Luby and Rackoff 1988). The round functions here are weaker. With four rounds, keys 64 apart scatter unevenly for
+/// some seeds at a few thousand keys; with six, no such effect is visible.
 const ROUNDS: usize = 6;
 
-/// A seeded bijection of `0..n`: every number to one other, no two to the same.
+/// A seeded bijection of `0..n`.
 ///
-/// A number is split into a left part below `a` and `r` right bits, with `a · 2^r` at least `n` by
-/// less than `2^r`, where `2^r` is about the root of `n`. An alternating Feistel network goes over
-/// the parts: the left ones added modulo `a`, the right ones xored. A result outside of `0..n` goes
-/// through again (cycle walking), which for large `n` hardly ever happens, unlike with a domain of
-/// whole bits; so the cost is the same for every `n`. Memory is constant, `n` up to 2^63.
+/// A number is split into a left part below `a` and `r` right bits. `2^r` is about the square root of `n`, and `a ·
+/// 2^r` is at least `n`, but less than `n + 2^r`. An alternating Feistel network mixes the parts: it adds to the left
+/// part modulo `a`, and xors the right part. A result outside of `0..n` goes through the network again (cycle walking).
+/// For large `n` this hardly ever happens, unlike with a power of two as the domain, so the cost is the same for every
+/// `n`. Memory is constant; `n` is at most 2^63.
 ///
 /// Source: Black and Rogaway, *Ciphers with arbitrary finite domains*, CT-RSA 2002. Here it
 /// scatters; it does not encrypt.
@@ -23,13 +23,12 @@ pub struct Permutation {
     /// Left parts are below this.
     lefts: u64,
     right_bits: u32,
-    /// Of each round: what is added to the other part before it is multiplied, and by what (odd).
+    /// For each round: what is added to the other part before the multiplication, and the multiplier (odd).
     keys: [(u64, u64); ROUNDS],
 }
 
 impl Permutation {
-    /// The permutation of `0..n` that belongs to `seed`. An `n` of 0 is taken as 1, one above 2^63
-    /// as 2^63.
+    /// The permutation of `0..n` that belongs to `seed`. `n` is clamped to 1 to 2^63.
     pub fn new(n: u64, seed: u64) -> Self {
         let n = n.clamp(1, 1 << 63);
         let bits = (64 - (n - 1).leading_zeros()).max(2);
@@ -46,19 +45,19 @@ impl Permutation {
         self.n
     }
 
-    /// Never: at least one number is permuted.
+    /// Always false: at least one number is permuted.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// Where `i` goes. A number outside of `0..n` stays where it is.
+    /// The image of `i`. A number outside of `0..n` maps to itself.
     #[inline]
     pub fn forward(&self, i: u64) -> u64 {
         if i >= self.n {
             return i;
         }
         let mut x = i;
-        // Ends: the network is a bijection, so repeating it leads back to `i < n` at the latest.
+        // This terminates: the network is a bijection, so repeating it leads back to `i < n` at the latest.
         loop {
             let (mut left, mut right) = self.split(x);
             for [even, odd] in self.keys.as_chunks().0 {
@@ -73,7 +72,7 @@ impl Permutation {
         }
     }
 
-    /// What went to `i`: `inverse(forward(i)) == i`. A number outside of `0..n` stays where it is.
+    /// The number whose image is `i`: `inverse(forward(i)) == i`. A number outside of `0..n` maps to itself.
     #[inline]
     pub fn inverse(&self, i: u64) -> u64 {
         if i >= self.n {
@@ -106,15 +105,15 @@ impl Permutation {
         ((u128::from(product(right, key)) * u128::from(self.lefts)) >> 64) as u64
     }
 
-    /// The round function for the right part: as many bits.
+    /// The round function for the right part: a number of `right_bits` bits.
     #[inline]
     fn right_half(&self, left: u64, key: (u64, u64)) -> u64 {
         product(left, key) >> (64 - self.right_bits)
     }
 }
 
-/// Every bit of `x` counts in the top bits of this, which is where the round functions look. It is
-/// a square, as rounds of straight lines would add up to a straight line.
+/// Every bit of `x` affects the top bits of the result, which the round functions use. It is quadratic, because linear
+/// rounds would combine to a linear function.
 #[inline]
 fn product(x: u64, key: (u64, u64)) -> u64 {
     let y = x.wrapping_add(key.0);

@@ -13,13 +13,13 @@ pub struct Rng {
 impl Rng {
     /// The generator of this seed.
     pub const fn new(seed: u64) -> Self {
-        // Four outputs of SplitMix64, as the authors of xoshiro advise: outputs of a bijection at
-        // four different points cannot all be zero, the one state that must not be.
+        // Four outputs of SplitMix64, as the authors of xoshiro recommend. Outputs of a bijection at four different
+        // points cannot all be zero, which is the only invalid state.
         Self { state: [mix64(seed, 0), mix64(seed, 1), mix64(seed, 2), mix64(seed, 3)] }
     }
 
-    /// The generator of one stream (a worker, say) of this seed. Streams start at unrelated points
-    /// of a period of 2^256, so that two of them overlap is out of the question in practice.
+    /// The generator of one stream of this seed, such as a worker. Streams start at unrelated points of a period of
+    /// 2^256, so in practice they never overlap.
     pub const fn stream(seed: u64, stream: u64) -> Self {
         Self::new(mix64(seed ^ 0x7374_7265_616d_0001, stream))
     }
@@ -34,7 +34,7 @@ impl Rng {
         result
     }
 
-    /// A number from `0..n`, each alike, without modulo bias; 0 when `n` is 0.
+    /// A uniform number from `0..n`, without modulo bias; 0 if `n` is 0.
     ///
     /// Source: Lemire, *Fast random integer generation in an interval*, ACM TOMACS 2019.
     #[inline]
@@ -49,7 +49,7 @@ impl Rng {
         (product >> 64) as u64
     }
 
-    /// A number from `[0, 1)`: a multiple of 2^-53, each alike.
+    /// A uniform number from `[0, 1)`, a multiple of 2^-53.
     #[inline]
     pub const fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
@@ -79,7 +79,7 @@ mod tests {
         firsts.extend((0..1_000).map(|i| first(Rng::new(i))));
         firsts.sort_unstable();
         firsts.dedup();
-        // Stream 1 of seed 1 is in there twice.
+        // Stream 1 of seed 1 occurs twice.
         assert_eq!(firsts.len(), 2_999);
         assert_eq!(Rng::stream(7, 3), Rng::stream(7, 3));
     }

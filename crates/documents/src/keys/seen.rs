@@ -1,24 +1,25 @@
-//! Which indexes a batch holds already.
+//! Which indexes a batch already has.
 
 use storebench_study::mix64;
 
-/// A set of key indexes that is emptied and filled again for every batch: open addressing in one table, whose memory is
-/// kept and grows with the largest batch, whatever the number of keys.
+/// A set of key indexes that is cleared and refilled for every batch. It uses open addressing in one table, whose
+/// memory is reused. The table grows with the largest batch, not with the number of keys.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// Indexes plus one; 0 is free. At least twice as many places as indexes; a power of two.
+    /// Indexes plus one; 0 is a free place. There are at least twice as many places as indexes, a power of two.
     table: Vec<u64>,
 }
 
 impl Seen {
-    /// Empties it, and makes room for so many indexes.
+    /// Clears the set and makes room for this many indexes.
     pub fn clear(&mut self, room: usize) {
         let places = (room.max(1) * 2).next_power_of_two();
         self.table.clear();
         self.table.resize(places, 0);
     }
 
-    /// Adds an index below 2^53; false where it was there already. No more than there is room for may be added.
+    /// Adds an index below 2^53. Returns false if the set already has it. Callers must not add more indexes than there
+    /// is room for.
     #[inline]
     pub fn insert(&mut self, index: u64) -> bool {
         let mask = self.table.len() - 1;

@@ -1,4 +1,4 @@
-//! The key indexes one worker draws.
+//! The key indexes that one worker draws.
 
 use storebench_study::mix64;
 use storebench_study::workload::Popularity;
@@ -6,31 +6,31 @@ use thiserror::Error;
 
 use super::{Permutation, Rng, Zipf};
 
-/// The most keys a key space may hold: 2^53, the whole numbers a JSON document carries exactly.
+/// The largest key space: 2^53 keys, because JSON represents integers exactly up to there.
 pub const MAX_KEYS: u64 = 1 << 53;
 
-/// Seeds of purposes are kept apart from one another by these.
+/// Separates the seed of the scattering from other uses of the seed.
 const SCATTER: u64 = 0x7363_6174_7465_7200;
 
 /// Why keys cannot be drawn.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum KeyError {
     /// No keys, or more than [`MAX_KEYS`].
-    #[error("a key space of {count} keys cannot be drawn from; give it 1 to 9007199254740992 (2^53) keys")]
+    #[error("cannot draw from a key space of {count} keys; use 1 to 9007199254740992 (2^53) keys")]
     Count {
         /// How many keys were asked for.
         count: u64,
     },
     /// A Zipf exponent outside of 0 to 2.
-    #[error("the exponent {exponent} of Zipf's law is not within 0 to 2; 0.99 is the usual one")]
+    #[error("the exponent {exponent} of Zipf's law is not within 0 to 2; use 0.99, for example")]
     Exponent {
         /// The exponent asked for.
         exponent: f64,
     },
     /// A share outside of 0 to 1, or no keys at all.
     #[error(
-        "a share of {keys} of the keys with {operations} of the operations is not possible; \
-         the keys are above 0 and at most 1, the operations 0 to 1"
+        "invalid shares: {keys} of the keys and {operations} of the operations; \
+         use above 0 and at most 1 for keys, and 0 to 1 for operations"
     )]
     Shares {
         /// Share of the keys.
@@ -39,7 +39,7 @@ pub enum KeyError {
         operations: f64,
     },
     /// A worker number that is not below the number of workers.
-    #[error("there is no worker {worker} among {workers}; they count from 0")]
+    #[error("worker {worker} of {workers} does not exist; workers are numbered from 0")]
     Worker {
         /// The worker, from 0.
         worker: u64,
@@ -64,19 +64,18 @@ pub enum KeyError {
 /// The share of a key space that one worker draws from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ownership {
-    /// All of it, as every other worker does. The union of the workers follows the popularity
-    /// exactly, and the hot keys are the same for all.
+    /// All of it, like every other worker. The workers together follow the popularity exactly, and the hot keys are the
+    /// same for all.
     Independent,
-    /// The indexes that leave `worker` when divided by `workers`: no other worker draws them, so
-    /// each key has one writer.
+    /// The indexes with the remainder `worker` when divided by `workers`. No other worker draws them, so each key has
+    /// one writer.
     ///
-    /// The law is applied to the worker's own keys. For uniform, hotspot, working set and
-    /// sequential the union of the workers still follows it. For Zipf it does not quite: each
-    /// worker has a hottest key of its own, so instead of one key with the share p there are
-    /// `workers` keys with p / `workers` each (a little more, as each has fewer keys under it), and
-    /// the same from there down: the top is flatter by that factor. For latest, an own key stands
-    /// for itself and the `workers` - 1 after it, so the union follows the law smoothed over that
-    /// many ages.
+    /// The popularity applies to the worker's own keys. For uniform, hotspot, working set and sequential, the workers
+    /// together still follow it. For Zipf they do so only approximately. Each worker has its own hottest key, so
+    /// instead of one key with the share p there are `workers` keys with p / `workers` each (a little more, because
+    /// each has fewer keys below it). The same is true for the next ranks, so the top is flatter by that factor. For
+    /// latest, an own key stands for itself and the `workers` - 1 keys after it, so the workers together follow the
+    /// popularity smoothed over that many ages.
     Disjoint {
         /// This worker, from 0.
         worker: u64,
@@ -111,7 +110,7 @@ impl Ownership {
         }
     }
 
-    /// The own index nearest below `index`, or the first own one if there is none below.
+    /// The nearest own index at or below `index`, or the first own index if there is none.
     #[inline]
     fn floor(self, index: u64) -> u64 {
         match self {
@@ -122,7 +121,7 @@ impl Ownership {
     }
 }
 
-/// The law of the draws, over positions in the worker's own share.
+/// The distribution of the draws, over positions in the worker's own share.
 #[derive(Debug, Clone)]
 enum Law {
     Uniform,
@@ -133,7 +132,7 @@ enum Law {
     Sequential { next: u64 },
 }
 
-/// Two parts, each drawn from evenly: `0..hot` with the probability `operations`, else the others.
+/// Two parts, each drawn from uniformly: `0..hot` with the probability `operations`, otherwise the rest.
 #[derive(Debug, Clone, Copy)]
 struct Split {
     hot: u64,
@@ -142,7 +141,7 @@ struct Split {
 }
 
 impl Split {
-    /// The positions that are ever drawn: the first of them, and how many.
+    /// The positions that can be drawn: the first one, and how many.
     fn reach(&self) -> (u64, u64) {
         match self.count - self.hot {
             0 => (0, self.count),
@@ -179,11 +178,11 @@ impl Split {
 /// | hotspot | the first share of the keys (rounded, at least one) | the first share of the own keys |
 /// | working set | a scattered share of the keys, the same for all | a scattered share of the own keys |
 /// | latest | by age | by age, rounded down to an own key |
-/// | sequential | all keys in order, round and round | the own keys in order, round and round |
+/// | sequential | all keys in order, repeatedly | the own keys in order, repeatedly |
 ///
-/// Sequential workers on independent streams would all ask for the same key at the same time, so
-/// each starts elsewhere: stream 0 at the first key, 1 at the half, 2 and 3 at the quarters, and so
-/// on (the van der Corput sequence: evenly spread for any number of streams).
+/// Sequential workers on independent streams would all request the same key at the same time, so each starts at a
+/// different place: stream 0 at the first key, 1 in the middle, 2 and 3 at the quarters, and so on (the van der Corput
+/// sequence, which is evenly spread for any number of streams).
 #[derive(Debug, Clone)]
 pub struct KeyStream {
     law: Law,
@@ -192,8 +191,8 @@ pub struct KeyStream {
 }
 
 impl KeyStream {
-    /// The draws of one worker from `count` keys (1 to [`MAX_KEYS`]). `seed` decides which keys are
-    /// popular; `rng_stream`, the number of the worker's stream, where a sequential one starts.
+    /// The draws of one worker from `count` keys (1 to [`MAX_KEYS`]). `seed` decides which keys are popular.
+    /// `rng_stream`, the number of the worker's stream, decides where a sequential one starts.
     ///
     /// # Errors
     /// [`KeyError`] for a number outside of its range, and for a worker that would own no key.
@@ -215,7 +214,7 @@ impl KeyStream {
             if worker >= count {
                 return Err(KeyError::NothingOwned { worker, workers, count });
             }
-            // Else the hot keys of all workers would be neighbours.
+            // Otherwise the hot keys of all workers would be adjacent.
             scatter_seed = mix64(scatter_seed, worker);
         }
         let owned = ownership.owned(count);
@@ -241,21 +240,22 @@ impl KeyStream {
         Ok(Self { law, ownership, owned })
     }
 
-    /// How many of the keys this worker draws from.
+    /// How many keys this worker draws from.
     pub fn owned(&self) -> u64 {
         self.owned
     }
 
-    /// The next index. `newest` is how many keys exist now (the newest is `newest - 1`); only
-    /// latest looks at it, all others stay within the `count` they were made for. A worker that
-    /// owns none of `0..newest` gets its first own index all the same.
+    /// The next index. `newest` is how many keys exist now (the newest is `newest - 1`). Only latest uses it; all
+    /// others stay within the `count` given to [`Self::new`]. A worker that owns none of `0..newest` still gets its
+    /// first own index.
     #[inline]
     pub fn next(&mut self, rng: &mut Rng, newest: u64) -> u64 {
         let place = self.place(rng, newest);
         self.at(place, newest)
     }
 
-    /// Draws a place: the position in the order of popularity (Zipf, working set), by age (latest), or among the own keys.
+    /// Draws a place: the position in the order of popularity (Zipf, working set), by age (latest), or among the
+    /// worker's own keys.
     #[inline]
     pub fn place(&mut self, rng: &mut Rng, newest: u64) -> u64 {
         match &mut self.law {
@@ -265,8 +265,8 @@ impl KeyStream {
             Law::Latest { zipf } => {
                 let newest = newest.clamp(1, MAX_KEYS);
                 let known = zipf.len();
-                // Within 1/64 the oldest few are missed, which nobody asks for; it saves a
-                // logarithm and a power at each insert.
+                // Within 1/64 only the few oldest keys are missed, which are hardly ever drawn. This saves a logarithm
+                // and a power at each insert.
                 if newest < known || newest - known > known / 64 {
                     zipf.resize(newest);
                 }
@@ -291,8 +291,8 @@ impl KeyStream {
         self.ownership.index(position)
     }
 
-    /// The places that may be drawn: the first of them, and how many. With latest and disjoint keys several places
-    /// stand for one key; otherwise each stands for its own.
+    /// The places that can be drawn: the first one, and how many. With latest and disjoint keys, several places stand
+    /// for one key; otherwise each place stands for a different key.
     pub fn places(&self, newest: u64) -> (u64, u64) {
         match &self.law {
             Law::Hotspot(split) | Law::WorkingSet { split, .. } => split.reach(),

@@ -5,11 +5,10 @@ use super::{KeyError, MAX_KEYS, Rng};
 /// Zipf's law over `n` ranks: rank `r` (from 0) is drawn with a probability proportional to
 /// `(r + 1)^-exponent`. Exponent 0 is uniform.
 ///
-/// Drawn by rejection-inversion: constant memory, a constant expected cost for any `n` up to 2^53
-/// and any exponent from 0 to 2, 1 included. Floating point has 53 bits, so with more than about
-/// 2^45 ranks a single rank far down may be drawn a few places off; the law as a whole holds. The
-/// logarithm and the power come from the platform: the same seed draws the same ranks on one
-/// platform, and may differ in a rare draw on another.
+/// Uses rejection-inversion: constant memory, and a constant expected cost for any `n` up to 2^53 and any exponent from
+/// 0 to 2, including 1. Floating point has 53 bits, so with more than about 2^45 ranks an unpopular rank may be drawn a
+/// few places off; the distribution as a whole is correct. The logarithm and the power come from the platform. So the
+/// same seed draws the same ranks on one platform, but a rare draw may differ on another.
 ///
 /// Source: Hörmann and Derflinger, *Rejection-inversion to generate variates from monotone discrete
 /// distributions*, ACM TOMACS 6(3), 1996.
@@ -20,10 +19,10 @@ pub struct Zipf {
     /// 1 − exponent, and 1 over that (infinite for exponent 1, where it is not used).
     one_minus: f64,
     inverse_one_minus: f64,
-    /// The ends of the range inverted over: H(1.5) − 1 and H(n + 0.5).
+    /// The ends of the range that is inverted: H(1.5) − 1 and H(n + 0.5).
     low: f64,
     high: f64,
-    /// A rank at most this far above the point inverted to is taken without a further look.
+    /// A rank at most this far above the inverted point is accepted without a further test.
     sure: f64,
 }
 
@@ -31,7 +30,7 @@ impl Zipf {
     /// The law over `n` ranks (1 to 2^53) with this exponent (0 to 2).
     ///
     /// # Errors
-    /// [`KeyError::Count`] or [`KeyError::Exponent`] when one is outside of its range.
+    /// [`KeyError::Count`] or [`KeyError::Exponent`] if one is outside of its range.
     pub fn new(n: u64, exponent: f64) -> Result<Self, KeyError> {
         if n == 0 || n > MAX_KEYS {
             return Err(KeyError::Count { count: n });
@@ -53,7 +52,7 @@ impl Zipf {
         self.n
     }
 
-    /// Never: there is at least one rank.
+    /// Always false: there is at least one rank.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -63,8 +62,7 @@ impl Zipf {
         self.exponent
     }
 
-    /// The same law over another number of ranks, at the cost of about one draw. A number outside
-    /// of 1 to 2^53 is taken as the nearer end.
+    /// Changes the number of ranks, at the cost of about one draw. A number outside of 1 to 2^53 is clamped.
     pub fn resize(&mut self, n: u64) {
         self.n = n.clamp(1, MAX_KEYS);
         self.high = self.integral(self.n as f64 + 0.5);
@@ -107,7 +105,7 @@ impl Zipf {
             return u.exp();
         }
         let t = u * self.one_minus;
-        // `ln_1p` costs twice a `ln`, and differs from it only when the exponent is close to 1.
+        // `ln_1p` costs twice as much as `ln`, and differs from it only if the exponent is close to 1.
         let ln = if self.one_minus.abs() < 1e-3 { t.ln_1p() } else { (1.0 + t).ln() };
         (ln * self.inverse_one_minus).exp()
     }
@@ -125,8 +123,8 @@ mod tests {
         weights.iter().map(|w| w / sum).collect()
     }
 
-    /// Σ k^-s for k = 1..=n, by summing the first and the formula of Euler and Maclaurin for the
-    /// others: right to about 1e-12.
+    /// Σ k^-s for k = 1..=n, by summing the first terms and using the Euler-Maclaurin formula for the rest. Accurate to
+    /// about 1e-12.
     fn harmonic(n: u64, s: f64) -> f64 {
         let direct = n.min(1_000);
         let head: f64 = (1..=direct).rev().map(|k| (k as f64).powf(-s)).sum();
@@ -172,7 +170,7 @@ mod tests {
                 let rank = zipf.sample(&mut rng);
                 counts[ends.partition_point(|&end| end <= rank)] += 1;
             }
-            // From the tail, so that the cells put together are those of the head when they are few.
+            // From the tail, so that cells with few draws are merged towards the head.
             let (counts, probabilities): (Vec<u64>, Vec<f64>) = counts.into_iter().zip(probabilities).rev().unzip();
             let z = chi_square_z(&counts, &probabilities);
             assert!(z < 3.7, "exponent {exponent}: {z}");

@@ -1,4 +1,4 @@
-//! the scheduled starts of one worker.
+//! The scheduled starts of one worker.
 
 use super::curve::Curve;
 use super::rate::{NS_PER_S, Rate, ScheduleError};
@@ -6,33 +6,31 @@ use storebench_study::mix64;
 
 use crate::keys::Rng;
 
-/// Keeps the random numbers of arrivals apart from those of keys under the same seed.
+/// Separates the random numbers of arrivals from those of keys under the same seed.
 const ARRIVALS: u64 = 0x6172_7269_7661_6c73;
 
-/// How operations follow one another at a given rate.
+/// How operations are spaced at a given rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Arrival {
-    /// Evenly: each when the one before is one whole operation of Λ past.
+    /// Evenly: one operation each time Λ has grown by one.
     #[default]
     Constant,
-    /// Independently of one another: a Poisson process, as of many users who do not know each
-    /// other.
+    /// Independently: a Poisson process, as from many independent users.
     Poisson,
 }
 
-/// the scheduled starts of one worker, in nanoseconds from the start of the phase, in order.
+/// The scheduled starts of one worker, in nanoseconds from the start of the phase, in order.
 ///
-/// *Constant*: operation number n over all workers (from 0) is scheduled when Λ, the integral of the
-/// rate, goes beyond n, so the first at 0 (or at the end of a pause that comes first); worker w of
-/// W gets n = w, w + W, w + 2W …, so together the workers make exactly the one process. At a
-/// constant rate the time is n / rate rounded down, in 64.64 bit fixed point: at most 1 ns off
-/// after 10^12 operations, with no drift. With ramps and steps it is computed from n in `f64` and
-/// rounded to the nearest: right to 1 ns within the first 2^51 ns (26 days) of a step or ramp, as
-/// long as the operations before it fit in an `f64` as well (2^53 divided by the rate per ns).
+/// *Constant*: operation number n over all workers (from 0) is scheduled when Λ, the integral of the rate, exceeds n.
+/// So the first operation starts at 0, or at the end of an initial pause. Worker w of W gets n = w, w + W, w + 2W …, so
+/// together the workers make exactly the one process. At a constant rate the time is n / rate rounded down, in
+/// 64.64-bit fixed point: at most 1 ns off after 10^12 operations, without drift. With ramps and steps it is computed
+/// from n in `f64` and rounded to the nearest: accurate to 1 ns within the first 2^51 ns (26 days) of a step or ramp,
+/// as long as the operations before it fit in an `f64` as well (2^53 divided by the rate per ns).
 ///
-/// *Poisson*: each worker has a seeded process of its own at the rate Λ / W, so together they are
-/// one with the rate Λ. Unit exponentials are carried through Λ⁻¹ (Çinlar, *Introduction to
-/// Stochastic Processes*, 1975, §4.7), so ramps, steps and pauses hold for it too.
+/// *Poisson*: each worker has its own seeded process at the rate Λ / W, so together they are one process with the rate
+/// Λ. Unit exponentials are mapped through Λ⁻¹ (Çinlar, *Introduction to Stochastic Processes*, 1975, §4.7), so ramps,
+/// steps and pauses apply to it too.
 #[derive(Debug, Clone)]
 pub struct Arrivals {
     process: Process,
@@ -43,9 +41,9 @@ pub struct Arrivals {
 
 #[derive(Debug, Clone)]
 enum Process {
-    /// Constant arrivals at a constant rate: all in ns with 64 bits behind the point.
+    /// Constant arrivals at a constant rate: all in ns with 64 fractional bits.
     Even { scheduled: u128, gap: u128, stride: u128 },
-    /// Constant arrivals at a rate that changes: `operation` is the number over all workers.
+    /// Constant arrivals at a changing rate: `operation` is the number over all workers.
     Curve { curve: Curve, segment: usize, operation: u64 },
     /// Poisson arrivals.
     Poisson(Poisson),
@@ -56,7 +54,7 @@ enum Process {
 struct Poisson {
     walk: Walk,
     rng: Rng,
-    /// What the generator was at the start, to walk again.
+    /// The initial state of the generator, to restart the walk.
     first_rng: Rng,
     /// Operations passed, and when the last of them was scheduled.
     passed: u64,
@@ -65,16 +63,16 @@ struct Poisson {
 
 #[derive(Debug, Clone)]
 enum Walk {
-    /// At a constant rate: ns with 64 bits behind the point, so that it does not coarsen with time,
-    /// and the worker's mean gap.
+    /// At a constant rate: the time in ns with 64 fractional bits, so that it does not lose precision over time, and
+    /// the worker's mean gap.
     Time { scheduled: u128, mean_gap_ns: f64 },
-    /// At a rate that changes: the operations of all workers expected until the worker's next.
+    /// At a changing rate: the expected number of operations of all workers until this worker's next one.
     Operations { curve: Curve, segment: usize, operations: f64 },
 }
 
 impl Arrivals {
-    /// the scheduled starts of `worker` (from 0) of `workers` at this rate of all together. The seed is
-    /// used by Poisson alone; workers of one seed have independent streams.
+    /// The scheduled starts of `worker` (from 0) of `workers`, at this rate over all workers. Only Poisson uses the
+    /// seed; workers with one seed have independent streams.
     ///
     /// # Errors
     /// [`ScheduleError`] for a rate that is not finite, negative, too high or always 0, and for a
@@ -112,14 +110,13 @@ impl Arrivals {
         Ok(Self { process, scheduled_ns, worker, workers })
     }
 
-    /// When the next operation is scheduled, in ns from the start of the phase; `u64::MAX` for never
-    /// again.
+    /// When the next operation is scheduled, in ns from the start of the phase; `u64::MAX` if there are no more.
     #[inline]
     pub fn peek_ns(&self) -> u64 {
         self.scheduled_ns
     }
 
-    /// Goes on to the operation after that.
+    /// Advances to the operation after that.
     #[inline]
     pub fn advance(&mut self) {
         self.scheduled_ns = match &mut self.process {
@@ -142,12 +139,12 @@ impl Arrivals {
         };
     }
 
-    /// How many of this worker's operations are scheduled from the start of the phase to `t_ns`
-    /// (included), whether passed or not; agrees exactly with the scheduled starts. `u64::MAX` means never
-    /// and counts as the nanosecond before.
+    /// How many of this worker's operations are scheduled from the start of the phase to `t_ns` (included), whether
+    /// passed or not. It agrees exactly with the scheduled starts. `u64::MAX` means never, and is treated as the
+    /// nanosecond before.
     ///
-    /// A formula for constant arrivals. Poisson walks: from here when `t_ns` lies ahead, from the
-    /// start when it lies before the last operation passed.
+    /// Constant arrivals use a formula. Poisson arrivals walk: from the current position if `t_ns` lies ahead, from the
+    /// start if it lies before the last operation passed.
     pub fn scheduled_by(&self, t_ns: u64) -> u64 {
         let t_ns = t_ns.min(u64::MAX - 1);
         match &self.process {
@@ -190,7 +187,7 @@ impl Arrivals {
 }
 
 impl Poisson {
-    /// The scheduled start after the one given last.
+    /// The next scheduled start.
     #[inline]
     fn step(&mut self, workers: u64) -> u64 {
         // 1 − u lies in (0, 1], so the logarithm is finite.
@@ -221,15 +218,15 @@ impl Poisson {
     }
 }
 
-/// The whole nanoseconds of a time with 64 bits behind the point; `u64::MAX` once saturated.
+/// The whole nanoseconds of a time with 64 fractional bits; `u64::MAX` once saturated.
 #[inline]
 fn whole_ns(fixed: u128) -> u64 {
     (fixed >> 64) as u64
 }
 
-/// The time between two operations at a rate (above 0, at most
-/// [`MAX_RATE_PER_S`](super::MAX_RATE_PER_S)), in ns with 64 bits behind the point, rounded up, so
-/// that n times it, rounded down, is not below n / rate where that is a whole nanosecond.
+/// The time between two operations at a rate (above 0, at most [`MAX_RATE_PER_S`](super::MAX_RATE_PER_S)), in ns with
+/// 64 fractional bits. It is rounded up, so that n times the gap, rounded down, is not below n / rate if that is a
+/// whole nanosecond.
 fn gap_fixed(per_s: f64) -> u128 {
     // per_s = mantissa · 2^exponent, exactly, with an odd mantissa.
     let bits = per_s.to_bits();
@@ -237,7 +234,7 @@ fn gap_fixed(per_s: f64) -> u128 {
     let (mantissa, exponent) = if biased == 0 { (raw, -1074) } else { (raw | 1 << 52, biased - 1075) };
     let zeros = mantissa.trailing_zeros();
     let (mantissa, exponent) = (u128::from(mantissa >> zeros), exponent + zeros as i32);
-    // 10^9 · 2^97 is the largest that fits; it leaves 33 bits more than the 64 to keep.
+    // 10^9 · 2^97 is the largest that fits. It has 33 more fractional bits than the 64 to keep.
     let quotient = (1_000_000_000u128 << 97).div_ceil(mantissa);
     match u32::try_from(33 + exponent) {
         Ok(right) if right < 128 => quotient.div_ceil(1 << right),

@@ -1,17 +1,17 @@
-//! Λ⁻¹ for rates that change: the time at which so many operations are expected.
+//! Λ⁻¹ for changing rates: the time at which a number of operations is expected.
 
 use super::rate::{NS_PER_S, Rate};
 
-/// A stretch of time over which the rate is a straight line.
+/// A stretch of time over which the rate is linear.
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     start_ns: u64,
     /// `u64::MAX` for the last.
     end_ns: u64,
-    /// Λ at its start and end, in operations. The end is infinite for a last segment that goes on.
+    /// Λ at its start and end, in operations. The end is infinite for a last segment that is not a pause.
     start: f64,
     end: f64,
-    /// Operations a second at its start, and how many more each second.
+    /// Operations per second at its start, and the change per second.
     per_s: f64,
     more_per_s2: f64,
 }
@@ -26,12 +26,12 @@ impl Segment {
         } else if x == 0.0 {
             0.0
         } else {
-            // x = a t + b t² / 2, solved in the form that loses no digits for either sign of b.
+            // x = a t + b t² / 2, solved in the form that loses no precision for either sign of b.
             let (a, b) = (self.per_s, self.more_per_s2);
             let root = (a * a + 2.0 * b * x).max(0.0).sqrt();
             2.0 * x / (a + root) * NS_PER_S
         };
-        // The cast saturates, and makes 0 of a NaN.
+        // The cast saturates, and turns a NaN into 0.
         self.start_ns.saturating_add((ns + 0.5) as u64).min(self.end_ns)
     }
 }
@@ -71,7 +71,7 @@ impl Curve {
             return;
         }
         let end = if per_s == 0.0 && more_per_s2 == 0.0 {
-            // A pause: no operation lies below its end that does not lie below its start.
+            // A pause: Λ at its end is Λ at its start.
             start
         } else if end_ns == u64::MAX {
             f64::INFINITY
@@ -81,16 +81,16 @@ impl Curve {
         self.segments.push(Segment { start_ns, end_ns, start, end, per_s, more_per_s2 });
     }
 
-    /// Λ(t): the operations expected by then.
+    /// Λ(t): the operations expected by `t_ns`.
     pub(super) fn expected(&self, t_ns: u64) -> f64 {
         self.rate.expected(t_ns)
     }
 
-    /// When Λ goes beyond `operations`, in ns; `u64::MAX` for never. An operation that falls on the
-    /// start of a pause is scheduled at its end, so that a pause holds none.
+    /// When Λ exceeds `operations`, in ns; `u64::MAX` for never. An operation at the start of a pause is scheduled at
+    /// its end, so that a pause has none.
     ///
-    /// `from` is the segment to look from, and is moved on to the one found: 0 at first, then the
-    /// same variable as long as `operations` does not go down.
+    /// `from` is the segment at which the search starts, and is set to the segment found. Pass 0 first, then the same
+    /// variable as long as `operations` does not decrease.
     #[inline]
     pub(super) fn at(&self, operations: f64, from: &mut usize) -> u64 {
         while let Some(segment) = self.segments.get(*from) {
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn known_points() {
         let ramp = Rate::Ramp { from: 0.0, to: 200.0, over_ns: 2 * S };
-        // Λ(t) = 50 t² while it climbs.
+        // Λ(t) = 50 t² during the ramp.
         assert_eq!([0.0, 0.5, 50.0, 200.0, 400.0].map(|n| at(&ramp, n)), [0, S / 10, S, 2 * S, 3 * S]);
         let down = Rate::Ramp { from: 200.0, to: 0.0, over_ns: 2 * S };
         assert_eq!([0.0, 150.0, 200.0, 201.0].map(|n| at(&down, n)), [0, S, u64::MAX, u64::MAX]);
@@ -146,7 +146,7 @@ mod tests {
             let operations = rate.expected(t_ns);
             let back_ns = at(&rate, operations);
             if back_ns < u64::MAX {
-                // Times may differ where nothing is scheduled between them; operations may not.
+                // Times may differ if nothing is scheduled between them; operations may not.
                 let again = rate.expected(back_ns);
                 let tolerance = 1e-12 * operations + 2.0 * rate.peak_per_s() / NS_PER_S + 1e-9;
                 prop_assert!((again - operations).abs() <= tolerance, "{operations} {again}");

@@ -1,4 +1,4 @@
-//! How many operations a second are wanted, and when.
+//! The target rate of operations over time.
 
 use storebench_study::workload::{Phase, RateSpec};
 use thiserror::Error;
@@ -6,31 +6,30 @@ use thiserror::Error;
 /// Nanoseconds in a second.
 pub(super) const NS_PER_S: f64 = 1e9;
 
-/// The highest rate that is taken: 10^12 a second, a thousand operations in the nanosecond that due
-/// times are counted in.
+/// The highest accepted rate: 10^12 per second, a thousand operations per nanosecond, the unit of scheduled starts.
 pub const MAX_RATE_PER_S: f64 = 1e12;
 
-/// How many operations a second are wanted over all workers, by the time since the phase began.
+/// The target rate over all workers in operations per second, by the time since the phase began.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rate {
-    /// Always this many a second.
+    /// Always this many per second.
     Constant(f64),
-    /// From one rate to another in a straight line, then on at the second.
+    /// Linearly from one rate to another, then constantly at the second.
     Ramp {
-        /// Operations a second at the start.
+        /// Operations per second at the start.
         from: f64,
-        /// Operations a second at the end, and from there on.
+        /// Operations per second at the end, and after it.
         to: f64,
         /// How long it takes, in nanoseconds; 0 starts with `to`.
         over_ns: u64,
     },
-    /// One rate after another: for so many nanoseconds, so many operations a second. The last one
-    /// goes on for ever, however long it says it is. A rate of 0 is a pause.
+    /// One rate after another: pairs of a duration in nanoseconds and operations per second. The last one continues
+    /// forever, whatever its duration. A rate of 0 is a pause.
     Steps(Vec<(u64, f64)>),
 }
 
 impl Rate {
-    /// The rate of a phase; none in closed loop.
+    /// The rate of a phase; `None` for a closed loop.
     pub fn of(phase: &Phase) -> Option<Self> {
         phase.rate.as_ref().map(|rate| match rate {
             RateSpec::Constant(per_s) => Self::Constant(*per_s),
@@ -45,8 +44,8 @@ impl Rate {
 /// Why scheduled starts cannot be computed.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ScheduleError {
-    /// A rate that is no number, negative, infinite or above [`MAX_RATE_PER_S`].
-    #[error("{place} of {per_s} operations a second is not possible; use a number from 0 to 1e12")]
+    /// A rate that is not a number, negative, infinite or above [`MAX_RATE_PER_S`].
+    #[error("{place} of {per_s} operations per second is not possible; use a number from 0 to 1e12")]
     Rate {
         /// Which of the rates.
         place: String,
@@ -54,19 +53,21 @@ pub enum ScheduleError {
         per_s: f64,
     },
     /// No rate is above 0, so nothing would ever be scheduled.
-    #[error("no operation would ever be scheduled: {what}; give a rate above 0 per second, or none for a closed loop")]
+    #[error(
+        "no operation would ever be scheduled: {what}; give a rate above 0 per second, or no rate for a closed loop"
+    )]
     NeverScheduled {
         /// What was given.
         what: String,
     },
     /// Steps that together are longer than 2^64 nanoseconds, 584 years.
-    #[error("the steps up to number {step} (from 1) are longer than 584 years together; shorten them")]
+    #[error("steps 1 to {step} together are longer than 584 years; shorten them")]
     TooLong {
-        /// The step that goes over, from 1.
+        /// The step that exceeds the limit, from 1.
         step: usize,
     },
     /// A worker number that is not below the number of workers.
-    #[error("there is no worker {worker} among {workers}; they count from 0")]
+    #[error("worker {worker} of {workers} does not exist; workers are numbered from 0")]
     Worker {
         /// The worker, from 0.
         worker: u64,
@@ -76,7 +77,7 @@ pub enum ScheduleError {
 }
 
 impl Rate {
-    /// Whether operations are scheduled under this rate.
+    /// Checks that this rate schedules operations.
     ///
     /// # Errors
     /// [`ScheduleError`] for a rate that is not finite, negative or above [`MAX_RATE_PER_S`], for
@@ -99,7 +100,7 @@ impl Rate {
                 let mut end_ns = 0u64;
                 for (step, &(for_ns, per_s)) in (1..).zip(steps) {
                     check(&|| format!("step {step}"), per_s)?;
-                    // The length of the last one does not count.
+                    // The length of the last one is ignored.
                     if step < steps.len() {
                         end_ns = end_ns.checked_add(for_ns).ok_or(ScheduleError::TooLong { step })?;
                     }
@@ -119,8 +120,8 @@ impl Rate {
         })
     }
 
-    /// Λ(t): how many operations are expected from the start to `t_ns`, over all workers. Exact but
-    /// for the rounding of `f64` (a relative 2^-52 or so).
+    /// Λ(t): how many operations are expected from the start to `t_ns`, over all workers. Exact except for the rounding
+    /// of `f64` (a relative error of about 2^-52).
     pub fn expected(&self, t_ns: u64) -> f64 {
         let t = t_ns as f64;
         match self {
@@ -128,7 +129,7 @@ impl Rate {
             Self::Ramp { from, to, over_ns } => {
                 let over = *over_ns as f64;
                 if t_ns >= *over_ns {
-                    // The mean of both ends while it climbs.
+                    // During the ramp, the mean rate is that of both ends.
                     (over * (from + to) / 2.0 + (t_ns - over_ns) as f64 * to) / NS_PER_S
                 } else {
                     t * (from + (to - from) * (t / over) / 2.0) / NS_PER_S
@@ -147,7 +148,7 @@ impl Rate {
         }
     }
 
-    /// When so many operations were scheduled, in ns from the start: the integral turned round.
+    /// When this many operations have been scheduled, in ns from the start: the inverse of [`Self::expected`].
     pub fn scheduled_start_ns(&self, operations: u64) -> u64 {
         let (mut low, mut high) = (1, u64::MAX / 2);
         while low < high {
@@ -157,7 +158,7 @@ impl Rate {
         low
     }
 
-    /// The highest rate that is ever reached, in operations a second over all workers.
+    /// The highest rate that is ever reached, in operations per second over all workers.
     pub fn peak_per_s(&self) -> f64 {
         match self {
             Self::Constant(per_s) => *per_s,

@@ -1,4 +1,4 @@
-//! Properties of documents of any fields.
+//! Properties of documents with arbitrary fields.
 
 use indexmap::IndexMap;
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ fn bytes(most: u64) -> impl Strategy<Value = Range<ByteSize>> {
     range(most).prop_map(|r| Range { min: ByteSize(r.min), max: ByteSize(r.max) })
 }
 
-/// A field that holds no other; templates name fields that may not exist.
+/// A field that contains no other field. Templates use only built-in names.
 fn leaf() -> impl Strategy<Value = Field> {
     prop_oneof![
         Just(Field::Template("{index}".into())),
@@ -76,7 +76,7 @@ proptest! {
     fn any_fields_make_documents(fields in fields(), seed: u64, picks in proptest::collection::vec((0u64..50_000, 0u64..10_000_000), 20)) {
         let catalog = compiled(&fields, None, seed).unwrap();
         let documents = catalog.get(1);
-        // The least size that a refusal names is kept exactly by every document.
+        // Every document has exactly the minimum size that the error names.
         let least = match compiled(&fields, Some(1), seed) {
             Err(error) => error.message.split("use at least ").nth(1).and_then(|m| m.split(',').next()?.parse().ok()).unwrap(),
             Ok(_) => panic!("a document of one byte"),

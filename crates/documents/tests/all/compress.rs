@@ -1,11 +1,11 @@
-//! What compressors make of calibrated documents, measured here apart from the calibration itself.
+//! How calibrated documents compress, measured independently of the calibration.
 
 use storebench_documents::{Catalog, Documents};
 
 use super::{catalog, refusal};
 
-/// zstd level 3 over 32 KiB pages of consecutive documents, from a part of the collection that the
-/// calibration did not look at alone.
+/// zstd level 3 over 32 KiB pages of consecutive documents, from a part of the collection that is mostly outside of the
+/// calibration's sample.
 fn page_ratio(documents: &Documents, from: u64, bytes: usize) -> f64 {
     let mut all = Vec::new();
     let mut index = from;

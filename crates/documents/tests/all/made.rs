@@ -148,7 +148,7 @@ fn keys_differ_and_prefixes_end_before_a_name() {
 fn documents_depend_on_seed_name_index_and_version_only() {
     let (one, other) = (things(), things());
     let (a, b) = (one.get(1), other.get(1));
-    // In any order, into a buffer that holds something else.
+    // In any order, into a buffer that already has content.
     let mut out = b"before".to_vec();
     for index in [4_999, 0, 77, 5_000_000_000] {
         out.truncate(6);
@@ -156,12 +156,12 @@ fn documents_depend_on_seed_name_index_and_version_only() {
         assert_eq!(&out[6..], &document(b, index, 3)[..]);
     }
     assert_ne!(document(a, 5, 0), document(a, 6, 0));
-    // A field more leaves the others as they were.
+    // An additional field leaves the others unchanged.
     let more = catalog(
         &EVERY_KIND.replace("[collections.things.fields]", "[collections.things.fields]\nnew = { bool = 0.5 }"),
     );
     assert_eq!(value(more.get(1), 8, 2)["about"], value(a, 8, 2)["about"]);
-    // What one seed makes is part of the format: a change here breaks the comparison of runs.
+    // The output of a seed is part of the format. A change here breaks the comparison of runs.
     let plain = catalog("[collections.a]\ncount = 10\nfields = { n = { integer = [0, 1000000] }, w = { words = 2 } }");
     insta::assert_snapshot!(String::from_utf8(document(plain.get(0), 3, 1)).unwrap());
 }
@@ -179,7 +179,7 @@ fn a_changed_document_is_found_whatever_changed() {
             things.check(index + 1, &body, &mut scratch),
             Err(Mismatch::WrongDocument { expected: index + 1, saw: index })
         );
-        // Reordered, with what stores add.
+        // Reordered, with fields that stores add.
         let Value::Object(fields) = value(things, index, 4) else { panic!("an object") };
         let mut shuffled: serde_json::Map<_, _> = fields.clone().into_iter().rev().collect();
         shuffled.insert("@metadata".into(), json!({ "etag": 1 }));
@@ -204,11 +204,11 @@ fn a_changed_document_is_found_whatever_changed() {
     for (wrong, told) in [
         (&b"{\"sb\":[1,"[..], "cannot be read"),
         (b"\xff\xfe", "cannot be read"),
-        (b"{}", "no marker"),
-        (b"[1]", "no marker"),
-        (b"{\"sb\":[1,2,3]}", "no marker"),
+        (b"{}", "no Storebench marker"),
+        (b"[1]", "no Storebench marker"),
+        (b"{\"sb\":[1,2,3]}", "no Storebench marker"),
         (b"{\"sb\":[0,0]}", "missing"),
-        (b"{\"sb\":[0,99999999999999999999999]}", "no marker"),
+        (b"{\"sb\":[0,99999999999999999999999]}", "no Storebench marker"),
     ] {
         let told_now = things.check(0, wrong, &mut scratch).unwrap_err().to_string();
         assert!(told_now.contains(told), "{told_now}");
@@ -302,7 +302,7 @@ fn a_frozen_catalog_makes_the_same_without_searching() {
     let first = try_catalog(study, 1.0, dir.path(), None).unwrap();
     let frozen = serde_json::from_str(&serde_json::to_string(&first.frozen()).unwrap()).unwrap();
     assert_eq!(first.frozen(), frozen);
-    // The sample is not needed any more.
+    // The sample is no longer needed.
     std::fs::remove_file(dir.path().join("like.jsonl")).unwrap();
     let again = try_catalog(study, 1.0, dir.path(), Some(&frozen)).unwrap();
     for index in 0..50 {
@@ -322,7 +322,7 @@ proptest! {
         body[at] ^= flip;
         let mut scratch = Vec::new();
         if let Ok(seen) = things.check(index, &body, &mut scratch) {
-            // It passes only when it is the same value: white space, or an escape written otherwise.
+            // It passes only if the value is the same: other white space, or another way to write an escape.
             prop_assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), value(things, index, seen));
         }
     }

@@ -1,4 +1,4 @@
-//! What the documents of a study are, seen from outside: through the study file's own text.
+//! Tests of documents from outside, through the text of study files.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 mod any;

@@ -191,7 +191,7 @@ fn a_file_that_changed_since_is_refused() {
     for other in [swapped, lines(11)] {
         std::fs::write(dir.path().join("a.jsonl"), other).unwrap();
         let error = try_catalog(study, 1.0, dir.path(), Some(&frozen)).unwrap_err();
-        assert!(error.message.contains("not the one"), "{error}");
+        assert!(error.message.contains("differs from the one"), "{error}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What cannot be made is refused with its place in the study and a remedy.
+//! Invalid collections are rejected with their place in the study and a remedy.
 
 use super::refusal;
 
@@ -63,7 +63,7 @@ fn keys() {
     check(&with("{user}"), "collections.a.key", &["same key", "{index} or {uuid}"]);
     check(&with("{index}/{usr}"), "collections.a.key", &["`{usr}`", "did you mean `user`", "uuid"]);
     check(&with("{index}/{seq}"), "collections.a.key", &["per ="]);
-    check(&with("{index"), "collections.a.key", &["without its }"]);
+    check(&with("{index"), "collections.a.key", &["without a matching }"]);
     check(&with("{index}{n}"), "collections.a.key", &["run into"]);
     check(&with("{n}1{index}"), "collections.a.key", &["run into"]);
     check(&with("{index}/{user:08}"), "collections.a.key", &["cannot be padded"]);
@@ -80,7 +80,7 @@ fn keys() {
     check(
         "[collections.a]\ncount = 5\nkey = '{index}/{b}'\nfields = { b = { ref = \"b\" } }\n[collections.b]\ncount = 5\nkey = '{index}/{a}'\nfields = { a = { ref = \"a\" } }",
         "collections.a.key",
-        &["made from itself"],
+        &["depends on itself"],
     );
 }
 
@@ -88,11 +88,11 @@ fn keys() {
 fn fields() {
     let with = |field: &str| format!("[collections.a]\ncount = 5\n[collections.a.fields]\n{field}");
     check(&with("sb = { words = 1 }"), "collections.a.fields.sb", &["another name"]);
-    check(&with("user = '{user}'"), "collections.a.fields.user", &["made from itself"]);
-    check(&with("x = '{y}'\ny = '{x}'"), "collections.a.fields.x", &["made from itself"]);
+    check(&with("user = '{user}'"), "collections.a.fields.user", &["depends on itself"]);
+    check(&with("x = '{y}'\ny = '{x}'"), "collections.a.fields.x", &["depends on itself"]);
     check(&with("x = { text = \"fill\" }"), "collections.a.fields.x", &["size"]);
     check(&with("x = { lines = 2 }"), "collections.a.fields.x", &["text_file"]);
-    check(&with("x = { ref = \"b\" }"), "collections.a.fields.x", &["no collection `b`"]);
+    check(&with("x = { ref = \"b\" }"), "collections.a.fields.x", &["unknown collection `b`"]);
     check(&with("x = { list = { text = \"fill\" } }"), "collections.a.fields.x", &["list"]);
     check(&with("x = { decimal = [0, 1e12], digits = 9 }"), "collections.a.fields.x", &["fewer"]);
     check(&with("x = { object = { y = '{z}' } }"), "collections.a.fields.x.y", &["`{z}`", "x.y"]);
@@ -111,10 +111,10 @@ fn sizes_and_bodies() {
     for huge in
         ["size = \"2GiB\"", "fields = { x = { text = \"2GiB\" } }", "fields = { x = { words = 1000000000000 } }"]
     {
-        check(&format!("[collections.a]\ncount = 5\n{huge}"), "collections.a", &["the most is 1GiB"]);
+        check(&format!("[collections.a]\ncount = 5\n{huge}"), "collections.a", &["the maximum is 1GiB"]);
     }
     let long = "fields = { x = { list = { list = { bool = 1 }, length = 100000000000 }, length = 100000000000 } }";
-    check(&format!("[collections.a]\ncount = 5\n{long}"), "collections.a", &["the most is 1GiB"]);
+    check(&format!("[collections.a]\ncount = 5\n{long}"), "collections.a", &["the maximum is 1GiB"]);
     check("[collections.a]\ncount = 5\ncompress_to = 0.5", "collections.a.compress_to", &["no text"]);
     check("[collections.a]\ncount = 5\nsize = \"1KiB\"\ncompress_to = 1.5", "collections.a.compress_to", &["1.5"]);
     check(

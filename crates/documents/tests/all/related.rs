@@ -84,7 +84,7 @@ fn scale_keeps_the_fan_out() {
     }
 }
 
-/// The bookseller's service as published; the total of users-books as 10.58 a user.
+/// The bookseller's service as published, but with 5 to 16 users-books per user.
 const PUBLISHED: &str = r#"
 [collections.users]
 count = 69_380_000
@@ -121,7 +121,7 @@ fn the_published_service_is_made_at_any_scale() {
             let book = v["book"].as_str().unwrap();
             assert!(book.starts_with(&format!("users-books/{}/", v["user"].as_str().unwrap())), "{v}");
         }
-        // The same study at the same scale makes the same documents again.
+        // The same study at the same scale generates the same documents again.
         let again = try_catalog(PUBLISHED, scale, dir.path(), Some(&scaled.frozen())).unwrap();
         for index in [0, 1, highlights.count() / 2, highlights.count() - 1] {
             assert_eq!(value(again.get(2), index, 0), value(highlights, index, 0));
@@ -141,7 +141,7 @@ per = { posts = { bins = [[1, 5_000], [2, 4, 5_500], [50, 300]] } }
 "#;
     let dir = tempfile::tempdir().unwrap();
     for scale in [0.001, 0.003, 0.01, 0.05, 0.5, 1.0, 2.5] {
-        // With very few users there may be none with a post, which is told.
+        // With very few users there may be none with a post, which is an error.
         match try_catalog(chain, scale, dir.path(), None) {
             Ok(made) => {
                 let share = made.get(2).parents() as f64 / made.get(1).count() as f64;

@@ -1,4 +1,4 @@
-//! All that was acknowledged in a trial, from phase to phase.
+//! Everything that a trial has acknowledged, carried from phase to phase.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,38 +7,38 @@ use super::fate::FoundAtKey;
 use super::state::{Entry, Key, KeyState};
 use super::writer::{Ground, Ledger};
 
-/// Keys that one ledger keeps at most where nobody says how many: beyond, a seeded sample of the key space is followed.
+/// Default limit on the keys of one ledger. Beyond it, the ledger follows a seeded sample of the key space.
 pub const MAX_KEYS: u64 = 1 << 20;
 
-/// Bytes of memory that a followed key takes: the entry, its key, and the room that a hash table leaves free.
+/// Memory per followed key, in bytes: the entry, its key, and the free slots of the hash table.
 pub const BYTES_PER_KEY: u64 = 112;
 
-/// The ledger of a trial. A phase borrows it as one ledger for each of its writers.
+/// The ledger of a trial. A phase borrows it, split into one ledger per writer.
 #[derive(Debug, Clone)]
 pub struct Book {
     ground: Arc<Ground>,
     entries: HashMap<Key, Entry>,
-    /// Faults that have happened so far.
+    /// Faults so far.
     faults: u32,
 }
 
 impl Default for Book {
-    /// An empty one that follows every key.
+    /// An empty book that follows every key.
     fn default() -> Self {
         Self::new(0, 0, Some(1.0))
     }
 }
 
 impl Book {
-    /// An empty one for a study of so many documents, of which a share (0 to 1) is followed; without one all of them, or so
-    /// many that [`MAX_KEYS`] are enough.
+    /// An empty book for a study of `documents` documents. It follows a `share` (0 to 1) of the keys. Without a share
+    /// it follows all keys, or a sample of about [`MAX_KEYS`].
     pub fn new(seed: u64, documents: u64, share: Option<f64>) -> Self {
         let share = share.unwrap_or(MAX_KEYS as f64 / documents.max(1) as f64);
         let sample = if share >= 1.0 { u64::MAX } else { (u64::MAX as f64 * share.max(0.0)) as u64 };
         Self { ground: Arc::new(Ground { loaded: Vec::new(), seed, sample }), entries: HashMap::new(), faults: 0 }
     }
 
-    /// All documents of a collection, this many, were loaded, and all of them acknowledged.
+    /// Records that a load of `count` documents, the whole collection, was acknowledged.
     pub fn loaded(&mut self, collection: usize, count: u64) {
         let ground = Arc::make_mut(&mut self.ground);
         if ground.loaded.len() <= collection {
@@ -47,8 +47,7 @@ impl Book {
         ground.loaded[collection] = Some(count);
     }
 
-    /// Documents of a collection were written, and nobody kept what was acknowledged: from now on nothing is known of those that
-    /// are there.
+    /// Discards what is known about a collection, because a phase without a ledger wrote to it.
     pub fn forget(&mut self, collection: usize) {
         if let Some(loaded) = Arc::make_mut(&mut self.ground).loaded.get_mut(collection) {
             *loaded = None;
@@ -56,12 +55,12 @@ impl Book {
         self.entries.retain(|key, _| key.0 != collection);
     }
 
-    /// Documents of a collection that were loaded and acknowledged; none where nobody knows.
+    /// Documents of a collection that were loaded and acknowledged; `None` if unknown.
     pub fn documents(&self, collection: usize) -> Option<u64> {
         self.ground.loaded.get(collection).copied().flatten()
     }
 
-    /// So many faults have happened in the trial by now.
+    /// Records that `count` faults have happened in the trial so far.
     pub fn faults(&mut self, count: u32) {
         self.faults = self.faults.max(count);
     }
@@ -76,8 +75,8 @@ impl Book {
         if self.ground.sample == u64::MAX { 1.0 } else { self.ground.sample as f64 / u64::MAX as f64 }
     }
 
-    /// A ledger for each writer of a phase, who owns the indexes with its own remainder. Documents that were inserted by
-    /// earlier phases (at or above `counts`) have no writer any more and stay here.
+    /// Splits off one ledger per writer of a phase. Writer `w` owns the indexes whose remainder modulo `writers` is
+    /// `w`. Documents that earlier phases inserted (at or above `counts`) no longer have a writer and stay here.
     pub fn lend(&mut self, writers: u64, counts: &[u64]) -> Vec<Ledger> {
         let mut lent: Vec<Ledger> = (0..writers).map(|_| Ledger::new(Arc::clone(&self.ground), self.faults)).collect();
         self.entries.retain(|key, entry| {
@@ -90,7 +89,7 @@ impl Book {
         lent
     }
 
-    /// Takes the writers' ledgers back. What is still under way will not be answered any more.
+    /// Takes the writers' ledgers back. Writes that are still in flight will get no answer any more.
     pub fn take_back(&mut self, lent: impl IntoIterator<Item = Ledger>) {
         for ledger in lent {
             self.entries
@@ -98,12 +97,12 @@ impl Book {
         }
     }
 
-    /// Every key that was touched and is followed.
+    /// All followed keys that were touched.
     pub fn entries(&self) -> impl Iterator<Item = (Key, Entry)> + '_ {
         self.entries.iter().map(|(key, entry)| (*key, *entry))
     }
 
-    /// What must be at a key.
+    /// The expected state of a key.
     pub fn entry(&self, key: Key) -> Entry {
         self.entries.get(&key).copied().unwrap_or_else(|| Entry::of(self.ground.base(key)))
     }
@@ -113,7 +112,8 @@ impl Book {
         self.entries.contains_key(&key)
     }
 
-    /// What was found at a key settles what was open, and what was lost is not told again by a later phase.
+    /// Records what was found at a key. This settles an open write, and keeps a later phase from reporting the same
+    /// loss again.
     pub fn found(&mut self, key: Key, found: &FoundAtKey) {
         let entry = self.entry(key);
         let state = match found {
@@ -157,7 +157,7 @@ mod tests {
         book.take_back([writer]);
         book.forget(0);
         assert_eq!((book.documents(0), book.knows(KEY)), (None, false));
-        // Whatever is there then is right, until it is written again.
+        // Any state is accepted until the key is written again.
         assert!(
             !book.entry(KEY).fate(&FoundAtKey::Version(9)).is_broken()
                 && !book.entry(KEY).fate(&FoundAtKey::Nothing).is_broken()
@@ -210,18 +210,18 @@ mod tests {
         let mut book = book(10);
         let mut ledger = one(&mut book);
         ledger.sent(KEY, v(5));
-        // It is under way: its answer tells.
+        // The write is in flight: its answer decides.
         let floor = ledger.floor(KEY).unwrap();
         ledger.read(KEY, floor, &FoundAtKey::Version(5));
         assert!(ledger.is_open(KEY));
         ledger.unknown(KEY, v(5));
-        // What timed out may be done later.
+        // A timed-out write may still be applied later.
         ledger.read(KEY, floor, &FoundAtKey::Version(0));
         assert!(ledger.is_open(KEY));
         ledger.read(KEY, floor, &FoundAtKey::Version(5));
         assert!(!ledger.is_open(KEY));
         assert_eq!(ledger.entries().next().unwrap().1.acknowledged, v(5));
-        // A refused one is closed at once.
+        // A refused write is closed at once.
         ledger.sent(KEY, v(6));
         ledger.refused(KEY, v(6));
         assert_eq!(ledger.entries().next().unwrap().1.fate(&FoundAtKey::Version(6)), Fate::NeverWritten);
@@ -235,14 +235,14 @@ mod tests {
         assert_eq!(ledger.read(KEY, floor, &FoundAtKey::Version(0)), None);
         assert_eq!(ledger.read(KEY, floor, &FoundAtKey::Nothing), Some(Misread::Stale), "it was loaded");
         ledger.sent(KEY, v(5));
-        // Sent before the acknowledgement, so either may be found.
+        // The read was sent before the acknowledgement, so it may find either version.
         let before = ledger.floor(KEY).unwrap();
         ledger.acknowledged(KEY, v(5));
         assert_eq!(ledger.read(KEY, before, &FoundAtKey::Version(0)), None);
         assert_eq!(ledger.read(KEY, before, &FoundAtKey::Version(5)), None);
         let after = ledger.floor(KEY).unwrap();
         assert_eq!(ledger.read(KEY, after, &FoundAtKey::Version(0)), Some(Misread::Stale));
-        // A write of unknown outcome was seen once; then it is gone again.
+        // A write of unknown outcome is seen once and then disappears.
         ledger.sent(KEY, v(6));
         let open = ledger.floor(KEY).unwrap();
         assert_eq!(ledger.read(KEY, open, &FoundAtKey::Version(6)), None);

@@ -1,38 +1,38 @@
-//! What became of a key: the ledger's entry beside what was read back.
+//! What became of a key: compares the ledger's entry with what was read back.
 
 use super::state::{Entry, KeyState};
 
-/// What a read has found at a key.
+/// What a read found at a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FoundAtKey {
     /// No document.
     Nothing,
     /// Exactly this version of the document.
     Version(u64),
-    /// Something else: another document, a part of one, one whose fields differ. In words.
+    /// Something else: another document, part of a document, or one whose fields differ. Described in words.
     Other(String),
 }
 
-/// What became of what was acknowledged.
+/// What became of an acknowledged write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fate {
-    /// What was acknowledged last is there.
+    /// The state acknowledged last is there.
     Kept,
-    /// A write of unknown outcome was done after all.
+    /// A write of unknown outcome was applied.
     Happened,
-    /// A write of unknown outcome was not done: what was acknowledged before it is there.
+    /// A write of unknown outcome was not applied: the state acknowledged before it is there.
     NotHappened,
-    /// A document was acknowledged, and there is none.
+    /// A document was acknowledged but is missing.
     Lost,
     /// An older version than the acknowledged one is there.
     Stale,
-    /// What is there is no version of this document: torn, foreign or changed.
+    /// The content is not a version of this document: torn, foreign or changed.
     Torn,
-    /// A document is there whose delete was acknowledged.
+    /// A document is still there although its delete was acknowledged.
     Resurrected,
-    /// A document or a version is there that was refused or never written.
+    /// A document or version is there that was refused or never written.
     NeverWritten,
-    /// Not followed: what was there before is not known, and nothing was acknowledged since.
+    /// Not judged: the earlier state is unknown, and nothing was acknowledged since.
     Unknown,
 }
 
@@ -42,12 +42,12 @@ impl Fate {
         matches!(self, Self::Lost | Self::Stale | Self::Torn | Self::Resurrected | Self::NeverWritten)
     }
 
-    /// Whether it is what a lost write leaves: the key is as it was before the latest acknowledged one.
+    /// Whether a lost write explains it: the key is as it was before the latest acknowledged write.
     pub fn is_lost_write(self) -> bool {
         matches!(self, Self::Lost | Self::Stale | Self::Resurrected)
     }
 
-    /// In words, behind the key.
+    /// A description to print after the key.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Kept => "kept",
@@ -57,8 +57,8 @@ impl Fate {
             Self::Stale => "an older version than the acknowledged one",
             Self::Torn => "torn or foreign content",
             Self::Resurrected => "deleted, but still there",
-            Self::NeverWritten => "never written, or refused, yet there",
-            Self::Unknown => "not known before",
+            Self::NeverWritten => "never written or refused, but there",
+            Self::Unknown => "earlier state unknown",
         }
     }
 }
@@ -130,7 +130,7 @@ mod tests {
             (KeyState::ABSENT, Some(v(1)), FoundAtKey::Version(1), Fate::Happened),
             (KeyState::ABSENT, Some(v(1)), gone.clone(), Fate::NotHappened),
             (KeyState::ABSENT, Some(v(1)), FoundAtKey::Version(2), Fate::NeverWritten),
-            // What an earlier run left may be anything, but not what no run writes.
+            // An earlier run may have left any version, but never torn content.
             (KeyState::UNKNOWN, None, FoundAtKey::Version(3), Fate::Unknown),
             (KeyState::UNKNOWN, None, gone.clone(), Fate::Unknown),
             (KeyState::UNKNOWN, Some(v(9)), FoundAtKey::Version(9), Fate::Happened),

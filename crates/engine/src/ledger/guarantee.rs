@@ -1,21 +1,22 @@
-//! Which losses a guarantee allows: the one table of durability × fault.
+//! Which losses a guarantee allows: the only table of durability × fault.
 //!
-//! A write was acknowledged under a guarantee: so many nodes hold it, and on so many of them it has reached the operating
-//! system, or the disk. A fault takes away what it takes away; what the guarantee does not outlast may be lost with it.
+//! A write is acknowledged under a guarantee: a number of nodes hold it, and on some of them it has reached the
+//! operating system or the disk. A fault destroys some of that state. A write may be lost if its guarantee does not
+//! survive the fault.
 
 use crate::store::{Acknowledged, Durability, Persisted};
 use storebench_study::workload::FaultKind;
 
-/// What a fault takes from the nodes that it hits.
+/// What a fault destroys on the nodes that it hits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Takes {
-    /// Nothing that a node holds.
+    /// Nothing.
     Nothing,
-    /// Nothing that it holds, but the others cannot reach it for a while, and may go on without it.
+    /// Nothing, but the other nodes cannot reach this one for a while and may continue without it.
     Touch,
-    /// What is in the memory of its process.
+    /// The memory of the store's process.
     Memory,
-    /// What has not been synced to its disk.
+    /// Data that has not been synced to disk.
     Unsynced,
 }
 
@@ -25,25 +26,25 @@ fn takes(fault: FaultKind) -> Takes {
         FaultKind::PowerCut => Takes::Unsynced,
         FaultKind::Pause | FaultKind::Link | FaultKind::Partition => Takes::Touch,
         FaultKind::DiskFull | FaultKind::Limit | FaultKind::Reset => Takes::Nothing,
-        // Nobody knows what a command does; it may reset a machine.
+        // A command can do anything, such as reset a machine.
         FaultKind::Run => Takes::Unsynced,
     }
 }
 
-/// A fault, and whom it hit.
+/// A fault, and how many nodes it hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Struck {
-    /// What was done.
+    /// The fault.
     pub fault: FaultKind,
-    /// Nodes that it was done to.
+    /// Nodes that it hit.
     pub nodes: u32,
-    /// Nodes of the store.
+    /// All nodes of the store.
     pub of: u32,
 }
 
 impl Struck {
-    /// Whether what was acknowledged under this guarantee may be lost by a fault. Where a store has several nodes, what fewer
-    /// than a majority of them hold may also be lost as the others go on without them.
+    /// Whether the fault may lose writes that were acknowledged under this guarantee. In a store of several nodes,
+    /// writes that only a minority holds may also be lost, because the other nodes may continue without them.
     pub fn may_lose(self, guarantee: Durability) -> bool {
         let of = self.of.max(1);
         let holders = match guarantee.acknowledged_by {
@@ -61,7 +62,7 @@ impl Struck {
     }
 }
 
-/// The rows of [`guarantee_table`]: faults that take alike.
+/// The rows of [`guarantee_table`]: faults that destroy the same state.
 const FAULTS: [&[FaultKind]; 4] = [
     &[FaultKind::Kill, FaultKind::Restart, FaultKind::RollingRestart],
     &[FaultKind::PowerCut, FaultKind::Run],
@@ -69,8 +70,8 @@ const FAULTS: [&[FaultKind]; 4] = [
     &[FaultKind::DiskFull, FaultKind::Limit, FaultKind::Reset],
 ];
 
-/// The table in Markdown: a row a fault, a column a guarantee, on a store of one node and of three. Faults that hit one node
-/// hit one of the three.
+/// The guarantee table in Markdown: one row per group of faults, one column per guarantee, on a store of one node and
+/// of three. Faults that hit one node hit one of the three.
 pub fn guarantee_table() -> String {
     let disk =
         |nodes| Durability { acknowledged_by: Acknowledged::Nodes(nodes), persisted: Persisted::Disk, on: nodes };
@@ -142,7 +143,7 @@ mod tests {
         ] {
             assert_eq!(struck(fault, nodes).may_lose(Durability::MAJORITY), expected, "{fault:?} of {nodes}");
         }
-        // One of three has synced it, and the two others may go on without that one.
+        // One node of three has synced it, and the other two may continue without that node.
         for fault in [FaultKind::Kill, FaultKind::Pause, FaultKind::Partition] {
             assert!(struck(fault, 1).may_lose(Durability::FSYNC), "{fault:?}");
         }
@@ -157,14 +158,14 @@ mod tests {
         assert_eq!(
             FAULTS.iter().map(|faults| faults.len()).sum::<usize>(),
             FaultKind::ALL.len(),
-            "each fault stands in one row"
+            "each fault is in one row"
         );
         for (row, faults) in rows.iter().zip(FAULTS) {
             faults.iter().for_each(|fault| assert!(row.contains(&format!("`{}`", fault.name())), "{row}"));
         }
         assert!(rows[0].contains("| may lose | keeps | keeps |"), "{}", rows[0]);
         assert!(rows[1].contains("| may lose | may lose | keeps |"), "{}", rows[1]);
-        // Of three nodes a rolling restart and a command hit all, the others hit one.
+        // Of three nodes, a rolling restart and a command hit all; the other faults hit one.
         let of_a_majority = |row: &str| row.split('|').nth(6).unwrap().trim().to_owned();
         assert_eq!(of_a_majority(rows[0]), "may lose (`rolling-restart`)");
         assert_eq!(of_a_majority(rows[1]), "may lose (`run`)");

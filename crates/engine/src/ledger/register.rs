@@ -1,34 +1,34 @@
-//! The ledger beside a model of a store: simulated registers with arbitrary delays, many seeds.
+//! Tests the ledger against a model of a store: simulated registers with arbitrary delays, over many seeds.
 //!
-//! A healthy store takes effect at one moment between the send of an operation and its answer. Whatever the delays, it is never
-//! accused. A store with a defect is.
+//! A healthy store applies each operation at one moment between its send and its answer. The ledger must never accuse
+//! it, whatever the delays. It must accuse a store with a defect.
 
 use super::*;
 use storebench_documents::keys::Rng;
 
-/// What a simulated store does wrong.
+/// The defect of a simulated store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Defect {
     None,
-    /// Acknowledges a write and does not do it.
+    /// Acknowledges a write without applying it.
     LosesWrites,
-    /// Answers a read with what was there a while ago.
+    /// Answers a read with an older state.
     StaleReads,
     /// A deleted document comes back.
     Resurrects,
 }
 
-/// What is in flight, with the moments of its effect and its answer.
+/// An operation in flight.
 #[derive(Debug, Clone)]
 enum Flight {
-    /// `tells` how it was answered, where it was within its time.
+    /// `tells` says whether it was acknowledged (or refused); `None` if no answer came within the timeout.
     Write {
         key: u64,
         state: KeyState,
         does: bool,
         tells: Option<bool>,
     },
-    /// A write's time has run out: it may be done already, later or never.
+    /// A write that timed out: it may be applied already, later or never.
     GivenUp {
         key: u64,
         state: KeyState,
@@ -47,7 +47,7 @@ struct Sent {
     had_effect: bool,
 }
 
-/// What came of a simulation.
+/// Counts of one simulation.
 #[derive(Debug, Default)]
 struct Outcome {
     followed: u64,
@@ -62,7 +62,8 @@ fn found(state: KeyState) -> FoundAtKey {
     state.as_version().map_or(FoundAtKey::Nothing, FoundAtKey::Version)
 }
 
-/// One writer, this many keys and operations in flight, each of which takes up to `longest` units of time.
+/// Simulates one writer, with a random number of keys and of operations in flight. The effect and the answer of each
+/// operation are both delayed by less than `longest` units of time.
 fn simulate(seed: u64, defect: Defect) -> Outcome {
     let mut rng = Rng::stream(seed, 0);
     let keys = 1 + rng.below(6);
@@ -72,7 +73,7 @@ fn simulate(seed: u64, defect: Defect) -> Outcome {
     let mut book = Book::new(seed, keys, None);
     book.loaded(0, keys);
     let mut ledger = book.lend(1, &[keys]).remove(0);
-    // What is there, and what was there before: of every key.
+    // The states of each key, oldest first.
     let mut history: Vec<Vec<KeyState>> = vec![vec![KeyState::version(0)]; keys as usize];
     let mut flying: Vec<Sent> = Vec::new();
     let mut outcome = Outcome::default();
@@ -80,7 +81,7 @@ fn simulate(seed: u64, defect: Defect) -> Outcome {
     let mut sent = 0;
     let mut now = 0;
     while sent < 400 || !flying.is_empty() {
-        // Effects and answers up to now, in the order of their times.
+        // Process the effects and answers up to now, in time order.
         while let Some((time, at)) = flying
             .iter()
             .enumerate()
@@ -148,7 +149,7 @@ fn simulate(seed: u64, defect: Defect) -> Outcome {
                     n if n < unknown_share + 10 => Some(false),
                     _ => Some(true),
                 };
-                // A write of unknown outcome may be done or not.
+                // A write of unknown outcome may or may not be applied.
                 let does = tells.unwrap_or(rng.below(2) == 0);
                 Flight::Write { key, state, does, tells }
             };
@@ -191,7 +192,7 @@ fn stores_that_lose_serve_what_is_old_or_bring_back_what_was_deleted_are_accused
     for defect in [Defect::LosesWrites, Defect::StaleReads, Defect::Resurrects] {
         let seeds = 300;
         let accused = (0..seeds).map(|seed| simulate(seed, defect)).filter(|o| o.misread + o.broken > 0).count();
-        // Few are left where everything is in flight all the time, and nothing has to be found.
+        // A few seeds escape: those with everything in flight all the time, so that no state is required.
         assert!(accused > seeds as usize * 8 / 10, "{defect:?}: only {accused} of {seeds}");
     }
 }
@@ -204,7 +205,7 @@ fn loaded() -> Ledger {
 
 const KEY: Key = (0, 7);
 
-/// A write from its send to its acknowledgement.
+/// Sends a write and acknowledges it.
 fn writes(ledger: &mut Ledger, state: KeyState) {
     ledger.sent(KEY, state);
     ledger.acknowledged(KEY, state);
@@ -236,7 +237,7 @@ fn a_read_that_outlasts_an_upsert_and_the_next_delete_may_find_the_document() {
     writes(&mut ledger, KeyState::removed(10));
     assert_eq!(ledger.read(KEY, floor, &FoundAtKey::Version(9)), None);
     assert_eq!(ledger.read(KEY, floor, &FoundAtKey::Nothing), None);
-    // What was deleted before it was sent may not.
+    // A document that was deleted before the read was sent must not be found.
     assert_eq!(ledger.read(KEY, floor, &FoundAtKey::Version(0)), Some(Misread::Stale));
 }
 
@@ -261,8 +262,8 @@ fn what_a_read_has_seen_of_a_delete_under_way_stays_gone() {
     assert_eq!(ledger.read(KEY, first, &FoundAtKey::Nothing), None);
     let second = ledger.floor(KEY).unwrap();
     assert_eq!(ledger.read(KEY, second, &FoundAtKey::Version(0)), Some(Misread::Backwards));
-    assert_eq!(ledger.read(KEY, first, &FoundAtKey::Version(0)), None, "that one was sent before");
-    // The server died with it: nobody had said that it was kept.
+    assert_eq!(ledger.read(KEY, first, &FoundAtKey::Version(0)), None, "that read was sent earlier");
+    // The server crashed before it acknowledged the delete, so the delete may be gone.
     ledger.unknown(KEY, KeyState::removed(8));
     let third = ledger.floor(KEY).unwrap();
     assert_eq!(ledger.read(KEY, third, &FoundAtKey::Version(0)), None);
@@ -277,5 +278,5 @@ fn nothing_where_nothing_was_does_not_settle_a_delete() {
     ledger.unknown(KEY, KeyState::removed(9));
     let floor = ledger.floor(KEY).unwrap();
     assert_eq!(ledger.read(KEY, floor, &FoundAtKey::Nothing), None);
-    assert!(ledger.is_open(KEY), "it may be done later, and then takes the next document with it");
+    assert!(ledger.is_open(KEY), "it may be applied later and delete the next document");
 }

@@ -1,45 +1,45 @@
-//! What can be at a key.
+//! The possible states of a key.
 
 use std::fmt;
 use std::num::NonZeroU64;
 
-/// A document: position of its collection, and index.
+/// Identifies a document: position of its collection, and index in it.
 pub type Key = (usize, u64);
 
-/// What is at a key: one version of the document, or none. Eight bytes, also in an `Option`, since there are several for each
-/// key.
+/// The state of a key: one version of the document, or no document. It takes eight bytes, also in an `Option`, because
+/// each entry holds several.
 ///
-/// Every write has a number, and a later write of a key has a greater one. A version is the number of the write that left it;
-/// a key without a document knows the number of the delete that left it so.
+/// Every write has a number, and later writes of a key have greater numbers. A version is the number of the write that
+/// left it. A key without a document holds the number of the delete that removed it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyState(NonZeroU64);
 
-/// Numbers are at most 2^53.
+/// The greatest number.
 const MOST: u64 = 1 << 53;
 
 impl KeyState {
-    /// Nobody here knows: it was there before the run.
+    /// Unknown: whatever was there before the run.
     pub const UNKNOWN: Self = Self(NonZeroU64::MAX);
-    /// No document, and none was ever there.
+    /// No document, and there never was one.
     pub const ABSENT: Self = Self(NonZeroU64::new(2).unwrap());
 
     const fn of(number: u64, absent: u64) -> Self {
         let number = if number > MOST { MOST } else { number };
-        // Above 0: `saturating_add` says so to the compiler.
+        // `saturating_add` shows the compiler that the value is above 0.
         Self(NonZeroU64::MIN.saturating_add(number << 1 | absent))
     }
 
-    /// This version of the document; at most 2^53.
+    /// This version of the document. Numbers above 2^53 are clamped.
     pub const fn version(version: u64) -> Self {
         Self::of(version, 0)
     }
 
-    /// No document, since the delete of this number; at most 2^53.
+    /// No document, since the delete with this number. Numbers above 2^53 are clamped.
     pub const fn removed(number: u64) -> Self {
         Self::of(number, 1)
     }
 
-    /// The version, where there is a document and it is known which.
+    /// The version, if there is a document and its version is known.
     pub fn as_version(self) -> Option<u64> {
         if self == Self::UNKNOWN || self.is_absent() { None } else { Some(self.number()) }
     }
@@ -49,7 +49,7 @@ impl KeyState {
         self != Self::UNKNOWN && (self.0.get() - 1) & 1 == 1
     }
 
-    /// Number of the write that left it. Of the unknown it has no meaning.
+    /// Number of the write that left this state. Meaningless for [`Self::UNKNOWN`].
     pub fn number(self) -> u64 {
         (self.0.get() - 1) >> 1
     }
@@ -64,32 +64,32 @@ impl fmt::Debug for KeyState {
 impl fmt::Display for KeyState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (*self, self.as_version()) {
-            (Self::UNKNOWN, _) => f.write_str("what was there before"),
+            (Self::UNKNOWN, _) => f.write_str("an unknown earlier state"),
             (_, None) => f.write_str("no document"),
             (_, Some(version)) => write!(f, "version {version}"),
         }
     }
 }
 
-/// What is known of one key.
+/// What is known about one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// What the latest acknowledged write left, or what was there before the first.
+    /// The state that the latest acknowledged write left, or the state before the first write.
     pub acknowledged: KeyState,
-    /// What a write leaves that is under way, or of which nobody knows whether it was done. There is one at most: the key
-    /// takes no further write until it is settled.
+    /// The state that an unsettled write leaves: a write in flight or of unknown outcome. There is at most one, because
+    /// the key takes no further write until it is settled.
     pub open: Option<KeyState>,
-    /// The greatest version that a read has found; 0 where none was read.
+    /// The greatest version that a read has found; 0 if none.
     pub seen: u64,
-    /// Deletes of it that were sent and not refused.
+    /// Deletes of this key that were sent and not refused.
     pub(super) deletes: u32,
-    /// Faults that had happened when it was written last.
+    /// The number of faults when it was last written.
     pub(super) written: u32,
-    /// Faults that had happened when it was last found as it must be.
+    /// The number of faults when it was last found in its expected state.
     pub(super) verified: u32,
-    /// Whether the open write is still under way: its answer tells more than any read.
+    /// Whether the open write is still in flight: its answer says more than any read.
     pub(super) pending: bool,
-    /// Whether a read has found what the open write leaves.
+    /// Whether a read has found the state that the open write leaves.
     pub(super) observed: bool,
 }
 
@@ -98,7 +98,7 @@ impl Entry {
         Self { acknowledged, open: None, seen: 0, deletes: 0, written: 0, verified: 0, pending: false, observed: false }
     }
 
-    /// Whether a delete of it is open.
+    /// Whether a delete of this key is open.
     pub(super) fn deleting(&self) -> bool {
         self.open.is_some_and(KeyState::is_absent)
     }

@@ -1,4 +1,4 @@
-//! One writer's ledger: what it has written, what it must find when it reads.
+//! The ledger of one writer: what it has written, and what its reads must find.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -9,13 +9,13 @@ use super::fate::{Fate, FoundAtKey};
 use super::state::{Entry, Key, KeyState};
 use storebench_study::mix64;
 
-/// What must be known of a key before any write of it is followed.
+/// What is known about keys before any followed write.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Ground {
-    /// By position of the collection: documents that were all loaded and acknowledged; none where nobody knows.
+    /// By position of the collection: documents that were all loaded and acknowledged; `None` if unknown.
     pub loaded: Vec<Option<u64>>,
     pub seed: u64,
-    /// Keys whose hash is at or below it are followed.
+    /// Keys whose hash is at most this are followed.
     pub sample: u64,
 }
 
@@ -28,7 +28,7 @@ impl Ground {
         mix64(mix64(self.seed, key.0 as u64), key.1)
     }
 
-    /// What is at a key that no followed write has touched.
+    /// The state of a key that no followed write has touched.
     pub(super) fn base(&self, (collection, index): Key) -> KeyState {
         match self.loaded.get(collection).copied().flatten() {
             Some(count) if index < count => KeyState::version(0),
@@ -37,28 +37,28 @@ impl Ground {
     }
 }
 
-/// What was current at a key when a read of it was sent: the read must find that, or what a write left that was under way
-/// then or was sent since.
+/// The state of a key when a read of it is sent. The read must find this state, or the result of a write that is in
+/// flight then or is sent later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Floor {
     acknowledged: KeyState,
-    /// What a write under way leaves, where a read had found it already.
+    /// The state that an in-flight write leaves, if a read had already found it.
     observed: Option<KeyState>,
     /// The greatest version that a read had found.
     seen: u64,
-    /// Deletes sent before, without one under way.
+    /// Deletes sent before, without an open one.
     deletes: u32,
 }
 
 impl fmt::Display for Floor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(observed) = self.observed {
-            return write!(f, "{} had been acknowledged, {observed} read before", self.acknowledged);
+            return write!(f, "{} had been acknowledged before, and {observed} had been read", self.acknowledged);
         }
         match self.acknowledged {
             KeyState::UNKNOWN => write!(f, "version {} had been read before", self.seen),
             acknowledged if acknowledged.as_version().is_some_and(|a| a < self.seen) => {
-                write!(f, "{acknowledged} had been acknowledged, version {} read before", self.seen)
+                write!(f, "{acknowledged} had been acknowledged before, and version {} had been read", self.seen)
             }
             acknowledged => write!(f, "{acknowledged} had been acknowledged before"),
         }
@@ -68,23 +68,23 @@ impl fmt::Display for Floor {
 /// A read that broke an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Misread {
-    /// It did not find what this writer's write, acknowledged before, had left (read your writes).
+    /// It did not find the state left by an earlier acknowledged write of this writer (read your writes).
     Stale,
-    /// It found what was there before something that an earlier read had found (monotonic reads).
+    /// It found an older state than an earlier read did (monotonic reads).
     Backwards,
 }
 
-/// One writer's ledger. Each key has one writer, so its versions have one order.
+/// The ledger of one writer. Each key has one writer, so its versions are totally ordered.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     entries: HashMap<Key, Entry>,
     ground: Arc<Ground>,
-    /// Faults that this writer has heard of.
+    /// Faults that this writer knows of.
     faults: u32,
 }
 
-/// A key that was written before a fault stays as it is after it for one key of so many, until a read has found it as it must
-/// be: what a later write covers up is no evidence.
+/// After a fault, one in this many keys written before it takes no write until a read finds it in its expected state: a
+/// later write would cover up the evidence.
 const LEFT_ALONE: u64 = 2;
 
 impl Ledger {
@@ -101,12 +101,13 @@ impl Ledger {
         self.ground.keeps(key)
     }
 
-    /// Whether a write of this key is under way or has an unknown outcome: then nobody could say what a further one leaves.
+    /// Whether a write of this key is in flight or has an unknown outcome. The result of another write would be
+    /// ambiguous.
     pub fn is_open(&self, key: Key) -> bool {
         self.entries.get(&key).is_some_and(|e| e.open.is_some())
     }
 
-    /// Whether this key is left as it is for now, as evidence of what a fault did to it.
+    /// Whether this key takes no write for now, as evidence of what a fault did to it.
     pub fn is_evidence(&self, key: Key) -> bool {
         if self.faults == 0 {
             return false;
@@ -116,7 +117,7 @@ impl Ledger {
         (since..self.faults).any(|fault| mix64(self.ground.hash(key), u64::from(fault)).is_multiple_of(LEFT_ALONE))
     }
 
-    /// A write of this key is sent, which leaves `state`.
+    /// Records that a write that leaves `state` is sent.
     pub fn sent(&mut self, key: Key, state: KeyState) {
         if !self.keeps(key) {
             return;
@@ -126,13 +127,13 @@ impl Ledger {
             Slot::Occupied(known) => known.into_mut(),
             Slot::Vacant(new) => new.insert(Entry::of(ground.base(key))),
         };
-        // An open write would be forgotten, and whatever it leaves taken for wrong.
+        // Otherwise the open write would be forgotten, and its result reported as wrong.
         debug_assert!(entry.open.is_none(), "a key with an open write takes no other");
         entry.deletes += u32::from(state.is_absent());
         (entry.open, entry.pending, entry.observed) = (Some(state), true, false);
     }
 
-    /// A document that was never there before is sent.
+    /// Records the send of a document whose key was never used before.
     pub fn inserts(&mut self, key: Key, state: KeyState) {
         if self.keeps(key) {
             self.entries.insert(key, Entry { open: Some(state), pending: true, ..Entry::of(KeyState::ABSENT) });
@@ -143,7 +144,7 @@ impl Ledger {
         self.entries.get_mut(&key).filter(|entry| entry.open == Some(state))
     }
 
-    /// The write that left `state` was acknowledged.
+    /// Records that the write that left `state` was acknowledged.
     pub fn acknowledged(&mut self, key: Key, state: KeyState) {
         let faults = self.faults;
         if let Some(entry) = self.opened(key, state) {
@@ -151,7 +152,7 @@ impl Ledger {
         }
     }
 
-    /// The write that would have left `state` was certainly not done.
+    /// Records that the write that would have left `state` was certainly not applied.
     pub fn refused(&mut self, key: Key, state: KeyState) {
         if let Some(entry) = self.opened(key, state) {
             entry.deletes -= u32::from(state.is_absent());
@@ -159,11 +160,12 @@ impl Ledger {
         }
     }
 
-    /// Whether the write that leaves `state` was done will not be told any more.
+    /// Records that the outcome of the write that leaves `state` will remain unknown.
     pub fn unknown(&mut self, key: Key, state: KeyState) {
         if let Some(entry) = self.opened(key, state) {
             entry.pending = false;
-            // What a read has seen of it before may be gone with the server that showed it: it was never acknowledged.
+            // A read may have seen the write on a server that crashed later. It was never acknowledged, so it may be
+            // gone.
             entry.observed = false;
             if state.as_version() == Some(entry.seen) {
                 entry.seen = entry.acknowledged.as_version().unwrap_or(0);
@@ -171,7 +173,7 @@ impl Ledger {
         }
     }
 
-    /// What a read of this key that is sent now must find; none where that is not followed, or not known.
+    /// What a read of this key that is sent now must find; `None` if the key is not followed or its state is unknown.
     pub fn floor(&self, key: Key) -> Option<Floor> {
         if !self.keeps(key) {
             return None;
@@ -184,18 +186,20 @@ impl Ledger {
         known.then_some(Floor { acknowledged, observed, seen, deletes })
     }
 
-    /// A read has found this, which was sent at `floor`.
+    /// Judges the result of a read that was sent at `floor`.
     ///
-    /// It may have found any state that was current between its send and its answer: the latest acknowledged before the send,
-    /// or what was sent or under way since. Writes of a key are numbered and sent one after the other, so a version is right
-    /// if it is not older than the floor, and no document if the floor has none or a delete was sent since.
+    /// The read may find any state that was current between its send and its answer: the latest one acknowledged before
+    /// the send, or the result of a write that was in flight or sent since. Writes of a key are numbered and sent one
+    /// after the other. So a version is right if it is not older than the floor. A missing document is right if the
+    /// floor has none or a delete was sent since.
     ///
-    /// An open write that was found is settled. One that was not found stays open: what timed out may still be done later.
+    /// A read that finds an open write settles it. Otherwise the write stays open: a timed-out write may still be
+    /// applied later.
     pub fn read(&mut self, key: Key, floor: Floor, found: &FoundAtKey) -> Option<Misread> {
         let version = match found {
             FoundAtKey::Version(version) => Some(*version),
             FoundAtKey::Nothing => None,
-            // That is counted as wrong content.
+            // The content check counts it as wrong.
             FoundAtKey::Other(_) => return None,
         };
         let deleted = self.entries.get(&key).map_or(0, |entry| entry.deletes.saturating_sub(floor.deletes));
@@ -209,7 +213,7 @@ impl Ledger {
         let faults = self.faults;
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.seen = entry.seen.max(version.unwrap_or(0));
-            // That nothing is there tells of an open delete only where nothing else explains it.
+            // A missing document is evidence of an open delete only if nothing else explains it.
             let is_open = match version {
                 Some(_) => entry.open.is_some_and(|open| open.as_version() == version),
                 None => entry.deleting() && deleted == 1 && floor.acknowledged.as_version().is_some(),
@@ -224,24 +228,24 @@ impl Ledger {
                 entry.verified = faults;
             }
         } else if let Some(version) = version.filter(|version| *version > 0) {
-            // What nobody here wrote: what was there before.
+            // This run did not write it: it was there before.
             let entry = Entry { seen: version, ..Entry::of(self.ground.base(key)) };
             self.entries.insert(key, entry);
         }
         if stale { Some(Misread::Stale) } else { backwards.then_some(Misread::Backwards) }
     }
 
-    /// Whether a fault has happened since this key was written last: it may have taken with it what was acknowledged.
+    /// Whether a fault has happened since this key was last written. It may have destroyed what was acknowledged.
     pub fn broken_since(&self, key: Key) -> bool {
         self.entries.get(&key).map_or(0, |entry| entry.written) < self.faults
     }
 
-    /// So many faults have happened by now.
+    /// Records that `count` faults have happened so far.
     pub fn faults(&mut self, count: u32) {
         self.faults = self.faults.max(count);
     }
 
-    /// Every key that is followed and was touched, with what is known of it.
+    /// All followed keys that were touched, with what is known about them.
     pub fn entries(&self) -> impl Iterator<Item = (Key, Entry)> + '_ {
         self.entries.iter().map(|(key, entry)| (*key, *entry))
     }

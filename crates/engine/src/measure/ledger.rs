@@ -1,4 +1,4 @@
-//! What the ledger found, during a phase and when it read everything back.
+//! What the ledger found during a phase, and when it read everything back.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -6,21 +6,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::ledger::Fate;
 
-/// What the ledger found when it read back what was acknowledged.
+/// What the ledger found when it read acknowledged writes back.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LedgerReport {
-    /// Keys read back: those written since the trial began and followed, and those that were loaded and never written (at
-    /// most a sample of them).
+    /// Keys read back: followed keys that were written since the trial began, and keys that were loaded and never
+    /// written (at most a sample of these).
     pub keys: u64,
-    /// As they may be: what was acknowledged last, or what a write of unknown outcome left.
+    /// In an allowed state: the one acknowledged last, or the one that a write of unknown outcome left.
     pub confirmed: u64,
-    /// Not as they must be: the sum of `gone`, `stale`, `torn`, `resurrected` and `never_written`. What the durability that
-    /// was guaranteed allows to be lost is among them.
+    /// In a wrong state: the sum of `gone`, `stale`, `torn`, `resurrected` and `never_written`. Losses that the
+    /// guaranteed durability allows are included.
     pub lost: u64,
     /// Could not be read.
     pub unverifiable: u64,
-    /// Some of the lost and unverifiable.
+    /// Examples of lost and unverifiable keys.
     pub examples: Vec<String>,
     /// Of `keys`: loaded, and never written since.
     #[serde(default)]
@@ -28,13 +28,13 @@ pub struct LedgerReport {
     /// Share of all keys that is followed, 0 to 1.
     #[serde(default)]
     pub share: f64,
-    /// Of `confirmed`: a write of unknown outcome was done after all.
+    /// Of `confirmed`: a write of unknown outcome was applied.
     #[serde(default)]
     pub happened: u64,
-    /// Of `confirmed`: a write of unknown outcome was not done.
+    /// Of `confirmed`: a write of unknown outcome was not applied.
     #[serde(default)]
     pub not_happened: u64,
-    /// Of `lost`: a document was acknowledged, and there is none.
+    /// Of `lost`: a document was acknowledged but is missing.
     #[serde(default)]
     pub gone: u64,
     /// Of `lost`: an older version than the acknowledged one.
@@ -43,36 +43,36 @@ pub struct LedgerReport {
     /// Of `lost`: torn, foreign or changed content.
     #[serde(default)]
     pub torn: u64,
-    /// Of `lost`: deleted, and yet there. Older results count it in `never_written`.
+    /// Of `lost`: deleted but still there. Older results count it in `never_written`.
     #[serde(default)]
     pub resurrected: u64,
-    /// Of `lost`: never written or refused, and yet there.
+    /// Of `lost`: never written or refused, but present.
     #[serde(default)]
     pub never_written: u64,
-    /// What reads found of followed keys while the phase ran.
+    /// What reads of followed keys found while the phase ran.
     #[serde(default)]
     pub reads: LedgerReads,
 }
 
-/// What reads found of followed keys while a phase ran.
+/// What reads of followed keys found while a phase ran.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LedgerReads {
-    /// Reads that had to find a known version, or a later one.
+    /// Reads that had to find a known version or a later one.
     pub followed: u64,
-    /// Of them: did not find what had been acknowledged to the same client before they were sent.
+    /// Of these: missed a write that had been acknowledged to the same client before the read was sent.
     pub stale: u64,
-    /// Of them: found an older version than an earlier read of the same client had.
+    /// Of these: found an older version than an earlier read of the same client.
     pub backwards: u64,
-    /// Of both: of keys that were written last before a fault.
+    /// Of `stale` and `backwards`: on keys whose latest write precedes a fault.
     #[serde(default)]
     pub after_fault: u64,
-    /// Some of both.
+    /// Examples of stale and backwards reads.
     pub examples: Vec<String>,
 }
 
 impl LedgerReport {
-    /// Counts a key that was read.
+    /// Counts a key that was read back.
     pub fn count(&mut self, fate: Fate) {
         match fate {
             Fate::Kept => {}

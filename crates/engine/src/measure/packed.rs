@@ -1,4 +1,4 @@
-//! A recorder as bytes, while nobody looks at it.
+//! A compact, serialized form of a recorder, for storage.
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};

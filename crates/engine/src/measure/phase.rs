@@ -1,4 +1,4 @@
-//! The whole measurement of one phase.
+//! The measurement of one phase.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,13 +11,13 @@ use crate::store::{Durability, OpKind, ReadConsistency};
 /// A label of a phase: one kind of operation on one collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
-    /// Its name in the study's mix, or of the collection that is loaded.
+    /// Its name in the study's mix, or the name of the loaded collection.
     pub name: String,
-    /// What is done.
+    /// The kind of operation.
     pub kind: OpKind,
     /// Position of the collection in the study.
     pub collection: usize,
-    /// Documents of one operation (1 but for bulk forms).
+    /// Documents per operation (1 except for bulk forms).
     pub batch: u32,
 }
 
@@ -26,23 +26,23 @@ pub struct Label {
 pub struct PhaseRecord {
     /// The phase's name.
     pub name: String,
-    /// Whether it only warms up.
+    /// Whether it is a warm-up.
     pub warm_up: bool,
     /// Whether it loads collections.
     pub loads: bool,
-    /// What was done, in the order of [`Recorder::ops`].
+    /// The operations, in the order of [`Recorder::ops`].
     pub labels: Vec<Label>,
     /// When it began, in ns since 1970.
     pub began_unix_ns: u64,
-    /// From its start to its end as planned (or as stopped), without the drain, in ns.
+    /// From its start to its planned end (or to the stop), without the drain, in ns.
     pub sending_ns: u64,
-    /// From its start until its last operation had ended or was given up, in ns.
+    /// From its start until its last operation ended or was given up, in ns.
     pub elapsed_ns: u64,
-    /// Open loop: operations that were scheduled within it; none in closed loop.
+    /// Open loop: operations scheduled within it; `None` in a closed loop.
     pub scheduled: Option<u64>,
-    /// Open loop: the time in which `scheduled` operations are scheduled by the schedule, in ns; none in closed loop.
+    /// Open loop: the time over which the schedule spreads the `scheduled` operations, in ns; `None` in a closed loop.
     pub scheduled_over_ns: Option<u64>,
-    /// Workers, connections of each, operations in flight on each connection.
+    /// Workers, connections per worker, and operations in flight per connection.
     pub workers: u32,
     /// See `workers`.
     pub connections: u32,
@@ -52,59 +52,59 @@ pub struct PhaseRecord {
     pub durability: Durability,
     /// How fresh reads were.
     pub consistency: ReadConsistency,
-    /// Everything, merged.
+    /// All recorders, merged.
     pub total: Recorder,
-    /// The same by interval.
+    /// The same, by interval.
     pub intervals: Vec<Interval>,
-    /// Each worker's use of its processor, in the order of workers.
+    /// Each worker's CPU use, in the order of workers.
     pub worker_use: Vec<WorkerUse>,
-    /// The process's use of the machine over the phase.
+    /// The process's use of the machine during the phase.
     pub resources: Vec<ResourceSample>,
-    /// What the store told about itself over the phase.
+    /// Statistics that the store reported during the phase.
     pub store_stats: StoreStats,
     /// Distinct keys touched, by position of the collection in the study (an estimate within 1 %).
     pub distinct_keys: Vec<(usize, u64)>,
-    /// Some messages of failed operations, each with how often it came.
+    /// Some messages of failed operations, each with its count.
     pub messages: Vec<(String, u64)>,
-    /// Some checked documents that differed: key and what differs.
+    /// Examples of checked documents that differed: the key, and what differs.
     pub wrong_examples: Vec<String>,
-    /// What became of what was acknowledged, if a ledger was kept.
+    /// What became of acknowledged writes, if a ledger was kept.
     pub ledger: Option<LedgerReport>,
     /// Why it ended early, if it did.
     pub partial: Option<Partial>,
 }
 
-/// Why a phase ended before its time.
+/// Why a phase ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partial {
-    /// What ended it.
+    /// The cause.
     pub cause: PartialCause,
-    /// The same in words.
+    /// The cause in words.
     pub why: String,
 }
 
-/// What ended a phase before its time.
+/// What ended a phase early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartialCause {
-    /// The user.
+    /// The user interrupted it.
     Interrupted,
-    /// A connection was lost, and the phase cannot or shall not go on without it.
+    /// A connection was lost, and the phase cannot or must not continue without it.
     Disconnected,
-    /// The store failed otherwise.
+    /// The store failed in another way.
     Failed,
     /// Every key that a worker may write has a write of unknown outcome. The store may be healthy.
     NoKeys,
 }
 
-/// One worker's use of its processor over a phase, in ns.
+/// One worker's CPU use during a phase, in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkerUse {
-    /// Processor time of its thread.
+    /// CPU time of its thread.
     pub cpu_ns: u64,
-    /// Of it: spent waiting actively.
+    /// Of this: busy-waiting.
     pub spin_ns: u64,
-    /// Ready to run but not running.
+    /// Time that its thread was ready to run but not running.
     pub run_queue_ns: u64,
     /// From its start to its end.
     pub wall_ns: u64,
@@ -116,14 +116,14 @@ impl PhaseRecord {
         self.total.ops.iter().map(super::Tally::ended).sum()
     }
 
-    /// Connections that were asked for: one socket each, but for protocols that carry one operation at
-    /// a time, whose sessions open `in_flight` of them.
+    /// Connections that the phase asked for. Each is one socket, except for protocols that carry one operation at a
+    /// time: their sessions open `in_flight` sockets.
     pub fn sessions(&self) -> u64 {
         u64::from(self.workers) * u64::from(self.connections)
     }
 
-    /// Writes that may or may not have been done: those that failed with an unknown outcome, and those
-    /// that were sent and not answered when the phase ended.
+    /// Writes that may or may not have been applied: those that failed with an unknown outcome, and those that were
+    /// sent but not answered when the phase ended.
     pub fn unknown_outcomes(&self) -> u64 {
         let labels = self.labels.iter().zip(&self.total.ops);
         labels.map(|(label, tally)| tally.unknown_outcomes(label.kind)).sum()

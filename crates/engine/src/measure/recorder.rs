@@ -1,4 +1,4 @@
-//! A worker's own recorder, and what is made of all of them.
+//! A worker's recorder, and the merged recorders of an interval.
 
 use hdrhistogram::Histogram;
 
@@ -6,26 +6,25 @@ use super::packed;
 use super::tally::{self, Tally, histogram};
 use crate::store::SessionCounters;
 
-/// What one worker has seen since its last snapshot. Owned by the worker: recording takes no lock.
+/// What one worker recorded since its last snapshot. The worker owns it, so recording takes no lock.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     /// One for each label of the phase, in the order of the plan.
     pub ops: Vec<Tally>,
-    /// Open loop: how much later than it could an operation was sent, though a slot was free: our
-    /// own lateness, in ns.
+    /// Open loop: how late the client sent an operation although the in-flight limit was not reached, in ns.
     pub send_delay: Histogram<u64>,
-    /// Processor time of the worker's thread, in ns.
+    /// CPU time of the worker's thread, in ns.
     pub cpu_ns: u64,
-    /// Of it: spent waiting actively.
+    /// Of this: busy-waiting.
     pub spin_ns: u64,
-    /// Time the worker's thread was ready to run but not running, in ns.
+    /// Time that the worker's thread was ready to run but not running, in ns.
     pub run_queue_ns: u64,
     /// What happened to the worker's connections.
     pub connections: SessionCounters,
 }
 
 impl Recorder {
-    /// An empty recorder for so many labels.
+    /// An empty recorder for this many labels.
     pub fn new(labels: usize) -> Self {
         Self {
             ops: (0..labels).map(|_| Tally::default()).collect(),
@@ -49,7 +48,7 @@ impl Recorder {
         self.connections += other.connections;
     }
 
-    /// Empties it, keeping its memory.
+    /// Clears it, but keeps its memory.
     pub fn clear(&mut self) {
         self.ops.iter_mut().for_each(Tally::clear);
         tally::reset(&mut self.send_delay);
@@ -58,13 +57,13 @@ impl Recorder {
     }
 }
 
-/// What all workers saw in one interval of a phase.
+/// What all workers recorded in one interval of a phase.
 #[derive(Debug, Clone)]
 pub struct Interval {
     /// Number of the interval, from 0.
     pub number: u64,
-    /// Its begin and end, in ns from the phase's start. The last one may be shorter or, while
-    /// operations drain, longer.
+    /// Its start and end, in ns from the phase's start. The last interval may be shorter, or longer while operations
+    /// drain.
     pub from_ns: u64,
     /// See `from_ns`.
     pub to_ns: u64,
@@ -72,7 +71,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Keeps what all workers saw, merged, in a few kilobytes: a run of an hour has 3,600 of these.
+    /// Stores the workers' merged recorders in a few kilobytes: a run of an hour has 3,600 intervals.
     pub fn new(number: u64, from_ns: u64, to_ns: u64, record: &Recorder) -> Self {
         Self { number, from_ns, to_ns, packed: packed::pack(record) }
     }

@@ -1,4 +1,4 @@
-//! What this process uses of the machine: processor, memory, and whether it is starved.
+//! What this process uses of the machine: CPU and memory, and whether it is starved.
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::Clock;
 
-/// How often the process is looked at. Not a divisor of the 100 ms in which schedulers hand out
-/// quotas: a sampler in step with them would always be awake when the process is let run.
+/// How often the process is sampled. This does not divide the 100 ms period of scheduler quotas: a sampler in step with
+/// the quotas would only wake while the process is allowed to run.
 pub const SAMPLE_EVERY: Duration = Duration::from_millis(17);
 
 /// The process at one moment.
@@ -17,21 +17,20 @@ pub struct ResourceSample {
     pub at_ns: u64,
     /// Resident memory in bytes.
     pub rss_bytes: u64,
-    /// Processor time of the whole process since it began, user and system, in ns.
+    /// CPU time of the whole process since it began, user and system, in ns.
     pub cpu_ns: u64,
-    /// How much later than asked the sampler itself was woken, in ns. A process that is stopped,
-    /// throttled or crowded out cannot hide it.
+    /// How late the sampler itself was woken, in ns. It reveals a process that is stopped, throttled or starved.
     pub lateness_ns: u64,
 }
 
-/// Samples the process on a thread of its own until it is stopped.
+/// Samples the process on a separate thread until it is stopped.
 pub struct Sampler {
     stop: mpsc::Sender<()>,
     thread: JoinHandle<Vec<ResourceSample>>,
 }
 
 impl Sampler {
-    /// Starts sampling; times count from `start_ns` of the clock.
+    /// Starts sampling. Times count from `start_ns` of the clock.
     pub fn start(clock: impl Clock, start_ns: u64) -> std::io::Result<Self> {
         let (stop, stopped) = mpsc::channel::<()>();
         let thread = std::thread::Builder::new().name("resources".into()).spawn(move || {
@@ -54,7 +53,7 @@ impl Sampler {
         Ok(Self { stop, thread })
     }
 
-    /// Ends it and gives the samples, in order.
+    /// Stops sampling and returns the samples in order.
     pub fn finish(self) -> Vec<ResourceSample> {
         drop(self.stop);
         self.thread.join().unwrap_or_default()
@@ -65,7 +64,7 @@ fn sample(at_ns: u64, lateness_ns: u64) -> ResourceSample {
     ResourceSample { at_ns, rss_bytes: rss_bytes(), cpu_ns: process_cpu_ns(), lateness_ns }
 }
 
-/// Resident memory of this process in bytes; 0 where the system does not tell.
+/// Resident memory of this process in bytes; 0 if the system does not report it.
 pub fn rss_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm")
         .ok()
@@ -78,18 +77,18 @@ fn nanoseconds(time: rustix::time::Timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Processor time of this process, user and system, in ns.
+/// CPU time of this process, user and system, in ns.
 pub fn process_cpu_ns() -> u64 {
     nanoseconds(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime))
 }
 
-/// Processor time of the calling thread, user and system, in ns.
+/// CPU time of the calling thread, user and system, in ns.
 pub fn thread_cpu_ns() -> u64 {
     nanoseconds(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime))
 }
 
-/// How long the calling thread was ready to run but not running, in ns; 0 where the system does not
-/// tell (`/proc/thread-self/schedstat`, second figure).
+/// How long the calling thread was ready to run but not running, in ns; 0 if the system does not report it
+/// (`/proc/thread-self/schedstat`, second figure).
 pub fn thread_run_queue_ns() -> u64 {
     std::fs::read_to_string("/proc/thread-self/schedstat")
         .ok()

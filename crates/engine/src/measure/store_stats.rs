@@ -1,7 +1,7 @@
-//! What a store tells about itself while a phase runs, on the phase's own time axis.
+//! The statistics that a store reports about itself while a phase runs, on the phase's time axis.
 //!
-//! A thread of its own asks: an answer that takes long delays no operation, and one that never comes
-//! holds up nothing, since nobody waits for the thread for long.
+//! A separate thread asks the store. A slow answer delays no operation. A missing answer blocks nothing, because the
+//! phase does not wait long for that thread.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,38 +11,37 @@ use std::time::Duration;
 use crate::Clock;
 use crate::store::{AnyStore, Stats};
 
-/// The share of an interval that an embedded store may take to tell its figures: it does so on the
-/// processors that its operations need. One that takes longer is asked before the phase only.
+/// An embedded store may spend 1 / this of an interval on its statistics: it uses the processors that its operations
+/// need. A slower store is only asked before the phase.
 const EMBEDDED_SHARE: u32 = 1_000;
-/// How long the last answer of a phase is waited for.
+/// How long to wait for the last answer of a phase.
 const LAST_ANSWER: Duration = Duration::from_secs(2);
 
 /// One answer of a store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StatsSample {
-    /// When it was asked, in ns from the phase's start; 0 for before.
+    /// When the store was asked, in ns from the phase's start; 0 if before.
     pub at_ns: u64,
     /// How long the answer took, in ns.
     pub took_ns: u64,
-    /// The figures, each with its unit in the name; those that are no numbers are left out.
+    /// The figures, each with its unit in the name. Non-finite values are left out.
     pub figures: Stats,
 }
 
-/// What a store told over a phase.
+/// What a store reported during a phase.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StoreStats {
     /// The answers, in order.
     pub samples: Vec<StatsSample>,
-    /// Questions that failed.
+    /// Requests that failed.
     pub failed: u64,
-    /// What the first of them said.
+    /// The message of the first failure.
     pub message: Option<String>,
-    /// Whether asking was given up, since the store works on the client's processors and takes long to
-    /// answer.
+    /// Whether sampling stopped because the store uses the client's processors and answers slowly.
     pub too_slow: bool,
 }
 
-/// Asks a store about itself: before a phase, while it runs, and when it has ended.
+/// Asks a store for its statistics: before a phase, while it runs, and when it has ended.
 pub struct StatsSampler {
     asker: Asker,
     first: Answer,
@@ -50,8 +49,7 @@ pub struct StatsSampler {
 }
 
 impl StatsSampler {
-    /// An embedded store is asked at once, before the phase begins: what it takes to answer decides
-    /// whether it is asked again.
+    /// Asks an embedded store at once, before the phase begins. How long it takes decides whether it is asked again.
     pub fn new(store: Arc<dyn AnyStore>, clock: Arc<dyn Clock>, interval: Duration) -> Self {
         let slowest = store.capabilities().embedded.then(|| interval / EMBEDDED_SHARE);
         let asker = Asker { store, clock, start_ns: u64::MAX, slowest, seen: Arc::default() };
@@ -59,11 +57,11 @@ impl StatsSampler {
         Self { asker, first, interval }
     }
 
-    /// The phase begins at `start_ns` of the clock: asks on a thread of its own, then and at every interval
-    /// after it; a beat that comes while an answer is awaited is skipped.
+    /// Starts asking on a separate thread when the phase begins at `start_ns` of the clock, and then at every interval.
+    /// If an answer takes longer than an interval, the intervals in between are skipped.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When the system cannot start a thread.
     pub fn start(self, start_ns: u64) -> std::io::Result<Asking> {
         let Self { mut asker, first, interval } = self;
         asker.start_ns = start_ns;
@@ -88,8 +86,8 @@ pub struct Asking {
 }
 
 impl Asking {
-    /// Asks once more, ends, and gives what the store has told. A store that does not answer any more is
-    /// left to its thread after two seconds.
+    /// Asks once more, stops, and returns what the store reported. If the store does not answer within two seconds, its
+    /// thread is abandoned.
     pub fn finish(self) -> StoreStats {
         drop(self.stop);
         let began = std::time::Instant::now();
@@ -106,7 +104,7 @@ impl Asking {
     }
 }
 
-/// Whether there is a point in asking again.
+/// Whether to ask again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     GoOn,
@@ -117,7 +115,7 @@ struct Asker {
     store: Arc<dyn AnyStore>,
     clock: Arc<dyn Clock>,
     start_ns: u64,
-    /// The longest an answer may take, where that is limited.
+    /// The longest that an answer may take, if limited.
     slowest: Option<Duration>,
     seen: Arc<Mutex<StoreStats>>,
 }
@@ -125,7 +123,7 @@ struct Asker {
 impl Asker {
     fn run(&self, interval: Duration, stopped: &mpsc::Receiver<()>) {
         let interval_ns = (interval.as_nanos() as u64).max(1);
-        // An embedded store has been asked before the phase.
+        // An embedded store was already asked before the phase.
         let mut answer = if self.slowest.is_some() { Answer::GoOn } else { self.ask() };
         while answer == Answer::GoOn {
             let now_ns = self.clock.now_ns();

@@ -12,22 +12,22 @@ pub fn histogram() -> Histogram<u64> {
     Histogram::new(SIGNIFICANT_DIGITS).expect("3 digits is within what a histogram can keep")
 }
 
-/// Records a time in ns; 0 counts as 1, the least a histogram keeps.
+/// Records a time in ns; 0 counts as 1, the smallest value that a histogram keeps.
 #[inline]
 pub fn record(times: &mut Histogram<u64>, ns: u64) {
-    // `saturating_record` alone would not let the histogram grow. It cannot grow only where memory
-    // ends, and then the greatest value it has is the nearest truth.
+    // `saturating_record` alone would not let the histogram grow. Growth fails only if memory runs out. The greatest
+    // value that fits is then the closest one.
     if times.record(ns.max(1)).is_err() {
         times.saturating_record(ns);
     }
 }
 
-/// When the store has answered, in ns from the phase's start: with a document, or that there is none.
+/// When the store answered, in ns from the phase's start. The answer that a document does not exist counts too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answered {
-    /// The first time; `u64::MAX` where it has not.
+    /// The first time; `u64::MAX` if never.
     pub first_ns: u64,
-    /// The last time; 0 where it has not.
+    /// The last time; 0 if never.
     pub last_ns: u64,
 }
 
@@ -38,7 +38,7 @@ impl Default for Answered {
 }
 
 impl Answered {
-    /// It has answered at this time.
+    /// Records an answer at this time.
     #[inline]
     pub fn at(&mut self, ns: u64) {
         self.first_ns = self.first_ns.min(ns);
@@ -50,7 +50,7 @@ impl Answered {
         self.first_ns <= self.last_ns
     }
 
-    /// Adds when another worker was answered.
+    /// Adds the answers to another worker.
     pub fn add(&mut self, other: Self) {
         self.first_ns = self.first_ns.min(other.first_ns);
         self.last_ns = self.last_ns.max(other.last_ns);
@@ -68,16 +68,16 @@ pub struct Tally {
     pub failed: [u64; 6],
     /// Operations that were scheduled but not answered when the phase ended.
     pub unfinished: u64,
-    /// Of the unfinished: sent, so that nobody knows whether they were done.
+    /// Of the unfinished: sent, so that their outcome is unknown.
     pub unfinished_sent: u64,
     /// Of the failed: given up at the timeout.
     pub timed_out: u64,
-    /// Further tries after temporary failures.
+    /// Retries after temporary failures.
     pub retries: u64,
     /// Documents written, read or found.
     pub documents: u64,
-    /// Documents of bulk operations that were refused while others of the same operation were not. Such
-    /// an operation counts as failed, once.
+    /// Documents of bulk operations that were refused while others of the same operation were not. Such an operation
+    /// counts as failed, once.
     pub rejected: u64,
     /// Bytes of keys and documents sent with writes.
     pub bytes_written: u64,
@@ -85,20 +85,20 @@ pub struct Tally {
     pub bytes_read: u64,
     /// Documents whose contents were compared with what they should be.
     pub checked: u64,
-    /// Of the checked: those that differed.
+    /// Of the checked: documents that differed.
     pub wrong: u64,
     /// When the store has answered.
     pub answered_at: Answered,
-    /// Open loop: from the scheduled start to the end, of successes and misses, and of unfinished
-    /// operations at their age when the phase ended (a lower bound).
+    /// Open loop: from the scheduled start to the end, of successes and misses. Unfinished operations count with their
+    /// age when the phase ended (a lower bound).
     pub response: Histogram<u64>,
-    /// Of the unfinished alone: their age when the phase ended. What is left of `response` without them was answered.
+    /// Of the unfinished alone: their age when the phase ended. `response` minus this is the answered operations.
     pub unfinished_age: Histogram<u64>,
     /// From the send to the end, of successes and misses.
     pub service: Histogram<u64>,
     /// From the scheduled start (closed loop: the send) to the end, of failed operations.
     pub failed_time: Histogram<u64>,
-    /// Open loop: how long an operation that was scheduled waited until a slot was free.
+    /// Open loop: how long scheduled operations waited in the client because the in-flight limit was reached.
     pub client_queueing: Histogram<u64>,
 }
 
@@ -139,7 +139,7 @@ impl Tally {
         self.ended() + self.unfinished
     }
 
-    /// Open loop: the response times of what was answered, without those that were not when the phase ended.
+    /// Open loop: the response times of answered operations, without those that were unfinished when the phase ended.
     pub fn answered(&self) -> Histogram<u64> {
         let mut answered = self.response.clone();
         answered.subtract(&self.unfinished_age).expect("every unfinished operation is in both");
@@ -156,8 +156,7 @@ impl Tally {
         self.failed[kind as usize]
     }
 
-    /// Of operations of this kind: those that may or may not have been done. None for reads, which
-    /// change nothing.
+    /// Operations of this kind that may or may not have been applied. 0 for reads, which change nothing.
     pub fn unknown_outcomes(&self, kind: OpKind) -> u64 {
         if kind.writes() { self.failed_as(ErrorKind::OutcomeUnknown) + self.unfinished_sent } else { 0 }
     }
@@ -192,7 +191,7 @@ impl Tally {
         [&self.response, &self.unfinished_age, &self.service, &self.failed_time, &self.client_queueing]
     }
 
-    /// Every count, for what treats them alike.
+    /// Every count, mutable.
     pub(super) fn counts_mut(&mut self) -> [&mut u64; COUNTS] {
         let [refused, not_found, conflict, temporary, failed, unknown] = &mut self.failed;
         [
@@ -217,7 +216,7 @@ impl Tally {
         ]
     }
 
-    /// Every histogram, for what treats them alike.
+    /// Every histogram, mutable.
     pub(super) fn times_mut(&mut self) -> [&mut Histogram<u64>; TIMES] {
         [
             &mut self.response,
@@ -239,7 +238,7 @@ impl Tally {
         self.answered_at.add(other.answered_at);
     }
 
-    /// Empties it, keeping its memory.
+    /// Clears it, but keeps its memory.
     pub fn clear(&mut self) {
         for count in self.counts_mut() {
             *count = 0;
@@ -261,7 +260,7 @@ pub(super) fn merge(mine: &mut Histogram<u64>, theirs: &Histogram<u64>) {
     mine.add(theirs).expect("a histogram that grows takes every value");
 }
 
-/// Empties a histogram, if there is anything in it: it may be a hundred kilobytes.
+/// Clears a histogram, unless it is empty: it may be a hundred kilobytes.
 pub(super) fn reset(times: &mut Histogram<u64>) {
     if !times.is_empty() {
         times.reset();

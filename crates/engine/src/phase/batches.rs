@@ -1,4 +1,4 @@
-//! Which keys a bulk operation is made of: each once, in order, by the phase's popularity.
+//! Tests which keys a bulk operation gets: each once, in order, by the phase's popularity.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn maker(overrides: &[&str], worker: u32, base: u64) -> Maker {
     Maker::new(plan, catalog, worker, 3, vec![base], None).unwrap()
 }
 
-/// The keys of so many batches of a worker; each is looked at for repeats and order.
+/// The keys of this many batches of a worker. Checks each batch for repeats and order.
 fn batches(overrides: &[&str], worker: u32, base: u64, rounds: usize) -> Vec<Vec<u64>> {
     let mut maker = maker(overrides, worker, base);
     let mut all = Vec::new();
@@ -76,7 +76,7 @@ fn a_batch_has_each_key_once_and_in_order_whatever_is_popular() {
                 assert_eq!(batch.len(), 100, "{popularity}");
             }
         }
-        // A worker with keys of its own has 50 of them.
+        // A worker with disjoint keys owns 50 of them.
         let own = ["phases.bulk.streams=disjoint", "phases.bulk.workers=4", "phases.bulk.mix.read.batch=40", &by];
         for batch in batches(&own, 3, 0, 20) {
             assert!(batch.len() == 40 && batch.iter().all(|index| index % 4 == 3), "{popularity}: {batch:?}");
@@ -94,7 +94,7 @@ fn where_there_are_fewer_keys_than_the_batch_is_to_have_it_has_all_of_them() {
         let all = batches(&own, 1, 0, 3);
         assert!(all.iter().all(|batch| batch.iter().copied().eq((0..50).map(|n| 4 * n + 1))), "{popularity}");
     }
-    // What the popularity leaves out is not asked for.
+    // Keys that the popularity excludes are not requested.
     let hot = batches(&["phases.bulk.popularity=hotspot:10%:100%"], 0, 0, 3);
     assert!(hot.iter().all(|batch| batch.iter().copied().eq(0..20)), "{hot:?}");
     let cold = batches(&["phases.bulk.popularity=hotspot:90%:0%"], 0, 0, 3);
@@ -103,8 +103,8 @@ fn where_there_are_fewer_keys_than_the_batch_is_to_have_it_has_all_of_them() {
     assert_eq!(one, [[0], [0], [0]]);
 }
 
-/// A batch of three of six keys, as drawn one after the other, each by the law among those that are left: what a set's
-/// chance is follows by counting all orders.
+/// Batches of three keys out of six, drawn one after the other, each by the popularity among the keys that are left.
+/// The chance of a set of keys is the sum over all orders in which it can be drawn.
 #[test]
 fn the_keys_of_a_batch_follow_the_popularity_among_those_that_are_left() {
     let weights: Vec<f64> = (1..=6).map(|rank| f64::from(rank).powf(-0.99)).collect();
@@ -135,7 +135,7 @@ fn the_keys_of_a_batch_follow_the_popularity_among_those_that_are_left() {
 
 #[test]
 fn a_batch_over_many_keys_follows_the_popularity_as_single_draws_do() {
-    // So few of so many that hardly a draw repeats: then the batch bends nothing.
+    // So few keys out of so many that hardly a draw repeats: the batch does not distort the popularity.
     let overrides = ["collections.docs.count=100_000", "phases.bulk.mix.read.batch=10"];
     let mut tenths = vec![0; 10];
     for index in batches(&overrides, 0, 0, 10_000).into_iter().flatten() {

@@ -1,7 +1,7 @@
-//! What our own part of an operation costs: the same plan on the store that does nothing.
+//! The client's own cost of an operation: runs the same plan on a store that does nothing.
 //!
-//! An embedded store works on the worker's own thread, so its processor time cannot be told from
-//! ours by looking. What the null store leaves is ours.
+//! An embedded store works on the worker's own thread, so its CPU time cannot be separated from the client's by
+//! observation. What remains on the null store is the client's.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use storebench_study::workload::Phase;
 /// How long each label is measured.
 const EACH: Duration = Duration::from_millis(60);
 
-/// The client's own processor time.
+/// The client's own CPU time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calibrated {
-    /// For one operation of each label, in the order of the plan, in ns.
+    /// Per operation of each label, in the order of the plan, in ns.
     pub cpu_ns_per_op: Vec<f64>,
 }
 
-/// Measures one worker of this plan on the null store, label by label, in about 60 ms each.
+/// Measures one worker of this plan on the null store, label by label, for about 60 ms each.
 ///
 /// # Errors
 /// As [`run_phase`].
@@ -58,7 +58,7 @@ pub fn calibrate(plan: &PhasePlan, catalog: &Arc<Catalog>, clock: &RealClock) ->
             observer: &mut |_: &super::Event<'_>| {},
         };
         let record = std::thread::scope(|scope| {
-            // A load of any length is cut short.
+            // A load has no time limit, so it is cut short.
             let watch = (plan.amount == Amount::Load).then(|| {
                 let (done, wait) = std::sync::mpsc::channel::<()>();
                 scope.spawn(move || {

@@ -1,4 +1,4 @@
-//! Operations that are waited for: for verification and checks, where nothing is timed.
+//! Blocking operations, for verification and checks, where nothing is timed.
 
 use std::collections::{HashSet, VecDeque};
 use std::future::poll_fn;
@@ -14,15 +14,15 @@ use crate::store::{
     StoreError, Token,
 };
 
-/// The longest wait at a time.
+/// The longest single wait.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
-/// Submits the next request; says false where there is none.
+/// Submits the next request; returns false if there is none.
 type Next<'a> = dyn FnMut(&mut dyn FnMut(&Request<'_>)) -> bool + 'a;
 
-/// A session of any store.
+/// A blocking session of any store.
 pub struct Caller {
-    // In an `Option` so that it can be dropped within the runtime that its sockets belong to.
+    // In an `Option` so that it can be dropped within the runtime that owns its sockets.
     session: Option<Box<dyn Session>>,
     reactor: Option<Tokio>,
     clock: Arc<dyn Clock>,
@@ -39,7 +39,7 @@ impl Caller {
         let reactor = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|e| StoreError::Failed(format!("the system gives no event loop: {e}")))?;
+            .map_err(|e| StoreError::Failed(format!("could not create an event loop: {e}")))?;
         let session = reactor.block_on(store.open_any(options))?;
         let reactor = (store.runtime() == Runtime::Reactor).then_some(reactor);
         Ok(Self {
@@ -51,16 +51,16 @@ impl Caller {
         })
     }
 
-    /// Does one operation, and calls `done` with how it ended.
+    /// Does one operation, and calls `done` with its result.
     pub fn call(&mut self, request: &Request<'_>, mut done: impl FnMut(Result<Reply<'_>, OpError>)) {
         let mut request = Some(request);
         let mut next = |submit: &mut dyn FnMut(&Request<'_>)| request.take().map(submit).is_some();
         self.all(1, &|| false, &mut next, &mut |_, result| done(result));
     }
 
-    /// Reads many documents, so many at once. `next` writes a key and gives its collection, or none at the end; `done` is
-    /// called for each, in any order, with its number in the order of `next`, from 0. As soon as `stopped` says so, what is
-    /// in flight is given up.
+    /// Reads many documents, up to `in_flight` at once. `next` writes a key and returns its collection, or `None` at
+    /// the end. `done` is called once for each document, in any order, with its number in the order of `next`, from 0.
+    /// As soon as `stopped` returns true, the reads in flight are given up.
     pub fn read_all(
         &mut self,
         in_flight: usize,
@@ -79,7 +79,7 @@ impl Caller {
         self.all(in_flight, &stopped, &mut next, &mut done);
     }
 
-    /// Does what `next` submits, until it submits nothing any more.
+    /// Runs what `next` submits, until it submits nothing more.
     fn all(
         &mut self,
         in_flight: usize,
@@ -137,7 +137,7 @@ impl Caller {
         self.session.as_mut().expect("only `drop` takes the session").abandon(token);
     }
 
-    /// Sends what was submitted. A session that is down has answered at once; it connects again while it is polled here.
+    /// Sends what was submitted. A disconnected session has already answered; it reconnects while it is polled here.
     fn flush(&mut self, out: &mut dyn Completions) {
         let entered = self.reactor.as_ref().map(Tokio::enter);
         let session = self.session.as_mut().expect("only `drop` takes the session");
@@ -151,12 +151,12 @@ impl Caller {
         }
     }
 
-    /// Waits for an answer, at most until then.
+    /// Waits for an answer, at most until `deadline_ns`.
     fn wait(&mut self, deadline_ns: u64, out: &mut dyn Completions) {
         let now_ns = self.clock.now_ns();
         let session = self.session.as_mut().expect("only `drop` takes the session");
         let wake_ns = session.wake_at_ns().unwrap_or(u64::MAX).min(deadline_ns);
-        // Whoever asks for an end is heard soon.
+        // Keep waits short, so that a request to stop is noticed soon.
         let at_most = Duration::from_nanos(wake_ns.saturating_sub(now_ns)).min(LONGEST_WAIT);
         match &self.reactor {
             Some(reactor) => {
@@ -167,7 +167,7 @@ impl Caller {
                     }
                     session.poll(cx, out)
                 });
-                // Out of time is no fault here: the session may only be waiting for time to pass.
+                // A timeout is not an error here: the session may only be waiting for time to pass.
                 let _ = reactor.block_on(async { tokio::time::timeout(at_most, woken).await });
             }
             None => {
@@ -185,7 +185,7 @@ impl Caller {
     }
 }
 
-/// Operations that were asked for and have not ended, and who hears of their ends.
+/// Operations that were submitted and have not ended, and the callback for their results.
 struct Open<'a> {
     open: &'a mut HashSet<u64>,
     first: u64,
@@ -221,7 +221,7 @@ mod tests {
     };
     use storebench_study::workload::Body;
 
-    /// What comes of a read of a key that does not exist, where each operation takes so long.
+    /// The errors of reading two missing keys, on a store with this latency.
     fn read(latency: Duration, timeout: Duration) -> Vec<ErrorKind> {
         let store = Slow::new(MemoryStore::new(), SlowOptions { latency, ..SlowOptions::default() });
         let docs = CollectionLayout { name: "docs".into(), body: Body::Json, indexes: Vec::new(), existing: None };
@@ -288,7 +288,7 @@ mod tests {
         }
     }
 
-    /// The user does not wait for a store that is silent, whatever the timeout is.
+    /// The user need not wait for a silent store, whatever the timeout is.
     #[test]
     fn what_is_in_flight_is_given_up_when_an_end_is_asked_for() {
         let mut caller = Caller {
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(told, [(0, unknown), (1, unknown), (2, unknown)]);
     }
 
-    /// It never answers.
+    /// A session that never answers.
     struct Silent;
 
     impl Session for Silent {
@@ -320,7 +320,7 @@ mod tests {
         }
     }
 
-    /// A server's session whose connection is lost: each poll brings it one step nearer to the next one.
+    /// A session whose connection is lost. Each poll brings it one step closer to reconnecting.
     struct Away {
         polls_to_come: u32,
     }

@@ -15,8 +15,7 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     }
 }
 
-/// The processor's time-stamp counter, scaled to nanoseconds: 12 ns a reading where
-/// `clock_gettime` takes 28.
+/// The processor's time-stamp counter, scaled to nanoseconds: 12 ns per reading, where `clock_gettime` takes 28 ns.
 #[derive(Debug, Clone)]
 pub struct RealClock {
     clock: quanta::Clock,
@@ -24,7 +23,7 @@ pub struct RealClock {
 }
 
 impl RealClock {
-    /// Starts at zero now. The first one in a process calibrates the counter, up to 0.2 s.
+    /// Starts at zero now. The first clock of a process calibrates the counter, which takes up to 0.2 s.
     pub fn new() -> Self {
         let clock = quanta::Clock::new();
         let zero = clock.raw();

@@ -1,4 +1,4 @@
-//! Whoever does something to the store while a phase runs: faults, as a rule.
+//! Code that acts on the store while a phase runs: fault injection, as a rule.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::clock::{Clock, RealClock};
 use super::stop::Stop;
 
-/// Lives on a thread of its own beside a phase.
+/// Runs on a separate thread beside a phase.
 pub trait Companion: Send {
-    /// Called when the phase begins. It may outlast the phase: whoever runs it waits, so that what was broken is mended
+    /// Called when the phase begins. It may outlast the phase. The caller waits for it, so that faults are repaired
     /// before anything is read back.
     fn accompany(&mut self, watch: &Watch);
 }
@@ -40,17 +40,17 @@ impl Watch {
         self.operations.load(Ordering::Relaxed)
     }
 
-    /// Waits until so long after the phase began; false where the phase is over before.
+    /// Waits until `at_ns` after the start of the phase; returns false if the phase ends first.
     pub fn wait_until(&self, at_ns: u64) -> bool {
         self.wait(|| self.now_ns() >= at_ns, || Duration::from_nanos(at_ns.saturating_sub(self.now_ns())))
     }
 
-    /// Waits until so many operations have ended; false where the phase is over before.
+    /// Waits until `count` operations have ended; returns false if the phase ends first.
     pub fn wait_for_operations(&self, count: u64) -> bool {
         self.wait(|| self.operations() >= count, || Duration::from_millis(100))
     }
 
-    /// Something was done to the store just now: its writers leave evidence alone.
+    /// Records that a fault just happened, so that writers leave evidence alone.
     pub fn fault_happened(&self) {
         self.stop.fault();
     }

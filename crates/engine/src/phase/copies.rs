@@ -1,4 +1,4 @@
-//! What a phase that copies does, with every default filled in.
+//! A phase that copies, with every default filled in.
 
 use std::ops::Deref;
 
@@ -8,16 +8,16 @@ use crate::store::{Capabilities, OpKind, RowsKind, StoreError};
 use storebench_documents::Catalog;
 use storebench_study::workload::{CopyDirection, Phase, Study};
 
-/// A copy as it will run on one store: what its phase says, and what that leaves open. The engine runs none of them.
+/// A copy as it will run on one store: the phase, with its defaults filled in. The engine itself runs no copies.
 #[derive(Debug, Clone)]
 pub struct CopyPlan {
     /// The phase.
     pub phase: Phase,
-    /// Which way.
+    /// The direction.
     pub direction: CopyDirection,
-    /// What it is in the result.
+    /// Its label in the result.
     pub label: Label,
-    /// What it is guaranteed.
+    /// What the store guarantees it.
     pub guarantees: Guarantees,
 }
 
@@ -30,7 +30,7 @@ impl Deref for CopyPlan {
 }
 
 impl CopyPlan {
-    /// Fills in what the study leaves open and refuses what the store cannot do.
+    /// Fills in defaults and refuses what the store cannot do.
     pub(super) fn resolve(
         study: &Study,
         phase: &Phase,
@@ -39,8 +39,8 @@ impl CopyPlan {
         can: &Capabilities,
     ) -> Result<Self, StoreError> {
         let refuse = |what: String| StoreError::NotSupported(format!("phase `{}`: {what}", phase.name));
-        let name = phase.copied(study).ok_or_else(|| refuse("it does not say its collection".to_owned()))?;
-        let collection = catalog.find(name).ok_or_else(|| refuse(format!("there is no collection `{name}`")))?;
+        let name = phase.copied(study).ok_or_else(|| refuse("it has no collection; set `collection`".to_owned()))?;
+        let collection = catalog.find(name).ok_or_else(|| refuse(format!("unknown collection `{name}`")))?;
         let streams = can.rows.iter().any(|kind| matches!(kind, RowsKind::Walk | RowsKind::Range));
         let lacks = |kind: OpKind| can.supports(kind).is_none();
         let (kind, batch) = match (direction, &phase.view) {
@@ -48,7 +48,7 @@ impl CopyPlan {
                 return Err(refuse("this store cannot do `bulk-upsert`, which a copy into it needs".to_owned()));
             }
             (CopyDirection::Out, Some(view)) if lacks(OpKind::View) => {
-                return Err(refuse(format!("this store has no views, and `{view}` is to be read; remove `view`")));
+                return Err(refuse(format!("this store has no views, but the phase reads `{view}`; remove `view`")));
             }
             (CopyDirection::Out, None) if lacks(OpKind::Scan) && !streams => {
                 return Err(refuse("this store cannot list its documents, which a copy out of it needs".to_owned()));

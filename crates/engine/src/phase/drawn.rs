@@ -1,4 +1,4 @@
-//! Which parents are asked for with `draw = "parents"`, by what a worker makes.
+//! Tests which parents a worker requests with `draw = "parents"`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::store::{MemoryStore, Op, Store};
 use storebench_documents::{Catalog, CatalogOptions};
 use storebench_study::workload::Study;
 
-/// One user with half of all highlights, and many with one.
+/// One user has half of all highlights, and many have one.
 const STUDY: &str = r#"
 title = "drawn"
 [collections.users]
@@ -37,7 +37,7 @@ fn resolved(overrides: &[&str]) -> (Arc<PhasePlan>, Arc<Catalog>) {
     (Arc::new(PhasePlan::resolve(&study, &study.phases[0], &catalog, &capabilities).unwrap()), catalog)
 }
 
-/// How often each worker asks for each user in so many operations; users are told by what is sent.
+/// How often each worker requests each user in this many operations. Users are recognized in the requests.
 fn asked(overrides: &[&str], operations: u64) -> Vec<BTreeMap<String, u64>> {
     let (plan, catalog) = resolved(overrides);
     let of_worker = |worker| {
@@ -112,7 +112,7 @@ fn disjoint_workers_share_no_parent() {
         assert_eq!(union.len(), users, "{popularity}");
         assert!(all.iter().all(|users| users.len() > 10), "{popularity}");
     }
-    // Sequentially each worker meets all of its own, so together they meet everybody.
+    // With sequential keys each worker requests all of its own users, so together they request all.
     let all = asked(&["phases.asked.streams=disjoint", "phases.asked.popularity=sequential"], 50);
     assert!(all.iter().all(|users| users.len() == 50 && users.values().all(|n| *n == 1)));
 }
@@ -127,7 +127,7 @@ fn independent_workers_draw_apart_from_the_same_popular_users() {
 
 #[test]
 fn the_first_parents_are_not_the_heavy_ones() {
-    // A tenth of the 200 users has one half of the 10 heavy ones at the very most.
+    // A tenth of the 200 users contains at most half of the 10 heavy ones.
     let (_, catalog) = resolved(&[]);
     let all = asked(&["phases.asked.popularity='hotspot:10%:100%'"], 1_000);
     let hot: BTreeSet<&String> = all.iter().flat_map(BTreeMap::keys).collect();

@@ -1,4 +1,4 @@
-//! One worker's life: sessions opened, all begin together, the loop, the report.
+//! The life of one worker: it opens its sessions, begins together with the others, runs the loop, and reports.
 
 use std::sync::Arc;
 
@@ -18,27 +18,27 @@ use storebench_documents::schedule::{Arrivals, ScheduleError};
 pub struct WorkerReport {
     /// The worker.
     pub worker: u32,
-    /// Its use of its processor.
+    /// Its CPU use.
     pub usage: WorkerUse,
     /// Distinct keys touched, by position of the collection.
     pub distinct: Vec<(usize, Distinct)>,
     /// What it wrote, if a ledger is kept.
     pub ledger: Option<Ledger>,
-    /// With a ledger: what reads have found of it.
+    /// With a ledger: what its reads found.
     pub reads: LedgerReads,
-    /// Messages of failed operations, and how often each came.
+    /// Messages of failed operations, each with its count.
     pub messages: Vec<(String, u64)>,
-    /// Some checked documents that differed.
+    /// Examples of checked documents that differed.
     pub wrong_examples: Vec<String>,
-    /// Numbers of new documents that are taken, by position of the collection.
+    /// Numbers that new documents have taken, by position of the collection.
     pub taken: Vec<u64>,
-    /// Why the phase could not go on.
+    /// Why the phase could not continue.
     pub partial: Option<Partial>,
-    /// Until when it sent, in ns of the clock.
+    /// When it stopped sending, in ns of the clock.
     pub sent_until_ns: u64,
-    /// When its last operation had ended or was given up, in ns of the clock.
+    /// When its last operation ended or was given up, in ns of the clock.
     pub ended_ns: u64,
-    /// Whether it was asked to end before its time.
+    /// Whether it was asked to end early.
     pub ended_early: bool,
     /// Why it could not begin.
     pub error: Option<StoreError>,
@@ -63,15 +63,15 @@ impl WorkerReport {
         }
     }
 
-    /// The report of a worker whose host has ended so.
+    /// The report of a worker whose host returned `ran`.
     fn after(mut self, ran: std::io::Result<()>) -> Self {
-        self.error = ran.err().map(|e| StoreError::Failed(format!("the system gives no timer: {e}")));
+        self.error = ran.err().map(|e| StoreError::Failed(format!("could not create a timer: {e}")));
         self
     }
 }
 
-/// Runs one worker of a phase on the calling thread until the phase ends. Compiled once for each store: what needs to know
-/// nothing of it is elsewhere.
+/// Runs one worker of a phase on the calling thread until the phase ends. It is compiled once per store type. Code that
+/// does not depend on the store is elsewhere.
 pub fn drive<S: Store>(store: &S, job: WorkerJob) -> WorkerReport {
     if job.plan.rate.is_some() {
         host::sharpen_timers();
@@ -79,11 +79,11 @@ pub fn drive<S: Store>(store: &S, job: WorkerJob) -> WorkerReport {
     let host = match Host::new(store.runtime()) {
         Ok(host) => host,
         Err(e) => {
-            let error = StoreError::Failed(format!("the system gives no event loop: {e}"));
+            let error = StoreError::Failed(format!("could not create an event loop: {e}"));
             return begin(job, Err(error)).map_or_else(|failed| *failed, WorkerCore::into_report);
         }
     };
-    // Sessions end where their sockets belong, whatever they still have under way.
+    // Sessions must be dropped within the runtime that owns their sockets, whatever they have in flight.
     let _entered = host.enter();
     let (clock, pacing) = (job.team.clock.clone(), job.plan.pacing);
     let options = options(&job);
@@ -112,7 +112,7 @@ fn options(job: &WorkerJob) -> SessionOptions {
         timeout: std::time::Duration::from_nanos(plan.timeout_ns),
         in_flight: plan.in_flight,
         clock: Arc::new(job.team.clock.clone()),
-        // Stalls and the like are for what is measured, not for what comes before it.
+        // Stalls and similar effects are for the measured phases, not for those before them.
         phase_start: if plan.amount == Amount::Load || plan.warm_up {
             PhaseStart::new()
         } else {
@@ -121,13 +121,13 @@ fn options(job: &WorkerJob) -> SessionOptions {
     }
 }
 
-/// When a worker's operations are scheduled, in an open loop.
+/// The scheduled starts of a worker's operations, in an open loop.
 pub(super) fn arrivals(plan: &PhasePlan, seed: u64, worker: u64) -> Option<Result<Arrivals, ScheduleError>> {
     let (rate, arrival) = plan.rate.as_ref()?;
     Some(Arrivals::new(rate, *arrival, worker, u64::from(plan.workers), storebench_study::mix64(seed, plan.number)))
 }
 
-/// Meets the other workers, also when this one cannot take part: they would wait for it forever.
+/// Meets the other workers, even if this one cannot take part. Otherwise they would wait for it forever.
 fn begin(job: WorkerJob, opened: Result<(), StoreError>) -> Result<WorkerCore<RealClock>, Box<WorkerReport>> {
     let WorkerJob { plan, catalog, worker: number, seed, base, ledger, interval_ns, mut team } = job;
     let refused = |why: String| StoreError::NotSupported(format!("phase `{}`: {why}", plan.name));

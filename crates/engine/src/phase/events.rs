@@ -1,36 +1,36 @@
-//! What a run tells while it goes on. Renderers read these; they never reach into the engine.
+//! Events of a run. Renderers read these; they never reach into the engine.
 
 use std::path::Path;
 
 use crate::measure::Recorder;
 use crate::store::SessionCounters;
 
-/// Something that happened.
+/// One event.
 #[derive(Debug, Clone)]
 pub enum Event<'a> {
     /// A trial begins: one store is measured once.
     TrialBegan {
-        /// Its number in the order they run, from 1.
+        /// Its number in the order of execution, from 1.
         trial: u32,
-        /// Trials of the run.
+        /// Trials in the run.
         of: usize,
         /// Its configuration.
         configuration: &'a str,
-        /// Where the run is kept, if it is.
+        /// The folder of the run, if it is kept.
         folder: Option<&'a Path>,
     },
     /// A phase has begun.
     PhaseBegan {
         /// Its name.
         phase: &'a str,
-        /// Whether it loads or copies: how far it is counts in documents.
+        /// Whether it loads or copies. Its progress then counts documents.
         loads: bool,
-        /// Operations it will run, where it is known (loads, and phases by count or rate).
+        /// Operations that it will run, if known (loads, and phases by count or rate).
         operations: Option<u64>,
-        /// How long it will send, in ns, where it is known.
+        /// How long it will send, in ns, if known.
         duration_ns: Option<u64>,
     },
-    /// An interval has passed on every worker, or on those that could tell so far.
+    /// An interval has passed on every worker, or on those that have reported so far.
     Interval {
         /// The phase.
         phase: &'a str,
@@ -38,7 +38,7 @@ pub enum Event<'a> {
         number: u64,
         /// Its end, in ns from the phase's start.
         to_ns: u64,
-        /// What was seen in it.
+        /// What was recorded in it.
         record: &'a Recorder,
     },
     /// A phase has ended.
@@ -52,16 +52,16 @@ pub enum Event<'a> {
         /// What happened to its connections.
         connections: SessionCounters,
     },
-    /// Something a user should know at once.
+    /// Something that a user should know at once.
     Note {
-        /// What.
+        /// The text.
         text: String,
     },
 }
 
 /// Receives events, on the thread that runs the phase.
 pub trait Observer {
-    /// Something happened.
+    /// Handles one event.
     fn event(&mut self, event: &Event<'_>);
 }
 

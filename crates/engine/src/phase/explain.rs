@@ -1,4 +1,4 @@
-//! How a store would answer the queries of a phase: asked before it, with values the phase may ask for.
+//! Query plans of a phase's queries, requested before the phase, with values that it may use.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use super::plan::{Amount, PhasePlan};
 use crate::store::{AnyStore, Explanation, OpKind, StoreError};
 use storebench_documents::Catalog;
 
-/// What a store says about one operation of a phase; nothing where it tells no plan.
+/// The query plan of one operation; `None` if the store reports no plans.
 pub type Explained = Result<Option<Explanation>, StoreError>;
 
-/// Asks the store how it would answer each page, prefix, scan and view query of a phase; in a collection
-/// that somebody else made, where no index on the key can be taken for granted, also reads. Gives the
-/// position of the recipe with each answer. The phase's own draws are left as they are.
+/// Asks the store for the plan of each page, prefix, scan and view query of a phase. In an existing collection, which
+/// may have no index on the key, it also asks for reads. Returns each answer with the position of its recipe. The
+/// phase's own draws are not affected.
 pub fn explain_queries(
     store: &dyn AnyStore,
     plan: &PhasePlan,
@@ -31,7 +31,7 @@ pub fn explain_queries(
     let none_taken = vec![0; catalog.iter().count()];
     let mut maker = match Maker::new(Arc::new(plan.clone()), Arc::clone(catalog), 0, seed, none_taken, None) {
         Ok(maker) => maker,
-        // The phase itself will be refused for it, in words.
+        // The phase itself will report this error.
         Err(_) => return Vec::new(),
     };
     asked

@@ -1,11 +1,10 @@
 //! Where a worker waits: a plain thread, or a tokio reactor on that thread.
 //!
-//! The loop itself ([`Turns::turn`]) never blocks; it says when it
-//! next has something to do. A sleep and wake costs 17–47 µs of processor time and comes 40–60 µs
-//! late on a virtual machine, so *economical* waits at least 100 µs at a time and sends what became
-//! due together; *precise* sleeps only while far from the next arrival and spins the rest, giving
-//! the reactor a turn at each round: a spin that does not yield shows perfect send delay while responses
-//! wait unread.
+//! The loop itself ([`Turns::turn`]) never blocks. It returns when it next has something to do. A sleep and wake costs
+//! 17–47 µs of CPU time and comes 40–60 µs late on a virtual machine. *Economical* pacing therefore waits at least 100
+//! µs at a time and sends everything that became due together. *Precise* pacing sleeps only while the next arrival is
+//! far off and spins for the rest. It yields to the reactor in every round: a spin that does not yield shows perfect
+//! send delay while responses wait unread.
 
 use std::future::poll_fn;
 use std::io;
@@ -23,20 +22,19 @@ use super::worker::{Turn, Turns};
 use crate::store::{Runtime, StoreError};
 use storebench_study::workload::Pacing;
 
-/// The least wait of the economical pacer, and so the longest that a batch gathers.
+/// The shortest wait of the economical pacer, and so the longest time that a batch gathers.
 const BATCH_NS: u64 = 100_000;
 /// How long before the next arrival the precise pacer stops sleeping: about the p99 of a late wake.
 const SPIN_NS: u64 = 120_000;
 
-/// Asks the kernel to wake this thread as soon as it can after a timer has passed (the default adds
-/// up to 50 µs).
+/// Asks the kernel to wake this thread as soon as possible after a timer has expired (the default adds up to 50 µs).
 pub(super) fn sharpen_timers() {
-    // A kernel that refuses keeps its default: the send delay that follows is measured and reported.
+    // If the kernel refuses, its default stays. The resulting send delay is measured and reported.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }
 
-/// When to wake for something at `at_ns`, and whether to spin rather than sleep. Only arrivals are
-/// worth gathering or spinning for.
+/// When to wake for something at `at_ns`, and whether to spin instead of sleep. Only arrivals are worth gathering or
+/// spinning for.
 fn choose(pacing: Pacing, arrival: bool, now_ns: u64, at_ns: u64) -> (u64, bool) {
     match pacing {
         _ if !arrival => (at_ns, false),
@@ -46,12 +44,12 @@ fn choose(pacing: Pacing, arrival: bool, now_ns: u64, at_ns: u64) -> (u64, bool)
     }
 }
 
-/// The calling thread as a place for a worker, alone or with a reactor.
+/// The calling thread as the host of a worker, with or without a reactor.
 pub(super) struct Host(Option<tokio::runtime::Runtime>);
 
 impl Host {
     /// # Errors
-    /// When the system gives no event loop.
+    /// When the system cannot create an event loop.
     pub(super) fn new(runtime: Runtime) -> io::Result<Self> {
         match runtime {
             Runtime::Plain => Ok(Self(None)),
@@ -59,13 +57,12 @@ impl Host {
         }
     }
 
-    /// As long as what it gives lives, sockets belong to the reactor of this thread.
+    /// While the guard lives, new sockets belong to the reactor of this thread.
     pub(super) fn enter(&self) -> Option<EnterGuard<'_>> {
         self.0.as_ref().map(tokio::runtime::Runtime::enter)
     }
 
-    /// Waits for what opens sessions. That of a plain store is ready when it is made; one that is not has declared the wrong
-    /// runtime.
+    /// Waits until the sessions are open. A plain store opens them at once; otherwise it declares the wrong runtime.
     pub(super) fn wait(
         &self,
         opening: Pin<&mut dyn Future<Output = Result<(), StoreError>>>,
@@ -84,7 +81,7 @@ impl Host {
     /// Drives a worker to its end.
     ///
     /// # Errors
-    /// When the system gives no timer.
+    /// When the system cannot create a timer.
     pub(super) fn run(&self, worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) -> io::Result<()> {
         match &self.0 {
             Some(runtime) => runtime.block_on(reactor(worker, clock, pacing)),
@@ -96,7 +93,7 @@ impl Host {
     }
 }
 
-/// Drives a worker on the calling thread, sleeping where it waits.
+/// Drives a worker on the calling thread, sleeping while it waits.
 fn plain(worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) {
     let mut context = Context::from_waker(Waker::noop());
     loop {
@@ -143,7 +140,7 @@ async fn reactor(worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) -> i
                     spinning_since = Some(now);
                     tokio::task::yield_now().await;
                 } else {
-                    timer.configuration(wake.saturating_sub(now))?;
+                    timer.wake_after(wake.saturating_sub(now))?;
                     timer.fired_or_woken().await?;
                 }
             }
@@ -151,7 +148,7 @@ async fn reactor(worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) -> i
     }
 }
 
-/// A timer on the reactor that is finer than tokio's, whose wheel has slots of a millisecond.
+/// A timer on the reactor, finer than tokio's, whose wheel has slots of a millisecond.
 struct Timer(AsyncFd<rustix::fd::OwnedFd>);
 
 impl Timer {
@@ -162,9 +159,9 @@ impl Timer {
         Ok(Self(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE)? }))
     }
 
-    /// Sets it to fire once, `after_ns` from now. Setting it again also takes back an earlier firing,
-    /// which spares reading it.
-    fn configuration(&self, after_ns: u64) -> io::Result<()> {
+    /// Sets it to fire once, `after_ns` from now. Setting it again also cancels an earlier firing, so that it need not
+    /// be read.
+    fn wake_after(&self, after_ns: u64) -> io::Result<()> {
         // Zero would disarm it.
         let after_ns = after_ns.max(1);
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -177,8 +174,8 @@ impl Timer {
         Ok(())
     }
 
-    /// Ends when the timer has fired, or when anything else has woken the task: a completion that
-    /// came in must not wait for the next arrival.
+    /// Returns when the timer has fired, or when anything else has woken the task: a completion must not wait for the
+    /// next arrival.
     async fn fired_or_woken(&self) -> io::Result<()> {
         let mut asked = false;
         poll_fn(|cx| match self.0.poll_read_ready(cx) {

@@ -1,4 +1,4 @@
-//! The places that operations in flight hold, and what is recorded when they end.
+//! The lanes that operations in flight occupy, and what is recorded when an operation ends.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,27 +12,27 @@ use crate::store::{Completions, ErrorKind, OpError, OpKind, Reject, Reply, Token
 use storebench_documents::Catalog;
 use storebench_documents::keys::Rng;
 
-/// Closed loop: how long a lane rests after an operation that was turned away at once, as where there is no connection. A
-/// client that asked again and again meanwhile would measure how fast it can be turned away, and use up its processor for it.
+/// Closed loop: how long a lane rests after an operation that was rejected at once, for instance because there is no
+/// connection. Without a rest, the client would measure how fast it can be rejected, and use up its processor.
 const REST_NS: u64 = 10_000_000;
 
-/// Different messages of failures that a worker remembers.
+/// Distinct failure messages that a worker remembers.
 const MESSAGES: usize = 16;
 /// Wrong documents that a worker describes.
 const EXAMPLES: usize = 8;
 
-/// One place for an operation in flight: a connection has as many as its pipeline is deep.
+/// A lane for one operation in flight: a connection has as many as its pipeline is deep.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     pub task: Task,
-    /// Of a batch that is not a run of neighbours.
+    /// Document indexes of a batch that is not a run of neighbours.
     pub indexes: Vec<u64>,
     pub stage: Stage,
-    /// What compare-and-swap read.
+    /// The revision that compare-and-swap read.
     pub revision: Vec<u8>,
-    /// Position of the session it belongs to.
+    /// Position of its session.
     pub session: usize,
-    /// Told apart from earlier operations of this lane, so that a late answer is not taken for theirs.
+    /// Distinguishes this operation from earlier ones of the lane, so that a late answer is not taken for its answer.
     pub generation: u32,
     pub in_flight: bool,
     /// When the operation was scheduled (open loop) or first sent (closed loop).
@@ -42,24 +42,24 @@ pub(super) struct Lane {
     /// When the current try was sent.
     pub tried_ns: u64,
     pub tries: u32,
-    /// How much later than it could the operation was sent, by our own fault (open loop).
+    /// How late the client sent the operation, by its own fault (open loop).
     pub lag_ns: u64,
     /// With a ledger: what this read must find.
     pub floor: Option<Floor>,
-    /// The same of each document of a bulk read, by index.
+    /// The same for each document of a bulk read, by index.
     pub floors: Vec<(u64, Floor)>,
-    /// Of a bulk operation that is tried again in part: what came of the items of earlier tries.
+    /// For a bulk operation that is retried in part: the results of items in earlier tries.
     pub earlier: Earlier,
 }
 
 impl Lane {
-    /// Index of the document that is an item of the batch in flight.
+    /// Index of the document at position `item` of the batch in flight.
     fn index_of(&self, item: usize) -> u64 {
         self.indexes.get(item).copied().unwrap_or(self.task.index + item as u64)
     }
 }
 
-/// What came of the items of a bulk operation that are not tried again.
+/// The results of items of a bulk operation that are not retried.
 #[derive(Debug, Default)]
 pub(super) struct Earlier {
     /// Documents that were written, removed or read.
@@ -70,10 +70,10 @@ pub(super) struct Earlier {
     pub first: Option<ErrorKind>,
 }
 
-/// How an operation that the ledger follows has ended.
+/// How an operation that the ledger follows ended.
 #[derive(Debug)]
 pub(super) enum Ending {
-    /// A write of one document, and whether it was done, if that is known.
+    /// A write of one document, and whether it was applied, if known.
     Write(Task, Option<bool>),
     /// A read of one document, what it had to find, and what it found.
     Read(Task, Floor, FoundAtKey),
@@ -91,21 +91,21 @@ impl LedgerReads {
     }
 }
 
-/// The longest wait behind so many tries: doubled with each, up to the cap.
+/// The longest wait after this many tries: it doubles with each try, up to the cap.
 fn longest_wait(first_ns: u64, tries: u32, cap_ns: u64) -> u64 {
     first_ns.saturating_mul(1 << tries.saturating_sub(1).min(63)).min(cap_ns)
 }
 
-/// Why a phase cannot go on.
+/// Why a phase cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fatal {
     /// What the store said.
     pub why: String,
-    /// `Disconnected` where the answer was that nobody knows, or to try later: what a lost connection leaves.
+    /// `Disconnected` after an unknown outcome or a temporary failure, as a lost connection leaves them.
     pub cause: PartialCause,
 }
 
-/// Everything that an ending operation changes.
+/// Everything that changes when an operation ends.
 pub(super) struct Lanes<C> {
     plan: Arc<PhasePlan>,
     catalog: Arc<Catalog>,
@@ -120,21 +120,21 @@ pub(super) struct Lanes<C> {
     /// Lanes that send again (a retry, or the second request of an operation), and when.
     pub again: Vec<(usize, u64)>,
     pub recorder: Box<Recorder>,
-    /// The clock's last reading.
+    /// The last reading of the clock.
     pub last_ns: u64,
-    /// No operation in flight runs out of time before this.
+    /// No operation in flight times out before this.
     pub next_timeout_ns: u64,
     rng: Rng,
     scratch: Vec<u8>,
-    /// Documents of a bulk read that were found: index and version.
+    /// Documents that a bulk read found: index and version.
     rows: Vec<(u64, u64)>,
     pub messages: HashMap<String, u64>,
     pub wrong_examples: Vec<String>,
-    /// What the ledger must hear of.
+    /// Endings that the ledger must learn of.
     pub endings: Vec<Ending>,
-    /// What reads have found of it, during the phase.
+    /// What reads during the phase found, judged by the ledger.
     pub reads: LedgerReads,
-    /// Why this phase cannot go on.
+    /// Why this phase cannot continue.
     pub fatal: Option<Fatal>,
 }
 
@@ -169,7 +169,7 @@ impl<C: Clock> Lanes<C> {
         }
     }
 
-    /// The phase begins then; all lanes are free from then on.
+    /// Sets the start of the phase. All lanes are free from then on.
     pub(super) fn begin(&mut self, start_ns: u64) {
         self.start_ns = start_ns;
         self.free.iter_mut().for_each(|(_, since)| *since = start_ns);
@@ -199,7 +199,7 @@ impl<C: Clock> Lanes<C> {
         self.next_timeout_ns = self.next_timeout_ns.min(now_ns.saturating_add(self.plan.timeout_ns));
     }
 
-    /// The lane that has been free longest, brought to the front; where all rest, that which has rested first.
+    /// The lane that has been free longest, moved to the front. If all lanes rest, the one whose rest ends first.
     pub(super) fn rested(&mut self, now_ns: u64) -> Option<(usize, u64)> {
         let front = self.free.front().copied()?;
         if front.1 <= now_ns {
@@ -224,7 +224,7 @@ impl<C: Clock> Lanes<C> {
         self.free.push_back((lane, now_ns));
     }
 
-    /// Gives up operations in flight that have run out of time; names them, for their sessions.
+    /// Gives up operations in flight that have timed out, and lists them for their sessions.
     pub(super) fn expire(&mut self, now_ns: u64, abandon: &mut Vec<(usize, Token)>) {
         if now_ns < self.next_timeout_ns {
             return;
@@ -247,11 +247,11 @@ impl<C: Clock> Lanes<C> {
         }
     }
 
-    /// Counts what is still in flight as unfinished, at its age, and forgets it.
+    /// Counts operations that are still in flight as unfinished, with their age, and drops them.
     pub(super) fn censor_in_flight(&mut self, now_ns: u64, abandon: &mut Vec<(usize, Token)>) {
         let waiting: Vec<usize> = self.again.drain(..).map(|(lane, _)| lane).collect();
         for lane in 0..self.lanes.len() {
-            // What waits for another try was not done by the last one.
+            // The last try of an operation that waits for a retry was not applied.
             let mut done = Some(false);
             if self.lanes[lane].in_flight {
                 done = self.lost(lane);
@@ -274,7 +274,7 @@ impl<C: Clock> Lanes<C> {
         }
     }
 
-    /// One operation that was scheduled so long ago and has not ended.
+    /// Counts one operation that was scheduled `age_ns` ago and has not ended.
     pub(super) fn censor(&mut self, recipe: usize, age_ns: u64) {
         let tally = &mut self.recorder.ops[recipe];
         tally.unfinished += 1;
@@ -282,7 +282,7 @@ impl<C: Clock> Lanes<C> {
         record(&mut tally.unfinished_age, age_ns);
     }
 
-    /// An operation has failed for good, or tries again.
+    /// Fails an operation for good, or retries it.
     #[cold]
     fn fail(&mut self, lane: usize, now_ns: u64, error: OpError) {
         let s = &mut self.lanes[lane];
@@ -302,12 +302,12 @@ impl<C: Clock> Lanes<C> {
         self.release(lane, if rests { now_ns + REST_NS } else { now_ns });
     }
 
-    /// Whether a write was done whose answer will not come: nobody knows, but where it has only read so far.
+    /// Whether a write that will get no answer was applied: unknown, unless it has only read so far.
     fn lost(&self, lane: usize) -> Option<bool> {
         if self.lanes[lane].stage == Stage::Look { Some(false) } else { None }
     }
 
-    /// Tells the ledger how a write has ended, of all documents of its batch alike.
+    /// Tells the ledger how a write ended, which is the same for all documents of its batch.
     #[inline]
     fn end_write(&mut self, lane: usize, done: Option<bool>) {
         let s = &self.lanes[lane];
@@ -325,7 +325,7 @@ impl<C: Clock> Lanes<C> {
         self.lanes[lane].tries < self.plan.retry.tries
     }
 
-    /// The operation is sent once more, after a wait with full jitter.
+    /// Schedules another try of the operation, after a wait with full jitter.
     fn try_again(&mut self, lane: usize, now_ns: u64) {
         let s = &self.lanes[lane];
         let bound = longest_wait(self.plan.retry.backoff.ns(), s.tries, self.plan.retry.cap.ns());
@@ -334,7 +334,7 @@ impl<C: Clock> Lanes<C> {
         self.again.push((lane, now_ns.saturating_add(wait)));
     }
 
-    /// A load that leaves documents out cannot be measured on: it ends here, and says why.
+    /// Ends a load that left documents out, and says why: nothing can be measured on it.
     fn end_load(&mut self, message: &str, kind: ErrorKind) {
         if self.plan.amount == Amount::Load && self.fatal.is_none() {
             let lost = matches!(kind, ErrorKind::OutcomeUnknown | ErrorKind::Temporary);
@@ -363,7 +363,7 @@ impl<C: Clock> Lanes<C> {
                     s.tries = 0;
                     self.again.push((lane, now_ns));
                 }
-                None => self.fail(lane, now_ns, OpError::new(ErrorKind::Failed, "the read gave no revision")),
+                None => self.fail(lane, now_ns, OpError::new(ErrorKind::Failed, "the read returned no revision")),
             }
             return;
         }
@@ -382,7 +382,7 @@ impl<C: Clock> Lanes<C> {
         let earlier = std::mem::take(&mut s.earlier);
         let documents = earlier.documents + reply.documents;
         let tally = self.answered(lane, now_ns);
-        // What should have found something and did not, or not all of it, has missed.
+        // An operation that should have found documents, and did not find all of them, has missed.
         let found = match kind {
             OpKind::BulkRead | OpKind::BulkDelete => documents >= asked,
             _ => documents > 0 || kind.writes(),
@@ -406,14 +406,14 @@ impl<C: Clock> Lanes<C> {
         self.release(lane, now_ns);
     }
 
-    /// Notes which version a read has found, for the ledger.
+    /// Tells the ledger which version a read found.
     fn follow(&mut self, lane: usize, floor: Floor, reply: &Reply<'_>) {
         let task = self.lanes[lane].task;
         let documents = self.catalog.get(self.plan.recipes[task.recipe].label.collection);
         let Some(body) = reply.body else { return };
         let found = match documents.read_marker(body) {
             Some((index, version)) if index == task.index => FoundAtKey::Version(version),
-            // What carries no marker may be the user's own document as loaded, or anything.
+            // A document without a marker may be the user's own document as loaded, or anything else.
             _ => match documents.check(task.index, body, &mut self.scratch) {
                 Ok(version) => FoundAtKey::Version(version),
                 Err(mismatch) => FoundAtKey::Other(mismatch.to_string()),
@@ -422,14 +422,14 @@ impl<C: Clock> Lanes<C> {
         self.endings.push(Ending::Read(task, floor, found));
     }
 
-    /// Notes which versions a bulk read has found. Each of its documents was read between its send and its answer.
+    /// Tells the ledger which versions a bulk read found. Each document was read between the send and the answer.
     fn follow_bulk(&mut self, lane: usize, reply: &Reply<'_>) {
         let s = &self.lanes[lane];
         let documents = self.catalog.get(self.plan.recipes[s.task.recipe].label.collection);
         let Some(rows) = reply.rows else { return };
         self.rows.clear();
         for (_, body) in rows.iter() {
-            // What says not itself which document it is may be any of them.
+            // A document without a marker may be any of them.
             let Some(row) = documents.read_marker(body) else { return };
             self.rows.push(row);
         }
@@ -441,7 +441,7 @@ impl<C: Clock> Lanes<C> {
         }
     }
 
-    /// Tells the ledger how each document of a bulk write has ended, some of which failed.
+    /// Tells the ledger how each document of a bulk write ended, when some of them failed.
     fn end_items(&mut self, lane: usize, rejects: &[Reject], retries: bool) {
         let s = &self.lanes[lane];
         if !self.plan.ledger || !self.plan.recipes[s.task.recipe].label.kind.writes() {
@@ -458,8 +458,9 @@ impl<C: Clock> Lanes<C> {
         }
     }
 
-    /// A bulk operation some items of which failed. Those that failed for now are tried again, alone;
-    /// where others failed for good, or tries run out, it counts as failed, once, in the way of the first.
+    /// Handles a bulk operation of which some items failed. Items with a temporary failure are retried alone. If other
+    /// items failed for good, or no tries are left, the operation counts as failed, once, with the kind of the first
+    /// failure.
     #[cold]
     fn reject(&mut self, lane: usize, now_ns: u64, reply: &Reply<'_>) {
         let task = self.lanes[lane].task;
@@ -483,7 +484,7 @@ impl<C: Clock> Lanes<C> {
         s.earlier.documents += reply.documents;
         s.earlier.rejected += for_good().count() as u64;
         s.earlier.first = s.earlier.first.or_else(|| for_good().next().map(|reject| reject.error.kind));
-        // The bytes of what was read in this part, whatever becomes of the rest.
+        // Counts the bytes that this part read, whatever becomes of the rest.
         self.recorder.ops[task.recipe].bytes_read += reply.bytes;
         if retries {
             let s = &mut self.lanes[lane];
@@ -494,14 +495,14 @@ impl<C: Clock> Lanes<C> {
         self.fail_in_part(lane, now_ns);
     }
 
-    /// A bulk operation that has failed in part, after its last try.
+    /// Ends a bulk operation that has failed in part, after its last try.
     fn fail_in_part(&mut self, lane: usize, now_ns: u64) {
         let earlier = std::mem::take(&mut self.lanes[lane].earlier);
         self.count_failed(lane, now_ns, &earlier, earlier.first.unwrap_or(ErrorKind::Failed));
         self.release(lane, now_ns);
     }
 
-    /// One operation more that has failed, with what came of its items before.
+    /// Counts a failed operation, with the results of its items in earlier tries.
     fn count_failed(&mut self, lane: usize, now_ns: u64, earlier: &Earlier, kind: ErrorKind) {
         let s = &self.lanes[lane];
         let tally = &mut self.recorder.ops[s.task.recipe];
@@ -511,7 +512,7 @@ impl<C: Clock> Lanes<C> {
         record(&mut tally.failed_time, now_ns.saturating_sub(s.scheduled_ns).max(1));
     }
 
-    /// The tally of an operation that was answered now, with its times.
+    /// Records the times of an operation that was answered now, and returns its tally.
     #[inline]
     fn answered(&mut self, lane: usize, now_ns: u64) -> &mut Tally {
         let s = &self.lanes[lane];
@@ -524,7 +525,7 @@ impl<C: Clock> Lanes<C> {
         tally
     }
 
-    /// Compares what was read with what it should be.
+    /// Compares the documents that were read with the expected ones.
     #[cold]
     fn check(&mut self, lane: usize, reply: &Reply<'_>) {
         let task = self.lanes[lane].task;
@@ -546,14 +547,14 @@ impl<C: Clock> Lanes<C> {
             compare(tally, &mut self.wrong_examples, task.index, body);
         }
         for (_, body) in reply.rows.iter().flat_map(|rows| rows.iter()) {
-            // A row says itself which document it is; the user's own documents do not.
+            // A row with a marker says which document it is. The user's own documents have no marker.
             if let Some((index, _)) = documents.read_marker(body) {
                 compare(tally, &mut self.wrong_examples, index, body);
             }
         }
     }
 
-    /// Tells the ledger how writes have ended.
+    /// Tells the ledger how operations have ended.
     pub(super) fn settle(&mut self, maker: &mut Maker) {
         let Some(ledger) = &mut maker.ledger else {
             self.endings.clear();
@@ -584,7 +585,7 @@ impl<C: Clock> Lanes<C> {
                                 FoundAtKey::Version(version) => format!("version {version}"),
                                 FoundAtKey::Other(what) => what.clone(),
                             };
-                            format!("{}: {found} was read, and {floor}", String::from_utf8_lossy(&key))
+                            format!("{}: {found} was read, but {floor}", String::from_utf8_lossy(&key))
                         });
                     }
                 }
@@ -613,7 +614,7 @@ impl<C: Clock> Completions for Lanes<C> {
 }
 
 impl<C: Clock> Lanes<C> {
-    /// There was no such document.
+    /// Counts an operation whose document does not exist.
     fn miss(&mut self, lane: usize, now_ns: u64) {
         let s = &self.lanes[lane];
         let kind = self.plan.recipes[s.task.recipe].label.kind;
@@ -635,7 +636,7 @@ mod tests {
     fn waits_between_tries_double_up_to_the_cap_whatever_the_first_is() {
         let second = 1_000_000_000;
         assert_eq!([1, 2, 3, 4].map(|tries| longest_wait(second, tries, 5 * second) / second), [1, 2, 4, 5]);
-        // What is doubled beyond what fits is the cap, and not what is left of its lower bits.
+        // A doubling that overflows gives the cap, not what is left of its lower bits.
         assert_eq!(longest_wait(1 << 32, 33, 10 * second), 10 * second);
         for tries in 1..200 {
             assert!(longest_wait(7, tries, u64::MAX) >= longest_wait(7, tries - 1, u64::MAX));

@@ -1,5 +1,5 @@
-//! What a worker does next, and the request that says it: a pure function of the study's seed, the
-//! worker and how many operations it has made.
+//! Decides what a worker does next and builds the request for it: a pure function of the study's seed, the worker, and
+//! the number of operations it has made.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use storebench_documents::keys::{Distinct, KeyError, KeyStream, Ownership, Rng, 
 use storebench_study::mix64;
 use storebench_study::workload::{Draw, Popularity, Streams};
 
-/// So many draws in a row may give keys that a batch has already. It comes to that where the keys that are left get less than
+/// How many draws in a row may repeat keys of the batch. This limit is reached if the keys that are left get less than
 /// about a tenth of the operations.
 const TRIES: u64 = 64;
 
-/// One operation to be done.
+/// One operation to do.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Task {
     /// Position of its recipe in the plan.
@@ -26,12 +26,12 @@ pub(super) struct Task {
     pub version: u64,
     /// Documents of its batch; 1 for single operations.
     pub documents: u32,
-    /// Whether what it reads is compared with what it should be.
+    /// Whether its result is compared with the expected document.
     pub check: bool,
 }
 
 impl Task {
-    /// Indexes of its documents: those that are listed, else a run of neighbours.
+    /// Indexes of its documents: the listed ones, or else a run of neighbours.
     fn indexes<'a>(&self, listed: &'a [u64]) -> impl Iterator<Item = u64> + use<'a> {
         let run = if listed.is_empty() { self.index..self.index + u64::from(self.documents.max(1)) } else { 0..0 };
         run.chain(listed.iter().copied())
@@ -46,11 +46,11 @@ pub(super) enum Stage {
     Whole,
     /// Compare-and-swap: reads the revision.
     Look,
-    /// Compare-and-swap: writes over it.
+    /// Compare-and-swap: writes if the revision has not changed.
     Swap,
 }
 
-/// What drawing needs of a recipe.
+/// The part of a recipe that drawing needs.
 #[derive(Debug, Clone, Copy)]
 struct Brief {
     collection: usize,
@@ -61,11 +61,11 @@ struct Brief {
     writes: bool,
     inserts: bool,
     checkable: bool,
-    /// Parents that have documents, where one of them is drawn in place of a document.
+    /// Parents that have documents, if parents are drawn instead of documents.
     parents: Option<u64>,
 }
 
-/// Draws tasks and writes their requests into buffers of its own.
+/// Draws tasks and writes their requests into its own buffers.
 pub(super) struct Maker {
     plan: Arc<PhasePlan>,
     catalog: Arc<Catalog>,
@@ -78,15 +78,15 @@ pub(super) struct Maker {
     latest: bool,
     streams: Vec<Option<KeyStream>>,
     ownership: Ownership,
-    /// The keys of the batch that is being drawn.
+    /// The keys of the current batch.
     seen: Seen,
     /// New documents of earlier phases, by position of the collection: their numbers are taken.
     base: Vec<u64>,
     /// Documents this worker has inserted, by position of the collection.
     inserted: Vec<u64>,
-    /// Whether the last draw found no key: every one that its write could have has an open write.
+    /// Whether the last draw found no key, because every key that its write could use has an open write.
     pub exhausted: bool,
-    /// The recipe of that write, which is drawn a key for again.
+    /// The recipe of that write. Its key is drawn again.
     waiting: Option<usize>,
     /// The next batch of a load: recipe, and number of the batch in it.
     load: (usize, u64),
@@ -96,7 +96,7 @@ pub(super) struct Maker {
     body: Vec<u8>,
     value: String,
     batch: BatchBuf,
-    /// What has to be remembered between an acknowledgement and the end.
+    /// What is acknowledged, and so must be found at the end.
     pub ledger: Option<Ledger>,
 }
 
@@ -188,8 +188,8 @@ impl Maker {
         })
     }
 
-    /// The next operation; none when a load is done, and while it is a write that has to wait for a key ([`Self::exhausted`]).
-    /// The indexes of a batch that is not a run of neighbours are left in `indexes`.
+    /// The next operation. `None` when a load is done, and while a write has to wait for a key ([`Self::exhausted`]).
+    /// Leaves the indexes of a batch in `indexes`, unless it is a run of neighbours.
     #[inline]
     pub(super) fn next(&mut self, indexes: &mut Vec<u64>) -> Option<Task> {
         indexes.clear();
@@ -206,8 +206,8 @@ impl Maker {
             let batch = u64::from(recipe.label.batch);
             let batches = count.div_ceil(batch);
             if number >= batches {
-                // The next collection goes on where this one's last round ended, so that all workers
-                // get alike.
+                // The next collection continues where the last round of this one ended, so that all workers get equal
+                // shares.
                 self.load = (at + 1, number - batches);
                 continue;
             }
@@ -220,7 +220,7 @@ impl Maker {
 
     /// One operation of a recipe, as the mix might draw it.
     pub(super) fn example(&mut self, recipe: usize, indexes: &mut Vec<u64>) -> Task {
-        // Only a ledger lets an operation wait, and no examples are drawn with one.
+        // An operation waits only if there is a ledger, and no examples are drawn with one.
         self.mixed(recipe, indexes).unwrap_or_default()
     }
 
@@ -234,7 +234,7 @@ impl Maker {
         task
     }
 
-    /// One operation of a recipe; none where no key is left for it.
+    /// One operation of a recipe; `None` if no key is left for it.
     #[inline]
     fn mixed(&mut self, at: usize, indexes: &mut Vec<u64>) -> Option<Task> {
         let brief = self.briefs[at];
@@ -245,7 +245,7 @@ impl Maker {
             self.draw(at, brief)?
         };
         let documents = indexes.len().max(1) as u32;
-        // Inserted documents are new: as loaded.
+        // Inserted documents are new: they have the version of loaded documents.
         let numbered = brief.writes && !brief.inserts;
         let version = if numbered { self.plan.versions_above + 1 + self.made * self.workers + self.worker } else { 0 };
         let mut task = Task { recipe: at, index, version, documents, ..Task::default() };
@@ -257,24 +257,25 @@ impl Maker {
                 if brief.inserts { ledger.inserts(key, state) } else { ledger.sent(key, state) }
             }
         }
-        // Compares 24 random bits, so that a share of 0 never and of 1 always checks.
+        // Compares 24 random bits, so that a share of 0 never checks and a share of 1 always checks.
         task.check = brief.checkable
             && self.plan.check > 0.0
             && (self.rng.next_u64() >> 40) as f64 / ((1u64 << 24) as f64) < self.plan.check;
         Some(task)
     }
 
-    /// The keys of a batch, each once, in the order of their numbers: all batches lock in the same order. Where fewer keys
-    /// may be drawn than the batch is to have, it has all of those.
+    /// Draws the keys of a batch, each once, in ascending order, so that all batches lock in the same order. If fewer
+    /// keys can be drawn than the batch should have, it gets all of them.
     ///
-    /// A key that the batch has already is drawn again, so that the others follow the popularity among the keys that are left.
-    /// Only where [`TRIES`] draws in a row give nothing new, the nearest new key behind a draw is taken, in the order of
-    /// popularity: drawing on might take for ever. Where a ledger leaves fewer keys to write, the batch is made of those.
+    /// A key that is already in the batch is drawn again, so that the others follow the popularity among the keys that
+    /// are left. After [`TRIES`] draws in a row without a new key, the batch takes the next new key after a draw, in
+    /// the order of popularity, because drawing might never end. If a ledger leaves fewer keys to write, the batch
+    /// consists of those.
     fn draw_batch(&mut self, at: usize, brief: Brief, indexes: &mut Vec<u64>) {
         let batch = u64::from(brief.batch);
         let newest = brief.parents.unwrap_or_else(|| self.newest(brief));
         let Some((first, places)) = self.streams[at].as_ref().map(|stream| stream.places(newest)) else {
-            // Each is new, and they ascend.
+            // New documents: each key is new, and they ascend.
             indexes.extend((0..batch).map_while(|_| self.draw(at, brief)));
             return;
         };
@@ -288,7 +289,7 @@ impl Maker {
         };
         let wanted = batch.min(keys.max(1));
         self.seen.clear(wanted as usize);
-        // The place from which new keys are looked for in order; all are taken so where all are wanted.
+        // The place from which to look for new keys in order. If all keys are wanted, all are taken like this.
         let mut walk = (wanted == keys).then_some(first);
         let mut repeats = 0;
         while (indexes.len() as u64) < wanted && repeats <= places.saturating_add(TRIES) {
@@ -316,22 +317,22 @@ impl Maker {
         self.exhausted = indexes.is_empty();
     }
 
-    /// Whether a batch may have this key: a write takes none whose outcome is open.
+    /// Whether a batch may have this key: a write takes no key with an open write.
     #[inline]
     fn may_take(&self, brief: Brief, index: u64) -> bool {
         !brief.writes || self.ledger.as_ref().is_none_or(|ledger| !ledger.is_open((brief.collection, index)))
     }
 
-    /// How many documents there are, as far as this worker draws from them.
+    /// How many documents this worker can draw from.
     #[inline]
     fn newest(&self, brief: Brief) -> u64 {
         let count = brief.count + self.base[brief.collection];
-        // With a ledger what others have inserted has one writer: whoever inserted it.
+        // With a ledger, documents that other workers inserted have one writer: the worker that inserted them.
         let own_only = self.ledger.is_some() && !self.latest;
         if own_only { count } else { count + self.inserted[brief.collection] * self.workers }
     }
 
-    /// The document that what a stream drew stands for.
+    /// The document that a number drawn from a stream stands for.
     #[inline]
     fn key_at(&self, brief: Brief, drawn: u64) -> u64 {
         if brief.parents.is_some() {
@@ -341,20 +342,20 @@ impl Maker {
         if self.latest { surely_there(drawn, count, self.worker, self.workers) } else { drawn }
     }
 
-    /// One index by popularity, or a new one for an insert; none where a ledger leaves no key to write.
+    /// One index by popularity, or a new one for an insert; `None` if a ledger leaves no key to write.
     #[inline]
     fn draw(&mut self, at: usize, brief: Brief) -> Option<u64> {
         let Brief { collection, count: loaded, .. } = brief;
         let count = loaded + self.base[collection];
         let newest = self.newest(brief);
         let index = match (&mut self.streams[at], brief.parents) {
-            // New documents are numbered so that no two workers make the same one.
+            // New documents are numbered so that no two workers create the same one.
             (None, _) => {
                 let number = self.inserted[collection];
                 self.inserted[collection] += 1;
                 count + number * self.workers + self.worker
             }
-            // No phase adds parents, and a ledger follows no writes to what is drawn so.
+            // No phase adds parents, and a ledger follows no writes that draw parents.
             (Some(stream), Some(parents)) => {
                 self.catalog.get(collection).first_child(stream.next(&mut self.rng, parents))
             }
@@ -368,7 +369,7 @@ impl Maker {
                 if let Some(ledger) = &self.ledger
                     && brief.writes
                 {
-                    // A key whose outcome is open takes no write, and what is evidence none where there are others.
+                    // A key with an open write takes no write. Evidence takes none while there are other keys.
                     let mut evidence = None;
                     for _ in 0..64 {
                         if !ledger.is_open((collection, index)) {
@@ -382,7 +383,7 @@ impl Maker {
                     }
                     index = evidence.unwrap_or(index);
                     if ledger.is_open((collection, index)) {
-                        // Few keys are left: the worker's own ones are looked through in order.
+                        // Few keys are left: look through the worker's own keys in order.
                         let mut own = (0..loaded.div_ceil(workers)).map(|n| n * workers + worker);
                         let closed = own.find(|i| *i < loaded && !ledger.is_open((collection, *i)));
                         self.exhausted = closed.is_none();
@@ -404,7 +405,7 @@ impl Maker {
         }
     }
 
-    /// Which kind of operation comes next: that which waits for a key, else one that is drawn.
+    /// The kind of the next operation: the one that waits for a key, or else a drawn one.
     #[inline]
     pub(super) fn next_recipe(&mut self) -> usize {
         if self.plan.amount == Amount::Load {
@@ -420,7 +421,7 @@ impl Maker {
         self.weights.iter().position(|w| draw < *w).unwrap_or(self.weights.len() - 1)
     }
 
-    /// A task that was drawn is not sent after all.
+    /// Withdraws a task that was drawn but is not sent.
     pub(super) fn unmake(&mut self, task: &Task, indexes: &[u64]) {
         let brief = self.briefs[task.recipe];
         if let Some(ledger) = &mut self.ledger
@@ -432,7 +433,7 @@ impl Maker {
         }
     }
 
-    /// What a read that is sent now must find, where a ledger knows.
+    /// What a read must find if it is sent now; `None` if the ledger does not know.
     #[inline]
     pub(super) fn floor(&self, task: &Task) -> Option<Floor> {
         let ledger = self.ledger.as_ref()?;
@@ -440,7 +441,7 @@ impl Maker {
         if brief.kind == OpKind::Read { ledger.floor((brief.collection, task.index)) } else { None }
     }
 
-    /// The same of each document of a bulk read.
+    /// The same for each document of a bulk read.
     pub(super) fn floors(&self, task: &Task, indexes: &[u64], floors: &mut Vec<(u64, Floor)>) {
         floors.clear();
         let brief = &self.briefs[task.recipe];
@@ -452,8 +453,7 @@ impl Maker {
         }
     }
 
-    /// Numbers of new documents that are taken now, by position of the collection, in rounds of all
-    /// workers.
+    /// Numbers that new documents have taken so far, by position of the collection, in rounds of all workers.
     pub(super) fn taken(&self) -> Vec<u64> {
         self.base.iter().zip(&self.inserted).map(|(base, own)| base + own * self.workers).collect()
     }
@@ -512,7 +512,7 @@ impl Maker {
             }
             (_, OpKind::MergePatch, _) => {
                 use std::io::Write;
-                // A Vec takes every byte.
+                // Writing to a Vec cannot fail.
                 let _ = write!(self.body, "{{\"patched\":{version}}}");
             }
             _ => {}
@@ -540,7 +540,7 @@ impl Maker {
             (_, OpKind::BulkUpsert) => Op::BulkWrite { kind: BulkWrite::Upsert, items: self.batch.as_batch() },
             (_, OpKind::BulkRead) => Op::BulkRead { keys: self.batch.as_batch() },
             (_, OpKind::BulkDelete) => Op::BulkDelete { keys: self.batch.as_batch() },
-            // Also the look before a compare-and-swap.
+            // This is also the read before a compare-and-swap.
             (Ask::Document, _) => Op::Read { key },
         };
         Request {
@@ -553,14 +553,14 @@ impl Maker {
     }
 }
 
-/// The drawn document, or one of the same round of new documents that this worker inserted itself: of those above `count` only
-/// its own are sure to exist.
+/// The drawn document. Of the new documents, which lie above `count`, only those that this worker inserted are sure to
+/// exist, so it returns the worker's own one of the same round.
 #[inline]
 fn surely_there(drawn: u64, count: u64, worker: u64, workers: u64) -> u64 {
     if drawn < count { drawn } else { drawn - (drawn - count) % workers + worker }
 }
 
-/// What a write of this kind and version leaves at its key.
+/// The state that a write of this kind and version leaves at its key.
 pub(super) fn leaves(kind: OpKind, version: u64) -> KeyState {
     if matches!(kind, OpKind::Delete | OpKind::BulkDelete) {
         KeyState::removed(version)

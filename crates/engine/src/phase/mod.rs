@@ -1,9 +1,8 @@
-//! The one run loop, and what is around it.
+//! The run loop, and what surrounds it.
 //!
-//! A [`PhasePlan`] says what a phase does; [`run_phase`] begins its workers together and gathers
-//! what they record. Each worker is one thread that turns one loop: take completions, send what is
-//! due while there are free lanes, wait. The loop is the same for embedded and network stores, open
-//! and closed loop; only the place where it waits differs.
+//! A [`PhasePlan`] says what a phase does. [`run_phase`] starts its workers together and gathers what they record. Each
+//! worker is one thread that runs one loop: take completions, send what is due while lanes are free, wait. The loop is
+//! the same for embedded and network stores, for open and closed loop. Only the place where it waits differs.
 
 #[cfg(test)]
 mod batches;

@@ -15,43 +15,44 @@ use storebench_study::workload::{
 
 use super::copies::CopyPlan;
 
-/// Documents in one bulk operation of a load, where the study does not say.
+/// Documents in one bulk operation of a load, by default.
 pub const DEFAULT_LOAD_BATCH: u32 = 1_000;
 
 /// What one label of a mix needs to make its operations.
 #[derive(Debug, Clone)]
 pub struct Recipe {
-    /// What it is in the result.
+    /// Its label in the result.
     pub label: Label,
-    /// How often, relative to the others of the mix.
+    /// Its frequency, relative to the others of the mix.
     pub weight: f64,
-    /// Whether documents are drawn, or parents that have any.
+    /// Whether documents are drawn, or parents that have documents.
     pub draw: Draw,
-    /// Whether what is read can be compared with what it should be: nothing in the study changes
-    /// these documents in a way that a generator cannot repeat.
+    /// Whether documents that were read can be compared with the expected ones. They can if nothing in the study
+    /// changes them in a way that the generator cannot repeat.
     pub checkable: bool,
-    /// What is asked beyond a document.
+    /// What the operation asks beyond a document.
     pub ask: Ask,
 }
 
 /// What an operation asks beyond a document, by its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
-    /// Nothing: its key, or its contents, are all.
+    /// Nothing beyond its key and contents.
     Document,
-    /// `append`, `prepend`: so many bytes are added.
+    /// `append`, `prepend`: how many bytes are added.
     Grow(u64),
-    /// `counter`: what is added.
+    /// `counter`: the number that is added.
     Count(i64),
     /// `touch`: how long the document lives from then on.
     Live(Duration),
-    /// `page`: the indexed field, and at most so many documents.
+    /// `page`: the indexed field, and the maximum number of documents.
     Page(String, u32),
-    /// `prefix`: the placeholder the key is cut before, none for the last one, and at most so many documents.
+    /// `prefix`: the placeholder before which the key is cut (`None` for the last one), and the maximum number of
+    /// documents.
     Prefix(Option<String>, u32),
-    /// `scan`: at most so many documents.
+    /// `scan`: the maximum number of documents.
     Scan(u32),
-    /// `view`: `design/view`, which of its rows, and at most so many of them.
+    /// `view`: `design/view`, which of its rows, and the maximum number of rows.
     View(String, Rows, u32),
 }
 
@@ -70,7 +71,7 @@ impl Ask {
         }
     }
 
-    /// The field whose value is asked for, if one is.
+    /// The field whose value is asked for, if any.
     pub fn field(&self) -> Option<&str> {
         match self {
             Self::Page(field, _) | Self::View(_, Rows::By(field), _) => Some(field),
@@ -79,7 +80,7 @@ impl Ask {
     }
 }
 
-/// Rows of a view that a study asks for; JSON texts.
+/// The rows of a view that a study asks for, as JSON texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rows {
     /// All.
@@ -88,7 +89,7 @@ pub enum Rows {
     Keys(String),
     /// From the first to the second key, both included.
     Range(Option<String>, Option<String>),
-    /// Those whose key is this field's value in a document that is drawn.
+    /// Those whose key is the value of this field in a drawn document.
     By(String),
 }
 
@@ -103,7 +104,7 @@ impl Rows {
         }
     }
 
-    /// As a store is asked for them; `drawn` are the keys of a drawn document.
+    /// The rows in the form that a store expects. `drawn` holds the keys of a drawn document.
     pub fn asked<'a>(&'a self, drawn: &'a str) -> ViewRows<'a> {
         match self {
             Self::All => ViewRows::All,
@@ -119,7 +120,7 @@ impl Rows {
 pub enum Amount {
     /// Every document of the collections, once.
     Load,
-    /// So many operations over all workers.
+    /// This many operations over all workers.
     Operations(u64),
     /// As many as fit into this time, in ns.
     Duration(u64),
@@ -130,18 +131,18 @@ pub enum Amount {
 pub struct Guarantees {
     /// What acknowledged writes survive.
     pub durability: Durability,
-    /// What the store sets for it, in its own words.
+    /// What the store sets to guarantee it, in the store's own words.
     pub durability_means: &'static str,
     /// How fresh reads are.
     pub consistency: ReadConsistency,
 }
 
 impl Guarantees {
-    /// What the phase asks for, else the strongest that the store has.
+    /// Resolves what the phase asks for; by default, the strongest guarantees that the store has.
     pub(super) fn resolve(study: &Study, phase: &Phase, can: &Capabilities) -> Result<Self, StoreError> {
         let refuse = |what: String| Err(StoreError::NotSupported(format!("phase `{}`: {what}", phase.name)));
         if !can.indexes && study.collections.values().any(|c| !c.index.is_empty()) {
-            return refuse("the study asks for a secondary index, which this store cannot make; remove `index`".into());
+            return refuse("this store has no secondary indexes, but the study asks for one; remove `index`".into());
         }
         let guaranteed = |d: Durability| can.guarantees(d).map(|means| (d, means));
         let Some((durability, durability_means)) = phase.durability.map_or(can.default_durability(), guaranteed) else {
@@ -149,31 +150,31 @@ impl Guarantees {
                 return refuse("this store declares no durability at all".into());
             };
             let can: Vec<_> = can.durability.iter().map(|(d, _)| d.to_string()).collect();
-            return refuse(format!("this store cannot guarantee durability `{asked}`; it can: {}", can.join("; ")));
+            return refuse(format!("this store cannot guarantee durability `{asked}`; supported: {}", can.join("; ")));
         };
         let consistency = phase.consistency.unwrap_or_else(|| can.default_consistency());
         if phase.consistency.is_some() && !can.consistency.iter().any(|(have, _)| *have == consistency) {
             let can: Vec<_> = can.consistency.iter().map(|(c, _)| c.to_string()).collect();
-            return refuse(format!("this store cannot guarantee `{consistency}` reads; it can: {}", can.join(", ")));
+            return refuse(format!("this store cannot guarantee `{consistency}` reads; supported: {}", can.join(", ")));
         }
         Ok(Self { durability, durability_means, consistency })
     }
 }
 
-/// What becomes of a phase of a study on one store.
+/// A phase of a study, resolved for one store.
 #[derive(Debug, Clone)]
 pub enum ResolvedPhase {
-    /// Operations, which the engine runs; of a phase that rests, none.
+    /// Operations, which the engine runs. A phase that rests has none.
     Operations(PhasePlan),
-    /// A copy, which it does not.
+    /// A copy, which the engine does not run.
     Copy(CopyPlan),
 }
 
 impl ResolvedPhase {
-    /// Fills in what the study leaves open and refuses what the store cannot do.
+    /// Fills in defaults and refuses what the store cannot do.
     ///
     /// # Errors
-    /// [`StoreError::NotSupported`], naming the phase, what cannot be done and what can.
+    /// [`StoreError::NotSupported`], naming the phase, what the store cannot do and what it can.
     pub fn of(study: &Study, phase: &Phase, catalog: &Catalog, can: &Capabilities) -> Result<Self, StoreError> {
         match phase.copy {
             Some(direction) => CopyPlan::resolve(study, phase, direction, catalog, can).map(Self::Copy),
@@ -181,7 +182,7 @@ impl ResolvedPhase {
         }
     }
 
-    /// Its operations, where it is no copy.
+    /// Its operations, unless it is a copy.
     pub fn operations(&self) -> Option<&PhasePlan> {
         match self {
             Self::Operations(plan) => Some(plan),
@@ -189,7 +190,7 @@ impl ResolvedPhase {
         }
     }
 
-    /// Its copy, where it is one.
+    /// Its copy, if it is one.
     pub fn copy(&self) -> Option<&CopyPlan> {
         match self {
             Self::Copy(plan) => Some(plan),
@@ -206,18 +207,18 @@ impl ResolvedPhase {
     }
 }
 
-/// The operations of a phase as they will run on one store: what the study says, and what that leaves open.
+/// The operations of a phase as they will run on one store: the phase, with its defaults filled in.
 #[derive(Debug, Clone)]
 pub struct PhasePlan {
-    /// The phase. Whether it warms up is also said of one that rests: nothing of it is a figure of operations.
+    /// The phase. A phase that rests is marked as a warm-up, because it has no operations to report.
     pub phase: Phase,
-    /// Its position in the study: part of the seed of what it draws.
+    /// Its position in the study, which is part of the seed of its draws.
     pub number: u64,
     /// Versions that its writes carry are above this one.
     pub versions_above: u64,
     /// What it does. Loads have one recipe for each collection.
     pub recipes: Vec<Recipe>,
-    /// How much.
+    /// How much it does.
     pub amount: Amount,
     /// Open loop: when operations are scheduled.
     pub rate: Option<(Rate, Arrival)>,
@@ -227,9 +228,9 @@ pub struct PhasePlan {
     pub guarantees: Guarantees,
     /// How long one try may take, in ns.
     pub timeout_ns: u64,
-    /// How long operations that were scheduled are still sent and awaited after the end, in ns.
+    /// How long after the end scheduled operations are still sent and awaited, in ns.
     pub drain_ns: u64,
-    /// Whether acknowledged versions are kept and read back.
+    /// Whether acknowledged versions are recorded and read back.
     pub ledger: bool,
 }
 
@@ -242,11 +243,10 @@ impl Deref for PhasePlan {
 }
 
 impl PhasePlan {
-    /// Fills in what the study leaves open and refuses what the store cannot do. A phase that copies is no plan of
-    /// operations: see [`ResolvedPhase::of`].
+    /// Fills in defaults and refuses what the store cannot do. For a phase that copies, use [`ResolvedPhase::of`].
     ///
     /// # Errors
-    /// [`StoreError::NotSupported`], naming the phase, what cannot be done and what can.
+    /// [`StoreError::NotSupported`], naming the phase, what the store cannot do and what it can.
     pub fn resolve(
         study: &Study,
         phase: &Phase,
@@ -263,7 +263,7 @@ impl PhasePlan {
             }
             (Some(PhaseKind::Mix(_)), None, Some(n)) => (mix_recipes(study, phase, catalog), Amount::Operations(n.0)),
             (Some(PhaseKind::Mix(_)), None, None) => {
-                return refuse("it has neither `duration` nor `operations`".into());
+                return refuse("it has neither `duration` nor `operations`; set one of them".into());
             }
             (Some(PhaseKind::Copy(_)) | None, ..) => return refuse("it runs no operations".into()),
         };
@@ -273,13 +273,13 @@ impl PhasePlan {
             if capabilities.supports(kind).is_none() {
                 let can: Vec<_> = capabilities.operations.iter().map(|(k, _)| k.name()).collect();
                 return refuse(format!(
-                    "this store cannot do `{kind}` (asked for by `{}`); it can do: {}",
+                    "this store does not support `{kind}` (used by `{}`); supported: {}",
                     recipe.label.name,
                     can.join(", ")
                 ));
             }
             if kind == OpKind::CompareAndSwap && capabilities.supports(OpKind::Read).is_none() {
-                return refuse("compare-and-swap needs read, which this store cannot do".into());
+                return refuse("compare-and-swap needs `read`, which this store does not support".into());
             }
         }
         let guarantees = Guarantees::resolve(study, phase, capabilities)?;
@@ -309,8 +309,8 @@ impl PhasePlan {
         Ok(plan)
     }
 
-    /// Refuses collections with too few documents to ask for. Documents that are in a store already are
-    /// unknown until their keys were `sampled`.
+    /// Refuses collections with too few documents. How many documents a store already has is unknown until their keys
+    /// were `sampled`.
     ///
     /// # Errors
     /// [`StoreError::NotSupported`], naming the phase and the collection.
@@ -345,12 +345,12 @@ impl PhasePlan {
         Ok(())
     }
 
-    /// What the phase's operations are called, in the order of a recorder's tallies.
+    /// The labels of the phase's operations, in the order of a recorder's tallies.
     pub fn labels(&self) -> Vec<Label> {
         self.recipes.iter().map(|r| r.label.clone()).collect()
     }
 
-    /// Operations over all workers, where it is known before the phase runs.
+    /// Operations over all workers, if known before the phase runs.
     pub fn operations(&self, catalog: &Catalog) -> Option<u64> {
         match (self.amount, &self.rate) {
             (Amount::Load, _) => Some(
@@ -365,7 +365,7 @@ impl PhasePlan {
         }
     }
 
-    /// How long it sends, in ns, where it is known before the phase runs.
+    /// How long it sends, in ns, if known before the phase runs.
     pub fn duration_ns(&self) -> Option<u64> {
         match self.amount {
             Amount::Duration(ns) => Some(ns),
@@ -380,10 +380,9 @@ fn load_recipes(phase: &Phase, catalog: &Catalog) -> Result<Vec<Recipe>, String>
         .load
         .iter()
         .map(|name| {
-            let collection = catalog.find(name).ok_or_else(|| format!("there is no collection `{name}`"))?;
+            let collection = catalog.find(name).ok_or_else(|| format!("unknown collection `{name}`"))?;
             let kind = match (catalog.get(collection).body(), batch) {
-                // Counters begin with their first increment; an insert of the number 0 would do the
-                // same on few stores only.
+                // A counter begins with its first increment. Inserting the number 0 instead would work on few stores.
                 (Body::Counter, _) => OpKind::Counter,
                 (_, 1) => OpKind::Insert,
                 _ => OpKind::BulkInsert,
@@ -405,18 +404,17 @@ fn mix_recipes(study: &Study, phase: &Phase, catalog: &Catalog) -> Result<Vec<Re
         .mix
         .iter()
         .map(|(name, entry)| {
-            let kind =
-                entry.kind(name).ok_or_else(|| format!("unknown operation `{name}`, or one without a bulk form"))?;
-            let collection_name =
-                collection_of(study, phase, name).ok_or_else(|| format!("`{name}` does not say its collection"))?;
+            let kind = entry.kind(name).ok_or_else(|| format!("unknown operation `{name}`, or it has no bulk form"))?;
+            let collection_name = collection_of(study, phase, name)
+                .ok_or_else(|| format!("`{name}` has no collection; set `collection`"))?;
             let collection =
-                catalog.find(collection_name).ok_or_else(|| format!("there is no collection `{collection_name}`"))?;
+                catalog.find(collection_name).ok_or_else(|| format!("unknown collection `{collection_name}`"))?;
             if let (OpKind::View, Some(field)) = (kind, &entry.field)
                 && !catalog.get(collection).knows_value(field)
             {
                 return Err(format!(
-                    "`{name}` asks for rows by `{field}`, whose value no version of a document of \
-                     `{collection_name}` keeps; name a field that is there, and index it so that it stays: \
+                    "`{name}` selects rows by `{field}`, but documents of `{collection_name}` have no such field, or \
+                     its value changes between versions; name an existing field, and index it so that its value stays: \
                      index = [[\"{field}\"]]"
                 ));
             }
@@ -446,10 +444,10 @@ pub struct WorkerJob {
     pub seed: u64,
     /// New documents of earlier phases, by position of the collection: their numbers are taken.
     pub base: Vec<u64>,
-    /// What is known of this worker's keys, if a ledger is kept.
+    /// What is known about this worker's keys, if a ledger is kept.
     pub ledger: Option<crate::ledger::Ledger>,
     /// Length of an interval, in ns.
     pub interval_ns: u64,
-    /// Where it meets the others: how the phase begins, and where snapshots go.
+    /// Its connection to the other workers: how the phase begins, and where snapshots go.
     pub team: super::team::Member,
 }

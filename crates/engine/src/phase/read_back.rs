@@ -1,4 +1,4 @@
-//! Reading back what was acknowledged, at the end of a phase that kept a ledger.
+//! Reads acknowledged writes back, at the end of a phase that kept a ledger.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -13,17 +13,18 @@ use crate::measure::LedgerReport;
 use crate::store::{AnyStore, CollectionId, ErrorKind, PhaseStart, ReadConsistency, SessionOptions};
 use storebench_documents::Catalog;
 
-/// Keys that are described.
+/// The most keys that the report describes.
 const EXAMPLES: usize = 20;
-/// Reads at once.
+/// Reads in flight.
 const IN_FLIGHT: u32 = 16;
-/// Documents of a collection that were loaded and never written: so many of them are read, spread over all.
+/// The most documents per collection to read that were loaded and never written. They are spread over the collection.
 const LOADED: u64 = 100_000;
-/// How long is asked on while no answer comes: a store may have to recover first.
+/// How long to keep trying without any answer: a store may have to recover first.
 const PATIENCE: Duration = Duration::from_secs(60);
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
-/// Keys to be read: all that were written, and of those that were not some of each collection.
+/// The keys to read, and how many of them were never written: all written keys, and a sample of the others of each
+/// collection.
 fn keys(book: &Book, catalog: &Catalog) -> (Vec<Key>, u64) {
     let mut keys: Vec<Key> = book.entries().map(|(key, _)| key).collect();
     keys.sort_unstable();
@@ -31,7 +32,7 @@ fn keys(book: &Book, catalog: &Catalog) -> (Vec<Key>, u64) {
     for collection in 0..catalog.iter().count() {
         let Some(count) = book.documents(collection) else { continue };
         let asked = count.min(LOADED);
-        // Evenly spread, the first and the last among them.
+        // Evenly spread, including the first and the last.
         let spread = |nth: u64| (u128::from(nth) * u128::from(count - 1) / u128::from((asked - 1).max(1))) as u64;
         keys.extend((0..asked).map(spread).map(|index| (collection, index)).filter(|key| !book.knows(*key)));
     }
@@ -39,10 +40,10 @@ fn keys(book: &Book, catalog: &Catalog) -> (Vec<Key>, u64) {
     (keys, loaded)
 }
 
-/// Where a store offers no strong reads, how long is waited for its replicas to agree before it is accused.
+/// How long to wait for the replicas to agree before a store without strong reads is accused.
 const AGREEMENT: Duration = Duration::from_secs(10);
 
-/// The most that a store says of its reads.
+/// The strongest reads that the store offers.
 fn strongest(store: &dyn AnyStore) -> ReadConsistency {
     let rank = |of: &ReadConsistency| match of {
         ReadConsistency::StaleOk => 0,
@@ -53,7 +54,7 @@ fn strongest(store: &dyn AnyStore) -> ReadConsistency {
     offered.into_iter().map(|(consistency, _)| consistency).max_by_key(rank).unwrap_or_default()
 }
 
-/// Reads back every key of the book, as strongly as the store can, and settles in it what was open.
+/// Reads back every key of the book, with the strongest reads of the store, and settles open writes in the book.
 pub(super) fn read_back(
     store: &Arc<dyn AnyStore>,
     plan: &PhasePlan,
@@ -73,14 +74,14 @@ pub(super) fn read_back(
     let (mut left, loaded) = keys(book, catalog);
     let mut report = LedgerReport { loaded, share: book.share(), ..LedgerReport::default() };
     let mut broken = Vec::new();
-    // Whether what is not as it must be may still become so, as replicas learn of it.
+    // Whether a wrong state may still become right, as replicas catch up.
     let may_agree = options.consistency != ReadConsistency::Strong;
     let began_ns = clock.now_ns();
     // When the store last answered.
     let heard_ns = Cell::new(clock.now_ns());
     let silent = || clock.now_ns().saturating_sub(heard_ns.get()) >= PATIENCE.as_nanos() as u64;
     let mut scratch = Vec::new();
-    // What could not be read, and why.
+    // Why keys could not be read: the last error.
     let mut why = String::new();
     while !left.is_empty() && !stop.asked() {
         let mut again: Vec<Key> = Vec::new();
@@ -94,7 +95,7 @@ pub(super) fn read_back(
                 let mut asked = left.iter();
                 let mut ended = 0;
                 let next = |key: &mut Vec<u8>| {
-                    // A store that takes connections and never answers would cost a time-out for every few keys.
+                    // A store that accepts connections and never answers would cost a timeout for every few keys.
                     if stop.asked() || silent() {
                         return None;
                     }
@@ -138,7 +139,7 @@ pub(super) fn read_back(
                         book.found(key, &found);
                     },
                 );
-                // Those that were not asked for any more.
+                // Keys that were not requested.
                 again.extend(left.iter().skip(ended));
             }
         }

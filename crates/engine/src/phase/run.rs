@@ -1,4 +1,4 @@
-//! One phase on one store: workers begin together, their recorders are gathered, the record is made.
+//! Runs one phase on one store: starts the workers together, gathers their recorders, and makes the record.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct PhaseContext<'a> {
     pub catalog: Arc<Catalog>,
     /// The run's clock.
     pub clock: RealClock,
-    /// The user's request to end.
+    /// The user's request to stop.
     pub stop: Arc<Stop>,
     /// The study's seed.
     pub seed: u64,
@@ -37,15 +37,15 @@ pub struct PhaseContext<'a> {
     pub interval: Duration,
     /// What earlier phases of the trial have written.
     pub written: &'a mut Written,
-    /// Who looks at the store meanwhile, or does something to it: each on a thread of its own.
+    /// Code that observes the store meanwhile, or acts on it, each on a separate thread.
     pub companions: Vec<&'a mut dyn Companion>,
-    /// Whether the store has gone for good, so that nothing of it needs to be waited for.
+    /// Whether the store is gone for good, so that there is no point in waiting for it.
     pub gone: &'a dyn Fn() -> bool,
-    /// Hears what happens.
+    /// Receives the events.
     pub observer: &'a mut dyn Observer,
 }
 
-/// What a trial has written so far. Begins empty; each phase adds its own.
+/// What a trial has written so far. It starts empty, and each phase adds to it.
 #[derive(Debug, Default)]
 pub struct Written {
     /// New documents, by position of the collection: their numbers are taken.
@@ -54,19 +54,19 @@ pub struct Written {
     pub book: Book,
 }
 
-/// How often the user's request to end is looked for.
+/// How often to look for the user's request to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// At a rate, the start lies so far ahead when it is set: workers wake and look around in it.
+/// At a rate, how far ahead the start is set, so that the workers have time to wake up and prepare.
 const HEAD_START_NS: u64 = 2_000_000;
 
 /// Runs a phase.
 ///
-/// A phase that ends early, because the user asked or because a load failed, gives what was
-/// measured, with [`PhaseRecord::partial`] saying why.
+/// A phase that ends early, because the user stopped it or because a load failed, returns what was measured.
+/// [`PhaseRecord::partial`] says why it ended.
 ///
 /// # Errors
-/// When a session cannot be opened: then nothing was sent.
+/// When a session cannot be opened. Nothing was sent then.
 pub fn run_phase(
     store: &Arc<dyn AnyStore>,
     plan: &PhasePlan,
@@ -82,7 +82,7 @@ pub fn run_phase(
     let phase_stop = Arc::new(Stop::new());
     phase_stop.after_faults(book.faults_so_far());
     if !plan.ledger {
-        // Also what it is about to load again.
+        // This includes collections that the phase is about to load again.
         let written = plan.recipes.iter().filter(|recipe| recipe.label.kind.writes());
         written.for_each(|recipe| book.forget(recipe.label.collection));
     }
@@ -126,7 +126,9 @@ pub fn run_phase(
                     phase_stop.ask();
                     start.begin(clock.now_ns());
                     gate.open();
-                    return Err(StoreError::Failed(format!("worker {worker} got no thread: {e}; use fewer workers")));
+                    return Err(StoreError::Failed(format!(
+                        "could not start a thread for worker {worker}: {e}; use fewer workers"
+                    )));
                 }
             }
         }
@@ -141,7 +143,7 @@ pub fn run_phase(
             });
         }
         let stats = StatsSampler::new(Arc::clone(store), Arc::new(clock.clone()), interval);
-        // Everything else is ready: what is done after the start makes the first arrivals late.
+        // Everything else is ready by now: work after the start would make the first arrivals late.
         let head_start_ns = if plan.rate.is_some() { HEAD_START_NS } else { 0 };
         let start_ns = clock.now_ns() + head_start_ns;
         start.begin(start_ns);
@@ -157,7 +159,7 @@ pub fn run_phase(
             })
             .collect();
         gate.open();
-        // Workers that could not begin leave nothing to ask about.
+        // If workers could not begin, there is nothing to ask about.
         let stats = if phase_stop.asked() { None } else { stats.start(start_ns).ok() };
 
         let mut gathered = Gathered::new(&plan, interval_ns);
@@ -168,7 +170,7 @@ pub fn run_phase(
                     watch.ended(snapshot.recorder.ops.iter().map(Tally::ended).sum());
                     let mut emptied = gathered.take(snapshot, &plan, observer);
                     emptied.clear();
-                    // A worker that has ended takes no more.
+                    // A worker that has ended accepts no more.
                     let _ = spares[worker].send(emptied);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -188,7 +190,7 @@ pub fn run_phase(
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        // What was broken is mended before anything is read back.
+        // Faults are repaired before anything is read back.
         for companion in accompanied {
             if let Err(panic) = companion.join() {
                 std::panic::resume_unwind(panic);
@@ -239,10 +241,10 @@ pub fn run_phase(
     })
 }
 
-/// Arrivals that are drawn again, at the end of a phase, to learn when the last of them was scheduled.
+/// The most arrivals to draw again at the end of a phase, to learn when the last of them was scheduled.
 const WALKED: u64 = 10_000_000;
 
-/// When the last of so many operations of a Poisson process, shared by the workers, was scheduled, in ns.
+/// When the last of this many operations of a Poisson process, shared by the workers, was scheduled, in ns.
 fn last_scheduled_ns(plan: &PhasePlan, seed: u64, operations: u64) -> u64 {
     let workers = u64::from(plan.workers);
     let last = |w: u64| {
@@ -254,7 +256,7 @@ fn last_scheduled_ns(plan: &PhasePlan, seed: u64, operations: u64) -> u64 {
     (0..workers.min(operations)).filter_map(last).max().unwrap_or(1).max(1)
 }
 
-/// Intervals that are kept open for a worker that is behind the others.
+/// How many intervals are kept open for a worker that is behind the others.
 const MOST_OPEN: u64 = 60;
 
 /// What the workers have handed over so far.
@@ -262,7 +264,7 @@ struct Gathered {
     interval_ns: u64,
     /// Intervals that not every worker has passed.
     open: BTreeMap<u64, Recorder>,
-    /// The interval each worker is in; `u64::MAX` for those that have ended.
+    /// The current interval of each worker; `u64::MAX` for workers that have ended.
     reached: Vec<u64>,
     done: Vec<Interval>,
     total: Recorder,
@@ -279,20 +281,20 @@ impl Gathered {
         }
     }
 
-    /// Takes a snapshot in; gives its recorder back.
+    /// Takes in a snapshot and returns its recorder.
     fn take(&mut self, snapshot: Snapshot, plan: &PhasePlan, observer: &mut dyn Observer) -> Box<Recorder> {
         let Snapshot { interval, worker, recorder, last } = snapshot;
         self.total.add(&recorder);
-        // A snapshot that comes after its interval was closed (a worker that was held up) goes into
-        // the earliest one that is still open.
+        // A snapshot that arrives after its interval was closed, because its worker was held up, goes into the earliest
+        // interval that is still open.
         let interval = interval.max(self.done.last().map_or(0, |last| last.number + 1));
         self.open.entry(interval).or_insert_with(|| Recorder::new(plan.recipes.len())).add(&recorder);
         self.reached[worker as usize] = if last { u64::MAX } else { interval + 1 };
-        // One that an embedded store does not let go of holds back the others only so long.
+        // A worker that is blocked in an embedded store delays the others only for this many intervals.
         let newest = self.open.last_key_value().map_or(0, |(newest, _)| *newest);
         let passed = self.reached.iter().copied().min().unwrap_or(0).max(newest.saturating_sub(MOST_OPEN));
         if passed == u64::MAX {
-            // All have ended: what is left is cut where the phase ends.
+            // All workers have ended: the remaining intervals are cut where the phase ends.
             return recorder;
         }
         while let Some(entry) = self.open.first_entry() {
@@ -347,7 +349,7 @@ impl Gathered {
         }
         let mut messages: Vec<_> = messages.into_iter().collect();
         messages.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        // A lost connection explains what else went wrong.
+        // A lost connection explains the other failures, so it comes first.
         let mut partials: Vec<Partial> = reports.iter_mut().filter_map(|r| r.partial.take()).collect();
         partials.sort_by_key(|p| p.cause != PartialCause::Disconnected);
         let interrupted = interrupted && reports.iter().any(|r| r.ended_early);

@@ -1,4 +1,4 @@
-//! What is gathered of workers that end at different times.
+//! How the records of workers that end at different times are gathered.
 
 use super::*;
 use crate::store::{MemoryStore, Store};
@@ -24,7 +24,8 @@ fn plan() -> PhasePlan {
     PhasePlan::resolve(&study, &study.phases[0], &catalog, &Store::capabilities(&MemoryStore::new())).unwrap()
 }
 
-/// A worker that has ended is not waited for: intervals of the others are told live, and their recorders are not kept.
+/// Nothing waits for a worker that has ended: the intervals of the others are reported live, and their recorders are
+/// dropped.
 #[test]
 fn a_worker_that_has_ended_holds_back_no_interval() {
     let plan = plan();
@@ -47,14 +48,14 @@ fn a_worker_that_has_ended_holds_back_no_interval() {
         assert!(gathered.open.len() <= 1, "{} recorders are kept", gathered.open.len());
     }
     take(&mut gathered, 1, 100, true);
-    // The last one ends with the phase, wherever that is within it.
+    // The last interval ends with the phase, wherever that is within it.
     assert_eq!(gathered.open.keys().copied().collect::<Vec<_>>(), [100]);
     assert_eq!(told.len(), 100);
     assert_eq!((told[0], told[1], told[2]), ((0, 2), (1, 2), (2, 1)));
     assert_eq!(gathered.total.ops[0].succeeded, 103);
 }
 
-/// One that is held up, by a call that does not return, does not hold back the others for ever either.
+/// A worker that is held up, by a call that does not return, does not hold back the others forever.
 #[test]
 fn a_worker_that_is_held_up_holds_back_no_more_intervals_than_are_kept_open() {
     let plan = plan();
@@ -73,7 +74,7 @@ fn a_worker_that_is_held_up_holds_back_no_more_intervals_than_are_kept_open() {
         take(&mut gathered, 1, interval, false);
         assert!(gathered.open.len() as u64 <= MOST_OPEN + 1, "{} recorders are kept", gathered.open.len());
     }
-    // What it has to tell of its first interval comes late, and is in none that was told before.
+    // Its record of the first interval comes late, and goes into no interval that was already reported.
     take(&mut gathered, 0, 0, false);
     take(&mut gathered, 0, 999, true);
     take(&mut gathered, 1, 1_000, true);

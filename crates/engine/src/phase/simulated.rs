@@ -1,4 +1,4 @@
-//! The loop under a fake clock: what it records is what arithmetic says.
+//! The loop under a fake clock: what it records must match arithmetic.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -100,8 +100,7 @@ pub(super) fn simulate<S: Session>(
     simulate_text(STUDY, overrides, late_ns, open)
 }
 
-/// Runs the study's phase on a session, moving the clock to where the loop wants to be woken, and
-/// `late_ns` further.
+/// Runs the study's phase on a session. Moves the clock to where the loop wants to be woken, and `late_ns` further.
 pub(super) fn simulate_text<S: Session>(
     text: &str,
     overrides: &[&str],
@@ -121,7 +120,7 @@ pub(super) fn simulate_on<S: Session>(
     simulate_until(clock, &Arc::new(Stop::new()), text, overrides, late_ns, open)
 }
 
-/// The same, to be ended by `stop`.
+/// The same, stopped by `stop`.
 pub(super) fn simulate_until<S: Session>(
     clock: &FakeClock,
     stop: &Arc<Stop>,
@@ -224,7 +223,7 @@ fn a_stall_shows_in_response_time_and_not_in_service_time() {
     near(run.response_ms(0.90), 251.0);
     near(run.response_ms(0.50), 1.0);
     near(run.service_ms(0.99), 1.0);
-    // Waiting for the store is not our lateness.
+    // Waiting for the store is not the client's lateness.
     assert!(run.record.send_delay.max() <= 1_000, "{}", run.record.send_delay.max());
     near(tally.client_queueing.value_at_quantile(0.95) as f64 / 1e6, 625.0);
     assert_eq!(run.intervals, (0..10).chain([10]).collect::<Vec<_>>()[..run.intervals.len()].to_vec());
@@ -246,9 +245,9 @@ fn a_closed_loop_hides_the_stall() {
     near(run.record.ops[0].succeeded as f64, 36_000.0);
 }
 
-/// One server of 10 ms answers 100 a second; 1,000 a second are scheduled. After T seconds 100 T have ended
-/// and 900 T are unfinished; the one due at t ends at 10 t, so of all operations, answered at 9 t or
-/// unfinished at age T − t, the median grows with T.
+/// One server of 10 ms answers 100 operations a second, and 1,000 a second are scheduled. After T seconds, 100 T have
+/// ended and 900 T are unfinished. The operation due at t ends at 10 t: it is answered after 9 t, or unfinished at age
+/// T − t. So the median over all operations grows with T.
 #[test]
 fn a_rate_that_cannot_be_sustained_leaves_unfinished_operations() {
     let mut medians = Vec::new();
@@ -258,7 +257,7 @@ fn a_rate_that_cannot_be_sustained_leaves_unfinished_operations() {
         let duration = format!("phases.phase.duration={text}");
         let run = simulate(&["phases.phase.rate=1000", &duration], 0, slow(slow_one));
         let tally = &run.record.ops[0];
-        assert_eq!(tally.ended() + tally.unfinished, 1_000 * seconds, "every operation that was scheduled is told of");
+        assert_eq!(tally.ended() + tally.unfinished, 1_000 * seconds, "every scheduled operation is counted");
         near(tally.ended() as f64, 100.0 * seconds as f64);
         assert_eq!(tally.response.len(), 1_000 * seconds);
         medians.push(run.response_ms(0.5));
@@ -279,7 +278,7 @@ fn a_drain_works_off_the_backlog() {
     near(run.response_ms(1.0), 10_000.0);
 }
 
-/// A host that wakes 300 µs late is our fault, and is told apart from waiting for the store.
+/// A host that wakes 300 µs late is the client's fault, and is distinguished from waiting for the store.
 #[test]
 fn lateness_of_the_client_is_send_delay() {
     let quick = SlowOptions { latency: Duration::from_micros(100), ..SlowOptions::default() };
@@ -288,7 +287,7 @@ fn lateness_of_the_client_is_send_delay() {
     assert!(run.record.ops[0].client_queueing.max() <= 1_000);
 }
 
-/// A store that works on the caller's thread: each call takes this long of the clock.
+/// A store that works on the caller's thread: each call takes this many ns of the clock.
 struct Holding(FakeClock, u64);
 
 impl Session for Holding {
@@ -298,7 +297,7 @@ impl Session for Holding {
     }
 }
 
-/// While a call holds the thread, other lanes stand free; what is scheduled then waits for the store.
+/// While a call blocks the thread, other lanes are free. Operations scheduled in that time wait for the store.
 #[test]
 fn a_store_that_holds_the_thread_is_no_send_delay() {
     let clock = FakeClock::new();
@@ -314,13 +313,13 @@ fn a_store_that_holds_the_thread_is_no_send_delay() {
     near(run.record.ops[0].client_queueing.max() as f64, 5e9);
 }
 
-/// Several operations are scheduled while the host sleeps: each is late by its own time, though the
-/// lane was busy with the one before it when it was sent.
+/// Several operations are scheduled while the host sleeps. Each is late by its own time, although its lane was busy
+/// with the previous operation when it was sent.
 #[test]
 fn a_batch_of_late_operations_is_all_send_delay() {
     let instant = SlowOptions::default();
     let run = simulate(&["phases.phase.rate=100000", "phases.phase.duration=1s"], 95_000, slow(instant));
-    // Ten operations a batch, late by 95, 85, …, 5 µs.
+    // Ten operations per batch, late by 95, 85, …, 5 µs.
     near(run.record.send_delay.mean(), 50_000.0);
     assert!(run.record.ops[0].client_queueing.max() <= 1_000);
 }
@@ -331,13 +330,13 @@ fn no_answer_within_the_timeout_is_an_unknown_outcome() {
     let run = simulate(&["phases.phase.timeout=1s"], 0, slow(stuck));
     let tally = &run.record.ops[0];
     assert_eq!(tally.timed_out, tally.failed_as(ErrorKind::OutcomeUnknown));
-    // One in flight, each given up after a second; the last one begins before the end.
+    // One is in flight, and each is given up after a second. The last one begins before the end.
     assert_eq!((tally.timed_out, tally.succeeded), (10, 0));
     near(tally.failed_time.max() as f64, 1e9);
     assert_eq!(run.report.messages[0].1, 10);
 }
 
-/// Fails each operation a number of times, as a store that is busy does.
+/// Fails each operation a number of times, as a busy store does.
 struct Busy {
     fails: u32,
     seen: u32,
@@ -360,7 +359,7 @@ fn temporary_failures_are_tried_again_as_often_as_the_study_says() {
     let run = simulate(&retries, 0, |_, _| Busy { fails: 2, seen: 0 });
     let tally = &run.record.ops[0];
     assert_eq!((tally.succeeded, tally.errors(), tally.retries), (100, 0, 200));
-    // Two waits, of at most 10 and 15 ms; the response counts from its scheduled start.
+    // Two waits of at most 10 and 15 ms. The response time counts from the scheduled start.
     assert!(run.response_ms(1.0) <= 25.1 && run.response_ms(0.5) > 1.0, "{}", run.response_ms(1.0));
     let run = simulate(&retries, 0, |_, _| Busy { fails: 3, seen: 0 });
     let tally = &run.record.ops[0];

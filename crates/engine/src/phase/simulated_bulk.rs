@@ -1,4 +1,4 @@
-//! Bulk operations that a busy store takes in parts, under a fake clock.
+//! Bulk operations that a busy store accepts in parts, under a fake clock.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex};
 use super::simulated::{STUDY, simulate_text};
 use crate::store::{Completions, ErrorKind, Op, OpError, Reject, Reply, Request, Session, Token};
 
-/// How often a key is refused for now before it is taken.
+/// How often a key is refused for now before it is accepted.
 type Refusals = fn(&str) -> u32;
 
-/// A store that throttles: it takes what it can of a bulk operation, and the rest at a later try.
+/// A store that throttles: it accepts part of a bulk operation, and the rest on a later try.
 struct Throttled {
     refusals: Refusals,
-    /// Refused for good.
+    /// The key that is refused for good.
     never: &'static str,
-    /// How often each key came.
+    /// How often each key arrived.
     came: Arc<Mutex<BTreeMap<String, u32>>>,
     /// Sizes of the bulk operations.
     sizes: Arc<Mutex<Vec<usize>>>,
@@ -63,12 +63,12 @@ fn throttled(mix: &str, tries: u32, never: &'static str, refusals: Refusals) -> 
 }
 
 const UPSERTS: &str = "{ upsert = { batch = 10 } }";
-/// Keys are `docs/INDEX`: sequential ones end in every digit.
+/// Keys are `docs/INDEX`. Sequential keys end in every digit.
 const IN_ORDER: &str = "{ upsert = { batch = 10 } }\npopularity = \"sequential\"";
 
 #[test]
 fn only_the_items_that_were_refused_for_now_are_tried_again() {
-    // Three of ten are taken at the third try.
+    // Three of ten are accepted on the third try.
     let seen = throttled(IN_ORDER, 5, "", |key| if key.ends_with(['1', '4', '9']) { 2 } else { 0 });
     assert_eq!(seen.sizes, [10, 3, 3]);
     assert_eq!(seen.came.values().sum::<u32>(), 16);

@@ -1,4 +1,4 @@
-//! How a phase ends, under a fake clock: the client's own lateness, and writers without a key.
+//! How a phase ends, under a fake clock: lateness of the client, and writers without a key.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,34 +12,34 @@ use crate::store::{
     Completions, ErrorKind, MemoryStore, OpError, Reply, Request, Session, Slow, SlowOptions, Store, Token,
 };
 
-/// What the client could have sent before the end, had it not been late, is sent for 100 ms after it.
+/// What a late client could have sent before the end is still sent for 100 ms after it.
 #[test]
 fn what_the_client_was_late_with_at_the_end_is_still_sent() {
     let run = simulate(&["phases.phase.rate=1000"], 50_000_000, slow(SlowOptions::default()));
     let tally = &run.record.ops[0];
     assert_eq!((tally.succeeded, tally.unfinished), (10_000, 0));
     assert!(run.ended_ns > 10_000_000_000, "some of it was sent after the end");
-    // Later than that, what was scheduled is told of as never sent, and nothing is lost from the count.
+    // After that, scheduled operations count as never sent, and none is missing from the count.
     let run = simulate(&["phases.phase.rate=1000"], 150_000_000, slow(SlowOptions::default()));
     let tally = &run.record.ops[0];
     assert!(tally.unfinished > 0 && tally.succeeded + tally.unfinished == 10_000, "{}", tally.unfinished);
     assert_eq!(tally.unfinished_sent, 0);
 }
 
-/// The grace is for our own lateness: what waited for the store is not sent after the end.
+/// The grace period is for the client's own lateness: what waited for the store is not sent after the end.
 #[test]
 fn what_waited_for_the_store_at_the_end_is_not_sent_any_more() {
     let latency = Duration::from_millis(30);
     let run = simulate(&["phases.phase.rate=1000"], 0, slow(SlowOptions { latency, ..SlowOptions::default() }));
     let tally = &run.record.ops[0];
-    // One lane of 30 ms: 333 in 10 s, and one more is in flight when the end comes.
+    // One lane of 30 ms: 333 in 10 s, and one more is in flight at the end.
     assert_eq!((tally.succeeded + tally.unfinished, tally.unfinished_sent), (10_000, 1));
     assert_eq!(tally.succeeded, 333);
     assert!(run.ended_ns < 10_001_000_000);
 }
 
-/// With a ledger a key whose write has no known outcome takes no further one. When no key is left the
-/// phase ends, and says why.
+/// With a ledger, a key whose write has an unknown outcome takes no further write. When no key is left, the phase ends
+/// and says why.
 #[test]
 fn a_writer_whose_keys_are_all_open_ends_the_phase() {
     let text = STUDY.replace("{ read = 1 }", "{ upsert = 1 }\nledger = true\nstreams = \"disjoint\"");
@@ -62,7 +62,7 @@ const SECOND: u64 = 1_000_000_000;
 /// When the phase begins, by the simulation's clock.
 const START: u64 = 1_000_000;
 
-/// Somebody asks for an end while this session is used, at a time.
+/// A session during which a stop is requested, at `at_ns`.
 struct Interrupted<S> {
     inner: S,
     clock: FakeClock,
@@ -88,7 +88,7 @@ impl<S: Session> Session for Interrupted<S> {
     }
 }
 
-/// A phase on a store with one place, that is asked to end at this time.
+/// A phase on a store that serves one operation at a time. A stop is requested at `at_s`.
 fn interrupted(text: &str, overrides: &[&str], latency: Duration, at_s: u64) -> Run {
     let (clock, stop) = (FakeClock::new(), Arc::new(Stop::new()));
     let options = SlowOptions { latency, concurrency: std::num::NonZeroU32::new(1), ..SlowOptions::default() };
@@ -98,16 +98,17 @@ fn interrupted(text: &str, overrides: &[&str], latency: Duration, at_s: u64) -> 
     })
 }
 
-/// Twice as much is scheduled as the store can do, and a drain works off the rest: the user need not wait for it.
+/// Twice the store's capacity is scheduled, and a drain works off the rest. A user who stops the run need not wait for
+/// it.
 #[test]
 fn a_request_to_end_is_heeded_while_a_drain_goes_on() {
     let drained = ["phases.phase.rate=1000", "phases.phase.drain=30s"];
     let run = interrupted(STUDY, &drained, Duration::from_millis(2), 12);
     let tally = &run.record.ops[0];
-    assert_eq!(tally.succeeded + tally.unfinished, 10_000, "all that was scheduled in the phase is told of");
+    assert_eq!(tally.succeeded + tally.unfinished, 10_000, "every operation scheduled in the phase is counted");
     assert!((5_990..=6_050).contains(&tally.succeeded), "{}", tally.succeeded);
     assert!(run.report.ended_early && run.ended_ns < 12_200_000_000, "{}", run.ended_ns);
-    // Not asked before it has ended, nothing is cut off.
+    // If the stop comes after the phase has ended, nothing is cut off.
     let run = interrupted(STUDY, &drained, Duration::from_millis(2), 25);
     assert_eq!((run.record.ops[0].succeeded, run.report.ended_early), (10_000, false));
 }
@@ -126,11 +127,11 @@ fn an_open_loop_of_so_many_operations_counts_no_more_when_it_is_interrupted() {
     let overrides = ["phases.phase.rate=1000", "phases.phase.timeout=1h"];
     let run = interrupted(&text, &overrides, Duration::from_secs(600), 5);
     let tally = &run.record.ops[0];
-    // One was sent, and 99 had are scheduled and were not: those of the 5 s after them were never asked for.
+    // One was sent, and 99 were scheduled but not sent. The 5 s after them add none: the phase has only 100 operations.
     assert_eq!((tally.ended(), tally.unfinished, tally.unfinished_sent), (0, 100, 1));
 }
 
-/// The time until which a drain lasts is no multiple of anything that a worker waits for.
+/// A drain ends exactly on time, also when its length is not a multiple of anything that a worker waits for.
 #[test]
 fn a_drain_ends_when_it_ends() {
     let stuck = SlowOptions { latency: Duration::from_secs(3_600), ..SlowOptions::default() };
@@ -140,8 +141,8 @@ fn a_drain_ends_when_it_ends() {
     assert_eq!((run.record.ops[0].unfinished, run.report.ended_early), (10_000, false));
 }
 
-/// A connection that is lost at one time and can be had again from another one on. Until then each operation is turned away at
-/// once; what connects again runs in `poll` alone, and asks as rarely as its back-off says.
+/// A connection that is lost at one time and can be restored from a later time on. Until then each operation is
+/// rejected at once. Reconnecting happens only in `poll`, and no more often than the back-off allows.
 struct Reconnecting {
     clock: FakeClock,
     down: std::ops::Range<u64>,
@@ -186,7 +187,7 @@ fn a_session_that_connects_again_while_it_is_polled_comes_back_though_nothing_is
             });
         let tally = &run.record.ops[0];
         let (failed, answered) = (tally.failed_as(ErrorKind::Temporary), tally.succeeded);
-        // Two seconds, and less than one wait of the back-off.
+        // Two seconds, plus less than one wait of the back-off.
         let most = if pace.contains("rate") { 2_000 } else { 5_000 };
         assert!(failed > 100 && answered > 1_400 && failed + answered <= most, "{pace}: {failed} {answered}");
         assert!(tally.answered_at.last_ns > 9 * SECOND, "{pace}: {}", tally.answered_at.last_ns);

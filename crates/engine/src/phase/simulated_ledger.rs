@@ -16,20 +16,20 @@ fn text(mix: &str) -> String {
     STUDY.replace("{ read = 1 }", &format!("{mix}\nledger = true\nstreams = \"disjoint\""))
 }
 
-/// What came of an operation: its answer, after so long; none is never.
+/// The answer to an operation, and its delay in ns; `None` if it is never answered.
 type Answer = fn(nth: u64, op: &Op<'_>) -> Option<(u64, Result<(), ErrorKind>)>;
 
 /// What a session has seen.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Writes of each key that are under way, or whose outcome nobody knows.
+    /// Writes of each key that are in flight or have an unknown outcome.
     open: BTreeMap<String, u32>,
-    /// The most of one key.
+    /// The most open writes of one key.
     most: u32,
     reads: u64,
 }
 
-/// An answer that is scheduled: when, to which request, of which keys.
+/// A scheduled answer: when, to which request, of which keys, and the result.
 type Flying = (u64, Token, Vec<String>, Result<(), ErrorKind>);
 
 struct Scripted {
@@ -72,7 +72,7 @@ impl Session for Scripted {
                 *self.seen.lock().unwrap().open.get_mut(key).unwrap() -= 1;
             }
             let reply = Reply { documents: 1, revision: Some(b"1"), ..Reply::default() };
-            out.complete(token, result.map(|()| reply).map_err(|kind| OpError::new(kind, "as it was told")));
+            out.complete(token, result.map(|()| reply).map_err(|kind| OpError::new(kind, "as scripted")));
         }
         Poll::Pending
     }
@@ -105,8 +105,8 @@ fn with_more_lanes_than_keys_no_key_has_two_open_writes() {
     }
 }
 
-/// One key of 10 ms a write takes 100 a second; 1,000 a second are scheduled. What waits for the key waits for the store: it counts
-/// from its scheduled start, and none is left out.
+/// A key whose writes take 10 ms takes 100 a second, and 1,000 a second are scheduled. Waiting for the key counts as
+/// waiting for the store: each operation counts from its scheduled start, and none is left out.
 #[test]
 fn a_write_that_waits_for_a_key_counts_from_its_scheduled_start() {
     let overrides = ["collections.docs.count=1", "phases.phase.in_flight=16", "phases.phase.rate=1000"];
@@ -114,16 +114,16 @@ fn a_write_that_waits_for_a_key_counts_from_its_scheduled_start() {
     let tally = &run.record.ops[0];
     assert_eq!((seen.most, tally.errors()), (1, 0));
     near(tally.succeeded as f64, 1_000.0);
-    assert_eq!(tally.succeeded + tally.unfinished, 10_000, "every operation that was scheduled is told of");
+    assert_eq!(tally.succeeded + tally.unfinished, 10_000, "every scheduled operation is counted");
     assert_eq!(tally.response.len(), 10_000);
-    // Answered: 9 t for t up to 1 s; due and not sent: 10 s − t.
+    // Answered: 9 t for t up to 1 s. Due but not sent: 10 s − t.
     near(tally.response.max() as f64, 9e9);
     near(tally.client_queueing.max() as f64, 9e9);
-    assert!(run.record.send_delay.max() <= 1_000, "not our lateness: {}", run.record.send_delay.max());
+    assert!(run.record.send_delay.max() <= 1_000, "not the client's lateness: {}", run.record.send_delay.max());
     assert!(run.ended_ns < 10_020_000_000);
 }
 
-/// A write that waits for a key is not exchanged for a read because of it.
+/// A write that waits for a key is not replaced by a read.
 #[test]
 fn the_mix_stays_what_it_is_while_writes_wait_for_a_key() {
     let overrides = ["collections.docs.count=1", "phases.phase.in_flight=16"];
@@ -169,15 +169,15 @@ fn a_retry_that_waits_is_made_though_no_key_is_left() {
 #[test]
 fn what_has_an_unknown_outcome_is_not_forgotten_for_want_of_keys() {
     let overrides = ["collections.docs.count=2", "phases.phase.in_flight=8", "phases.phase.timeout=1s"];
-    // The first is never answered, the others are.
+    // The first is never answered; the others are.
     let (run, seen) = run("{ upsert = 1 }", &overrides, |nth, _| (nth > 0).then_some((MS, Ok(()))));
     assert_eq!((seen.most, run.record.ops[0].timed_out), (1, 1));
-    assert!(run.report.partial.is_none(), "the other key is written on: {:?}", run.report.partial);
+    assert!(run.report.partial.is_none(), "the other key still takes writes: {:?}", run.report.partial);
     let ledger = run.report.ledger.as_ref().unwrap();
     assert_eq!(ledger.entries().filter(|(_, entry)| entry.open.is_some()).count(), 1);
 }
 
-/// Each document of a bulk write ends by itself.
+/// Each document of a bulk write is settled separately.
 #[test]
 fn a_bulk_write_whose_outcome_is_unknown_leaves_each_of_its_keys_open() {
     let overrides = ["collections.docs.count=9", "phases.phase.timeout=1s", "phases.phase.duration=5s"];
@@ -189,7 +189,7 @@ fn a_bulk_write_whose_outcome_is_unknown_leaves_each_of_its_keys_open() {
     assert!(closed.iter().all(|(_, entry)| entry.acknowledged.number() > 0));
 }
 
-/// No document is written by two workers, whatever of them is drawn again since its key is taken.
+/// No two workers write the same document, even if keys are drawn again because they are taken.
 #[test]
 fn the_newest_documents_have_one_writer_each() {
     for (count, workers) in [(10, 3), (11, 4), (12, 4), (7, 2)] {

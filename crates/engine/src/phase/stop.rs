@@ -1,8 +1,8 @@
-//! What workers are told from outside: that they are to end, and that something was broken under them.
+//! Signals to the workers: that they should stop, and that a fault has happened.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Set once to ask for an end, for whoever holds a reference.
+/// A request to stop, shared by reference. Once set, it stays set.
 #[derive(Debug, Default)]
 pub struct Stop {
     asked: AtomicBool,
@@ -10,27 +10,27 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Not asked yet.
+    /// No stop is requested yet.
     pub const fn new() -> Self {
         Self { asked: AtomicBool::new(false), faults: AtomicU32::new(0) }
     }
 
-    /// Asks for an end. Safe in a signal handler.
+    /// Requests a stop. Safe in a signal handler.
     pub fn ask(&self) {
         self.asked.store(true, Ordering::Relaxed);
     }
 
-    /// Whether an end was asked for.
+    /// Whether a stop was requested.
     pub fn asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// One more fault has happened to the store.
+    /// Counts one more fault of the store.
     pub(super) fn fault(&self) {
         self.faults.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many faults of this trial had happened before.
+    /// Sets how many faults happened in this trial before the phase.
     pub(super) fn after_faults(&self, count: u32) {
         self.faults.store(count, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! How the workers of a phase begin together, hand over what they saw, and are told to end.
+//! How the workers of a phase begin together, hand over what they recorded, and are told to stop.
 
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -8,41 +8,41 @@ use super::stop::Stop;
 use crate::measure::Recorder;
 use crate::store::PhaseStart;
 
-/// What a worker saw in one interval.
+/// What a worker recorded in one interval.
 pub struct Snapshot {
     /// Number of the interval, from 0.
     pub interval: u64,
     /// The worker.
     pub worker: u32,
-    /// What it saw; given back emptied through [`Outbox::spare`].
+    /// The record. Once emptied, the recorder comes back through [`Outbox::spare`].
     pub recorder: Box<Recorder>,
-    /// Whether the worker has ended, so that nobody waits for more from it.
+    /// Whether the worker has ended and sends no more.
     pub last: bool,
 }
 
-/// Where a worker's recorders go, and where emptied ones come back.
+/// Where a worker's recorders go, and where emptied ones come from.
 pub struct Outbox {
-    /// Takes what was seen.
+    /// Takes snapshots.
     pub snapshots: Sender<Snapshot>,
-    /// Gives emptied recorders back.
+    /// Returns emptied recorders.
     pub spare: Receiver<Box<Recorder>>,
 }
 
-/// A worker's ties to the others.
+/// A worker's connection to the others.
 pub struct Member {
     /// The run's clock.
     pub clock: RealClock,
-    /// Asks this phase to end: because the user wants it, or because a load failed.
+    /// Asks this phase to stop, because the user wants it or because a load failed.
     pub stop: Arc<Stop>,
-    /// Where it waits, its sessions open, for all to begin.
+    /// Where it waits, with its sessions open, until all begin.
     pub pass: Pass,
     /// When the phase begins.
     pub start: PhaseStart,
-    /// Where what was seen goes.
+    /// Where its snapshots go.
     pub outbox: Outbox,
 }
 
-/// Where workers wait until all are ready, and whoever runs the phase lets them begin.
+/// Where workers wait until all are ready and the phase is started.
 #[derive(Default)]
 pub(super) struct Gate {
     state: Mutex<GateState>,
@@ -56,12 +56,12 @@ struct GateState {
 }
 
 impl Gate {
-    /// One worker's way through.
+    /// One worker's pass through the gate.
     pub(super) fn pass(self: &Arc<Self>) -> Pass {
         Pass { gate: Arc::clone(self), arrived: false }
     }
 
-    /// Waits until so many have arrived.
+    /// Waits until this many workers have arrived.
     pub(super) fn wait_for(&self, workers: usize) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while state.arrived < workers {
@@ -69,15 +69,15 @@ impl Gate {
         }
     }
 
-    /// Lets everybody through, also those that come later.
+    /// Lets everybody through, including those that come later.
     pub(super) fn open(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).open = true;
         self.changed.notify_all();
     }
 }
 
-/// One worker's way through the gate. A worker that ends before it came there (its driver panics
-/// while it opens a session) arrives all the same: nobody waits for it forever.
+/// One worker's pass through the gate. If a worker ends before it gets there, for instance because its driver panics
+/// while it opens a session, it still counts as arrived. Nobody waits for it forever.
 pub struct Pass {
     gate: Arc<Gate>,
     arrived: bool,
@@ -126,13 +126,13 @@ mod tests {
                     through.fetch_add(1, Ordering::SeqCst);
                 });
             }
-            // Returns once all have arrived, and none can have passed: the gate is shut.
+            // Returns once all have arrived. None can have passed, because the gate is closed.
             gate.wait_for(3);
             assert_eq!(through.load(Ordering::SeqCst), 0);
             gate.open();
         });
         assert_eq!(through.load(Ordering::SeqCst), 3);
-        // One that comes late does not wait for others.
+        // A late worker does not wait for others.
         gate.pass().wait();
     }
 

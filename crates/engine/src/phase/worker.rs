@@ -1,7 +1,7 @@
-//! The loop: one for every store, every mode and every host.
+//! The loop: one for every store, mode and host.
 //!
-//! [`Turns::turn`] never blocks. It takes completions, gives up what ran out of time, sends what is
-//! due while there are free lanes, and says when it wants to be called again.
+//! [`Turns::turn`] never blocks. It takes completions, gives up operations that timed out, sends what is due while
+//! lanes are free, and says when it wants to be called again.
 
 use std::sync::Arc;
 use std::task::Context;
@@ -17,12 +17,12 @@ use crate::store::{Session, SessionCounters, Token};
 use storebench_documents::schedule::Arrivals;
 use storebench_study::workload::OnDisconnect;
 
-/// Sends in one turn at most, so that completions are not left waiting behind a backlog.
+/// The most sends in one turn, so that completions do not wait behind a backlog.
 const SENDS_PER_TURN: usize = 64;
-/// The longest wait, so that a request to end is heard soon.
+/// The longest wait, so that a request to stop is noticed soon.
 const LONGEST_WAIT_NS: u64 = 100_000_000;
 
-/// How long after the end the client makes good what it sent too late itself.
+/// How long after the end the client still sends what it was late with.
 const GRACE_NS: u64 = 100_000_000;
 
 /// What a worker wants after a turn.
@@ -47,7 +47,7 @@ enum Hold {
     Scheduled { at_ns: u64, arrival: bool },
     /// No lane is free, or the last operations are still in flight.
     Answers,
-    /// All has been sent.
+    /// Everything has been sent.
     Done,
 }
 
@@ -56,18 +56,18 @@ struct Next {
     lane: usize,
     /// When it was scheduled (open loop).
     scheduled: Option<u64>,
-    /// When its lane would have been free, and this thread, had operations before not been sent late.
+    /// When its lane and this thread would have been free, had earlier operations not been sent late.
     could: u64,
 }
 
-/// What a worker knows of time and its limits, apart from lanes.
+/// A worker's times and limits, apart from its lanes.
 struct Course {
     start_ns: u64,
-    /// When it stops sending what is scheduled.
+    /// When it stops sending scheduled operations.
     end_ns: u64,
-    /// When it gives up what is still waiting or in flight (open loop with a duration).
+    /// When it gives up operations that are still waiting or in flight (open loop with a duration).
     give_up_ns: u64,
-    /// Operations left to make; `u64::MAX` where time or the load decides.
+    /// Operations left to make; `u64::MAX` if time or the load decides.
     left: u64,
     arrivals: Option<Arrivals>,
     interval_ns: u64,
@@ -76,22 +76,23 @@ struct Course {
     ended_early: bool,
 }
 
-/// What a host calls: a worker on whatever sessions.
+/// What a host calls: a worker on any kind of session.
 pub(super) trait Turns {
-    /// Takes completions, sends what is scheduled, and says when to be called again.
+    /// Takes completions, sends what is due, and says when to be called again.
     fn turn(&mut self, context: &mut Context<'_>) -> Turn;
 
-    /// So long was spent waiting actively.
+    /// Adds time that was spent busy-waiting.
     fn spun(&mut self, ns: u64);
 }
 
-/// One worker of a phase: its sessions, and all else. Only what talks to sessions is compiled once for each kind of them.
+/// One worker of a phase: its sessions and the rest. Only the code that talks to sessions is compiled once per type of
+/// session.
 pub(super) struct Worker<S, C> {
     sessions: Vec<S>,
     core: WorkerCore<C>,
 }
 
-/// What a worker is whatever its sessions are.
+/// The part of a worker that does not depend on the type of its sessions.
 pub(super) struct WorkerCore<C> {
     plan: Arc<PhasePlan>,
     number: u32,
@@ -99,29 +100,29 @@ pub(super) struct WorkerCore<C> {
     maker: Maker,
     lanes: Lanes<C>,
     course: Course,
-    /// The next operation, drawn while there was time.
+    /// The next operation, drawn ahead of time.
     prepared: Option<Task>,
     indexes: Vec<u64>,
     abandoned: Vec<(usize, Token)>,
     stop: Arc<Stop>,
     outbox: Outbox,
     usage: Usage,
-    /// Until when the store last worked on this thread, and how late its operation was sent, by our
-    /// own fault: meanwhile nothing else could be sent, whatever lanes were free.
+    /// Until when the store last worked on this thread, and how late the client had sent that operation. Nothing else
+    /// could be sent meanwhile, whatever lanes were free.
     held: (u64, u64),
-    /// Whether the next operation is a write that waits for a key (`ledger`), and when one was free last.
+    /// Whether the next operation is a write that waits for a key (`ledger`), and when a key was last free.
     keyless: bool,
     key_free_ns: u64,
-    /// Whether something was submitted that no poll has looked at: no waker is registered for it.
+    /// Whether something was submitted since the last poll: no waker is registered for it.
     unpolled: bool,
     unfinished_counted: bool,
-    /// What had happened to the sessions' connections at the last snapshot.
+    /// The connection counters at the last snapshot.
     connections: SessionCounters,
-    /// The phase ends here, because a connection was lost.
+    /// Why the phase ends here, if it ends because a connection was lost.
     cut_off: Option<String>,
 }
 
-/// Processor time since the last snapshot.
+/// CPU time: the readings at the last snapshot, the spinning since then, and the totals.
 struct Usage {
     cpu_ns: u64,
     run_queue_ns: u64,
@@ -131,7 +132,7 @@ struct Usage {
 
 impl<S: Session, C: Clock> Turns for Worker<S, C> {
     fn turn(&mut self, context: &mut Context<'_>) -> Turn {
-        // Also while nothing is in flight: a session that connects again does so while it is polled.
+        // Sessions are polled even while nothing is in flight, because they reconnect while they are polled.
         let now = self.collect(context);
         self.look_around(now);
         for _ in 0..SENDS_PER_TURN {
@@ -172,7 +173,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
         Self { sessions, core }
     }
 
-    /// Takes completions, lets sessions connect again, and gives up what has run out of time. Gives the time.
+    /// Takes completions, lets sessions reconnect, and gives up operations that timed out. Returns the time.
     fn collect(&mut self, context: &mut Context<'_>) -> u64 {
         let Self { sessions, core } = self;
         core.unpolled = false;
@@ -191,7 +192,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
         }
     }
 
-    /// What is done now and then: snapshots, the ledger, requests to end.
+    /// What is done from time to time: snapshots, the ledger, requests to stop.
     fn look_around(&mut self, now: u64) {
         if now >= self.core.course.next_interval_ns {
             let counted = counted(&self.sessions);
@@ -201,7 +202,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
         self.core.look_around(now);
     }
 
-    /// Notes which connection was lost first, where that ends the phase.
+    /// Notes which connection was lost first, if that ends the phase.
     fn look_at_connections(&mut self) {
         if self.core.plan.on_disconnect == OnDisconnect::End && self.core.cut_off.is_none() {
             let lost = self.sessions.iter().position(|session| session.counters().disconnects > 0);
@@ -217,15 +218,15 @@ impl<S: Session, C: Clock> Worker<S, C> {
         }
     }
 
-    /// Sends one operation that waits for its next try or its second request, if its time has come.
+    /// Sends one operation that waits for its next try or its second request, if it is due.
     fn send_again(&mut self) -> bool {
         let Some(lane) = self.core.lanes.next_again() else { return false };
-        // Its request takes the buffers: what was prepared there is written again later.
+        // Its request takes over the buffers. A request that was prepared there is written again later.
         self.send(lane);
         true
     }
 
-    /// Sends the next operation, or says why not.
+    /// Sends the next operation, or returns why it cannot.
     #[inline]
     fn hold(&mut self) -> Option<Hold> {
         let next = match self.core.take_next() {
@@ -237,7 +238,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
         None
     }
 
-    /// Sends what a lane holds. Gives the time of the send, in ns of the clock.
+    /// Sends the operation of a lane. Returns the time of the send, in ns of the clock.
     #[inline]
     fn send(&mut self, lane: usize) -> u64 {
         let Self { sessions, core } = self;
@@ -247,7 +248,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
         let WorkerCore { maker, lanes, .. } = core;
         let s = &mut lanes.lanes[lane];
         let (task, stage, session) = (s.task, s.stage, s.session);
-        // Lent out for the time of the call: the request borrows it, and so do the lanes.
+        // Taken out during the call, because the request borrows it and the lanes are borrowed too.
         let revision = std::mem::take(&mut s.revision);
         let request = maker.request(&task, &s.indexes, stage, &revision);
         lanes.recorder.ops[task.recipe].bytes_written += sent_bytes(&request.op);
@@ -271,7 +272,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
         now
     }
 
-    /// What to do while nothing can be sent.
+    /// Decides what to do while nothing can be sent.
     fn rest(&mut self, hold: Hold) -> Turn {
         if matches!(hold, Hold::Done) {
             if self.core.is_given_up() && !self.core.is_idle() {
@@ -288,7 +289,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
         self.core.wait(hold, wake_at_ns)
     }
 
-    /// What remains when the worker has ended.
+    /// The report of a worker that has ended.
     pub(super) fn into_report(mut self) -> super::WorkerReport {
         self.look_at_connections();
         self.core.into_report()
@@ -355,7 +356,7 @@ impl<C: Clock> WorkerCore<C> {
         }
     }
 
-    /// The ledger, and requests to end.
+    /// Settles the ledger and handles requests to stop.
     fn look_around(&mut self, now: u64) {
         if !self.lanes.endings.is_empty() {
             self.lanes.settle(&mut self.maker);
@@ -366,7 +367,7 @@ impl<C: Clock> WorkerCore<C> {
         if self.lanes.fatal.is_some() || self.cut_off.is_some() {
             self.stop.ask();
         }
-        // At the latest now: a turn that goes on after this sends nothing more.
+        // This takes effect now at the latest: a turn that continues after this sends nothing more.
         if self.stop.asked() && !self.course.ended_early && self.is_unfinished(now) {
             self.course.end_ns = self.course.end_ns.min(now);
             self.course.give_up_ns = now;
@@ -374,14 +375,15 @@ impl<C: Clock> WorkerCore<C> {
         }
     }
 
-    /// Whether an end now leaves anything out: what is still to come, is in flight, or was scheduled and not sent.
+    /// Whether stopping now leaves anything out: operations that are still to come, in flight, or scheduled and not
+    /// sent.
     fn is_unfinished(&self, now: u64) -> bool {
         let Course { start_ns, end_ns, left, arrivals, .. } = &self.course;
         let backlog = || arrivals.as_ref().is_some_and(|a| start_ns.saturating_add(a.peek_ns()) < *end_ns);
         self.lanes.in_flight > 0 || !self.lanes.again.is_empty() || (*left > 0 && (now < *end_ns || backlog()))
     }
 
-    /// Puts the next operation into a lane, to be sent at once, or says why not.
+    /// Puts the next operation into a lane, to be sent at once, or returns why it cannot.
     #[inline]
     fn take_next(&mut self) -> Result<Next, Hold> {
         let now = self.lanes.last_ns;
@@ -410,10 +412,10 @@ impl<C: Clock> WorkerCore<C> {
         if let Some(scheduled) = scheduled
             && now >= self.course.give_up_ns
         {
-            // The end has come. What could have been sent before it, but for our own lateness, still is,
-            // for a while.
+            // The end has come. What could have been sent before it, had the client not been late, is still sent for a
+            // while.
             let could = scheduled.max(free_since.saturating_sub(self.lanes.lanes[lane].lag_ns));
-            // What waits for a key waits for the store.
+            // Waiting for a key counts as waiting for the store.
             let could = if self.keyless { now } else { could };
             let grace_over = self.course.ended_early || now >= self.course.give_up_ns.saturating_add(GRACE_NS);
             if could >= self.course.give_up_ns || grace_over {
@@ -475,13 +477,13 @@ impl<C: Clock> WorkerCore<C> {
         })
     }
 
-    /// Notes how much later than it could an operation was sent that was scheduled.
+    /// Records how late a scheduled operation was sent.
     #[inline]
     fn note_send_delay(&mut self, next: &Next, sent: u64) {
         let Some(scheduled) = next.scheduled else { return };
-        // Had the operation before not been sent late, its lane (or this thread, where the store
-        // works on it) would have been free earlier: what that one was late by is our fault a
-        // second time, not a wait for the store.
+        // If the previous operation had been sent on time, its lane (or this thread, if the store works on it) would
+        // have been free earlier. So the delay of that operation is the client's fault here too, not a wait for the
+        // store.
         let could = scheduled.max(next.could).max(self.key_free_ns);
         let delay = sent.saturating_sub(could);
         let s = &mut self.lanes.lanes[next.lane];
@@ -493,13 +495,13 @@ impl<C: Clock> WorkerCore<C> {
         }
     }
 
-    /// Every key that the next write could have has a write under way or of unknown outcome. It is drawn a key for again when
-    /// an answer has settled one; until then it waits, as for a free lane.
+    /// Every key that the next write could use has a write in flight or of unknown outcome. The write waits, as it
+    /// would for a free lane. Once an answer settles a key, a key is drawn again.
     #[cold]
     fn wait_for_key(&mut self) -> Hold {
         self.keyless = true;
         if self.lanes.in_flight == 0 && self.lanes.again.is_empty() {
-            let why = "every key of a worker has a write of unknown outcome, which no further write may follow";
+            let why = "every key of a worker has a write of unknown outcome, so it cannot write any more";
             self.lanes.fatal = Some(Fatal { why: why.to_owned(), cause: PartialCause::NoKeys });
             self.stop.ask();
         }
@@ -512,7 +514,7 @@ impl<C: Clock> WorkerCore<C> {
         }
     }
 
-    /// Of a read that is sent now, also once more: what it must find.
+    /// Sets what a read that is sent now, or sent again, must find.
     fn set_floors(&mut self, lane: usize) {
         self.lanes.settle(&mut self.maker);
         let s = &mut self.lanes.lanes[lane];
@@ -525,8 +527,8 @@ impl<C: Clock> WorkerCore<C> {
         self.lanes.in_flight == 0 && self.lanes.again.is_empty()
     }
 
-    /// Whether what is in flight is given up at some time. A closed loop has no schedule to be late for: it is awaited,
-    /// unless the user wants an end.
+    /// Whether operations in flight are given up at some time. A closed loop has no schedule to keep, so it waits for
+    /// them, unless the user wants to stop.
     fn is_limited(&self) -> bool {
         self.course.give_up_ns != u64::MAX && (self.course.arrivals.is_some() || self.course.ended_early)
     }
@@ -535,7 +537,7 @@ impl<C: Clock> WorkerCore<C> {
         self.is_limited() && self.lanes.last_ns >= self.course.give_up_ns
     }
 
-    /// Where nothing more is to be sent: whether nothing more is waited for either.
+    /// When nothing more will be sent: whether nothing more is awaited either.
     fn is_over(&self) -> bool {
         let over = self.lanes.last_ns >= self.course.end_ns || self.course.end_ns == u64::MAX;
         self.is_given_up() || (self.is_idle() && over)
@@ -546,7 +548,7 @@ impl<C: Clock> WorkerCore<C> {
         self.lanes.censor_in_flight(now, &mut self.abandoned);
     }
 
-    /// Until when to wait; the sessions have something at `wake_at_ns` without any I/O.
+    /// Until when to wait. At `wake_at_ns` the sessions have something to do without any I/O.
     fn wait(&self, hold: Hold, wake_at_ns: Option<u64>) -> Turn {
         let now = self.lanes.last_ns;
         let (scheduled, arrival) = match hold {
@@ -572,7 +574,7 @@ impl<C: Clock> WorkerCore<C> {
         Turn::Until { at_ns, arrival: arrival && at_ns == scheduled }
     }
 
-    /// Counts what was scheduled and never sent, and hands over the rest.
+    /// Counts operations that were scheduled and never sent, and hands over the rest.
     fn finish(&mut self, connections: SessionCounters) {
         if std::mem::replace(&mut self.unfinished_counted, true) {
             return;
@@ -582,7 +584,7 @@ impl<C: Clock> WorkerCore<C> {
         if end_ns != u64::MAX
             && let Some(mut arrivals) = self.course.arrivals.take()
         {
-            // Only which kind of operation each would have been is drawn: no key was touched.
+            // Only the kind of each of these operations is drawn: no key was touched.
             loop {
                 let scheduled = self.course.start_ns.saturating_add(arrivals.peek_ns());
                 if scheduled >= end_ns || self.course.left == 0 {
@@ -600,17 +602,17 @@ impl<C: Clock> WorkerCore<C> {
         self.snapshot(now, connections, true);
     }
 
-    /// Hands over what was seen since the last time; `connections` is what has happened to them by now. `last`: nothing more
-    /// comes.
+    /// Hands over what was recorded since the last snapshot. `connections` are the current counters. `last` means that
+    /// nothing more comes.
     fn snapshot(&mut self, now: u64, connections: SessionCounters, last: bool) {
         let (cpu, run_queue) = (thread_cpu_ns(), thread_run_queue_ns());
         let usage = &mut self.usage;
         let cpu_ns = cpu - std::mem::replace(&mut usage.cpu_ns, cpu);
         let run_queue_ns = run_queue.saturating_sub(std::mem::replace(&mut usage.run_queue_ns, run_queue));
-        // Under a quota the kernel tells of more waiting than there was time.
+        // Under a quota, the kernel reports more waiting than the time that has passed.
         let wall_ns = now.saturating_sub(self.course.start_ns);
         let run_queue_ns = run_queue_ns.min(wall_ns.saturating_sub(usage.total.wall_ns));
-        // A spinning thread that was pushed aside spun less than the clock says.
+        // A spinning thread that was descheduled spun less than the clock says.
         let spin_ns = std::mem::take(&mut usage.spin_ns).min(cpu_ns);
         usage.total.cpu_ns += cpu_ns;
         usage.total.run_queue_ns += run_queue_ns;
@@ -622,7 +624,7 @@ impl<C: Clock> WorkerCore<C> {
         recorder.connections = connections.since(before);
         let spare = self.outbox.spare.try_recv().unwrap_or_else(|_| Box::new(Recorder::new(self.plan.recipes.len())));
         let full = std::mem::replace(recorder, spare);
-        // Nobody listens only when the run is being torn down.
+        // Nobody receives it only when the run is being torn down.
         let _ = self.outbox.snapshots.send(Snapshot {
             interval: self.course.interval,
             worker: self.number,
@@ -634,29 +636,29 @@ impl<C: Clock> WorkerCore<C> {
         self.course.next_interval_ns = self.course.start_ns + (self.course.interval + 1) * self.course.interval_ns;
     }
 
-    /// That the connection at this position was lost, and what follows.
+    /// The message for a lost connection at this position.
     fn lost(&self, position: usize) -> String {
         format!(
-            "worker {} lost its connection {} of {}, and `on_disconnect = \"end\"` ends the phase there",
+            "worker {} lost its connection {} of {}; the phase ends because of `on_disconnect = \"end\"`",
             self.number,
             position + 1,
             self.plan.connections
         )
     }
 
-    /// Why the phase ended early, as far as this worker is concerned.
+    /// Why the phase ended early, as far as this worker knows.
     fn partial(&mut self) -> Option<Partial> {
         if let Some(why) = self.cut_off.take() {
             return Some(Partial { cause: PartialCause::Disconnected, why });
         }
         let Fatal { why, cause } = self.lanes.fatal.take()?;
-        // The answer alone does not tell a busy store from one that was lost.
+        // The answer alone does not distinguish a busy store from a lost connection.
         let connected = self.connections.disconnects == 0;
         let cause = if cause == PartialCause::Disconnected && connected { PartialCause::Failed } else { cause };
         Some(Partial { cause, why })
     }
 
-    /// What remains when the worker has ended.
+    /// The report of a worker that has ended.
     pub(super) fn into_report(mut self) -> super::WorkerReport {
         let partial = self.partial();
         super::WorkerReport {

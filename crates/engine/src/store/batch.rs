@@ -1,5 +1,5 @@
-//! Keys and bodies of many documents in two buffers, so that a batch of a thousand documents costs no
-//! allocation once its buffers have grown, and a pass over the keys alone stays in the cache.
+//! Keys and bodies of many documents in two buffers. A batch of a thousand documents costs no allocation once its
+//! buffers have grown, and a pass over the keys alone stays in the cache.
 
 /// A borrowed batch of (key, body) pairs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -10,12 +10,12 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// How many pairs.
+    /// The number of pairs.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no pairs.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -53,7 +53,7 @@ impl BatchBuf {
         Self { keys: String::new(), key: Vec::new(), bodies: Vec::new(), ends: Vec::new() }
     }
 
-    /// Forgets the pairs, keeps the memory.
+    /// Removes the pairs but keeps the memory.
     pub fn clear(&mut self) {
         self.keys.clear();
         self.bodies.clear();
@@ -67,8 +67,8 @@ impl BatchBuf {
         self.ends.push((self.keys.len(), self.bodies.len()));
     }
 
-    /// Adds a pair: `key` appends the key to a buffer, `body` the body. What `key` writes that is not
-    /// UTF-8 becomes U+FFFD.
+    /// Adds a pair: `key` appends the key to a buffer, `body` the body. Bytes of the key that are not UTF-8 become
+    /// U+FFFD.
     pub fn push_with(&mut self, key: impl FnOnce(&mut Vec<u8>), body: impl FnOnce(&mut Vec<u8>)) {
         self.key.clear();
         key(&mut self.key);
@@ -80,12 +80,12 @@ impl BatchBuf {
         self.ends.push((self.keys.len(), self.bodies.len()));
     }
 
-    /// How many pairs.
+    /// The number of pairs.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no pairs.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }

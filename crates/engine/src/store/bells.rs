@@ -1,4 +1,4 @@
-//! Tells a session which of its places are to be polled.
+//! Tells a session which of its places to poll.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::task::{Wake, Waker};
 
 use futures_util::task::AtomicWaker;
 
-/// The places that were woken since they were last taken, and whom to tell.
+/// The places that were woken since they were last taken, and the waker to notify.
 #[derive(Default)]
 pub struct Bells {
     rung: Mutex<Vec<usize>>,
@@ -14,12 +14,12 @@ pub struct Bells {
 }
 
 impl Bells {
-    /// From now on this one is woken. It is said before the places are taken, so that nothing is missed in between.
+    /// Sets the waker to notify. Call it before [`take`](Self::take), so that nothing is missed in between.
     pub fn listen(&self, waker: &Waker) {
         self.session.register(waker);
     }
 
-    /// Puts the places that were woken in place of `turn`.
+    /// Replaces the contents of `turn` with the places that were woken.
     pub fn take(&self, turn: &mut Vec<usize>) {
         turn.clear();
         std::mem::swap(turn, &mut *self.rung.lock().unwrap_or_else(PoisonError::into_inner));
@@ -31,7 +31,7 @@ impl Bells {
     }
 }
 
-/// Wakes the session for one place, so that a poll looks only at those where something happened.
+/// Wakes the session for one place, so that a poll looks only at places where something happened.
 pub struct Bell {
     place: usize,
     rung: AtomicBool,
@@ -44,7 +44,7 @@ impl Bell {
         self.rung.load(Ordering::Acquire)
     }
 
-    /// A poll looks at the place now: what wakes from here on rings again.
+    /// Called when a poll looks at the place: later wakes ring again.
     pub fn quiet(&self) {
         self.rung.store(false, Ordering::Release);
     }

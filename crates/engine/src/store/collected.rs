@@ -1,9 +1,9 @@
-//! The documents of a reply of several, as they come.
+//! Collects the documents of a reply as they arrive.
 
 use super::{BatchBuf, OwnedReply, Reply};
 
-/// Documents that a read has found so far: counted, and kept where their contents are wanted. Used again and again, so that
-/// its memory has grown.
+/// Documents that a read has found so far: counted, and kept if their contents are wanted. It is reused, so that its
+/// memory stays allocated.
 #[derive(Debug, Default)]
 pub struct Collected {
     contents: bool,
@@ -13,24 +13,24 @@ pub struct Collected {
 }
 
 impl Collected {
-    /// starts again, with the memory that is there.
+    /// Starts again, with the memory it has.
     pub fn begin(&mut self, contents: bool) -> &mut Self {
         self.rows.clear();
         (self.contents, self.documents, self.bytes) = (contents, 0, 0);
         self
     }
 
-    /// Whether contents are wanted, and so keys.
+    /// Whether contents, and so keys, are wanted.
     pub fn contents(&self) -> bool {
         self.contents
     }
 
-    /// How many there are.
+    /// The number of documents.
     pub fn documents(&self) -> u32 {
         self.documents
     }
 
-    /// One more document.
+    /// Adds a document.
     pub fn add(&mut self, key: &str, body: &[u8]) {
         self.count(body.len() as u64);
         if self.contents {
@@ -38,8 +38,8 @@ impl Collected {
         }
     }
 
-    /// One more document of so many bytes, which are at hand only where its contents are wanted. What of its key is not
-    /// UTF-8 becomes U+FFFD.
+    /// Adds a document of this many bytes. `body` is used only if contents are wanted. Bytes of the key that are not
+    /// UTF-8 become U+FFFD.
     pub fn add_measured(&mut self, key: &[u8], bytes: u64, body: &[u8]) {
         self.count(bytes);
         if self.contents {
@@ -58,7 +58,7 @@ impl Collected {
         Reply { documents: self.documents, bytes: self.bytes, rows, ..Reply::default() }
     }
 
-    /// The reply, with what it is of.
+    /// The reply, owned.
     pub fn into_reply(self) -> OwnedReply {
         if self.contents {
             OwnedReply::default().rows(self.rows)

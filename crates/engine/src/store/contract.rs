@@ -16,19 +16,19 @@ use super::{
 use crate::Clock;
 use storebench_study::workload::Body;
 
-/// A store that could not be looked at, opened, made or asked.
+/// A store could not be inspected, opened, prepared or queried.
 #[derive(Debug, Clone, thiserror::Error, Serialize, Deserialize)]
 pub enum StoreError {
-    /// The URL or an option of it is wrong. Nothing was touched.
+    /// The URL or one of its options is wrong. Nothing was touched.
     #[error("{0}")]
     BadUrl(String),
-    /// The store holds what Storebench did not make. Nothing was touched.
+    /// The store holds data that Storebench did not create. Nothing was touched.
     #[error("{0}")]
     NotOurs(String),
     /// The store cannot do what the study asks. Nothing was touched.
     #[error("{0}")]
     NotSupported(String),
-    /// The store could not be reached or answered that it will not serve.
+    /// The store could not be reached, or it answered that it will not serve.
     #[error("{0}")]
     Unreachable(String),
     /// The store was reached and something went wrong there.
@@ -36,7 +36,7 @@ pub enum StoreError {
     Failed(String),
 }
 
-/// What is to exist in the store: the collections of a study.
+/// What should exist in the store: the collections of a study.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Layout {
     /// In the order of their [`CollectionId`](super::CollectionId).
@@ -44,7 +44,7 @@ pub struct Layout {
 }
 
 impl From<&storebench_study::workload::Study> for Layout {
-    /// The collections as stores are to hold them.
+    /// The collections as stores should hold them.
     fn from(study: &storebench_study::workload::Study) -> Self {
         let of = |(name, c): (&String, &storebench_study::workload::Collection)| CollectionLayout {
             name: name.clone(),
@@ -59,23 +59,21 @@ impl From<&storebench_study::workload::Study> for Layout {
 /// One collection as the store needs to know it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CollectionLayout {
-    /// Its name: letters, digits, `-` and `_`, beginning with a letter (the study is checked for it).
+    /// Its name: letters, digits, `-` and `_`, beginning with a letter (checked when the study is read).
     pub name: String,
-    /// What a document is.
+    /// What kind of documents it holds.
     pub body: Body,
     /// Secondary indexes, each over one or more top-level fields.
     pub indexes: Vec<Vec<String>>,
-    /// Where the user's own documents are, for a collection that Storebench did not make.
+    /// Where the user's own documents are, for a collection that Storebench did not create.
     pub existing: Option<Existing>,
 }
 
-/// What an error about columns ends with, where it can be mended by naming them. Each verb puts its own flags in the
-/// place of it.
+/// The end of an error about columns that the user can solve by naming them. Each verb replaces it with its own flags.
 pub const NAME_COLUMNS: &str =
     "name the columns in the study: existing = { name = \"TABLE\", key = \"COLUMN\", body = \"COLUMN\" }";
 
-/// Documents that somebody else put into the store. Only prepared with [`Prepare::ReadOnly`] and
-/// [`Prepare::WriteExisting`].
+/// Documents that others put into the store. Only prepared with [`Prepare::ReadOnly`] and [`Prepare::WriteExisting`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Existing {
     /// What the store calls their collection: a table, database, bucket, collection or key prefix.
@@ -92,52 +90,53 @@ impl From<&storebench_study::workload::ExistingDocuments> for Existing {
     }
 }
 
-/// What is at the store's URL now. Found without changing anything, not even a file's time.
+/// What is at the store's URL now. Looking changes nothing, not even a file's time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Namespace {
-    /// Nothing: Storebench may make it.
+    /// Nothing: Storebench may create it.
     Absent,
-    /// Made by studies, carrying Storebench's marker: may be written, emptied and removed.
+    /// Created by studies, with Storebench's marker: may be written, emptied and removed.
     Ours,
-    /// Carries Storebench's marker and holds the user's data, which a copy wrote and this text names: a study writes
-    /// beside it only when the user insists, and empties it only with the flag that names the loss.
+    /// Has Storebench's marker and holds the user's data, which a copy wrote and which this text names. A study writes
+    /// beside it only if the user insists, and empties it only with the flag that names the loss.
     Copied(String),
-    /// Holds something else, which this text names: written only when the user insists, never emptied.
+    /// Holds something else, which this text names: written only if the user insists, never emptied.
     Foreign(String),
 }
 
-/// How a store is made ready for a run.
+/// How a store is prepared for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Prepare {
-    /// Remove what studies made here before, then make the layout. What a copy wrote is refused.
+    /// Remove what studies created here, then create the layout. Data that a copy wrote is refused.
     Fresh,
-    /// As [`Fresh`](Self::Fresh), and remove what copies wrote here too: the user named that loss. What carries no
+    /// As [`Fresh`](Self::Fresh), and also remove what copies wrote here: the user named that loss. Data without a
     /// marker is refused.
     Discard,
-    /// Keep documents that studies made; make what is missing of the layout. What a copy wrote is refused.
+    /// Keep documents that studies created, and create what is missing of the layout. Data that a copy wrote is
+    /// refused.
     Keep,
-    /// Make what is missing of the layout beside whatever is there, for data of the user's: each collection of the
-    /// layout is marked as the user's before the first record, also one that a study made.
+    /// Create what is missing of the layout beside whatever is there, for the user's data. Each collection of the
+    /// layout is marked as the user's before the first record, even if a study created it.
     Copy(CopyId),
-    /// Write into a namespace that somebody else made: add the layout's collections to it, each with
-    /// Storebench's marker; a collection of that name that exists without the marker or that a copy wrote is
-    /// refused, one that a study made is kept as it is.
+    /// Write into a namespace that somebody else created: add the layout's collections to it, each with Storebench's
+    /// marker. An existing collection of the same name is refused if it has no marker or if a copy wrote it. If a study
+    /// created it, it is kept as it is.
     IntoExisting,
-    /// Write into collections of somebody else: all of the layout's are [`Existing`] ones. Nothing is made,
-    /// emptied, marked or altered but the documents that are written, and they get nothing of Storebench's
-    /// own; what would need that is refused, and so is a collection that is not there.
+    /// Write into collections of somebody else: all of the layout's are [`Existing`] ones. Nothing is created, emptied,
+    /// marked or altered except the documents that are written, and Storebench adds nothing of its own to them.
+    /// Operations that need more are refused, and so are missing collections.
     WriteExisting,
     /// Read what is there; change nothing.
     ReadOnly,
 }
 
 impl Prepare {
-    /// Whether nothing is made: collections that are not there are refused.
+    /// Whether nothing is created: missing collections are refused.
     pub fn makes_nothing(self) -> bool {
         matches!(self, Prepare::ReadOnly | Prepare::WriteExisting)
     }
 
-    /// Whether what was there before is removed.
+    /// Whether earlier contents are removed.
     pub fn empties(self) -> bool {
         matches!(self, Prepare::Fresh | Prepare::Discard)
     }
@@ -146,8 +145,8 @@ impl Prepare {
 /// Where a store's sessions run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runtime {
-    /// On the worker's plain thread: `submit` completes before it returns, or the session tells
-    /// with [`Session::wake_at_ns`] when to poll again.
+    /// On the worker's plain thread: `submit` completes before it returns, or [`Session::wake_at_ns`] says when to poll
+    /// again.
     Plain,
     /// On a tokio current-thread runtime that the worker's thread runs.
     Reactor,
@@ -162,26 +161,26 @@ pub struct SessionOptions {
     pub consistency: ReadConsistency,
     /// How long one try of an operation may take before the session gives it up.
     pub timeout: Duration,
-    /// At most so many operations are in flight on the session. Where the protocol allows but one on
-    /// a connection (HTTP/1.1), a session opens so many connections.
+    /// The most operations in flight on the session. If the protocol allows only one per connection (HTTP/1.1), a
+    /// session opens this many connections.
     pub in_flight: u32,
     /// The run's clock.
     pub clock: Arc<dyn Clock>,
-    /// When the measured phase begins, in ns of `clock`; none while loading. Decorators count from it.
+    /// When the measured phase begins, in ns of `clock`; not set while loading. Decorators count from it.
     pub phase_start: PhaseStart,
 }
 
-/// When the measured phase began: known only when all sessions are open.
+/// When the measured phase began: known only once all sessions are open.
 #[derive(Debug, Clone, Default)]
 pub struct PhaseStart(Arc<OnceLock<u64>>);
 
 impl PhaseStart {
-    /// Not begun.
+    /// Not begun yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// It begins at this time of the run's clock. Only the first call counts.
+    /// Sets the start, in ns of the run's clock. Only the first call counts.
     pub fn begin(&self, now_ns: u64) {
         let _ = self.0.set(now_ns);
     }
@@ -195,51 +194,51 @@ impl PhaseStart {
 /// How a driver provides one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
-    /// As the name says.
+    /// With an operation of the store that has this meaning.
     Native,
-    /// Made of several requests or a weaker primitive; the text says how.
+    /// Built from several requests or a weaker primitive; the text says how.
     Approximated(&'static str),
 }
 
-/// What a store can do, told before a run starts.
+/// What a store can do, declared before a run starts.
 #[derive(Debug, Clone, Default)]
 pub struct Capabilities {
-    /// The operations it can do, and how. What is missing is refused.
+    /// The operations it can do, and how. Operations that are missing are refused.
     pub operations: Vec<(OpKind, Support)>,
-    /// The durability levels it can guarantee, and what each one is set to. What is missing is refused.
+    /// The durability levels it can guarantee, and the settings for each. Levels that are missing are refused.
     pub durability: Vec<(Durability, &'static str)>,
     /// The read consistencies it can guarantee, and how.
     pub consistency: Vec<(ReadConsistency, &'static str)>,
-    /// Whether secondary indexes can be made.
+    /// Whether secondary indexes can be created.
     pub indexes: bool,
-    /// Whether an operation that exceeds its timeout is given up. Otherwise (an embedded store) the
-    /// call returns when it returns, and its outcome is known.
+    /// Whether an operation that exceeds its timeout is given up. Otherwise (an embedded store) the call returns when
+    /// it is done, and its outcome is known.
     pub gives_up_at_timeout: bool,
-    /// Whether inserting many documents takes far less than writing them over, so that what may be either is
+    /// Whether inserting many documents is far faster than overwriting them. Documents that may be new or old are then
     /// inserted first.
     pub inserts_faster: bool,
     /// Whether store and client share one process.
     pub embedded: bool,
-    /// The longest key it takes, where that is less than 250 bytes. Longer keys are refused.
+    /// The longest key, if that is less than 250 bytes. Longer keys are refused.
     pub longest_key_bytes: Option<usize>,
-    /// How long an expired document may still be read, where that is more than a minute.
+    /// How long an expired document may still be read, if that is more than a minute.
     pub expires_late_by: Option<Duration>,
-    /// Top-level members of documents that are the store's own: what it reads has them, what is written into
-    /// another store has not.
+    /// Top-level members that belong to the store: documents that it reads have them. They are left out when a document
+    /// is written into another store.
     pub own_members: &'static [&'static str],
-    /// Top-level members that a document may not have when it is written, since the store keeps them for itself.
-    /// A name that ends with `*` stands for all that begin so.
+    /// Top-level members that a document must not have when it is written, because the store reserves them. A name that
+    /// ends with `*` stands for all names with that beginning.
     pub reserved_members: &'static [&'static str],
-    /// The top-level member that tells of attachments, which are no part of what is read.
+    /// The top-level member that lists attachments, which are not part of what is read.
     pub attachments_member: Option<&'static str>,
-    /// What it gives as streams.
+    /// The kinds of rows that it streams.
     pub rows: &'static [RowsKind],
     /// What a user should know, one sentence each.
     pub notes: Vec<&'static str>,
 }
 
 impl Capabilities {
-    /// Whether the store keeps a top-level member of this name for itself.
+    /// Whether the store reserves top-level members of this name.
     pub fn reserves(&self, member: &str) -> bool {
         self.reserved_members.iter().any(|reserved| match reserved.strip_suffix('*') {
             Some(beginning) => member.starts_with(beginning),
@@ -252,8 +251,8 @@ impl Capabilities {
         self.operations.iter().find(|(k, _)| *k == kind).map(|(_, s)| *s)
     }
 
-    /// The durability where none is asked for: the strongest of fsync, os and none that can be guaranteed, or
-    /// else the first that can; with what it is set to.
+    /// The default durability and its setting: the strongest of fsync, os and none that can be guaranteed, or else the
+    /// first that can.
     pub fn default_durability(&self) -> Option<(Durability, &'static str)> {
         [Durability::FSYNC, Durability::OS, Durability::MEMORY]
             .into_iter()
@@ -261,7 +260,7 @@ impl Capabilities {
             .or_else(|| self.durability.first().copied())
     }
 
-    /// The read consistency where none is asked for: the strongest.
+    /// The default read consistency: the strongest.
     pub fn default_consistency(&self) -> ReadConsistency {
         [ReadConsistency::Strong, ReadConsistency::Session, ReadConsistency::StaleOk]
             .into_iter()
@@ -269,39 +268,39 @@ impl Capabilities {
             .unwrap_or_default()
     }
 
-    /// What a durability level is set to, if it can be guaranteed.
+    /// The setting for a durability level, if it can be guaranteed.
     pub fn guarantees(&self, durability: Durability) -> Option<&'static str> {
         self.durability.iter().find(|(d, _)| *d == durability).map(|(_, text)| *text)
     }
 }
 
-/// Who a store is, for the result.
+/// The identity of a store, for the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
     /// The scheme of its URL.
     pub scheme: &'static str,
     /// The URL without secrets.
     pub url: String,
-    /// Name and version of the engine or server, as far as it tells.
+    /// Name and version of the engine or server, as far as it reports them.
     pub version: String,
 }
 
-/// Figures that a store tells about itself, each with its unit in the name
-/// (`file_bytes`, `wal_bytes`, `compactions_pending`).
+/// Figures that a store reports about itself, each with its unit in the name (`file_bytes`, `wal_bytes`,
+/// `compactions_pending`).
 pub type Stats = Vec<(String, f64)>;
 
 /// A document store.
 ///
-/// Control calls block and may take as long as they need; a network driver runs them on a private
-/// current-thread runtime. Making the value touches nothing: the first contact is [`Store::inspect`].
+/// Control calls block and may take as long as they need. A network driver runs them on a private current-thread
+/// runtime. Creating the value touches nothing: the first contact is [`Store::inspect`].
 pub trait Store: Send + Sync + 'static {
     /// One connection.
     type Session: Session;
 
-    /// Who it is.
+    /// Its identity.
     fn describe(&self) -> Description;
 
-    /// What it can do; once it is prepared, with what it was prepared for.
+    /// What it can do. Once it is prepared, this depends on what it was prepared for.
     fn capabilities(&self) -> Capabilities;
 
     /// Where its sessions run.
@@ -309,57 +308,56 @@ pub trait Store: Send + Sync + 'static {
         Runtime::Plain
     }
 
-    /// Looks at what is there and at Storebench's marker, changing nothing. What [`inspect`](Self::inspect),
-    /// [`owner_of`](Self::owner_of) and [`collections`](Self::collections) tell follows from it.
+    /// Looks at what is there and at Storebench's marker. Changes nothing. The results of [`inspect`](Self::inspect),
+    /// [`owner_of`](Self::owner_of) and [`collections`](Self::collections) follow from it.
     fn holdings(&self) -> Result<Holdings, StoreError> {
         Err(StoreError::NotSupported("this store has no marker to read".into()))
     }
 
-    /// What is there, changing nothing.
+    /// What is there. Changes nothing.
     fn inspect(&self) -> Result<Namespace, StoreError> {
         Ok(self.holdings()?.namespace())
     }
 
-    /// Whose the collection of this name is, by Storebench's marker; none where no marker names it. Changes nothing,
-    /// and needs no preparing.
+    /// The owner of the collection of this name, by Storebench's marker; `None` if no marker names it. Changes nothing,
+    /// and needs no preparation.
     fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
         Ok(self.holdings()?.owner_of(collection))
     }
 
-    /// Makes the store ready. The caller has inspected it; a driver still refuses to empty what is
-    /// not ours.
+    /// Prepares the store. The caller has inspected it. A driver still refuses to empty what Storebench did not create.
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError>;
 
     /// Opens one session. Called on the thread, and within the runtime, that will drive it.
     fn open(&self, options: &SessionOptions) -> impl Future<Output = Result<Self::Session, StoreError>>;
 
-    /// Waits until flush, index, compaction and write queue are idle, at most so long; says whether
-    /// they are.
+    /// Waits until flushes, indexing, compaction and the write queue are idle, at most this long. Returns whether they
+    /// are.
     fn settle(&self, _at_most: Duration) -> Result<bool, StoreError> {
         Ok(true)
     }
 
     /// Starts a compaction and waits for it.
     fn compact(&self) -> Result<(), StoreError> {
-        Err(StoreError::NotSupported("this store has no compaction to ask for".into()))
+        Err(StoreError::NotSupported("this store has no compaction on request".into()))
     }
 
-    /// What the store tells about itself now.
+    /// The statistics that the store reports now.
     fn stats(&self) -> Result<Stats, StoreError> {
         Ok(Stats::new())
     }
 
-    /// Keys of documents that are in a prepared collection, spread over it as evenly as the store can
-    /// tell without reading everything, at most so many, decided by `seed`. For measuring documents
-    /// that Storebench did not make. Changes nothing.
+    /// Keys of documents that are in a prepared collection, at most this many, spread over it as evenly as the store
+    /// can without reading everything. `seed` decides which. For measuring documents that Storebench did not create.
+    /// Changes nothing.
     fn sample_keys(&self, _collection: CollectionId, _at_most: usize, _seed: u64) -> Result<Vec<String>, StoreError> {
-        Err(StoreError::NotSupported("this store tells no keys of documents that Storebench did not make".into()))
+        Err(StoreError::NotSupported("this store cannot list keys of documents that Storebench did not create".into()))
     }
 
-    /// Keys at which a prepared collection is cut into at most so many ranges of about equal size, in the order in
-    /// which ranges are read; none where they cannot be told. Changes nothing.
+    /// Keys that cut a prepared collection into at most `ranges` ranges of about equal size, in the order in which
+    /// ranges are read. Empty if the store cannot find them. Changes nothing.
     ///
-    /// What is provided takes keys to be in the order of their bytes.
+    /// The default implementation assumes that keys are ordered by their bytes.
     fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
         let mut keys = match self.sample_keys(collection, ranges * SAMPLES_A_RANGE, 1) {
             Err(StoreError::NotSupported(_)) => return Ok(Vec::new()),
@@ -370,30 +368,30 @@ pub trait Store: Send + Sync + 'static {
         Ok(evenly(&keys, ranges))
     }
 
-    /// What the order of [`cuts`](Self::cuts) is named by, where it is the prepared collection's own: ranges that
-    /// were cut in another order are not those of this one.
+    /// The name of the order of [`cuts`](Self::cuts), if it is specific to the prepared collection. Ranges that were
+    /// cut in another order do not fit.
     fn range_order(&self, _collection: CollectionId) -> Option<String> {
         None
     }
 
-    /// Names of the collections that a copy can read here, in no order. Changes nothing.
+    /// Names of the collections that a copy can read here, in no particular order. Changes nothing.
     fn collections(&self) -> Result<Vec<String>, StoreError> {
         Ok(self.holdings()?.names())
     }
 
-    /// What the store itself calls a collection, in full: two that have the same name here are one.
+    /// The store's own full name of a collection. Two collections with the same full name are one.
     fn full_name(&self, collection: &CollectionLayout) -> String {
         collection.existing.as_ref().map_or(&collection.name, |existing| &existing.name).clone()
     }
 
-    /// Parts of the store that each can be walked over by themselves, by name: nodes, as a rule.
+    /// Names of the parts of the store that can be walked separately: nodes, as a rule.
     fn parts(&self) -> Result<Vec<String>, StoreError> {
-        Err(StoreError::NotSupported("this store is not walked over".into()))
+        Err(StoreError::NotSupported("this store cannot be walked in parts".into()))
     }
 
     /// Begins to stream rows. Changes nothing. Called on the thread, and within the runtime, that reads them.
     fn rows<'a>(&'a self, _rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
-        Box::pin(async { Err(StoreError::NotSupported("this store streams no rows".into())) })
+        Box::pin(async { Err(StoreError::NotSupported("this store cannot stream rows".into())) })
     }
 
     /// How the store would answer a query: its plan as text, and whether it reads the whole collection.
@@ -407,12 +405,12 @@ pub trait Store: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Closes what the store holds open, so that nothing is written after the run.
+    /// Closes everything that the store has open, so that nothing is written after the run.
     fn close(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Removes everything that studies made here, and only that: what a copy wrote stays.
+    /// Removes everything that studies created here, and only that: what a copy wrote stays.
     fn remove(&self) -> Result<(), StoreError>;
 }
 
@@ -462,13 +460,13 @@ impl std::ops::AddAssign for SessionCounters {
 /// The caller submits, flushes when it has no more to submit now, and polls. Every submitted
 /// operation completes exactly once, through `out` of `submit` or of a later `poll`.
 ///
-/// A session whose connection breaks goes on: what was sent and not answered completes as *outcome
-/// unknown* (reads, which change nothing, as *temporary*); it connects again by itself, with capped
-/// exponential back-off, and until then answers each operation at once as *temporary*.
+/// A session survives a broken connection. Operations that were sent and not answered complete as *outcome unknown*
+/// (reads, which change nothing, as *temporary*). The session reconnects by itself, with capped exponential back-off.
+/// Until then it answers each operation at once as *temporary*.
 ///
-/// Connecting again may need polls, and takes no operation: whoever drives a session polls it whenever it
-/// wakes, also while nothing is in flight, and at the latest before it submits again. A poll of a session
-/// where nothing has happened is cheap: it costs no system call and no allocation.
+/// Reconnecting may need polls, but no operation. The caller polls a session whenever it wakes, even while nothing is
+/// in flight, and at the latest before it submits again. Polling a session where nothing has happened is cheap: it
+/// costs no system call and no allocation.
 pub trait Session {
     /// Takes an operation. An embedded store completes it before returning.
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions);
@@ -476,15 +474,14 @@ pub trait Session {
     /// Sends what `submit` has buffered. Called when the caller has nothing more to submit now.
     fn flush(&mut self) {}
 
-    /// Hands over completions, and continues with connecting again where the connection is lost. Registers the
-    /// waker of `cx` for what is to come, whether or not an operation is in flight, and returns `Pending`, or
-    /// `Ready` when nothing is in flight.
+    /// Hands over completions, and continues to reconnect if the connection is lost. Registers the waker of `cx` for
+    /// later events, whether or not an operation is in flight. Returns `Pending`, or `Ready` when nothing is in flight.
     fn poll(&mut self, _cx: &mut Context<'_>, _out: &mut dyn Completions) -> Poll<()> {
         Poll::Ready(())
     }
 
-    /// When polling will give something without any I/O, in ns of the run's clock; for sessions
-    /// that only wait for time to pass.
+    /// When polling will give something without any I/O, in ns of the run's clock. For sessions that only wait for time
+    /// to pass.
     fn wake_at_ns(&self) -> Option<u64> {
         None
     }

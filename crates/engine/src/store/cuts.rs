@@ -1,10 +1,10 @@
 //! Where a collection is cut into ranges.
 
-/// Keys that are asked for to cut a range off: more make ranges more alike, and some stores search for each.
+/// Keys to sample for each range. More keys make the ranges more equal, but some stores search for each key.
 pub const SAMPLES_A_RANGE: usize = 4;
 
-/// Keys that cut what these are a sample of, in the order of ranges and each once, into at most so many ranges of
-/// about equal size.
+/// Chooses keys that cut a collection into at most `ranges` ranges of about equal size. `keys` is a sample of its keys,
+/// in the order of ranges and without duplicates.
 pub fn evenly(keys: &[String], ranges: usize) -> Vec<String> {
     let pieces = ranges.min(keys.len());
     (1..pieces).map(|piece| keys[keys.len() * piece / pieces].clone()).collect()

@@ -1,18 +1,18 @@
-//! What an operation on one document leaves behind, for engines that offer get and put only.
+//! What an operation does to one document, for engines that offer only get and put.
 
 use serde_json::Value;
 
 use super::{ErrorKind, Op, OpError, Request, merge_patch};
 use storebench_study::workload::Body;
 
-/// What is to be written.
+/// What to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect<'a> {
     /// Store this.
     Put(&'a [u8]),
-    /// Store what was made in the scratch buffer.
+    /// Store the contents of the scratch buffer.
     PutScratch {
-        /// The counter's new value, where it is one.
+        /// The counter's new value, if it is a counter.
         counter: Option<i64>,
     },
     /// Remove the document.
@@ -25,16 +25,16 @@ pub const EXISTS: OpError = OpError::conflict("a document with this key exists a
 /// A conflict of a compare-and-swap.
 pub const CHANGED: OpError = OpError::conflict("the document is no longer at the expected revision");
 
-/// Of a bulk operation in parts: what was behind the part that failed.
+/// The error of the parts of a bulk operation that follow a failed part.
 pub const NOT_SENT: OpError = OpError {
     kind: ErrorKind::Temporary,
-    message: std::borrow::Cow::Borrowed("not sent, since the part before it in the same bulk operation failed"),
+    message: std::borrow::Cow::Borrowed("not sent, because an earlier part of the same bulk operation failed"),
 };
 
 /// The collection that a request is for.
 ///
 /// # Errors
-/// *Refused* where the layout has none, and for a write where the store was prepared for reading only.
+/// *Refused* if the layout has no such collection, and for a write if the store was prepared for reading only.
 #[inline]
 pub fn collection_of<'c, T>(request: &Request<'_>, collections: &'c [T], read_only: bool) -> Result<&'c T, OpError> {
     if read_only && request.op.kind().writes() {
@@ -45,11 +45,11 @@ pub fn collection_of<'c, T>(request: &Request<'_>, collections: &'c [T], read_on
         .ok_or(const { wrong_collection("the layout has no such collection") })
 }
 
-/// Applies a write of one document to what is stored (`old`). A revision is the document itself:
-/// exact, free to give, and blind to a change that was changed back.
+/// Applies a write of one document to what is stored (`old`). A revision is the document itself: exact, free to return,
+/// and blind to a change that was reverted.
 ///
 /// # Errors
-/// *Not found*, *conflict*, or *refused* where body and operation do not fit the collection.
+/// *Not found*, *conflict*, or *refused* if body and operation do not fit the collection.
 pub fn effect<'a>(op: &Op<'a>, kind: Body, old: Option<&[u8]>, scratch: &mut Vec<u8>) -> Result<Effect<'a>, OpError> {
     match *op {
         Op::Insert { body, .. } => {
@@ -111,10 +111,10 @@ pub fn effect<'a>(op: &Op<'a>, kind: Body, old: Option<&[u8]>, scratch: &mut Vec
     }
 }
 
-/// What a patch makes of a stored document.
+/// The result of merging a patch into a stored document.
 ///
 /// # Errors
-/// *Failed* where what is stored is not JSON.
+/// *Failed* if the stored document is not JSON.
 pub fn merged(old: &[u8], patch: &Value) -> Result<Vec<u8>, OpError> {
     let mut document = serde_json::from_slice(old)
         .map_err(|e| OpError::new(ErrorKind::Failed, format!("the stored document is not JSON: {e}")))?;
@@ -123,11 +123,9 @@ pub fn merged(old: &[u8], patch: &Value) -> Result<Vec<u8>, OpError> {
         .map_err(|e| OpError::new(ErrorKind::Failed, format!("the merged document cannot be written: {e}")))
 }
 
-/// Merging would leave something else than a JSON object.
-const NOT_AN_OBJECT: OpError = OpError {
-    kind: ErrorKind::Refused,
-    message: std::borrow::Cow::Borrowed("a merge patch that is not an object would leave no JSON object"),
-};
+/// Merging would leave something other than a JSON object.
+const NOT_AN_OBJECT: OpError =
+    OpError { kind: ErrorKind::Refused, message: std::borrow::Cow::Borrowed("a merge patch must be a JSON object") };
 
 /// Adding would leave the 64-bit range.
 pub const OVERFLOW: OpError = OpError {
@@ -150,19 +148,19 @@ pub fn check(kind: Body, body: &[u8]) -> Result<(), OpError> {
 pub fn counter(text: &[u8]) -> Result<i64, OpError> {
     std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()).ok_or_else(|| {
         let shown: String = String::from_utf8_lossy(text).chars().take(40).collect();
-        OpError::new(ErrorKind::Refused, format!("`{shown}` is not a decimal integer, which a counter holds"))
+        OpError::new(ErrorKind::Refused, format!("`{shown}` is not a counter; expected a decimal integer"))
     })
 }
 
-/// Puts a counter's decimal text into an emptied buffer.
+/// Writes a counter's decimal text into a buffer, which is emptied first.
 pub fn write_counter(value: i64, into: &mut Vec<u8>) {
     use std::io::Write;
     into.clear();
     write!(into, "{value}").expect("writing into a Vec cannot fail");
 }
 
-/// The least byte string that is greater than every one beginning with `prefix`; none where all
-/// that follow begin with it.
+/// Writes the smallest byte string that is greater than every one beginning with `prefix`. Returns false if there is
+/// none.
 pub fn prefix_end(prefix: &[u8], into: &mut Vec<u8>) -> bool {
     into.clear();
     into.extend_from_slice(prefix);
@@ -175,8 +173,8 @@ pub fn prefix_end(prefix: &[u8], into: &mut Vec<u8>) -> bool {
     false
 }
 
-/// The same as a text: the least that is greater than every one beginning with `prefix`. UTF-8 sorts
-/// as its code points do.
+/// The same for text: the smallest text that is greater than every one beginning with `prefix`. UTF-8 sorts in the
+/// order of its code points.
 pub fn prefix_end_text(prefix: &str) -> Option<String> {
     let mut end = prefix.to_owned();
     while let Some(last) = end.pop() {

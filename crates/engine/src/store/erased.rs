@@ -1,7 +1,7 @@
-//! Stores without their type: what `lab`, `transfer` and decorators hold.
+//! Type-erased stores, which `lab`, `transfer` and decorators hold.
 //!
-//! Erasure is at the edge only. [`AnyStore::drive`] runs the engine's loop *inside* the driver's own
-//! monomorphised code, so no virtual call stands between the loop and the session.
+//! Types are erased at the edge only. [`AnyStore::drive`] runs the engine's loop *inside* the driver's own
+//! monomorphised code, so there is no virtual call between the loop and the session.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{WorkerJob, WorkerReport};
 
-/// A [`Store`] of any type. Implemented for every store; see there for what each call means.
+/// A [`Store`] of any type. Implemented for every store; see [`Store`] for the meaning of each call.
 #[allow(missing_docs)]
 pub trait AnyStore: Send + Sync {
     fn describe(&self) -> Description;
@@ -37,7 +37,7 @@ pub trait AnyStore: Send + Sync {
     fn close(&self) -> Result<(), StoreError>;
     fn remove(&self) -> Result<(), StoreError>;
 
-    /// Opens a session of unknown type, at the price of a virtual call for each operation.
+    /// Opens a session of unknown type, at the cost of a virtual call per operation.
     fn open_any<'a>(&'a self, options: &'a SessionOptions) -> LocalFuture<'a, Result<Box<dyn Session>, StoreError>>;
 
     /// Runs one worker of a phase on the calling thread until the phase ends.
@@ -116,7 +116,7 @@ where
     }
 }
 
-/// An erased store as a [`Store`] again, for decorators: each operation costs a virtual call.
+/// An erased store as a [`Store`] again, for decorators. Each operation costs a virtual call.
 pub struct Erased(pub Arc<dyn AnyStore>);
 
 impl Store for Erased {

@@ -1,8 +1,7 @@
-//! Makes a [`Session`] of any client crate that answers a future per request.
+//! Makes a [`Session`] from any client crate that returns a future per request.
 //!
-//! The futures are polled in place with wakers of their own, so that only those that were woken are
-//! polled again; none is spawned, and their places are used again and again, so that an operation
-//! costs no allocation here.
+//! The futures are polled in place, each with its own waker, so that only futures that were woken are polled again. No
+//! future is spawned, and their places are reused, so an operation costs no allocation here.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,7 +15,7 @@ use super::{Completions, OpError, OwnedReply, Request, Session, Token};
 
 /// A client that answers each request with a future.
 pub trait Respond {
-    /// Ends with how the operation ended. It owns what it needs of the request.
+    /// Resolves to the result of the operation. It owns what it needs of the request.
     type Future: Future<Output = Result<OwnedReply, OpError>>;
 
     /// Begins an operation. The future is polled once before the session's `submit` returns, and
@@ -36,10 +35,10 @@ where
     }
 }
 
-/// A session over a client that answers futures.
+/// A session over a client that answers with futures.
 ///
-/// [`Session::abandon`] drops the future, and with it whatever the client does for one that is
-/// dropped; what became of the operation is then unknown.
+/// [`Session::abandon`] drops the future, and the client does what it does for dropped futures. The outcome of the
+/// operation is then unknown.
 pub struct FutureSession<R: Respond> {
     client: R,
     places: Vec<FuturePlace<R::Future>>,
@@ -52,9 +51,8 @@ pub struct FutureSession<R: Respond> {
 
 struct FuturePlace<F> {
     token: Token,
-    /// Boxed once for all futures that will ever be here: the next is put in place of the last.
-    /// Outside tokio's budget: what is deferred when a budget runs out is forgotten where `submit` is
-    /// called in a short run of a runtime.
+    /// Boxed once for all futures of this place: each replaces the last. It runs outside tokio's budget. Otherwise work
+    /// that is deferred when the budget runs out would be lost if `submit` is called in a short run of a runtime.
     future: Pin<Box<Option<Unconstrained<F>>>>,
     bell: Arc<Bell>,
     waker: Waker,
@@ -114,7 +112,7 @@ impl<R: Respond> Session for FutureSession<R> {
         self.places[number].token = token;
         self.places[number].future.set(Some(unconstrained(future)));
         self.in_flight += 1;
-        // Polled at once, so that the request is on its way when `submit` returns, or nearly.
+        // Polled at once, so that the request is usually on its way when `submit` returns.
         self.poll_place(number, out);
     }
 

@@ -1,9 +1,8 @@
-//! A decorator that holds replies back until a time: the machinery of [`Slow`](super::Slow) and
+//! A decorator that holds replies back until a time: the shared part of [`Slow`](super::Slow) and
 //! [`Limit`](super::Limit).
 //!
-//! The inner operation is done at `submit`; its reply is kept as owned data and handed over once
-//! the clock has passed the time that a [`DueTimes`] gave it. An inner session that completes later
-//! than that is waited for.
+//! The inner operation is done at `submit`. Its reply is kept as owned data and handed over once the clock has passed
+//! the time that [`DueTimes`] gave it. If the inner session completes later than that, the decorator waits for it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,19 +18,19 @@ use super::{
 };
 use crate::Clock;
 
-/// When operations end. One value serves all sessions of a store.
+/// When operations end. All sessions of a store share one value.
 pub trait DueTimes: Send + Sync + 'static {
-    /// When an operation that is submitted at `now_ns` may complete, at the earliest.
-    /// `phase_start_ns` is when its session's measured phase begins, if it has one.
+    /// The earliest time at which an operation that is submitted at `now_ns` may complete. `phase_start_ns` is when its
+    /// session's measured phase begins, if it has one.
     fn due_ns(&self, now_ns: u64, phase_start_ns: Option<u64>) -> u64;
 
-    /// The name in front of the `+` of the store's URL.
+    /// The name in front of the `+` in the store's URL.
     fn prefix(&self) -> &'static str;
 
     /// Its options as in a URL, without the `?`.
     fn query(&self) -> String;
 
-    /// What a user should know of a store that is decorated so.
+    /// What a user should know about a store that is decorated like this.
     fn note(&self) -> &'static str;
 }
 
@@ -165,7 +164,7 @@ pub struct HeldSession<S, D> {
 
 #[cfg(test)]
 impl<S, D> HeldSession<S, D> {
-    /// How many operations it ever had in flight at once.
+    /// The most operations that it ever had in flight at once.
     pub(super) fn places(&self) -> usize {
         self.kept.places.len()
     }
@@ -177,7 +176,7 @@ impl<S: Session, D: DueTimes> Session for HeldSession<S, D> {
         let due_ns = self.due.due_ns(now_ns, self.phase_start.get());
         let inner_token = self.kept.enter(token, due_ns);
         self.inner.submit(request, inner_token, &mut self.kept);
-        // The inner operation may have taken longer than it was to take.
+        // The inner operation may have taken longer than planned.
         self.kept.release(self.clock.now_ns(), out);
     }
 
@@ -191,13 +190,13 @@ impl<S: Session, D: DueTimes> Session for HeldSession<S, D> {
         if inner.is_ready() && self.kept.is_empty() { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// The earliest reply that is only waiting for its time, or what the inner session waits for.
+    /// When the next held reply is due, or when the inner session wants to be woken.
     fn wake_at_ns(&self) -> Option<u64> {
         [self.kept.next_due_ns(), self.inner.wake_at_ns()].into_iter().flatten().min()
     }
 
-    /// Forgets the reply. What the operation takes of the store's time it still takes: a server does
-    /// not know that its client has given up.
+    /// Drops the reply. The operation still takes its share of the store's time: a server does not know that its client
+    /// has given up.
     fn abandon(&mut self, token: Token) {
         if let Some(inner_token) = self.kept.abandon(token) {
             self.inner.abandon(inner_token);
@@ -209,21 +208,21 @@ impl<S: Session, D: DueTimes> Session for HeldSession<S, D> {
     }
 }
 
-/// Replies kept until their time, in places that are used again and again. A place keeps its
-/// buffers, so memory is at most the largest replies times the most operations in flight at once.
+/// Replies that are kept until their time, in reused places. A place keeps its buffers, so memory is at most the
+/// largest replies times the most operations in flight at once.
 #[derive(Default)]
 struct Kept {
     places: Vec<HeldOperation>,
     free: Vec<u32>,
-    /// Answered operations by due time, then by order of submission. Those that were abandoned stay
-    /// inside until they come up, but never at the top.
+    /// Answered operations by due time, then by order of submission. Abandoned operations stay inside until they reach
+    /// the top, where they are removed at once.
     ready: BinaryHeap<Reverse<(u64, u64, u32)>>,
     submitted: u64,
     held: usize,
 }
 
 struct HeldOperation {
-    /// Which operation has this place; numbers are never used again.
+    /// The operation that has this place; numbers are never reused.
     number: u64,
     token: Token,
     due_ns: u64,
@@ -240,7 +239,7 @@ enum HeldState {
 }
 
 impl Kept {
-    /// Takes a place for an operation; gives the token for the inner session.
+    /// Takes a place for an operation. Returns the token for the inner session.
     fn enter(&mut self, token: Token, due_ns: u64) -> Token {
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(HeldOperation {
@@ -283,7 +282,7 @@ impl Kept {
         self.drop_abandoned();
     }
 
-    /// Forgets an operation; gives its inner token if the inner session has not answered yet.
+    /// Drops an operation. Returns its inner token if the inner session has not answered yet.
     fn abandon(&mut self, token: Token) -> Option<Token> {
         let place = self.places.iter().position(|place| place.state != HeldState::Free && place.token == token)?;
         let asked = self.places[place].state == HeldState::Asked;
@@ -305,7 +304,7 @@ impl Kept {
         place.state == HeldState::Answered && place.number == number
     }
 
-    /// Keeps the top of the heap true, so that [`Self::next_due_ns`] need not search.
+    /// Removes abandoned operations from the top of the heap, so that [`Self::next_due_ns`] need not search.
     fn drop_abandoned(&mut self) {
         while let Some(&Reverse((_, number, place))) = self.ready.peek()
             && !self.is_current(number, place)
@@ -323,13 +322,13 @@ impl Kept {
     }
 }
 
-/// The place, and the low bits of the operation's number so that an answer to an operation that has
-/// left its place is not taken for its successor's.
+/// The place, and the low bits of the operation's number. They keep an answer to an operation that has left its place
+/// from being taken for its successor's.
 fn inner_token(place: u32, number: u64) -> Token {
     Token(u64::from(place) | (number << 32))
 }
 
-/// What the inner session completes.
+/// Receives what the inner session completes.
 impl Completions for Kept {
     fn complete(&mut self, token: Token, result: Result<Reply<'_>, OpError>) {
         let place_number = token.0 as u32;

@@ -1,16 +1,15 @@
-//! `limit+URL`: a store that does at most so many operations per second.
+//! `limit+URL`: a store that does at most a given number of operations per second.
 //!
-//! A virtual schedule over all sessions of the store: in a busy period that begins at `start`,
-//! operation `k` (from 0) completes not before `start + k / rate`. An operation that comes when the
-//! schedule is in the past begins a new busy period and is not held back; time in which nothing was
-//! asked is not saved up. A bulk operation is one operation.
+//! A virtual schedule over all sessions of the store. In a busy period that begins at `start`, operation `k` (from 0)
+//! completes no earlier than `start + k / rate`. An operation that comes when the schedule is in the past begins a new
+//! busy period and is not held back. Idle time is not saved up. A bulk operation counts as one operation.
 
 use std::sync::{Mutex, PoisonError};
 
 use super::held::{DueTimes, Held};
 use super::{Store, StoreError};
 
-/// A store that lets at most so many operations a second through; what is above waits.
+/// A store that lets a limited number of operations per second through. The others wait.
 pub type Limit<S> = Held<S, Schedule>;
 
 /// The limit.
@@ -53,7 +52,7 @@ struct Busy {
 impl DueTimes for Schedule {
     fn due_ns(&self, now_ns: u64, _phase_start_ns: Option<u64>) -> u64 {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        // From the period's start each time, so that rounding does not add up.
+        // Computed from the period's start each time, so that rounding errors do not add up.
         let after_ns = (busy.operations as f64 * 1e9 / self.rate_per_s) as u64;
         let due_ns = busy.start_ns.saturating_add(after_ns);
         if due_ns <= now_ns {

@@ -1,27 +1,27 @@
-//! Where an embedded store lies, and what is wrong with that place in words a user can act on.
+//! Where an embedded store is, and errors about that place that a user can act on.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::StoreError;
 
-/// Why a database cannot be opened that is open already.
+/// Why a database that is already open cannot be opened.
 pub const IN_USE: &str = "another process, or a session that is still open, has this database open; wait until it ends";
 
-/// Reads the path of a URL: what stands between `scheme:` and `?`.
+/// Reads the path of a URL: the part between `scheme:` and `?`.
 ///
 /// # Errors
-/// `BadUrl` where it is empty, or looks like a host name.
+/// `BadUrl` if it is empty or looks like a host name.
 pub fn path_of(scheme: &str, text: &str, example: &str) -> Result<PathBuf, StoreError> {
     if text.is_empty() {
-        return Err(StoreError::BadUrl(format!("`{scheme}:` names no path; write it like {example}")));
+        return Err(StoreError::BadUrl(format!("`{scheme}:` has no path; write it like {example}")));
     }
     match text.strip_prefix("//") {
         None => Ok(PathBuf::from(text)),
         Some(absolute) if absolute.starts_with('/') => Ok(PathBuf::from(absolute)),
         Some(rest) => Err(StoreError::BadUrl(format!(
             "`{scheme}://{rest}` names a host, but this store is a path on this machine; write {scheme}:{rest} for a \
-             path from here, or {scheme}:/{rest} for an absolute one"
+             relative path, or {scheme}:/{rest} for an absolute one"
         ))),
     }
 }
@@ -31,20 +31,20 @@ pub fn io_error(path: &Path, doing: &str, error: &io::Error) -> StoreError {
     StoreError::Unreachable(format!("{}: cannot {doing}: {}", path.display(), io_text(error)))
 }
 
-/// An I/O error in words, with the remedy where there is one.
+/// An I/O error in words, with a remedy if there is one.
 pub fn io_text(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::StorageFull => "the disk is full; free some space or use another path".to_owned(),
         ErrorKind::QuotaExceeded => "the disk quota is used up; free some space or use another path".to_owned(),
         ErrorKind::PermissionDenied => {
-            "permission denied; use a path you may write to, or change its rights".to_owned()
+            "permission denied; use a path you may write to, or change its permissions".to_owned()
         }
         ErrorKind::ReadOnlyFilesystem => "the file system is mounted read-only; use another path".to_owned(),
         _ => error.to_string(),
     }
 }
 
-/// What a file is that no engine can read, in words; only its first bytes are looked at.
+/// Describes a file that no engine can read. Only its first bytes are read.
 pub fn kind_of(path: &Path) -> String {
     use std::io::Read as _;
 
@@ -69,7 +69,7 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Checks that the folder in which `path` lies, or would lie, is there.
+/// Checks that the folder that contains `path`, or should contain it, exists.
 ///
 /// # Errors
 /// `Unreachable`.
@@ -83,16 +83,16 @@ pub fn check_parent(path: &Path) -> Result<(), StoreError> {
             parent.display()
         ))),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(StoreError::Unreachable(format!(
-            "{}: the folder {} does not exist; make it with `mkdir -p {}` or use another path",
+            "{}: the folder {} does not exist; create it with `mkdir -p {}` or use another path",
             path.display(),
             parent.display(),
             parent.display()
         ))),
-        Err(error) => Err(io_error(parent, "look into this folder", &error)),
+        Err(error) => Err(io_error(parent, "read this folder", &error)),
     }
 }
 
-/// Syncs the folder in which `path` lies, so that a file just made there survives a power failure.
+/// Syncs the folder that contains `path`, so that a file that was just created there survives a power failure.
 ///
 /// # Errors
 /// `Unreachable`.
@@ -107,10 +107,10 @@ pub fn sync_parent(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Runs what an engine may answer with a panic when its files are damaged, and makes an error of it.
+/// Runs code in which an engine may panic because its files are damaged, and turns the panic into an error.
 ///
 /// # Errors
-/// That of `run`; `Failed` where it panics.
+/// The errors of `run`; `Failed` if it panics.
 pub fn guarded<T>(path: &Path, run: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = panic
@@ -119,7 +119,7 @@ pub fn guarded<T>(path: &Path, run: impl FnOnce() -> Result<T, StoreError>) -> R
             .or_else(|| panic.downcast_ref::<&str>().copied())
             .unwrap_or("no reason given");
         Err(StoreError::Failed(format!(
-            "{}: the engine stopped at what it found there ({text}); the files are damaged. Restore them from a \
+            "{}: the engine panicked at what it read there ({text}); the files are damaged. Restore them from a \
              copy, or remove them and load again",
             path.display()
         )))

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-/// Merges `patch` into `target` by the algorithm of RFC 7396 §2: objects are merged member by
-/// member, a `null` removes a member, anything else (arrays too) replaces what stood there.
+/// Merges `patch` into `target` by the algorithm of RFC 7396 §2: objects are merged member by member, a `null` removes
+/// a member, and anything else (including arrays) replaces the old value.
 pub fn merge_patch(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         target.clone_from(patch);
@@ -15,7 +15,7 @@ pub fn merge_patch(target: &mut Value, patch: &Value) {
     let Value::Object(members) = target else { return };
     for (name, value) in patch {
         if value.is_null() {
-            // Keeps the order of the others, which `remove` does not.
+            // This keeps the order of the other members; `remove` does not.
             members.shift_remove(name);
         } else if let Some(member) = members.get_mut(name) {
             merge_patch(member, value);

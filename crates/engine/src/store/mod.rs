@@ -1,7 +1,6 @@
-//! The contract every document store fulfils: operations, outcomes, capabilities, sessions.
+//! The contract that every document store fulfils: operations, outcomes, capabilities, sessions.
 //!
-//! A driver implements [`Store`] and [`Session`]; the conformance suite says whether
-//! it does so truly. Callers hold an [`AnyStore`].
+//! A driver implements [`Store`] and [`Session`], and the conformance suite checks them. Callers hold an [`AnyStore`].
 
 mod batch;
 mod bells;

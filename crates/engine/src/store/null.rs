@@ -9,10 +9,9 @@ use super::{
 
 /// `null:`, which answers every operation at once and keeps nothing.
 ///
-/// Writes reply as many documents as they carry. Reads reply one document (bulk reads: one a key)
-/// of 0 bytes without a body, revision or rows: there is nothing to check, and whatever was
-/// "read" proves nothing. Its namespace is always [`Namespace::Ours`], since there is nothing of
-/// anybody's to protect. It would fail the conformance suite, and should.
+/// Writes reply as many documents as they carry. Reads reply one document (bulk reads: one per key) of 0 bytes, without
+/// a body, revision or rows. There is nothing to check, and such a read proves nothing. Its namespace is always
+/// [`Namespace::Ours`], because there is no data to protect. It would fail the conformance suite, as it should.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NullStore;
 

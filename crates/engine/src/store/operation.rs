@@ -1,4 +1,4 @@
-//! Operations: what a session is asked to do. One meaning for each name on every store.
+//! Operations: what a session is asked to do. Each name means the same on every store.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ impl CollectionId {
     }
 }
 
-/// Names one operation in flight. Chosen by the caller, given back with the completion.
+/// Identifies one operation in flight. Chosen by the caller, and returned with the completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Token(pub u64);
 
@@ -35,7 +35,7 @@ pub struct Request<'a> {
 /// What to do. Keys are UTF-8; bodies are JSON, bytes or a decimal integer as the collection says.
 #[derive(Debug, Clone, Copy)]
 pub enum Op<'a> {
-    /// Stores a new document; *conflict* when the key exists. (Also called add.)
+    /// Stores a new document; *conflict* if the key exists. (Also called add.)
     Insert {
         /// The key.
         key: &'a str,
@@ -49,28 +49,28 @@ pub enum Op<'a> {
         /// The document.
         body: &'a [u8],
     },
-    /// Stores a document where the key exists; *not found* otherwise.
+    /// Stores a document if the key exists; *not found* otherwise.
     Replace {
         /// The key.
         key: &'a str,
         /// The document.
         body: &'a [u8],
     },
-    /// Adds bytes after the stored ones; *not found* where there are none. Collections of bytes only.
+    /// Adds bytes after the stored ones; *not found* if there are none. Collections of bytes only.
     Append {
         /// The key.
         key: &'a str,
-        /// What is added.
+        /// The bytes to add.
         bytes: &'a [u8],
     },
-    /// Adds bytes before the stored ones; *not found* where there are none. Collections of bytes only.
+    /// Adds bytes before the stored ones; *not found* if there are none. Collections of bytes only.
     Prepend {
         /// The key.
         key: &'a str,
-        /// What is added.
+        /// The bytes to add.
         bytes: &'a [u8],
     },
-    /// Reads one document; *not found* where there is none.
+    /// Reads one document; *not found* if there is none.
     Read {
         /// The key.
         key: &'a str,
@@ -80,62 +80,61 @@ pub enum Op<'a> {
         /// The key.
         key: &'a str,
     },
-    /// Removes one document; *not found* where there is none.
+    /// Removes one document; *not found* if there is none.
     Delete {
         /// The key.
         key: &'a str,
     },
-    /// Sets when a document expires; *not found* where there is none.
+    /// Sets when a document expires; *not found* if there is none.
     Touch {
         /// The key.
         key: &'a str,
         /// How long it lives from now.
         expiry: Duration,
     },
-    /// Adds to an integer, which begins at `initial` where there is none. Collections of counters only.
+    /// Adds to an integer, which starts at `initial` if there is none. Collections of counters only.
     Counter {
         /// The key.
         key: &'a str,
-        /// What is added.
+        /// The number to add.
         delta: i64,
         /// The value of a new counter.
         initial: i64,
     },
-    /// Replaces a document if it is still at `expected`; *conflict* otherwise, *not found* where
-    /// there is none.
+    /// Replaces a document if it is still at `expected`; *conflict* otherwise, *not found* if there is none.
     CompareAndSwap {
         /// The key.
         key: &'a str,
-        /// The revision that a read gave.
+        /// The revision that a read returned.
         expected: &'a [u8],
         /// The document.
         body: &'a [u8],
     },
-    /// Merges a JSON Merge Patch (RFC 7396) into a stored document; *not found* where there is none.
+    /// Merges a JSON Merge Patch (RFC 7396) into a stored document; *not found* if there is none.
     MergePatch {
         /// The key.
         key: &'a str,
         /// The patch.
         patch: &'a [u8],
     },
-    /// Writes several documents with one request, or one transaction where the store has them.
+    /// Writes several documents with one request, or in one transaction if the store has transactions.
     ///
-    /// A key may be repeated: it ends as if the items had been written one after the other. Of two upserts
-    /// both count and the later one's document stays; of two inserts the second is a *conflict*.
+    /// A key may be repeated: the result is as if the items had been written one after the other. Of two upserts, both
+    /// count and the later document stays. Of two inserts, the second is a *conflict*.
     BulkWrite {
         /// What each item does.
         kind: BulkWrite,
         /// The keys and documents.
         items: Batch<'a>,
     },
-    /// Reads several documents with one request. Documents that do not exist are left out. A key that is
-    /// asked for twice is answered twice: there are as many rows as keys asked for whose document exists.
+    /// Reads several documents with one request. Documents that do not exist are left out. A key that is requested
+    /// twice is answered twice: there is one row for each requested key whose document exists.
     BulkRead {
         /// The keys; bodies are empty.
         keys: Batch<'a>,
     },
-    /// Removes several documents with one request. Documents that do not exist are left out, so that a
-    /// repeated key counts once.
+    /// Removes several documents with one request. Documents that do not exist are left out, so a repeated key counts
+    /// once.
     BulkDelete {
         /// The keys; bodies are empty.
         keys: Batch<'a>,
@@ -146,46 +145,46 @@ pub enum Op<'a> {
         field: &'a str,
         /// The value, as JSON text (`"a"`, `7`, `true`).
         value: &'a str,
-        /// At most so many documents.
+        /// The maximum number of documents.
         limit: u32,
     },
     /// The first `limit` documents, in key order, whose key begins with `prefix`.
     Prefix {
         /// The prefix.
         prefix: &'a str,
-        /// At most so many documents.
+        /// The maximum number of documents.
         limit: u32,
     },
-    /// The first `limit` documents, in key order, from `start` on, up to but without `end`.
+    /// The first `limit` documents, in key order, from `start` up to but not including `end`.
     Scan {
-        /// The least key.
+        /// The smallest key.
         start: &'a str,
-        /// The first key that is not wanted; none for the end of the collection.
+        /// The first key that is not wanted; `None` for the end of the collection.
         end: Option<&'a str>,
-        /// At most so many documents.
+        /// The maximum number of documents.
         limit: u32,
     },
-    /// A query of a view that the store keeps.
+    /// A query of a view that the store maintains.
     View {
         /// `design/view`.
         view: &'a str,
         /// Which of its rows.
         rows: ViewRows<'a>,
-        /// So many of the first are left out.
+        /// How many of the first rows to leave out.
         skip: u32,
-        /// At most so many rows.
+        /// The maximum number of rows.
         limit: u32,
     },
 }
 
-/// Which rows of a view are asked for. Keys are JSON, compared in the order of the store's views.
+/// Which rows of a view to return. Keys are JSON, compared in the order of the store's views.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ViewRows<'a> {
     /// All of them.
     All,
     /// Those with one of these keys: the text of a JSON array.
     Keys(&'a str),
-    /// Those from `start` up to and with `end`, each the text of a JSON value; none for no bound.
+    /// Those from `start` to `end`, both included. Each is the text of a JSON value; `None` for no bound.
     Range {
         /// The first key.
         start: Option<&'a str>,

@@ -7,21 +7,20 @@ use serde::{Deserialize, Serialize};
 use super::{Batch, Token};
 use storebench_study::names;
 
-/// Why an operation did not do what was asked. The difference decides who may retry, and what the
-/// ledger may believe.
+/// Why an operation did not do what was asked. The kind decides who may retry, and what the ledger may assume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ErrorKind {
-    /// The store understood and will never do it (wrong rights, too large, not supported).
+    /// The store understood the operation and will never do it (missing rights, too large, not supported).
     Refused,
     /// There is no such document.
     NotFound,
-    /// The document is not in the state the operation asked for (exists already, other revision).
+    /// The document is not in the state that the operation requires (it already exists, or has another revision).
     Conflict,
-    /// Not now; nothing was done, a retry may help (busy, throttled, electing).
+    /// Not now: nothing was done, and a retry may help (busy, throttled, electing).
     Temporary,
-    /// It went wrong, and nothing was done.
+    /// It failed, and nothing was done.
     Failed,
-    /// No answer, or none that tells: the operation may or may not have been done.
+    /// There was no answer, or no clear one: the operation may or may not have been done.
     OutcomeUnknown,
 }
 
@@ -30,11 +29,11 @@ names! { ErrorKind:
     OutcomeUnknown "outcome-unknown",
 }
 
-/// A failed operation: its kind and what the store said. Making a *not found* allocates nothing.
+/// A failed operation: its kind and what the store said. Creating a *not found* allocates nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}: {message}")]
 pub struct OpError {
-    /// What it means.
+    /// The kind of error.
     pub kind: ErrorKind,
     /// What the store said, without secrets.
     pub message: Cow<'static, str>,
@@ -51,19 +50,19 @@ impl OpError {
         Self { kind: ErrorKind::NotFound, message: Cow::Borrowed("no such document") }
     }
 
-    /// The key exists already, or the document has another revision.
+    /// The key already exists, or the document has another revision.
     pub const fn conflict(message: &'static str) -> Self {
         Self { kind: ErrorKind::Conflict, message: Cow::Borrowed(message) }
     }
 
-    /// This store cannot do it. Capabilities are checked before a run, so this is a defect of the
-    /// caller or of the declared capabilities.
+    /// The store does not support the operation. Capabilities are checked before a run, so this is a bug in the caller
+    /// or in the declared capabilities.
     pub const fn unsupported() -> Self {
-        Self { kind: ErrorKind::Refused, message: Cow::Borrowed("this store cannot do this operation") }
+        Self { kind: ErrorKind::Refused, message: Cow::Borrowed("this store does not support this operation") }
     }
 }
 
-/// What a successful operation gave. Borrowed from the session: valid during the call only.
+/// The result of a successful operation. Borrowed from the session: valid only during the call.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reply<'a> {
     /// Documents written, removed, read or found.
@@ -74,8 +73,8 @@ pub struct Reply<'a> {
     pub body: Option<&'a [u8]>,
     /// The documents of a page, scan or bulk read, if their contents were wanted.
     pub rows: Option<Batch<'a>>,
-    /// The document's revision after a single read or write, where the store tells: opaque bytes
-    /// that [`Op::CompareAndSwap`](super::Op::CompareAndSwap) takes.
+    /// The document's revision after a single read or write, if the store reports it: opaque bytes for
+    /// [`Op::CompareAndSwap`](super::Op::CompareAndSwap).
     pub revision: Option<&'a [u8]>,
     /// The value of a counter after the operation.
     pub counter: Option<i64>,
@@ -84,7 +83,7 @@ pub struct Reply<'a> {
 }
 
 impl Reply<'_> {
-    /// So many documents written or removed.
+    /// The reply to a write or removal of this many documents.
     pub fn written(documents: usize) -> Self {
         Self { documents: u32::try_from(documents).unwrap_or(u32::MAX), ..Self::default() }
     }

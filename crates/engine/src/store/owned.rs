@@ -2,10 +2,10 @@
 
 use super::{BatchBuf, Reject, Reply};
 
-/// The contents of a [`Reply`], owned. Filled again and again it keeps its memory, so that holding
-/// replies back costs no allocation once the buffers have grown.
+/// The contents of a [`Reply`], owned. When it is reused, it keeps its memory, so that holding replies back costs no
+/// allocation once the buffers have grown.
 ///
-/// A client crate's answer becomes one with struct-like setters:
+/// Builder methods turn a client crate's answer into one:
 ///
 /// ```
 /// use storebench_engine::store::OwnedReply;
@@ -28,7 +28,7 @@ pub struct OwnedReply {
 }
 
 impl OwnedReply {
-    /// So many documents written, removed, read or found; see [`Reply::documents`].
+    /// A reply with this many documents written, removed, read or found; see [`Reply::documents`].
     pub fn documents(documents: u32) -> Self {
         Self { documents, ..Self::default() }
     }
@@ -49,7 +49,7 @@ impl OwnedReply {
         self
     }
 
-    /// The documents of a page, scan or bulk read. Sets how many they are, and their bytes.
+    /// The documents of a page, scan or bulk read. Sets their number and their bytes too.
     #[must_use]
     pub fn rows(mut self, rows: BatchBuf) -> Self {
         self.documents = u32::try_from(rows.len()).unwrap_or(u32::MAX);
@@ -81,7 +81,7 @@ impl OwnedReply {
         self
     }
 
-    /// Takes over what a reply lends, into the memory that is there.
+    /// Copies a reply into the existing memory.
     pub fn copy_from(&mut self, reply: &Reply<'_>) {
         self.documents = reply.documents;
         self.bytes = reply.bytes;
@@ -101,12 +101,12 @@ impl OwnedReply {
         self.rejects.extend_from_slice(reply.rejects);
     }
 
-    /// Gives up all but its rows.
+    /// Keeps only its rows.
     pub fn into_rows(self) -> BatchBuf {
         self.rows
     }
 
-    /// Lends it as a reply.
+    /// Borrows it as a reply.
     pub fn as_reply(&self) -> Reply<'_> {
         Reply {
             documents: self.documents,

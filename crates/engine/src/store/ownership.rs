@@ -1,6 +1,6 @@
-//! Whose a collection is, and what may therefore be done at its place: one policy for every driver.
+//! Who owns a collection, and what may therefore be done at its place: one policy for every driver.
 //!
-//! A study's collections hold made-up documents, which the next study may empty. A collection that a copy has written
+//! A study's collections hold synthetic documents, which the next study may empty. A collection that a copy has written
 //! into holds the user's data. Each driver writes the owner into its marker and asks [`Holdings`] what is allowed.
 
 use std::fmt;
@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{Layout, Namespace, Prepare, StoreError};
 
-/// The number of the copy that first wrote into a collection. It stays with the collection, also when other copies
-/// write into it, so that a resumed copy knows its target again.
+/// The number of the copy that first wrote into a collection. It stays with the collection even when other copies write
+/// into it, so that a resumed copy recognizes its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CopyId(pub u64);
 
 impl CopyId {
-    /// A number that no other copy has.
+    /// Draws a number that no other copy has.
     pub fn draw() -> Self {
         use std::hash::{BuildHasher, Hasher};
         let mut hasher = std::collections::hash_map::RandomState::new().build_hasher();
@@ -39,25 +39,25 @@ impl FromStr for CopyId {
     }
 }
 
-/// Whose a collection is that carries Storebench's marker.
+/// The owner of a collection that carries Storebench's marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Owner {
-    /// A study made it: it may be emptied and removed.
+    /// A study created it: it may be emptied and removed.
     Study,
-    /// It holds the user's data: a copy wrote into it. None where the marker does not say which copy, because an
-    /// older Storebench wrote it: then a study may have made it too, and nobody can tell.
+    /// It holds the user's data: a copy wrote into it. `None` if an older Storebench wrote the marker, which does not
+    /// say which copy. Then a study may have created it too, and the marker cannot tell.
     User(Option<CopyId>),
 }
 
-/// Between what a marker says of a collection's form and of its owner.
+/// Separates the form of a collection from its owner in a marker.
 const OF: &str = "; ";
 const STUDY: &str = "study";
-/// In place of it while the collection is being removed. Older versions take it for the user's.
+/// Replaces the owner while the collection is being removed. Older versions treat such a collection as the user's.
 const REMOVING: &str = "removing";
 const COPY: &str = "copy ";
 
 impl Owner {
-    /// What a driver's marker says of a collection: its form, then its owner.
+    /// The text for a collection in a driver's marker: its form, then its owner.
     pub fn mark(self, form: &str) -> String {
         match self {
             Self::Study => format!("{form}{OF}{STUDY}"),
@@ -66,7 +66,8 @@ impl Owner {
         }
     }
 
-    /// Reads what [`mark`](Self::mark) wrote. A marker without an owner is an older version's: the user's.
+    /// Parses the text of [`mark`](Self::mark). A marker without an owner comes from an older version: it counts as the
+    /// user's.
     pub fn read(mark: &str) -> (&str, Self) {
         let Some((form, owner)) = mark.split_once(OF) else { return (mark, Self::User(None)) };
         let owner = match owner.strip_prefix(COPY) {
@@ -83,7 +84,7 @@ impl Owner {
 }
 
 impl Prepare {
-    /// The owner of a collection after this: what it was before decides with.
+    /// The owner of a collection afterwards, which depends on the owner before.
     pub fn owner(self, before: Option<Owner>) -> Owner {
         match (self, before) {
             (Self::Copy(_), Some(before @ Owner::User(Some(_)))) => before,
@@ -99,7 +100,7 @@ impl Prepare {
 pub struct Marked {
     /// Its name.
     pub name: String,
-    /// What the marker says of it: its form, then its owner.
+    /// Its text in the marker: its form, then its owner.
     pub mark: String,
 }
 
@@ -109,12 +110,12 @@ impl Marked {
         Self { name: name.into(), mark: mark.into() }
     }
 
-    /// How its documents are kept.
+    /// The form in which its documents are kept.
     pub fn form(&self) -> &str {
         Owner::read(&self.mark).0
     }
 
-    /// Whose it is.
+    /// Its owner.
     pub fn owner(&self) -> Owner {
         Owner::read(&self.mark).1
     }
@@ -124,7 +125,7 @@ impl Marked {
         Self::new(&*self.name, format!("{}{OF}{REMOVING}", self.form()))
     }
 
-    /// Whether somebody is removing it, or was killed meanwhile.
+    /// Whether it is being removed, or a removal was killed.
     pub fn is_removing(&self) -> bool {
         self.mark.split_once(OF).is_some_and(|(_, owner)| owner == REMOVING)
     }
@@ -133,21 +134,21 @@ impl Marked {
 /// What a driver found at a place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Holdings {
-    /// Whether nothing is there.
+    /// Whether there is nothing.
     pub absent: bool,
     /// What is there without a marker, in words.
     pub foreign: Option<String>,
-    /// Whether Storebench made the place itself (a file, database, schema or scope); none where no marker says so.
+    /// Whether Storebench created the place itself (a file, database, schema or scope); `None` if no marker says so.
     pub made: Option<bool>,
     /// The collections that the marker names.
     pub marked: Vec<Marked>,
-    /// What others made, by the names under which a copy reads it.
+    /// What others created, by the names under which a copy reads it.
     pub theirs: Vec<String>,
-    /// Whether somebody is removing all of the place, or was killed meanwhile.
+    /// Whether the whole place is being removed, or such a removal was killed.
     pub removing: bool,
 }
 
-/// Names in words: ``the table `a` ``, or ``3 tables (`a` to `c`)``; none without a name.
+/// Names in words: ``the table `a` ``, or ``3 tables (`a` to `c`)``; `None` without a name.
 pub fn several(kind: &str, names: &[String]) -> Option<String> {
     match names {
         [] => None,
@@ -165,12 +166,12 @@ impl Holdings {
         text += if users.iter().all(|marked| matches!(marked.owner(), Owner::User(Some(_)))) {
             " with data that `storebench copy` wrote"
         } else {
-            " that may hold data of yours: an older Storebench made it and did not note whether for a study or by a copy"
+            " that may hold your data: an older Storebench created it and did not record whether for a study or a copy"
         };
         Some(text)
     }
 
-    /// Whose the place is.
+    /// Who owns the place.
     pub fn namespace(&self) -> Namespace {
         match (&self.foreign, self.copied()) {
             (Some(foreign), Some(copied)) => Namespace::Foreign(format!("{foreign} (beside {copied})")),
@@ -181,17 +182,17 @@ impl Holdings {
         }
     }
 
-    /// Whose a collection is; none where the marker does not name it.
+    /// The owner of a collection; `None` if the marker does not name it.
     pub fn owner_of(&self, collection: &str) -> Option<Owner> {
         self.marked_as(collection).map(Marked::owner)
     }
 
-    /// The collection of this name, where the marker names it.
+    /// The collection of this name, if the marker names it.
     pub fn marked_as(&self, collection: &str) -> Option<&Marked> {
         self.marked.iter().find(|marked| marked.name == collection)
     }
 
-    /// Whether somebody is removing the place or one of these collections, or was killed meanwhile.
+    /// Whether the place or one of these collections is being removed, or such a removal was killed.
     pub fn is_removing(&self, layout: &Layout) -> bool {
         let mut names = layout.collections.iter().map(|collection| &collection.name);
         self.removing || names.any(|name| self.marked_as(name).is_some_and(Marked::is_removing))
@@ -202,10 +203,11 @@ impl Holdings {
         self.theirs.iter().chain(self.marked.iter().map(|marked| &marked.name)).cloned().collect()
     }
 
-    /// Decides whether the place may be prepared so. `place` is where it is, `another` is what to use instead.
+    /// Decides whether the place may be prepared in this way. `place` is its name, and `another` is what to use
+    /// instead.
     ///
     /// # Errors
-    /// `NotOurs`: preparing would empty, remove or write into what is not a study's.
+    /// `NotOurs`: preparing would empty, remove or write into something that is not a study's.
     pub fn allow(&self, place: &str, another: &str, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         let refused = |text: String| Err(StoreError::NotOurs(format!("{place} {text}")));
         match (how, self.namespace()) {
@@ -228,13 +230,13 @@ impl Holdings {
         }
     }
 
-    /// Whether studies made all there is, so that all of the place may go if Storebench made it.
+    /// Whether studies created everything there, so that the whole place may be removed if Storebench created it.
     pub fn all_removable(&self) -> bool {
         self.foreign.is_none() && self.copied().is_none()
     }
 }
 
-/// Why a study does not touch what a copy wrote, and what to do. To be put behind the name of the place.
+/// Why a study does not touch what a copy wrote, and what to do. To be printed after the name of the place.
 pub fn copied(what: &str, another: &str) -> String {
     format!(
         "holds {what}; nothing was touched. Use {another}, add --into-existing to write beside it, or \
@@ -303,7 +305,7 @@ mod tests {
             let new = if of_copy { Owner::User(Some(CopyId(7))) } else { Owner::Study };
             assert_eq!(how.owner(None), new, "{how:?}");
             assert_eq!(how.owner(Some(Owner::Study)), new, "{how:?}");
-            // What is emptied is a study's then: only with the flag that says so, see below.
+            // An emptied collection belongs to a study: this needs the flag that allows it, see below.
             assert_eq!(how.owner(Some(copied)), if how.empties() { Owner::Study } else { copied }, "{how:?}");
         }
     }
@@ -330,9 +332,9 @@ mod tests {
                 assert!(told.is_ok() || matches!(told, Err(StoreError::NotOurs(_))), "{told:?}");
             }
         }
-        // A collection of its own beside the user's.
+        // A separate collection beside the user's.
         assert!(holdings(false, &copied).allow("here", "another path", &layout("c"), Prepare::IntoExisting).is_ok());
-        // The flag is named where it helps.
+        // The flag is named only if it helps.
         for (found, named) in [(holdings(false, &copied), true), (holdings(true, &copied), false)] {
             let Err(StoreError::NotOurs(text)) = found.allow("here", "another path", &layout("a"), Prepare::Fresh)
             else {

@@ -1,4 +1,4 @@
-//! Where a store keeps its data, so that two URLs of one place are known as one.
+//! Where a store keeps its data, so that two URLs of one place are recognized as the same.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::AnyStore;
 
-/// The place of a store's data. Options of its URL and decorators are left out: stores that differ in them alone may be
-/// one place. What is in memory is a place of its own for each store. `url` is what the store is shown as.
+/// The place of a store's data. Options and decorators in the URL are ignored: stores that differ only in these may be
+/// the same place. Each in-memory store is a separate place. `url` is how the store is displayed.
 pub fn place_of(store: &Arc<dyn AnyStore>, url: &str) -> String {
     let url = url.split('?').next().unwrap_or_default();
     if url.ends_with("memory:") {
@@ -19,7 +19,7 @@ pub fn place_of(store: &Arc<dyn AnyStore>, url: &str) -> String {
     }
 }
 
-/// A server's URL without decorators and user, with one name for this machine.
+/// A server's URL without decorators and user, with one name for the local machine.
 fn place_of_server(url: &str) -> String {
     let url = url.rsplit_once('+').filter(|(before, _)| !before.contains(':')).map_or(url, |(_, own)| own);
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
@@ -39,18 +39,18 @@ fn place_of_server(url: &str) -> String {
     format!("{scheme}://{}/{}", hosts.join(","), path.trim_end_matches('/'))
 }
 
-/// The one name of a file or folder, whether or not it is there: absolute, and without links.
+/// The canonical name of a file or folder, whether or not it exists: absolute, and without links.
 pub fn canonical(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     if let Ok(found) = absolute.canonicalize() {
         return found;
     }
-    // Of what is not there yet: the nearest folder that is.
+    // The path does not exist yet: use the nearest folder that does.
     let (Some(folder), Some(name)) = (absolute.parent(), absolute.file_name()) else { return absolute };
     canonical(folder).join(name)
 }
 
-/// Whether two paths lead to one file, also by a symbolic or hard link.
+/// Whether two paths lead to one file, including through symbolic or hard links.
 pub fn same_file(a: &Path, b: &Path) -> bool {
     if canonical(a) == canonical(b) {
         return true;
@@ -90,7 +90,7 @@ mod tests {
         }
         assert!(!same_file(&path("a"), &path("b")));
         std::os::unix::fs::symlink(path("f"), path("g")).unwrap();
-        assert!(same_file(&path("f/new/x"), &path("g/new/x")), "of what is not there yet");
+        assert!(same_file(&path("f/new/x"), &path("g/new/x")), "paths that do not exist yet");
         assert!(!same_file(&path("f/new"), &path("g/other")));
     }
 }

@@ -1,18 +1,18 @@
-//! The steps by which every driver prepares a place and removes what is there.
+//! The steps by which every driver prepares a place and removes its contents.
 //!
-//! What may be done is decided here, from what a driver found ([`Holdings`]); a driver provides a few primitives
+//! This module decides what may be done, from what a driver found ([`Holdings`]). A driver provides a few primitives
 //! ([`Site`]). The steps of [`prepare`]:
 //!
-//! 1. refuse what the store cannot have ([`Site::check`], names that it does not tell apart);
-//! 2. look, and refuse what is not a study's ([`Holdings::allow`]);
-//! 3. refuse collections that are kept in another form, or that others have there ([`Site::taken`]);
-//! 4. where the place is to be emptied: remove what is marked ([`Site::unmake`]), and look again;
-//! 5. make what is missing and write the marks ([`Site::make`]).
+//! 1. refuse what the store cannot have ([`Site::check`], names that it does not distinguish);
+//! 2. look, and refuse what does not belong to a study ([`Holdings::allow`]);
+//! 3. refuse collections that are kept in another form, or whose names are taken there ([`Site::taken`]);
+//! 4. if the place must be emptied: remove what is marked ([`Site::unmake`]), and look again;
+//! 5. create what is missing and write the marks ([`Site::make`]).
 //!
-//! Where others changed the marks since the look, nothing of theirs is written over or removed, and the steps begin
-//! again. [`remove`] looks and removes by the same rule.
+//! If others changed the marks since the look, nothing of theirs is overwritten or removed, and the steps begin again.
+//! [`remove`] looks and removes by the same rule.
 //!
-//! Nothing is touched before all that can be refused was refused.
+//! Everything that can be refused is refused before anything is touched.
 
 use std::future::Future;
 use std::pin::pin;
@@ -21,42 +21,42 @@ use std::task::{Context, Poll, Waker};
 use super::{CollectionLayout, Holdings, Layout, Marked, Prepare, StoreError};
 use storebench_study::workload::Body;
 
-/// How often [`prepare`] and [`remove`] look again because others changed the marks, or are removing what is there.
+/// How often [`prepare`] and [`remove`] look again because others changed the marks, or are removing the contents.
 const TRIES: usize = 20;
-/// How often more it looks at what has no mark before that counts as somebody else's.
+/// How many more times to look at something without a mark before it counts as somebody else's.
 const TAKEN: usize = 2;
 
-/// A place that holds collections, by what ownership needs of it. A driver implements it over one connection or file,
+/// A place that holds collections, reduced to what ownership needs. A driver implements it over one connection or file,
 /// and keeps what [`look`](Self::look) found for the calls that follow.
 ///
-/// A store whose calls block implements it with futures that are ready at once; see [`at_once`].
+/// A store with blocking calls implements it with futures that are ready at once; see [`at_once`].
 pub trait Site {
     /// What to use instead of the place, for errors.
     const ANOTHER: &'static str;
     /// What to do about a collection that is kept in another form, besides loading it again.
     const OTHER_FORM: &'static str = "rename the collection";
-    /// The name of the marker, where a collection of that name would be the same thing.
+    /// The name of the marker, if a collection of that name would be the same thing.
     const RESERVED: &'static str = "";
 
     /// Where it is, for errors.
     fn shown(&self) -> String;
 
-    /// How documents of this kind are kept: what a mark says before its owner.
+    /// The form in which documents of this kind are kept: the part of a mark before the owner.
     fn form(&self, body: Body) -> String {
         body.name().to_owned()
     }
 
-    /// Whether two names are one collection there.
+    /// Whether two names mean the same collection there.
     fn alike(&self, one: &str, other: &str) -> bool {
         one == other
     }
 
-    /// Refuses what the store cannot have, whatever is there.
+    /// Refuses what the store cannot have, whatever it holds.
     fn check(&self, _layout: &Layout) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// The error where something of others is in the place of the marker.
+    /// The error if something else is in the place of the marker.
     fn marker_taken(&self, place: &str) -> StoreError {
         StoreError::NotOurs(format!(
             "{} has something else under `{place}`, which Storebench did not make; nothing was touched. Use {}",
@@ -65,56 +65,57 @@ pub trait Site {
         ))
     }
 
-    /// Looks at what is there, changing nothing.
+    /// Looks at what is there. Changes nothing.
     fn look(&mut self) -> impl Future<Output = Result<Holdings, StoreError>>;
 
-    /// Waits for a moment, where others remove what is there and a store's calls may wait.
+    /// Waits for a moment while others remove the contents, if the store's calls may wait.
     fn rest(&mut self) -> impl Future<Output = ()> {
         std::future::ready(())
     }
 
-    /// What others have where new collections of these names would be, in words. Changes nothing.
+    /// What others have under the names of new collections, in words. Changes nothing.
     fn taken(&mut self, found: &Holdings, names: &[&str]) -> impl Future<Output = Result<Option<String>, StoreError>> {
         let theirs = found.theirs.iter().find(|theirs| names.iter().any(|name| self.alike(name, theirs)));
         std::future::ready(Ok(theirs.map(|name| format!("`{name}`"))))
     }
 
-    /// Makes the place where it is not there, the collections that are new, and indexes; and writes the marks.
+    /// Creates the place if it is missing, the collections that are new, and indexes. Writes the marks.
     ///
     /// A crash between two steps may leave a collection without its mark (it is then reported, and never emptied) or a
-    /// mark without its collection (which is made next time), but no document before the mark. Marks go in only where
-    /// they still are what [`look`](Self::look) found, as far as the store can tell.
+    /// mark without its collection (which is created next time), but no document before the mark. Marks are written
+    /// only if they are still what [`look`](Self::look) found, as far as the store can tell.
     fn make(&mut self, making: &Making<'_>) -> impl Future<Output = Result<Made, StoreError>>;
 
-    /// Removes collections with their marks; with the last of them, what else Storebench made there. Called where
-    /// [`look`](Self::look) found a marker.
+    /// Removes collections with their marks. With the last of them, it removes what else Storebench created there.
+    /// Called if [`look`](Self::look) found a marker.
     ///
-    /// A collection goes only while its mark is what the look found: a copy that takes it over, or that marks another
-    /// one beside it, keeps its data. Where it is not, [`Made::Changed`] is returned, and other collections may be gone.
+    /// A collection is removed only while its mark is what the look found: a copy that takes it over, or that marks
+    /// another one beside it, keeps its data. Otherwise it returns [`Made::Changed`], and other collections may be
+    /// gone.
     fn unmake(&mut self, removal: &Removal) -> impl Future<Output = Result<Made, StoreError>>;
 }
 
-/// What is to be there.
+/// What must exist afterwards.
 #[derive(Debug, Clone)]
 pub struct Making<'l> {
     /// The collections of the layout.
     pub collections: Vec<Planned<'l>>,
-    /// The marks of all collections, once it is done.
+    /// The marks of all collections afterwards.
     pub marked: Vec<Marked>,
-    /// Whether Storebench makes the place itself, or made it.
+    /// Whether Storebench creates the place itself, or created it before.
     pub made: bool,
     /// Whether there is no marker yet.
     pub first: bool,
 }
 
-/// A collection that is to be there.
+/// A collection that must exist afterwards.
 #[derive(Debug, Clone)]
 pub struct Planned<'l> {
     /// Its layout.
     pub layout: &'l CollectionLayout,
     /// Its mark.
     pub mark: String,
-    /// Its mark before; none where it is new.
+    /// Its mark before; `None` if it is new.
     pub before: Option<String>,
 }
 
@@ -124,36 +125,36 @@ impl Planned<'_> {
         &self.layout.name
     }
 
-    /// Whether it is to be made.
+    /// Whether it must be created.
     pub fn is_new(&self) -> bool {
         self.before.is_none()
     }
 
-    /// Whether its mark is to be written.
+    /// Whether its mark must be written.
     pub fn marks(&self) -> bool {
         self.before.as_ref() != Some(&self.mark)
     }
 }
 
-/// How making or removing went.
+/// How creating or removing went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Made {
-    /// All is there, or gone.
+    /// Everything is there, or gone.
     Done,
     /// Somebody else changed marks since the look. None of them were overwritten or removed.
     Changed,
 }
 
-/// What is to be removed.
+/// What to remove.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Removal {
-    /// Collections that go, with the marks that the look found.
+    /// Collections to remove, with the marks that the look found.
     pub going: Vec<Marked>,
-    /// Collections of the marker that stay.
+    /// Collections in the marker that stay.
     pub left: Vec<Marked>,
-    /// Whether all of the place goes: Storebench made it, and nothing stays.
+    /// Whether the whole place is removed: Storebench created it, and nothing stays.
     pub whole: bool,
-    /// Whether the place is made again next.
+    /// Whether the place is created again next.
     pub again: bool,
 }
 
@@ -165,12 +166,12 @@ impl Removal {
         Self { going, left, whole, again }
     }
 
-    /// Whether a collection of this name goes.
+    /// Whether a collection of this name is removed.
     pub fn takes(&self, name: &str) -> bool {
         self.going.iter().any(|going| going.name == name)
     }
 
-    /// Whether all that goes still has its mark among these.
+    /// Whether everything to remove still has its mark among these.
     pub fn still(&self, marked: &[Marked]) -> bool {
         self.going.iter().all(|going| marked.contains(going))
     }
@@ -204,10 +205,10 @@ impl<'l> Making<'l> {
     }
 }
 
-/// Makes the layout ready for writing, in one of the ways in which something is made.
+/// Prepares the layout for writing, in one of the ways that create something.
 ///
 /// # Errors
-/// `NotOurs` and `NotSupported`, with nothing touched; those of the site.
+/// `NotOurs` and `NotSupported`, with nothing touched; the errors of the site.
 pub async fn prepare<S: Site>(site: &mut S, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
     check_layout(site, layout)?;
     site.check(layout)?;
@@ -224,7 +225,7 @@ pub async fn prepare<S: Site>(site: &mut S, layout: &Layout, how: Prepare) -> Re
         let names = layout.collections.iter().map(|collection| collection.name.as_str());
         let new: Vec<&str> = names.filter(|name| found.marked_as(name).is_none()).collect();
         if let Some(what) = site.taken(&found, &new).await? {
-            // Others may be about to mark what they have just made, or to remove what they have unmarked.
+            // Others may be about to mark what they have just created, or to remove what they have unmarked.
             if taken < TAKEN {
                 taken += 1;
                 site.rest().await;
@@ -238,7 +239,7 @@ pub async fn prepare<S: Site>(site: &mut S, layout: &Layout, how: Prepare) -> Re
         }
         if how.empties() && found.made.is_some() {
             if site.unmake(&Removal::of(&found, true, true)).await? == Made::Done {
-                // Looked at again, and emptied once only: what others mark from now on is theirs.
+                // Look again, and empty only once: what others mark from now on is theirs.
                 how = Prepare::Keep;
             }
         } else if site.make(&making).await? == Made::Done {
@@ -248,10 +249,10 @@ pub async fn prepare<S: Site>(site: &mut S, layout: &Layout, how: Prepare) -> Re
     Err(if removing { removed_by_others(site) } else { changed_by_others(site) })
 }
 
-/// Removes what studies made, and only that.
+/// Removes what studies created, and only that.
 ///
 /// # Errors
-/// Those of the site.
+/// The errors of the site.
 pub async fn remove<S: Site>(site: &mut S) -> Result<(), StoreError> {
     for _ in 0..TRIES {
         let found = site.look().await?;
@@ -271,17 +272,17 @@ fn changed_by_others<S: Site>(site: &S) -> StoreError {
 
 fn removed_by_others<S: Site>(site: &S) -> StoreError {
     StoreError::Failed(format!(
-        "{}: another run is removing its collections there, or was killed while it did; nothing was touched. Try again when \
-         that run has ended. If none is running, run its study again without --keep: that finishes the removal",
+        "{}: another run is removing its collections, or was killed while removing them; nothing was touched. Try again \
+         when that run has ended. If none is running, run its study again without --keep: that finishes the removal",
         site.shown()
     ))
 }
 
 impl Holdings {
-    /// Checks that the collections of the layout that Storebench is to have made are there.
+    /// Checks that all collections that Storebench should have created exist.
     ///
     /// # Errors
-    /// `NotSupported`, naming what is there.
+    /// `NotSupported`, naming what exists.
     pub fn check_there<S: Site>(&self, site: &S, layout: &Layout) -> Result<(), StoreError> {
         let mut ours = layout.collections.iter().filter(|collection| collection.existing.is_none());
         match ours.find(|collection| self.marked_as(&collection.name).is_none()) {
@@ -290,7 +291,7 @@ impl Holdings {
         }
     }
 
-    /// The same, and that they are kept as they are wanted.
+    /// The same, and that they are kept in the right form.
     ///
     /// # Errors
     /// `NotSupported`.
@@ -300,24 +301,24 @@ impl Holdings {
         ours.try_for_each(|collection| self.check_form(site, &collection.name, collection.body).map(drop))
     }
 
-    /// Whether Storebench made a collection of this name.
+    /// Whether Storebench created a collection of this name.
     ///
     /// # Errors
-    /// `NotSupported` where it is kept in another form than documents of this kind are.
+    /// `NotSupported` if it is kept in a form that does not fit this kind of documents.
     pub fn check_form<S: Site>(&self, site: &S, name: &str, body: Body) -> Result<bool, StoreError> {
         let Some(kept) = self.marked_as(name) else { return Ok(false) };
         check_form(site, kept, &site.form(body))?;
         Ok(true)
     }
 
-    /// The error where a collection is to be written as one that others made, and Storebench made it.
+    /// The error if a collection is to be written as somebody else's, but Storebench created it.
     pub fn not_theirs(&self, place: &str, name: &str) -> StoreError {
         StoreError::NotSupported(format!(
             "{place}: Storebench made the collection `{name}` in its own format; leave out --into-existing"
         ))
     }
 
-    /// The error where a collection is not there.
+    /// The error for a collection that does not exist.
     pub fn missing(&self, place: &str, name: &str) -> StoreError {
         let names = self.names();
         let there = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
@@ -325,7 +326,7 @@ impl Holdings {
     }
 }
 
-/// Refuses a collection that is kept in another form than the one that is wanted.
+/// Refuses a collection that is kept in another form than the wanted one.
 fn check_form<S: Site>(site: &S, kept: &Marked, wanted: &str) -> Result<(), StoreError> {
     if kept.form() == wanted {
         return Ok(());
@@ -339,13 +340,13 @@ fn check_form<S: Site>(site: &S, kept: &Marked, wanted: &str) -> Result<(), Stor
     )))
 }
 
-/// Refuses names that the store does not tell apart, the marker's own, and collections of others.
+/// Refuses names that the store does not distinguish, the marker's own name, and collections of others.
 fn check_layout<S: Site>(site: &S, layout: &Layout) -> Result<(), StoreError> {
     for (position, collection) in layout.collections.iter().enumerate() {
         let name = &collection.name;
         if collection.existing.is_some() {
             return Err(StoreError::NotOurs(format!(
-                "{}: the collection `{name}` is somebody else's, which is only read; nothing was touched",
+                "{}: the collection `{name}` belongs to somebody else and can only be read; nothing was touched",
                 site.shown()
             )));
         }
@@ -356,7 +357,7 @@ fn check_layout<S: Site>(site: &S, layout: &Layout) -> Result<(), StoreError> {
         }
         if let Some(twin) = layout.collections[..position].iter().find(|other| site.alike(&other.name, name)) {
             return Err(StoreError::NotSupported(format!(
-                "{} does not tell the collections `{}` and `{name}` apart; rename one of them",
+                "{} does not distinguish the collections `{}` and `{name}`; rename one of them",
                 site.shown(),
                 twin.name
             )));
@@ -365,10 +366,10 @@ fn check_layout<S: Site>(site: &S, layout: &Layout) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The result of a future that never waits, as that of a site whose calls block.
+/// The result of a future that never waits, such as that of a site with blocking calls.
 ///
 /// # Panics
-/// If it waits.
+/// If the future waits.
 pub fn at_once<T>(call: impl Future<Output = T>) -> T {
     match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
@@ -390,11 +391,11 @@ mod tests {
         made: Option<bool>,
         theirs: Vec<String>,
         seen: BTreeMap<String, String>,
-        /// Marks that somebody else makes after the next looks.
+        /// Marks that somebody else adds after the next looks.
         meanwhile: Vec<(&'static str, Owner)>,
-        /// For so many looks what is there has no mark yet.
+        /// For this many looks, the contents have no mark yet.
         unmarked: usize,
-        /// For so many looks somebody else is removing the place.
+        /// For this many looks, somebody else is removing the place.
         removing: usize,
         calls: Vec<String>,
     }
@@ -482,7 +483,7 @@ mod tests {
         assert_eq!(site.calls.join(" "), "look make look make look make");
         let owners: Vec<_> = site.marks.values().map(|mark| Owner::read(mark).1).collect();
         assert_eq!(owners, [COPY, other, other]);
-        // Somebody who never stops.
+        // Somebody else never stops changing marks.
         let meanwhile = (0..TRIES).map(|n| ("b", Owner::User(Some(CopyId(n as u64))))).collect();
         let mut site = Fake { meanwhile, ..Fake::default() };
         assert!(matches!(copying(&mut site, "a"), Err(StoreError::Failed(text)) if text.contains("at the same time")));
@@ -494,7 +495,7 @@ mod tests {
         let mut site = Fake { removing: 2, ..Fake::default() };
         copying(&mut site, "a").unwrap();
         assert_eq!(site.calls.join(" "), "look look look make");
-        // Somebody who was killed.
+        // The removal was killed.
         let mut site = Fake { removing: usize::MAX, ..Fake::default() };
         assert!(matches!(copying(&mut site, "a"), Err(StoreError::Failed(text)) if text.contains("is removing")));
         let mut site = Fake { made: Some(true), ..Fake::default() };
@@ -541,7 +542,7 @@ mod tests {
             assert_eq!(site.calls.join(", "), calls);
             assert_eq!(site.marks.into_keys().collect::<Vec<_>>(), left);
         }
-        // Somebody who never stops.
+        // Somebody else never stops changing marks.
         let meanwhile = (0..TRIES).map(|n| ("b", Owner::User(Some(CopyId(n as u64))))).collect();
         let mut site = Fake { meanwhile, ..studied(&["a"], "b") };
         assert!(
@@ -560,7 +561,7 @@ mod tests {
         let theirs = || Fake { theirs: vec!["Books".to_owned()], unmarked: usize::MAX, ..Fake::default() };
         for (mut site, names, how, expected) in [
             (kept(), &["a"][..], Prepare::Keep, "kept as bytes there, not as json"),
-            (kept(), &["b", "B"], Prepare::Fresh, "does not tell the collections `b` and `B` apart"),
+            (kept(), &["b", "B"], Prepare::Fresh, "does not distinguish the collections `b` and `B`"),
             (kept(), &["Marker"], Prepare::Fresh, "keeps the name `Marker`"),
             (theirs(), &["users", "books"], Prepare::IntoExisting, "has `Books`, which Storebench did not make"),
             (theirs(), &["users"], Prepare::Fresh, "--into-existing"),
@@ -576,7 +577,7 @@ mod tests {
 
     #[test]
     fn emptying_and_removing_take_what_studies_made() {
-        // An older version did not note whose `c` is.
+        // An older version did not record the owner of `c`.
         let owners = [("a", COPY), ("b", Owner::Study), ("c", Owner::User(None))];
         let marks = || BTreeMap::from(owners.map(|(name, owner)| (name.to_owned(), owner.mark("json"))));
         let mut site = Fake { marks: marks(), made: Some(true), ..Fake::default() };

@@ -1,9 +1,9 @@
-//! `slow+URL`: a store that takes its time, by a deterministic queueing model.
+//! `slow+URL`: a store that is slowed down by a deterministic queueing model.
 //!
-//! The store as a whole, over all its sessions, serves so many operations at once. An operation takes the place that
-//! is free earliest, is served there for `latency ± jitter`, and completes. While the store stalls no
-//! service progresses: one that the stall cuts into ends later by what of the stall it sees. A bulk
-//! operation is one operation.
+//! The store as a whole, over all its sessions, serves a limited number of operations at once. An operation takes the
+//! place that is free first, is served there for `latency ± jitter`, and completes. During a stall, no service
+//! progresses: a service that overlaps the stall ends later by the length of the overlap. A bulk operation counts as
+//! one operation.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,24 +14,24 @@ use std::time::Duration;
 use super::Store;
 use super::held::{DueTimes, Held};
 
-/// A store that takes its time, by a deterministic queueing model: so many at once over all sessions, a
-/// service of `latency ± jitter` in each, and at most one stall, in which no service progresses.
+/// A store that is slowed down by a deterministic queueing model: a limited number of operations at once over all
+/// sessions, a service of `latency ± jitter` for each, and at most one stall, in which no service progresses.
 pub type Slow<S> = Held<S, Servers>;
 
-/// How slow. The default adds nothing.
+/// How slow. The default adds no delay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlowOptions {
     /// How long an operation is served, on average.
     pub latency: Duration,
-    /// Service lasts evenly between `latency - jitter` (not below 0) and `latency + jitter`.
+    /// Service times are uniform between `latency - jitter` (not below 0) and `latency + jitter`.
     pub jitter: Duration,
-    /// Operations that are served at once, over all sessions; none for any number.
+    /// Operations that are served at once, over all sessions; `None` for no limit.
     pub concurrency: Option<NonZeroU32>,
-    /// When the stall begins, counted from the start of the measured phase; none for no stall.
+    /// When the stall begins, counted from the start of the measured phase; `None` for no stall.
     pub stall_at: Option<Duration>,
     /// How long the stall lasts.
     pub stall_for: Duration,
-    /// Decides the jitter.
+    /// The seed of the jitter.
     pub seed: u64,
 }
 
@@ -66,7 +66,7 @@ pub struct Servers {
 
 #[derive(Debug)]
 struct SlowState {
-    /// When each place is free, earliest on top; empty for any number.
+    /// When each place is free, earliest on top; empty if there is no limit.
     free_at_ns: BinaryHeap<Reverse<u64>>,
     random: u64,
 }
@@ -83,19 +83,19 @@ impl Servers {
         }
     }
 
-    /// How long one service lasts.
+    /// How long one service takes.
     fn service_ns(&self, random: &mut u64) -> u64 {
         if self.jitter_ns == 0 {
             return self.latency_ns;
         }
-        // Even over -jitter..=jitter, by multiplying into the range.
+        // Uniform over -jitter..=jitter, by multiplying into the range.
         let width = u128::from(self.jitter_ns) * 2 + 1;
         let offset = (u128::from(split_mix(random)) * width) >> 64;
         let sum = u128::from(self.latency_ns) + offset;
         u64::try_from(sum.saturating_sub(u128::from(self.jitter_ns))).unwrap_or(u64::MAX)
     }
 
-    /// When a service ends that begins at `start_ns`.
+    /// When a service that begins at `start_ns` ends.
     fn end_ns(&self, start_ns: u64, service_ns: u64, phase_start_ns: Option<u64>) -> u64 {
         let end_ns = start_ns.saturating_add(service_ns);
         let (Some(phase_start_ns), Some(stall_at)) = (phase_start_ns, self.options.stall_at) else { return end_ns };
@@ -156,7 +156,7 @@ fn whole_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A duration as URLs write it: a whole number of the largest unit that is whole.
+/// A duration as in URLs: a whole number of the largest unit that divides it.
 fn short(duration: Duration) -> String {
     let ns = duration.as_nanos();
     [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")]
@@ -165,7 +165,7 @@ fn short(duration: Duration) -> String {
         .map_or_else(|| format!("{ns}ns"), |(unit, name)| format!("{}{name}", ns / unit))
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): one multiplication chain a number, any seed will do.
+/// SplitMix64 (Steele, Lea, Flood 2014): one multiplication chain per number. Any seed works.
 fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut z = *state;

@@ -68,7 +68,8 @@ fn poll(session: &mut impl Session, ended: &mut Vec<u64>) -> bool {
     session.poll(&mut Context::from_waker(Waker::noop()), &mut out).is_ready()
 }
 
-/// Wakes the session whenever it asks to be, until nothing is in flight; gives (token, time) as they end.
+/// Wakes the session whenever it asks to be woken, until nothing is in flight. Returns (token, time) in the order of
+/// completion.
 fn run_out(session: &mut impl Session, clock: &FakeClock) -> Vec<(u64, u64)> {
     let mut ends = Vec::new();
     loop {
@@ -121,7 +122,7 @@ fn concurrency_is_shared_over_sessions_and_queues() {
     submit(&mut b, 5, READ, &mut ended);
     assert_eq!(b.wake_at_ns(), Some(13 * MS));
     assert_eq!(run_out(&mut a, &clock), [(1, 10 * MS), (3, 20 * MS)]);
-    assert_eq!(run_out(&mut b, &clock), [(2, 20 * MS), (4, 23 * MS), (5, 30 * MS)], "2 was due at 13, looked at at 20");
+    assert_eq!(run_out(&mut b, &clock), [(2, 20 * MS), (4, 23 * MS), (5, 30 * MS)], "2 was due at 13 and polled at 20");
 }
 
 #[test]
@@ -220,12 +221,12 @@ fn replies_arrive_whole_and_abandoned_ones_do_not() {
     assert!(session.poll(&mut Context::from_waker(Waker::noop()), &mut out).is_ready());
     assert_eq!(seen, [(1, Ok(None)), (3, Ok(Some(b"{}".to_vec()))), (4, Err(ErrorKind::NotFound))]);
 
-    // Only abandoned ones in flight: nothing to wake for.
+    // Only abandoned operations are in flight: nothing to wake for.
     submit(&mut session, 5, READ, &mut ended);
     session.abandon(Token(5));
     assert_eq!(session.wake_at_ns(), None);
     assert!(poll(&mut session, &mut ended) && ended.is_empty());
-    // The same token again is another operation.
+    // The same token names another operation.
     submit(&mut session, 5, READ, &mut ended);
     assert_eq!(run_out(&mut session, &clock), [(5, 2 * MS)]);
 }

@@ -1,4 +1,4 @@
-//! What is tested from outside. One binary, since each more takes long to link.
+//! The tests from outside. They share one binary, because each binary takes long to link.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 mod engine;

@@ -1,4 +1,4 @@
-//! What a store tells about itself while a phase runs, and what becomes of the phase when it does not.
+//! What a store reports about itself while a phase runs, and what happens to the phase if the store does not answer.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ rate       = 200
 duration   = "350ms"
 "#;
 
-/// A store that answers as the test wants; told how often it was asked before.
+/// The answer of a store in a test. The argument is how often it was asked before.
 type Tell = fn(u64) -> Result<Stats, StoreError>;
 
 struct Told {
@@ -86,7 +86,7 @@ fn run(embedded: bool, tell: Tell) -> PhaseRecord {
     run_phase(&store, &plan, context).unwrap()
 }
 
-/// Every one of the 70 that were scheduled is accounted for. On a busy machine some are scheduled and not sent.
+/// All of the 70 scheduled operations are accounted for. On a busy machine some are scheduled and not sent.
 fn whole(record: &PhaseRecord) {
     let unfinished: u64 = record.total.ops.iter().map(|tally| tally.unfinished).sum();
     assert_eq!((record.operations() + unfinished, &record.partial), (70, &None));
@@ -110,7 +110,8 @@ fn a_beat_is_skipped_while_an_answer_is_awaited() {
         Ok(vec![("asked".into(), n as f64)])
     });
     whole(&record);
-    // Beats at 0, 100, 200 and 300 ms, and the end: at most the first, one between and the last are met.
+    // The store should be asked at 0, 100, 200 and 300 ms and at the end. At most the first, one between and the last
+    // are met.
     assert!(record.store_stats.samples.len() <= 3, "{:?}", record.store_stats);
 }
 

@@ -1,4 +1,4 @@
-//! Every study that comes with Storebench is read, and its documents are made, in small.
+//! Reads every study that comes with Storebench, and generates its documents at a small scale.
 
 use std::path::{Path, PathBuf};
 
@@ -70,7 +70,7 @@ fn every_study_is_read_and_its_documents_can_be_made() {
     }
 }
 
-/// A phase that no store can run would be found out only after the loads before it.
+/// A phase that no store can run would otherwise be noticed only after the loads before it.
 #[test]
 fn every_phase_can_be_planned_on_a_store_that_does_everything() {
     let capabilities = MemoryStore::default().capabilities();
@@ -79,7 +79,7 @@ fn every_phase_can_be_planned_on_a_store_that_does_everything() {
         let scratch = tempfile::tempdir().unwrap();
         let catalog = compile(&study, &file, scratch.path());
         for phase in &mut study.phases {
-            // What is in memory survives nothing.
+            // Data in memory survives nothing.
             phase.durability = None;
         }
         for phase in &study.phases {
@@ -89,8 +89,8 @@ fn every_phase_can_be_planned_on_a_store_that_does_everything() {
     }
 }
 
-/// The published study took 100,000 documents for each of four bulk sizes and 2 to 16 threads, into a database that grew to
-/// 4 million documents of 9.5 GB in all.
+/// The published study took 100,000 documents for each of four bulk sizes and 2 to 16 threads, into a database that
+/// grew to 4 million documents of 9.5 GB in all.
 #[test]
 fn bulk_insert_has_the_published_sizes() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/bulk-insert.toml");
@@ -129,7 +129,7 @@ fn the_study_in_the_reference_is_a_study() {
     }
 }
 
-/// A key that is not in the reference is a key that nobody finds.
+/// Nobody finds a key that is missing from the reference.
 #[cfg(feature = "schema")]
 #[test]
 fn the_reference_names_every_key() {
@@ -149,7 +149,7 @@ fn the_reference_names_every_key() {
     keys(&storebench_study::workload::schema(), &mut found);
     assert!(found.len() > 60, "the schema names {} keys only", found.len());
     let text = reference();
-    // In code: alone (`seed`), or within an example (`{ ramp = [100, 1_000] }`).
+    // In code: alone (`seed`), or in an example (`{ ramp = [100, 1_000] }`).
     let words: std::collections::BTreeSet<&str> = text
         .split('`')
         .skip(1)

@@ -1,4 +1,4 @@
-//! What is done to a store before and behind a phase: it is started again, comes to rest, compacts.
+//! What is done to a store before and after a phase: it is restarted, comes to rest, compacts.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,11 +14,11 @@ use storebench_study::workload::{Phase, RestartSpec};
 use super::observe::Journal;
 use super::runner::{Configuration, Session};
 
-/// How often the size of the store's files is looked at while it comes to rest.
+/// How often the size of the store's files is checked while it comes to rest.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 impl Session<'_> {
-    /// Stops the server of a configuration in order and starts it again, where the phase asks for that.
+    /// Stops and restarts the server of a configuration, if the phase asks for that.
     pub(super) fn restart(
         &self,
         configuration: &Configuration,
@@ -27,7 +27,7 @@ impl Session<'_> {
     ) -> Result<Option<RestartedResult>, StoreError> {
         let Some(how) = phase.restart else { return Ok(None) };
         let Some(server) = &configuration.request.server else {
-            return Err(StoreError::NotSupported("no server of this store is controlled by the run".to_owned()));
+            return Err(StoreError::NotSupported("the run does not control a server of this store".to_owned()));
         };
         let began = Instant::now();
         server.stop()?;
@@ -39,7 +39,7 @@ impl Session<'_> {
         let started = server.start(&*configuration.store)?;
         let (ready_ns, listening) = (started.ready.as_nanos() as u64, started.listening);
         journal.note(format!(
-            "{}: started again before {}{}, ready after {}",
+            "{}: restarted before {}{}, ready after {}",
             configuration.name,
             phase.name,
             dropped.as_ref().map_or_else(String::new, |dropped| format!(" ({dropped})")),
@@ -49,8 +49,8 @@ impl Session<'_> {
         Ok(Some(RestartedResult { stop_ns, dropped, listening_ns, ready_ns }))
     }
 
-    /// Has the store compact and waits for rest where that was asked for, then looks at it. What fails here is noted: it
-    /// takes nothing from what was measured.
+    /// Makes the store compact and waits until it rests, if requested; then takes its statistics and disk space.
+    /// Failures are only noted, because they do not invalidate the measurement.
     pub(super) fn after(&self, configuration: &Configuration, phase: &Phase, journal: &mut Journal<'_>) -> StoreAfter {
         let mut after = StoreAfter::default();
         let paths = self.data_of(configuration);
@@ -66,7 +66,7 @@ impl Session<'_> {
         });
         match configuration.store.stats() {
             Ok(stats) => after.stats = stats.into_iter().filter(|(_, v)| v.is_finite()).collect(),
-            Err(error) => journal.note(format!("{} told nothing about itself: {error}", configuration.name)),
+            Err(error) => journal.note(format!("could not read the statistics of {}: {error}", configuration.name)),
         }
         after.disk_bytes = (!paths.is_empty()).then(|| folder_use(&paths).disk_bytes);
         after
@@ -77,20 +77,20 @@ impl Session<'_> {
             let began = self.clock.now_ns();
             match configuration.store.compact() {
                 Ok(()) => after.compact_ns = Some(self.clock.now_ns().saturating_sub(began)),
-                Err(error) => journal.note(format!("{} could not be compacted: {error}", configuration.name)),
+                Err(error) => journal.note(format!("could not compact {}: {error}", configuration.name)),
             }
         }
         if let Some(at_most) = phase.settle {
             let began = self.clock.now_ns();
             match configuration.store.settle(at_most.0) {
                 Ok(rested) => after.settled = Some(rested),
-                Err(error) => journal.note(format!("{} could not be waited for: {error}", configuration.name)),
+                Err(error) => journal.note(format!("could not wait for {} to settle: {error}", configuration.name)),
             }
             after.settle_ns = Some(self.clock.now_ns().saturating_sub(began));
         }
     }
 
-    /// Where the data of a configuration's store lie on this machine, as far as it is known.
+    /// The data of a configuration's store on this machine, if known.
     fn data_of(&self, configuration: &Configuration) -> Vec<PathBuf> {
         let own = configuration.store.paths();
         let server = configuration.request.server.as_ref().and_then(|server| server.seen()?.1);
@@ -98,11 +98,11 @@ impl Session<'_> {
     }
 }
 
-/// The most that files below these paths take until it is over.
+/// The peak size of the files below these paths until `over` is set.
 fn most(paths: &[PathBuf], over: &AtomicBool) -> u64 {
     let mut most = 0;
     loop {
-        // Asked before: the last look is behind the end.
+        // Read the flag first, so that the last check comes after the end.
         let last = over.load(Ordering::Relaxed);
         most = most.max(folder_use(paths).disk_bytes);
         if last {

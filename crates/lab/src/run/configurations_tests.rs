@@ -1,4 +1,4 @@
-//! Runs of several configurations: factors, kept databases, searches, and going on with what broke off.
+//! Runs with several configurations: factors, kept databases, searches, and resuming an interrupted run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -124,16 +124,16 @@ fn a_kept_database_is_loaded_once_for_all_that_share_it() {
     let text = STUDY.replace("title =", "database = \"kept\"\ntitle =");
     let result = quietly(&request(&text, &["a"], None)).result;
     let loads = result.trials.iter().filter(|t| t.phases.iter().any(|p| p.loads)).count();
-    // Two sizes take turns: each round loads each of them at most once.
+    // Two sizes alternate, so each round loads each of them at most once.
     assert!((2..=6).contains(&loads), "{loads}");
     let kept: Vec<_> = result.trials.iter().filter(|t| t.database_kept).collect();
     assert_eq!(kept.len(), 12 - loads);
     assert!(kept.iter().all(|t| t.phases.len() == 1 && t.failure.is_none()));
-    // What an earlier trial wrote over is told from what is wrong.
+    // Documents that an earlier trial overwrote do not count as wrong.
     assert!(result.trials.iter().flat_map(|t| &t.phases).all(|p| p.ops.values().all(|op| op.wrong == 0)));
 }
 
-/// Whatever became of the documents under a trial: the next one does not measure what is left.
+/// Whatever happened to the documents during a trial, the next one does not measure what is left.
 #[test]
 fn a_database_that_lost_documents_is_not_kept() {
     let text = STUDY.replace("title =", "database = \"kept\"\ntitle =").replace("[200, 400]", "[200]");
@@ -149,15 +149,15 @@ fn a_database_that_lost_documents_is_not_kept() {
     };
     let result = run(&of, Arc::new(Stop::new()), &mut observer).unwrap().result;
     assert!(removed);
-    // Sessions that were open still see them: it shows in the trial behind.
+    // Open sessions still see them, so the next trial notices it.
     let wrong = |t: &TrialResult| t.phases.iter().flat_map(|p| p.ops.values()).any(|op| op.errors + op.misses > 0);
     let bad = result.trials.iter().position(wrong).unwrap();
     assert!(bad < 2, "{bad}");
-    assert_eq!(storebench_results::validity::exit_code(&result), 1, "documents that were loaded were gone");
+    assert_eq!(storebench_results::validity::exit_code(&result), 1, "loaded documents were missing");
     for (at, trial) in result.trials.iter().enumerate().skip(1) {
-        assert_eq!(trial.database_kept, at != bad + 1, "loaded again behind the one that missed them, and only there");
+        assert_eq!(trial.database_kept, at != bad + 1, "loaded again only after the trial that missed documents");
     }
-    // Each trial draws keys of its own: what the one before it asked for is in memory.
+    // Each trial draws its own keys, because those of the previous one are cached.
     let distinct = |t: &TrialResult| t.phases.last().unwrap().documents.distinct_keys;
     assert!(result.trials[2..].windows(2).any(|pair| distinct(&pair[0]) != distinct(&pair[1])));
 }
@@ -187,7 +187,7 @@ fn a_run_that_broke_off_is_gone_on_with() {
     assert!(!result.run.interrupted && result.run.resumed.len() == 1);
     let numbers: Vec<u32> = result.trials.iter().map(|t| t.trial).collect();
     assert_eq!(numbers, (1..=12).collect::<Vec<u32>>());
-    assert_eq!(result.trials[..4], outcome.result.trials[..4], "what was whole is kept");
+    assert_eq!(result.trials[..4], outcome.result.trials[..4], "complete trials are kept");
     assert_eq!(read_run(&folder).unwrap().trials.len(), 12);
     assert!(rows("intervals.jsonl.gz") > size);
     assert_eq!(
@@ -198,7 +198,7 @@ fn a_run_that_broke_off_is_gone_on_with() {
         24
     );
 
-    // Nothing is left, and another study is another run.
+    // Nothing is left to run, and another study is another run.
     let refused =
         |request: &RunRequest| run(request, Arc::new(Stop::new()), &mut |_: &Event<'_>| {}).unwrap_err().to_string();
     assert!(refused(&again).contains("nothing left to run"), "{}", refused(&again));
@@ -206,8 +206,8 @@ fn a_run_that_broke_off_is_gone_on_with() {
     assert!(refused(&other).contains("the study"), "{}", refused(&other));
 }
 
-/// What a store takes is not known here, only what a search makes of it: a limit that always holds, and one that never
-/// does.
+/// The store's real capacity does not matter here, only what the search makes of it: one limit always holds, another
+/// never does.
 #[test]
 fn a_search_runs_the_phase_at_one_rate_after_another() {
     let study = |limit: &str| {
@@ -246,7 +246,7 @@ rest = "1ms"
     assert_eq!(never.phases[1].rate.as_ref().unwrap().planned, 200.0);
 }
 
-/// What was measured until then stands, and the trial is no whole one.
+/// What was measured until then is kept, but the trial is incomplete.
 #[test]
 fn a_search_that_is_interrupted_is_not_whole() {
     let text = r#"
@@ -286,7 +286,7 @@ rest = "1ms"
     assert_eq!(storebench_results::validity::exit_code(&result), 130);
 }
 
-/// Documents of another seed are not what they should be: whatever rate the limits hold at, the run says so.
+/// Documents of another seed are wrong. The run reports that at whatever rate the limits hold.
 #[test]
 fn what_a_search_finds_wrong_ends_it_and_is_told() {
     let load = "[[phases]]\nname = \"load\"\nload = [\"books\"]\n";

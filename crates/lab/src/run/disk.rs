@@ -1,25 +1,27 @@
-//! A disk that is made for a store, so that it can be cut off and filled.
+//! A disk created for a store, whose power can be cut and which can be full.
 
 use std::path::{Path, PathBuf};
 
 use storebench_engine::store::StoreError;
 use storebench_machine::{Lease, PowerCut};
 
-/// A disk that is made for a server: its power can be cut, and it can be full.
+/// A disk created for a server. Its power can be cut, and it can be full.
 #[derive(Debug)]
 pub struct Disk {
     pub(super) files: PowerCut,
-    /// Goes last: until then what is mounted has a name.
+    /// Dropped last: until then the lease names the mount.
     _lease: Lease,
 }
 
 impl Disk {
-    /// Mounts one at a folder that is empty or not there. The content of its files lies in a folder beside it, and goes with it.
+    /// Mounts a disk at a folder that is empty or does not exist. The content of its files is stored in a folder next
+    /// to it, which is removed with the disk.
     ///
     /// # Errors
-    /// Where the machine has no such disks, or the folder is in use.
+    /// Fails if the machine does not support such disks, or if the folder is in use.
     pub fn mount(at: &Path, leases: &Path) -> Result<Self, StoreError> {
-        let refused = |why: String| StoreError::NotSupported(format!("a disk that can be cut off and filled: {why}"));
+        let refused =
+            |why: String| StoreError::NotSupported(format!("cannot create a disk that supports power cuts: {why}"));
         PowerCut::available().map_err(refused)?;
         let mut backing = at.as_os_str().to_owned();
         backing.push(".backing");

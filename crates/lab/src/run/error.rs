@@ -1,11 +1,11 @@
-//! Why a run did not begin.
+//! Reasons why a run did not start.
 
 use storebench_documents::DocumentError;
 use storebench_engine::store::StoreError;
 use storebench_results::FolderError;
 
-/// A run that was refused or could not begin. What was measured before a later failure is no error
-/// but part of the result.
+/// A run that was refused or could not start. Failures after the first measurement are not errors but part of the
+/// result.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// A store refused, or could not be reached. Nothing was touched.
@@ -13,23 +13,22 @@ pub enum LabError {
     Store {
         /// Its name in the study.
         store: String,
-        /// What it said.
+        /// The store's error.
         source: StoreError,
     },
-    /// The documents cannot be made.
+    /// The documents cannot be generated.
     #[error(transparent)]
     Documents(#[from] DocumentError),
-    /// The run folder cannot be made.
+    /// The run folder cannot be created.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The request makes no sense.
+    /// Invalid request.
     #[error("{0}")]
     BadInput(String),
 }
 
 impl LabError {
-    /// The exit code: 2 for bad input and what a store will not do, 3 for a store that cannot be
-    /// reached, otherwise 1.
+    /// The exit code: 2 for bad input or an unsupported request, 3 for an unreachable store, otherwise 1.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Store { source, .. } => match source {

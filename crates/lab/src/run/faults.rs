@@ -1,4 +1,4 @@
-//! What a phase does to its store's servers and links, at its time.
+//! Executes the faults of a phase on its store's servers and links.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,54 +13,54 @@ use storebench_study::workload::{Condition, Fault, FaultKind, Study};
 use super::links::Links;
 use super::servers::{Managed, Started};
 
-/// How often the store is asked for a figure that a fault waits for.
+/// How often the store's statistics are read for a fault that waits for a condition.
 const ASK_EVERY_NS: u64 = 100_000_000;
-/// How often is looked whether the user still waits.
+/// How often to check whether the user has interrupted the run.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How long a command may take where the study does not say.
+/// Timeout of a command if the study sets none.
 const COMMAND_WITHIN: Duration = Duration::from_secs(3600);
 
-/// What a store said that could not be asked about itself. Nothing where the study silenced it and it answered otherwise: that
-/// it could not be asked then was the plan.
+/// The error message if the store's statistics could not be read. `None` if a fault of the study silenced the store and
+/// it answered otherwise: the failures were then expected.
 pub(super) fn untold<'a>(stats: &'a StoreStats, happened: &[FaultResult]) -> Option<&'a String> {
     let planned = happened.iter().any(|fault| fault.began_ns.is_some() && fault.what.silences());
     stats.message.as_ref().filter(|_| !planned || stats.samples.is_empty())
 }
 
-/// Breaks a store's servers and links, and mends them.
+/// Breaks a store's servers and links, and restores them.
 pub(super) struct Breaker<'a> {
     pub study: &'a Study,
     pub server: Option<Managed>,
     pub links: Links,
     pub store: Arc<dyn AnyStore>,
-    /// Set where the user does not wait: what is broken is mended at once.
+    /// Set if the user interrupts the run: faults are then ended at once.
     pub stop: Arc<Stop>,
     pub faults: Vec<Fault>,
-    /// What was done, without what clients saw of it.
+    /// The executed faults, without what clients saw of them.
     pub happened: Vec<FaultResult>,
 }
 
 impl Breaker<'_> {
-    /// Whether a disk is cut off or filled.
+    /// Whether a fault affects a disk.
     pub(super) fn is_of_disks(&self) -> bool {
         self.faults.iter().any(|fault| fault.what.is_of_disk())
     }
 
     fn server(&self, fault: &Fault) -> Result<&Managed, StoreError> {
-        let none = || StoreError::NotSupported("no server of this store is controlled by the run".to_owned());
+        let none = || StoreError::NotSupported("the run does not control a server of this store".to_owned());
         self.server.as_ref().ok_or_else(none)?.node(fault.server.as_deref())
     }
 
     fn fault(&self, fault: &Fault, watch: &Watch, happened: &mut FaultResult) -> Result<(), StoreError> {
         happened.began_ns = Some(watch.now_ns());
         let broken = self.begin(fault, watch, happened);
-        // It is mended whatever went wrong: a server that stays away says nothing about the store.
+        // Restore it whatever went wrong: a server that stays down says nothing about the store.
         let mended = self.mend(fault, watch, happened);
         broken.and(mended)
     }
 
     fn begin(&self, fault: &Fault, watch: &Watch, happened: &mut FaultResult) -> Result<(), StoreError> {
-        // Of what lasts nobody knows when in it something was lost: it may be found before it has ended.
+        // During a lasting fault, data may be lost at any time. The loss may be noticed before the fault has ended.
         if fault.what.hits_all_nodes() {
             watch.fault_happened();
         }
@@ -82,7 +82,7 @@ impl Breaker<'_> {
         watch.fault_happened();
         begun?;
         if !matches!(fault.what, FaultKind::Run | FaultKind::RollingRestart) {
-            // At its time, whether or not the phase is over by then.
+            // It ends at its time, even if the phase is over by then.
             self.pause(fault.lasts.0);
         }
         if fault.cold {
@@ -125,7 +125,7 @@ impl Breaker<'_> {
         Ok(())
     }
 
-    /// Runs the user's own command to its end.
+    /// Runs the user's command to completion.
     fn run(&self, fault: &Fault) -> Result<(), StoreError> {
         let command = fault.command.as_deref().unwrap_or_default();
         let command = match &self.server {
@@ -136,10 +136,10 @@ impl Breaker<'_> {
         run_command(&command, within, &|| self.stop.asked()).map_err(StoreError::Failed)
     }
 
-    /// Waits until a figure of the store is as said; false where the phase is over before.
+    /// Waits until a statistic of the store meets a condition. Returns false if the phase ends before.
     fn wait_for(&self, condition: &Condition, watch: &Watch) -> Result<bool, String> {
         loop {
-            // A store that does not answer now may do so the next time.
+            // A store that does not answer now may answer next time.
             if let Ok(stats) = self.store.stats() {
                 match stats.iter().find(|(name, _)| *name == condition.figure) {
                     Some((_, value)) if condition.holds(*value) => return Ok(true),
@@ -147,7 +147,7 @@ impl Breaker<'_> {
                     None => {
                         let known: Vec<String> = stats.iter().map(|(name, _)| format!("`{name}`")).collect();
                         return Err(format!(
-                            "the store tells no figure `{}` to wait for; it tells: {}",
+                            "the store reports no figure `{}`; expected one of: {}",
                             condition.figure,
                             known.join(", ")
                         ));
@@ -183,7 +183,7 @@ impl Companion for Breaker<'_> {
             };
             happened.problem = match self.reached(fault, watch) {
                 Ok(true) => self.fault(fault, watch, &mut happened).err().map(|error| error.to_string()),
-                Ok(false) => Some("the phase was over before its time came".to_owned()),
+                Ok(false) => Some("the phase ended before the fault was due".to_owned()),
                 Err(why) => Some(why),
             };
             let broken = happened.problem.is_some();
@@ -220,7 +220,7 @@ mod tests {
         for faults in [vec![], vec![happened(FaultKind::Kill, None)], vec![happened(FaultKind::Limit, Some(5))]] {
             assert!(untold(&stats, &faults).is_some(), "{faults:?}");
         }
-        // Killed, and yet it never answered at all: that is more than the plan.
+        // Killed as planned, but it never answered at all, which was not planned.
         let never = StoreStats { samples: Vec::new(), ..stats };
         assert!(untold(&never, &[happened(FaultKind::Kill, Some(5))]).is_some());
     }

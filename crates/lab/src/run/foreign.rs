@@ -1,5 +1,4 @@
-//! Documents that somebody else put into a store: their keys are sampled, some of them are read, and
-//! nothing is written.
+//! Documents that Storebench did not write: their keys are sampled, some of them are read, and nothing is written.
 
 use std::sync::Arc;
 
@@ -15,26 +14,26 @@ use storebench_study::workload::{DEFAULT_SAMPLE, Study};
 
 use super::runner::Configuration;
 
-/// Documents that are read to tell their size.
+/// Number of documents that are read to measure their size.
 const READ_FOR_SIZE: usize = 256;
-/// Documents that are read where pages ask for values of their fields.
+/// Number of documents that are read if page operations need values of their fields.
 const READ_FOR_VALUES: usize = 10_000;
-/// Documents of one bulk read.
+/// Documents in a bulk read.
 const BATCH: usize = 100;
 
-/// A store's own catalog, and what it was made from.
+/// The catalog for a store's existing documents, and how it was sampled.
 #[derive(Clone)]
 pub(super) struct Foreign {
-    /// The documents, with the keys that were sampled.
+    /// The documents, with the sampled keys.
     pub(super) catalog: Arc<Catalog>,
-    /// By collection: what was sampled.
+    /// The samples, by collection.
     pub(super) sampled: IndexMap<String, SampledResult>,
 }
 
-/// Samples every collection of a prepared store that somebody else made.
+/// Samples every existing collection of a prepared store.
 ///
 /// # Errors
-/// A store that tells no keys, holds no documents, or none with a field that a page asks for.
+/// Fails if a store does not list its keys, holds no documents, or holds none with a field that a page operation needs.
 pub(super) fn sample(
     configuration: &Configuration,
     study: &Study,
@@ -50,7 +49,7 @@ pub(super) fn sample(
         let mut sampled = Sampled::new(keys);
         if sampled.count() == 0 {
             return Err(StoreError::NotSupported(format!(
-                "`{}` at {} holds no document to read; name another one in collections.{name}.existing",
+                "`{}` at {} holds no documents; set collections.{name}.existing to another collection",
                 existing.name, configuration.description.url
             )));
         }
@@ -60,8 +59,8 @@ pub(super) fn sample(
             let values: Vec<Value> = documents.iter().filter_map(|body| value_of(body, field)).collect();
             if values.is_empty() && !stop.asked() {
                 return Err(StoreError::NotSupported(format!(
-                    "none of the {} documents of `{}` that were read holds a text, number, true or false as `{field}`, \
-                     which a page asks for; name another field in `where`",
+                    "none of the {} sampled documents of `{}` has a string, number or boolean in `{field}`, which a \
+                     page operation needs; use another field in `where`",
                     documents.len(),
                     existing.name
                 )));
@@ -87,7 +86,7 @@ pub(super) fn sample(
     Ok(found)
 }
 
-/// The fields that pages ask for, each once.
+/// The fields that page operations use, without duplicates.
 fn page_fields(configuration: &Configuration, collection: usize) -> Vec<String> {
     let mut fields: Vec<String> = Vec::new();
     for recipe in
@@ -102,13 +101,13 @@ fn page_fields(configuration: &Configuration, collection: usize) -> Vec<String> 
     fields
 }
 
-/// A value that a page can ask for.
+/// A value that a page operation can use.
 fn value_of(body: &[u8], field: &str) -> Option<Value> {
     let Value::Object(mut fields) = serde_json::from_slice(body).ok()? else { return None };
     fields.remove(field).filter(|value| value.is_string() || value.is_number() || value.is_boolean())
 }
 
-/// Reads documents spread over the sample. Those that are gone meanwhile are left out.
+/// Reads documents spread over the sample. Those removed meanwhile are left out.
 fn read(
     configuration: &Configuration,
     collection: usize,
@@ -154,13 +153,13 @@ fn read(
         });
     }
     match failed {
-        Some(error) => Err(StoreError::Failed(format!("documents could not be read before the measurement: {error}"))),
+        Some(error) => Err(StoreError::Failed(format!("cannot read documents before the measurement: {error}"))),
         None => Ok(bodies),
     }
 }
 
-/// The collections of a study that it only reads, as far as results tell of them before a store was
-/// looked into.
+/// The name in the store of a collection that the study only reads, as far as results report it before the store is
+/// inspected.
 pub(super) fn name_in_store<'a>(study: &'a Study, documents: &Documents) -> Option<&'a str> {
     study.collections.get(documents.name())?.existing.as_ref().map(|existing| existing.name.as_str())
 }

@@ -1,4 +1,4 @@
-//! How many keys the ledger of a trial follows, and whether they fit in memory.
+//! Computes how many keys the ledger of a trial follows, and whether they fit in memory.
 
 use storebench_engine::ledger::BYTES_PER_KEY;
 use storebench_results::human::{bytes, count, percent};
@@ -6,12 +6,12 @@ use storebench_study::workload::Study;
 
 use super::error::LabError;
 
-/// The share of the keys that the ledger of a trial follows, where its study says one: the greatest of its phases.
+/// The share of keys that the ledger of a trial follows, if its study sets one: the largest of its phases.
 pub(super) fn ledger_share(study: &Study) -> Option<f64> {
     study.phases.iter().filter_map(|phase| phase.ledger.share()).reduce(f64::max)
 }
 
-/// Refuses a ledger of more keys than half of the memory that can be had holds.
+/// Refuses a ledger that needs more than half of the available memory.
 pub(super) fn ledger_fits(study: &Study, documents: u64, available: Option<u64>) -> Result<(), LabError> {
     let Some((share, available)) = ledger_share(study).zip(available) else { return Ok(()) };
     let needed = documents as f64 * share * BYTES_PER_KEY as f64;
@@ -21,8 +21,8 @@ pub(super) fn ledger_fits(study: &Study, documents: u64, available: Option<u64>)
     }
     let fits = share * most / needed;
     Err(LabError::BadInput(format!(
-        "a ledger of {} of {} keys takes {}, and {} of memory can be had; use ledger = {{ share = {:.2e} }} or less, or \
-         ledger = true, which follows about a million",
+        "a ledger of {} of {} keys takes {}, which is more than half of the available memory ({}); use \
+         ledger = {{ share = {:.2e} }} or less, or ledger = true, which follows about a million keys",
         percent(share),
         count(documents),
         bytes(needed),
@@ -42,7 +42,7 @@ mod tests {
         let text =
             "title = \"x\"\ncollections = { docs = { count = 1 } }\n[[phases]]\nname = \"a\"\nload = [\"docs\"]\n";
         let mut study = Study::parse(text, std::path::Path::new("x.toml"), &[]).unwrap();
-        assert!(ledger_fits(&study, u64::MAX, Some(1)).is_ok(), "nobody keeps one");
+        assert!(ledger_fits(&study, u64::MAX, Some(1)).is_ok(), "no phase keeps one");
         let with = |share| Phase { ledger: LedgerSpec::Sample(LedgerSample { share }), ..Phase::named("steady") };
         study.phases = vec![with(0.25), with(0.5)];
         assert_eq!(ledger_share(&study), Some(0.5));

@@ -1,4 +1,4 @@
-//! Links that a run has between this process and stores, and between servers, so that they can be broken.
+//! Links between this process and stores, and between servers, that a run can break.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroU64;
@@ -17,9 +17,9 @@ use storebench_study::workload::{ClientsReach, Fault, Lost, Study};
 pub struct Links {
     /// Between this process and the store.
     client: Option<Arc<ClientLink>>,
-    /// Those that the study names.
+    /// The links that the study names.
     named: Arc<IndexMap<String, Link>>,
-    /// The network of the servers that have a namespace of their own.
+    /// The network of the servers that have their own namespace.
     network: Option<Arc<Mutex<Network>>>,
 }
 
@@ -27,16 +27,16 @@ pub struct Links {
 #[derive(Debug)]
 struct ClientLink {
     link: Link,
-    /// Host and port of the store as its URL has them.
+    /// Host and port of the store, as in its URL.
     of_url: String,
 }
 
 impl Links {
-    /// The links that a study names, and the network of those of its servers that have a namespace. They exist as long as this
-    /// does; `leases` names them meanwhile.
+    /// The links that a study names, and the network of its servers with their own namespace. They exist as long as
+    /// this value; `leases` is the folder for their lease.
     ///
     /// # Errors
-    /// Where a port is in use, a host has no address, or this machine lets nobody have such a network.
+    /// Fails if a port is in use, a host cannot be resolved, or this machine does not support such a network.
     pub fn of(study: &Study, leases: &Path) -> Result<Self, StoreError> {
         let mut named = IndexMap::new();
         for (name, spec) in &study.links {
@@ -61,12 +61,12 @@ impl Links {
         self.network.as_ref().map(|network| network.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The address of a server in its namespace; none of one that has none.
+    /// The address of a server in its namespace; `None` if it has no namespace.
     pub fn address(&self, server: &str) -> Option<IpAddr> {
         self.network()?.address(server)
     }
 
-    /// A text, such as the URL of a store, with the addresses of servers in place of `{address.NAME}`.
+    /// Replaces `{address.NAME}` in a text, such as the URL of a store, with the addresses of servers.
     #[must_use]
     pub fn with_addresses(&self, study: &Study, text: &str) -> String {
         study.servers.keys().fold(text.to_owned(), |text, name| {
@@ -75,14 +75,14 @@ impl Links {
         })
     }
 
-    /// What the command of a server has to be preceded by, so that it runs in its namespace; nothing where it has none.
+    /// A prefix for the command of a server that runs it in its namespace; empty if it has none.
     pub(super) fn enter(&self, server: &str) -> String {
         self.network().and_then(|network| network.enter_command(server)).unwrap_or_default()
     }
 
-    /// Has servers not reach each other, or all of them again.
+    /// Partitions the servers, or heals the network for `None`.
     pub(super) fn partition(&self, fault: Option<&Fault>) -> Result<(), StoreError> {
-        let none = || StoreError::NotSupported("no server has a network namespace of its own".to_owned());
+        let none = || StoreError::NotSupported("no server has its own network namespace".to_owned());
         let mut network = self.network().ok_or_else(none)?;
         let done = match fault {
             None => network.heal(),
@@ -101,35 +101,34 @@ impl Links {
         done.map_err(|problem| StoreError::Failed(problem.to_string()))
     }
 
-    /// The same with a link to the store of this URL; gives the URL that goes over it.
+    /// Adds a link to the store with this URL. Returns the URL that uses the link.
     ///
     /// # Errors
-    /// Where the URL names no host, or several, or its host has no address.
+    /// Fails if the URL names no host or several, or if its host cannot be resolved.
     pub fn with_client(&self, url: &str) -> Result<(Self, String), StoreError> {
-        let refused = |why: String| StoreError::NotSupported(format!("{url}: a link to the store: {why}"));
+        let refused =
+            |why: String| StoreError::NotSupported(format!("{url}: cannot create a link to the store: {why}"));
         let authority = authority_of(url).filter(|authority| !authority.is_empty()).ok_or_else(|| {
-            refused(
-                "it is in this process or on this machine without a network; only the link to a server breaks".into(),
-            )
+            refused("it is not reached over a network; only the link to a server can be broken".into())
         })?;
         if authority.contains(',') {
-            return Err(refused("the URL names several hosts; put links between them and name those".into()));
+            return Err(refused("the URL names several hosts; define links between them and name those".into()));
         }
-        let port = port_of(url).ok_or_else(|| refused("the URL names no port; add it".into()))?;
+        let port = port_of(url).ok_or_else(|| refused("the URL has no port; add one".into()))?;
         let with_port = match authority.rsplit_once(':') {
             Some((_, last)) if last.parse::<u16>().is_ok() => authority.to_owned(),
             _ => format!("{authority}:{port}"),
         };
         let to = address(&with_port).map_err(refused)?;
         let link = Link::begin(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), to).map_err(|e| refused(e.to_string()))?;
-        // A host may be called as its scheme is, or its user.
+        // The scheme or the user may have the same name as the host.
         let at = authority.as_ptr() as usize - url.as_ptr() as usize;
         let over = format!("{}{}{}", &url[..at], link.address(), &url[at + authority.len()..]);
         let client = Some(Arc::new(ClientLink { link, of_url: authority.to_owned() }));
         Ok((Self { client, ..self.clone() }, over))
     }
 
-    /// A text in which the store's own place stands for that of the link.
+    /// Replaces the link's address in a text with the store's own.
     pub(super) fn shown(&self, text: &str) -> String {
         self.client
             .as_ref()
@@ -137,14 +136,14 @@ impl Links {
     }
 
     fn link_of(&self, fault: &Fault) -> Result<&Link, StoreError> {
-        let none = || StoreError::NotSupported("there is no link that could be broken".to_owned());
+        let none = || StoreError::NotSupported("there is no link to break".to_owned());
         match &fault.link {
             Some(name) => self.named.get(name).ok_or_else(none),
             None => self.client.as_ref().map(|client| &client.link).ok_or_else(none),
         }
     }
 
-    /// Has a link be as a fault says.
+    /// Puts a link into the state that a fault describes.
     pub(super) fn worsen(&self, study: &Study, fault: &Fault) -> Result<(), StoreError> {
         let half_open = |way: Lost| fault.half_open == Some(way) || fault.half_open == Some(Lost::Both);
         let one_way = |half_open: bool, trip: std::time::Duration| OneWay {
@@ -164,7 +163,7 @@ impl Links {
         self.set(fault, state)
     }
 
-    /// Has the link of a fault be whole again.
+    /// Restores the link of a fault.
     pub(super) fn mend(&self, fault: &Fault) -> Result<(), StoreError> {
         self.set(fault, LinkState::default())
     }
@@ -173,7 +172,7 @@ impl Links {
         self.link_of(fault)?.set(state).map_err(|error| StoreError::Failed(error.to_string()))
     }
 
-    /// Resets all connections of a link. Tells how many there were.
+    /// Resets all connections of a link. Returns their number.
     pub(super) fn reset(&self, fault: &Fault) -> Result<usize, StoreError> {
         Ok(self.link_of(fault)?.reset())
     }
@@ -181,8 +180,8 @@ impl Links {
 
 /// The first address of `host:port`.
 fn address(place: &str) -> Result<SocketAddr, String> {
-    let mut found = place.to_socket_addrs().map_err(|error| format!("`{place}` has no address: {error}"))?;
-    found.next().ok_or_else(|| format!("`{place}` has no address"))
+    let mut found = place.to_socket_addrs().map_err(|error| format!("cannot resolve `{place}`: {error}"))?;
+    found.next().ok_or_else(|| format!("cannot resolve `{place}`"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The runner: measures every store of a study, trial by trial, and keeps what it finds.
+//! The runner: measures every store of a study, trial by trial, and saves the results.
 //!
-//! Everything that can be refused is refused before the first store is touched. After each phase the
-//! run folder holds all that was measured so far.
+//! Everything that can be refused is refused before the first store is touched. After each phase, the run folder holds
+//! everything measured so far.
 
 mod around;
 #[cfg(test)]

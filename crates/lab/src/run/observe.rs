@@ -1,4 +1,4 @@
-//! Passes events on, and keeps them in the run folder.
+//! Forwards events, and keeps them in the run folder.
 
 use serde_json::{Value, json};
 use storebench_engine::measure::Label;
@@ -6,8 +6,8 @@ use storebench_engine::store::SessionCounters;
 use storebench_engine::{Event, Observer};
 use storebench_results::{FolderError, RunFolder, RunResult, Secrets};
 
-/// Everything a run says and keeps. A folder that can no longer be written does not end a
-/// measurement: the first error is kept and told at the end.
+/// Everything that a run reports and saves. A write error in the folder does not stop the measurement: the first one is
+/// kept and reported at the end.
 pub(super) struct Journal<'a> {
     observer: &'a mut dyn Observer,
     folder: Option<RunFolder>,
@@ -16,7 +16,7 @@ pub(super) struct Journal<'a> {
     place: EventContext,
 }
 
-/// Where in the run an event belongs.
+/// The part of the run that an event belongs to.
 #[derive(Debug, Clone, Default)]
 struct EventContext {
     trial: u32,
@@ -29,36 +29,35 @@ impl<'a> Journal<'a> {
         Self { observer, folder, failed: None, secrets, place: EventContext::default() }
     }
 
-    /// The events that follow belong to this trial.
+    /// Sets the trial that the following events belong to.
     pub(super) fn enter(&mut self, trial: u32, store: &str) {
         self.place = EventContext { trial, store: store.to_owned(), labels: Vec::new() };
     }
 
-    /// A trial begins.
+    /// Reports the start of a trial.
     pub(super) fn began(&mut self, trial: u32, of: usize, configuration: &str) {
         let folder = self.folder.as_ref().map(RunFolder::path);
         self.observer.event(&Event::TrialBegan { trial, of, configuration, folder });
     }
 
-    /// The phase that follows does this.
+    /// Sets the operations of the following phase.
     pub(super) fn phase(&mut self, labels: Vec<Label>) {
         self.place.labels = labels;
     }
 
-    /// Tells the user and the log.
+    /// Writes a note for the user and the log.
     pub(super) fn note(&mut self, text: String) {
         let text = self.secrets.hide(&text);
         self.event(&Event::Note { text });
     }
 
-    /// Takes secrets out of the result that is kept and shown. Messages of stores may hold them.
+    /// Removes secrets from the result before it is saved and shown. Messages of stores may contain them.
     pub(super) fn hide(&self, result: &mut RunResult) {
         let hidden = serde_json::to_value(&*result).and_then(|mut value| {
             self.secrets.hide_value(&mut value);
             serde_json::from_value(value)
         });
-        // Words of the format stay as they are, so what was written reads back. What is on disk has been
-        // cleared in any case.
+        // Format words are unchanged, so the result can be parsed again. If not, the files are still free of secrets.
         if let Ok(hidden) = hidden {
             *result = hidden;
         }
@@ -77,7 +76,7 @@ impl<'a> Journal<'a> {
         }
     }
 
-    /// Adds a line to the log of events.
+    /// Adds a line to the event log.
     pub(super) fn log(&mut self, mut line: Value) {
         line["at"] = jiff::Timestamp::now().to_string().into();
         if self.place.trial > 0 {
@@ -87,7 +86,7 @@ impl<'a> Journal<'a> {
         self.keep(|folder| folder.add_event(&line));
     }
 
-    /// Ends the log; gives what could not be written.
+    /// Ends the log and returns the first write error, if any.
     pub(super) fn finish(mut self) -> Option<FolderError> {
         if let Some(folder) = self.folder.take() {
             let ended = folder.finish();
@@ -105,7 +104,7 @@ impl Observer for Journal<'_> {
     fn event(&mut self, event: &Event<'_>) {
         self.observer.event(event);
         let line = match event {
-            // Told by who begins it, with more.
+            // The runner logs it with more detail.
             Event::TrialBegan { .. } => return,
             Event::PhaseBegan { phase, loads, operations, duration_ns } => json!({
                 "event": "phase-began", "phase": phase, "loads": loads, "operations": operations,
@@ -123,7 +122,7 @@ impl Observer for Journal<'_> {
                     .collect();
                 let mut line =
                     json!({ "event": "interval", "phase": phase, "number": number, "to_ns": to_ns, "ops": ops });
-                // Intervals are many, and lost connections few.
+                // There are many intervals, but few lost connections.
                 if !record.connections.is_quiet() {
                     line["connections"] = connections(record.connections);
                 }

@@ -1,53 +1,53 @@
-//! What clients saw of a fault: how long nobody was answered, and when it was as before.
+//! What clients saw of a fault: how long nothing was answered, and when the rate recovered.
 
 use indexmap::IndexMap;
 use storebench_engine::measure::{Answered, Interval, PhaseRecord};
 
-/// So much of the rate before is as before.
+/// The share of the previous rate that counts as recovered.
 const AS_BEFORE: f64 = 0.95;
-/// The rate before is the median over at most so long, in ns.
+/// The previous rate is the median over at most this time, in ns.
 const BEFORE_NS: u64 = 10_000_000_000;
-/// It is as before when it was so over this long, in ns.
+/// The rate must be sustained for this long to count as recovered, in ns.
 const SUSTAINED_NS: u64 = 1_000_000_000;
-/// How long after a fault an outage may still begin that is counted as its own, in ns.
+/// An outage that starts at most this long after a fault is attributed to it, in ns.
 const LATE_NS: u64 = 2_000_000_000;
 
 /// What clients saw of a fault; times in ns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Outage {
-    /// The longest time around the fault in which nobody was answered; 0 where none was as long as an interval.
+    /// The longest time around the fault without an answer; 0 if it was shorter than an interval.
     pub unavailable_ns: u64,
-    /// The same of each operation, by name.
+    /// The same for each operation, by name.
     pub by_op: IndexMap<String, u64>,
-    /// From the fault until the answer that ended it, of each operation that had such a time and was answered again.
+    /// From the fault to the answer that ended the outage, for each operation that had one and was answered again.
     pub first_by_op: IndexMap<String, u64>,
-    /// From the fault until the answer that ended it; none where there was none, or none is known.
+    /// From the fault to the answer that ended the outage. `None` if there was no such answer, or it is unknown.
     pub first_answer_ns: Option<u64>,
-    /// From the fault until 95 % of the rate before it were answered, and for a second on; none where that was not reached,
-    /// or no rate before is known.
+    /// From the fault until 95 % of the previous rate was sustained for a second. `None` if that was not reached, or
+    /// the previous rate is unknown.
     pub recovered_ns: Option<u64>,
 }
 
 impl Outage {
-    /// How much later clients were answered again than the store had answered control calls, which was at `ready_ns`; where
-    /// they were not until the phase ended, so much later at least. None where they were answered all the time. Times from the
-    /// phase's start, in ns.
+    /// How much later clients were answered again than control calls, which the store answered at `ready_ns`. If
+    /// clients were not answered before the phase ended, it is at least this much. `None` if there was no outage. Times
+    /// from the phase's start, in ns.
     pub(super) fn late_ns(&self, began_ns: u64, ready_ns: u64, end_ns: u64) -> Option<u64> {
         let first_ns = self.first_answer_ns.map_or(end_ns, |after| began_ns + after);
         (self.unavailable_ns > 0).then(|| first_ns.saturating_sub(ready_ns))
     }
 }
 
-/// When a fault was done, when it was over, and when the next one was done, in ns from the phase's start.
+/// When a fault happened, when it was over, and when the next one happened, in ns from the phase's start.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FaultTimes {
     pub began_ns: u64,
     pub over_ns: u64,
-    /// The largest number where there is none.
+    /// `u64::MAX` if there is none.
     pub next_ns: u64,
 }
 
-/// When clients were answered in a phase: read once, since intervals are kept packed.
+/// When clients were answered in a phase. It is extracted once, because intervals are stored compressed.
 pub(super) struct AnswerTimeline {
     seen: Vec<IntervalAnswers>,
     names: Vec<String>,
@@ -57,7 +57,7 @@ pub(super) struct AnswerTimeline {
 }
 
 impl AnswerTimeline {
-    /// Of what was recorded.
+    /// From a phase's record.
     pub(super) fn of(record: &PhaseRecord) -> Self {
         Self {
             seen: record.intervals.iter().map(IntervalAnswers::of).collect(),
@@ -95,7 +95,7 @@ impl AnswerTimeline {
     }
 }
 
-/// An interval: when and how often was answered.
+/// When, and how often, clients were answered in an interval.
 struct IntervalAnswers {
     from_ns: u64,
     to_ns: u64,
@@ -119,8 +119,8 @@ impl IntervalAnswers {
     }
 }
 
-/// The longest time without an answer that touches the fault: its begin, its end, and whether an answer ended it. Times that
-/// lie within one interval are not seen, so that they have to be as long as one.
+/// The longest time without an answer that overlaps the fault: its start, its end, and whether an answer ended it. Gaps
+/// within one interval are not visible, so a gap must be at least as long as an interval.
 fn gap(
     answers: impl Iterator<Item = Answered>,
     when: FaultTimes,
@@ -146,7 +146,7 @@ fn gap(
     longest
 }
 
-/// From the fault until it was as before, looked for from `from_ns` on.
+/// From the fault until the rate has recovered, looking from `from_ns` on.
 fn recovered(seen: &[IntervalAnswers], began_ns: u64, from_ns: u64) -> Option<u64> {
     let per_second = |s: &IntervalAnswers| s.answers as f64 / ((s.to_ns - s.from_ns).max(1) as f64 / 1e9);
     let mut before: Vec<f64> = seen
@@ -199,10 +199,10 @@ mod tests {
         let gap =
             |began: u64, over: u64, next: u64| gap(answers.into_iter(), when(began, over, next), 600 * MS, 100 * MS);
         assert_eq!(gap(151, 300, u64::MAX), Some((150 * MS, 450 * MS, true)));
-        assert_eq!(gap(460, 470, u64::MAX), None, "what is shorter than an interval is not seen");
-        assert_eq!(gap(101, 120, 151), None, "it is of the next fault");
+        assert_eq!(gap(460, 470, u64::MAX), None, "a gap shorter than an interval is not visible");
+        assert_eq!(gap(101, 120, 151), None, "it belongs to the next fault");
         assert_eq!(gap(101, 160, 200), Some((150 * MS, 450 * MS, true)), "it had begun before the next one");
-        // It never comes back.
+        // No answers come again.
         let answers = [answered(1, 99), none, none];
         assert_eq!(
             super::gap(answers.into_iter(), when(100, 120, u64::MAX), 300 * MS, 100 * MS),
@@ -214,8 +214,8 @@ mod tests {
     fn clients_are_late_by_what_the_store_had_answered_before_them() {
         let of = |unavailable_ns, first_answer_ns| Outage { unavailable_ns, first_answer_ns, ..Outage::default() };
         assert_eq!(of(900, Some(700)).late_ns(2_000, 2_500, 9_000), Some(200));
-        assert_eq!(of(900, Some(400)).late_ns(2_000, 2_500, 9_000), Some(0), "they came before it was asked");
-        assert_eq!(of(7_000, None).late_ns(2_000, 2_500, 9_000), Some(6_500), "they never came");
+        assert_eq!(of(900, Some(400)).late_ns(2_000, 2_500, 9_000), Some(0), "answered before the store was asked");
+        assert_eq!(of(7_000, None).late_ns(2_000, 2_500, 9_000), Some(6_500), "they were never answered again");
         assert_eq!(of(0, None).late_ns(2_000, 2_500, 9_000), None);
     }
 
@@ -232,10 +232,10 @@ mod tests {
 
     #[test]
     fn it_is_as_before_when_the_rate_before_is_sustained_for_a_second() {
-        // The fault comes at 2 s; a first burst of what had queued up does not count, since it does not last.
+        // The fault comes at 2 s. The first burst of queued operations does not count, because it does not last.
         let course = seen(&[50, 100, 100, 100, 0, 0, 120, 20, 90, 96, 100, 100]);
         assert_eq!(recovered(&course, 2_000 * MS, 3_000 * MS), Some(2_500 * MS));
         assert_eq!(recovered(&course[..9], 2_000 * MS, 3_000 * MS), None);
-        assert_eq!(recovered(&course, 0, 0), None, "nothing is known of before");
+        assert_eq!(recovered(&course, 0, 0), None, "the previous rate is unknown");
     }
 }

@@ -1,4 +1,4 @@
-//! What a run is asked to do.
+//! The request for a run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,44 +14,44 @@ use super::links::Links;
 use super::servers::Managed;
 use super::transfers::Transfers;
 
-/// How stores are made ready.
+/// How stores are prepared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PrepareMode {
-    /// Begin each trial without documents of an earlier one. A study that loads nothing keeps what
-    /// Storebench put there before.
+    /// Start each trial without documents of an earlier one. A study that loads nothing keeps what Storebench wrote
+    /// before.
     #[default]
     Fresh,
-    /// Keep what Storebench put there before.
+    /// Keep what Storebench wrote before.
     Keep,
-    /// As `Fresh`, and where somebody else's data are: write beside them.
+    /// Like `Fresh`, but write beside foreign data.
     IntoExisting,
-    /// As `Keep`, also beside somebody else's data.
+    /// Like `Keep`, also beside foreign data.
     KeepIntoExisting,
-    /// As `Fresh`, and delete what copies wrote there too.
+    /// Like `Fresh`, but also delete what copies wrote there.
     Discard,
 }
 
 impl PrepareMode {
-    /// Whether what Storebench put there before is to be kept.
+    /// Whether it keeps what Storebench wrote before.
     pub fn keeps(self) -> bool {
         matches!(self, Self::Keep | Self::KeepIntoExisting)
     }
 }
 
-/// The documents of a study, ready to be made, with the files they need on the way.
+/// The documents of a study, ready to be generated, with the temporary files they need.
 #[derive(Debug, Clone)]
 pub struct Compiled {
     /// The documents.
     pub catalog: Arc<Catalog>,
-    /// Holds index files of the user's own documents; removed with the last clone.
+    /// Holds index files of the user's own documents. It is removed with the last clone.
     _scratch: Arc<tempfile::TempDir>,
 }
 
-/// Compiles the documents of a study. Relative paths in it begin at `base_dir`; `frozen` is what an
-/// earlier run found by search.
+/// Compiles the documents of a study. Relative paths in it start at `base_dir`; `frozen` holds the search results of an
+/// earlier run.
 ///
 /// # Errors
-/// Documents that cannot be made as described; no room for temporary files.
+/// Fails if documents cannot be generated as described, or if there is no room for temporary files.
 pub fn compile_documents(
     study: &Study,
     scale: f64,
@@ -62,33 +62,33 @@ pub fn compile_documents(
         return Err(LabError::BadInput(format!("a scale of {scale} makes no documents; use a number above 0")));
     }
     let scratch = tempfile::Builder::new().prefix("storebench-").tempdir().map_err(|e| {
-        LabError::BadInput(format!("no folder for temporary files can be made: {e}; set TMPDIR to one with space"))
+        LabError::BadInput(format!("cannot create a temporary folder: {e}; set TMPDIR to a folder with space"))
     })?;
     let options = CatalogOptions { seed: study.seed, scale, base_dir, scratch_dir: scratch.path(), frozen };
     let catalog = Catalog::compile(&study.collections, &options)?;
     Ok(Compiled { catalog: Arc::new(catalog), _scratch: Arc::new(scratch) })
 }
 
-/// One configuration of a run: a store, and the study at one combination of its factors' values.
+/// One configuration of a run: a store, and the study with one combination of its factors' values.
 #[derive(Clone)]
 pub struct ConfigurationRequest {
     /// Name of the store in the study.
     pub store_name: String,
-    /// The store. Configurations that measure one place under the same options share it.
+    /// The store. Configurations that measure the same place with the same options share it.
     pub store: Arc<dyn AnyStore>,
-    /// Its server, where the run starts and stops it.
+    /// Its server, if the run starts and stops it.
     pub server: Option<Managed>,
     /// The links to it, and between servers, that can be broken.
     pub links: Links,
-    /// The host that it is on, where the study's stores take turns: the configuration is there once for each host.
+    /// Its host, if the study's stores take turns on hosts. The configuration then appears once for each host.
     pub host: Option<String>,
-    /// The values that concern it, by path.
+    /// The factor values that apply to it, by path.
     pub values: FactorValues,
-    /// The study at these values, checked, overrides applied.
+    /// The study with these values, checked, with overrides applied.
     pub study: Study,
     /// Its documents, compiled at `scale`.
     pub documents: Compiled,
-    /// Multiplies how many documents there are.
+    /// Multiplies the number of documents.
     pub scale: f64,
 }
 
@@ -114,7 +114,7 @@ impl ConfigurationRequest {
         stores.into_iter().map(configuration).collect()
     }
 
-    /// Its name: the store's, then the values as `name=value` of the factors that have more than one.
+    /// Its name: that of the store, then `name=value` for each factor with more than one value.
     pub fn name(&self) -> String {
         let factors = &self.study.factors;
         let short = short_names(factors.keys().map(String::as_str));
@@ -127,37 +127,37 @@ impl ConfigurationRequest {
     }
 }
 
-/// A run to be made.
+/// A requested run.
 #[derive(Clone)]
 pub struct RunRequest {
     /// Name of the run; its folder's name begins with it.
     pub name: String,
-    /// The study, checked, overrides applied, its factors at no value.
+    /// The study, checked, with overrides applied and without factor values.
     pub study: Study,
     /// The study's text as given, kept in the run folder.
     pub study_text: String,
-    /// The file it came from, if it came from one.
+    /// The study file, if there is one.
     pub study_file: Option<PathBuf>,
-    /// Overrides that were applied to it.
+    /// The overrides applied to it.
     pub overrides: Vec<String>,
-    /// What is measured, in the order of the study.
+    /// The configurations to measure, in the order of the study.
     pub configurations: Vec<ConfigurationRequest>,
-    /// Prices of what the configurations run on.
+    /// Prices of the machines that the configurations run on.
     pub prices: Option<PriceSheet>,
-    /// A run folder to continue with: its whole trials are kept, the others run.
+    /// A run folder to resume: its complete trials are kept, the others run.
     pub resume: Option<PathBuf>,
-    /// Where run folders are made; none to keep nothing.
+    /// The parent of run folders; `None` saves nothing.
     pub runs_dir: Option<PathBuf>,
-    /// How stores are made ready.
+    /// How stores are prepared.
     pub prepare: PrepareMode,
-    /// Remove what was loaded once the last trial of a store has ended.
+    /// Remove loaded data after the last trial of a store.
     pub remove_after: bool,
-    /// Begin also where disks are too small or the time is too long by the plan's estimate.
+    /// Start even if, by the plan's estimate, disks are too small or the run takes too long.
     pub anyway: bool,
-    /// Who makes the copies of phases that copy; none where the study has no such phase.
+    /// The implementation of copies; `None` if the study has no phase that copies.
     pub transfers: Option<Arc<dyn Transfers>>,
-    /// Length of an interval of the tables.
+    /// Length of an interval in the tables.
     pub interval: Duration,
-    /// The commit Storebench was built from, where it is known.
+    /// The commit that Storebench was built from, if known.
     pub commit: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Looks at what a store's processes, this machine and the store's folder use while a phase runs.
+//! Samples the resources that a store's processes, this machine and the store's folder use during a phase.
 
 mod disk;
 mod elsewhere;
@@ -22,49 +22,52 @@ use sums::{UseSample, UseSamples};
 
 pub(super) use sums::{limits_felt, settled};
 
-/// How often is looked.
+/// Sampling interval.
 const EVERY_NS: u64 = 1_000_000_000;
-/// Looking takes no more than this part of the time: a folder of very many files is looked at more seldom.
+/// Sampling takes at most one part in this many of the time. A folder with very many files is therefore sampled less
+/// often.
 const MOST_SHARE: u64 = 100;
-/// How long the disk is looked at before a phase that writes, and how long such a phase takes at least: so much is not felt.
+/// How long the idle disk is observed before a phase that writes, and the minimum length of such a phase. The
+/// observation is then negligible.
 pub(super) const IDLE: Duration = Duration::from_millis(500);
 pub(super) const LONG: Duration = Duration::from_secs(10);
-/// A walk over the memory of processes is made at the first sample, the last, and each so many between.
+/// The memory of processes is walked at the first and the last sample, and every this many samples between.
 const PSS_EVERY: u64 = 10;
 
-/// How long an endpoint may take to tell of itself.
+/// Timeout of a metrics endpoint.
 const TELLS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Where a store's processes and data are.
 #[derive(Debug, Clone)]
 pub(super) enum StoreProcesses {
-    /// A server of this run; where a command of the study has had it started by somebody else, whoever listens on this port.
+    /// A server of this run. If a command of the study lets somebody else start it, the process that listens on this
+    /// port.
     Managed(Managed, Option<u16>),
-    /// Whoever listens on this port of this machine.
+    /// The process that listens on this port of this machine.
     Port(u16),
     /// This process.
     Here,
-    /// Nothing is known of its processes.
+    /// Its processes are unknown.
     Unknown,
 }
 
-/// Takes samples while a phase runs.
+/// Takes samples during a phase.
 pub(super) struct Sampling {
     place: StoreProcesses,
     paths: Vec<PathBuf>,
     watcher: Watcher,
     last_tree: Option<Tree>,
-    /// What holds the first of the paths, once it is known.
+    /// The disk that holds the first of the paths, once known.
     disk: Option<Device>,
-    /// Who was found to listen.
+    /// The processes found to listen.
     listening: Vec<Pid>,
     pub(super) taken: UseSamples,
 }
 
 impl Sampling {
-    /// Of the store at this place, whose data lie at these paths.
+    /// Samples the store at this place, with its data at these paths.
     ///
-    /// `endpoints` are asked what they tell of themselves.
+    /// `endpoints` are the URLs of metrics.
     pub(super) fn of(place: StoreProcesses, paths: Vec<PathBuf>, endpoints: &[String]) -> Self {
         let whose = match &place {
             StoreProcesses::Managed(..) | StoreProcesses::Port(_) => WatchedProcess::Server,
@@ -77,7 +80,8 @@ impl Sampling {
         Self { place, paths, watcher, last_tree: None, disk: None, listening, taken }
     }
 
-    /// Looks at the disk for a while before a phase, when nobody is asked for anything: what it does then is not the phase's.
+    /// Observes the disk for a while before a phase, while there are no requests. What it writes then is not caused by
+    /// the phase.
     pub(super) fn look_at_idle_disk(&mut self, span: Duration) {
         if let StoreProcesses::Managed(server, port) = self.place.clone() {
             self.tree_of(&server, port);
@@ -98,7 +102,7 @@ impl Sampling {
         }
     }
 
-    /// Takes a sample; gives the time it took without what others took to answer.
+    /// Takes a sample. Returns how long that took, without waiting for endpoints.
     fn look(&mut self, at_ns: u64, pss: bool) -> Duration {
         let began = Instant::now();
         let tree = match self.place.clone() {
@@ -119,7 +123,7 @@ impl Sampling {
     }
 }
 
-/// What an endpoint tells of itself now; where it does not, that is counted.
+/// The current metrics of an endpoint. Failures are counted.
 fn ask((url, failed, message): &mut (String, u64, Option<String>)) -> EndpointSample {
     match scrape(url, TELLS_WITHIN) {
         Ok(samples) => Some(HostMetrics::of(&samples)),
@@ -140,13 +144,13 @@ impl Sampling {
                 self.paths.push(data);
             }
             let tree = if tree.pids().is_empty() { port.and_then(|port| self.listening_on(port)) } else { Some(tree) };
-            // While nothing runs, what ran before is what was used.
+            // While nothing runs, use the processes that ran last.
             self.last_tree = tree.or(self.last_tree.take());
         }
         self.last_tree.clone()
     }
 
-    /// To find who listens means to look at the open files of every process, so it is done once for as long as they run.
+    /// Finding a listener means reading the open files of every process, so it is done once while the processes run.
     fn listening_on(&mut self, port: u16) -> Option<Tree> {
         if self.listening.is_empty() || self.listening.iter().any(|pid| !pid.runs()) {
             self.listening = server_roots(&listeners(port));

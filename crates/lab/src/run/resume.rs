@@ -1,4 +1,4 @@
-//! Going on with a run that broke off: what is kept of it, and whether it is the same run.
+//! Continues an interrupted run: determines what to keep of it, and whether it is the same run.
 
 use std::path::Path;
 
@@ -11,18 +11,18 @@ use super::error::LabError;
 
 /// What an earlier process left of a run.
 pub(super) struct Before {
-    /// Its trials that completed.
+    /// Its completed trials.
     pub(super) trials: Vec<TrialResult>,
     /// When it began.
     pub(super) began: String,
-    /// When it was continued before.
+    /// When it was resumed before.
     pub(super) resumed: Vec<String>,
 }
 
-/// Reads what a run folder holds of the run that is asked for now.
+/// Reads the run folder of an earlier process, and checks that it belongs to the requested run.
 ///
 /// # Errors
-/// It cannot be read, is another run, or has nothing left to do.
+/// Fails if it cannot be read, belongs to another run, or has nothing left to do.
 pub(super) fn open(
     folder: &Path,
     now: &RunInfo,
@@ -41,7 +41,7 @@ pub(super) fn open(
         ("the version of Storebench", found.run.storebench_version == now.storebench_version),
         ("the build of Storebench", found.run.storebench_commit == now.storebench_commit),
         ("the machine", machine(&found.environment) == machine(here)),
-        ("how documents are made", found.run.frozen == now.frozen),
+        ("how documents are generated", found.run.frozen == now.frozen),
     ] {
         if !same {
             differs.push(name);
@@ -49,7 +49,7 @@ pub(super) fn open(
     }
     if !differs.is_empty() {
         return Err(refuse(format!(
-            "that run was another one: {} differ; give what it was begun with, or begin a new run without --resume",
+            "it is a different run ({} changed); use the original settings, or start a new run without --resume",
             differs.join(", ")
         )));
     }
@@ -61,24 +61,25 @@ pub(super) fn open(
     let trials: Vec<TrialResult> =
         found.trials.into_iter().filter(|trial| is_whole(trial) && phases_of(trial)).collect();
     if trials.len() == plan.trials.len() {
-        return Err(refuse("every trial of it completed; there is nothing left to run".into()));
+        return Err(refuse("all trials are complete; there is nothing left to run".into()));
     }
     let version = |trial: &TrialResult| {
         let now = versions
             .iter()
             .find(|(configuration, _)| *configuration == configuration_of(trial))
             .map_or("", |(_, version)| *version);
-        (now != trial.version && !now.is_empty()).then(|| format!("{} was {} and is {now}", trial.store, trial.version))
+        (now != trial.version && !now.is_empty())
+            .then(|| format!("version of `{}` was {} and is now {now}", trial.store, trial.version))
     };
     if let Some(other) = trials.iter().find_map(version) {
         return Err(refuse(format!(
-            "{other}: trials of two versions are not repeats of each other; use the same version, or start a new run"
+            "{other}: trials of different versions are not repeats; use the same version, or start a new run"
         )));
     }
     Ok(Before { trials, began: found.run.began, resumed: found.run.resumed })
 }
 
-/// What of a machine makes figures incomparable when it changes.
+/// The properties of a machine that make figures incomparable when they change.
 fn machine(of: &Environment) -> (Option<&str>, u64, u64, &str) {
     let memory = of.memory_bytes.unwrap_or_default();
     (of.cpu_model.as_deref(), of.cpus_available, memory, &of.kernel)

@@ -1,4 +1,4 @@
-//! From a request to a result: checks everything, then runs the trials in order.
+//! Turns a request into a result: checks everything, then runs the trials in order.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,25 +32,24 @@ use crate::environment::this_machine;
 use crate::plan::{Outline, load_key, plan_run};
 use crate::space::{Need, check_space, check_time, free_at};
 
-/// Documents compressed page by page and one by one to say how far they shrink, in bytes.
+/// Size of the documents that are compressed page by page and one by one to measure compressibility, in bytes.
 const COMPRESSION_SAMPLE_BYTES: u64 = 4 << 20;
-/// Documents compressed with a long window, which finds what repeats far apart, in bytes.
+/// Size of the documents that are compressed with a long window, to find distant repetitions, in bytes.
 const LONG_WINDOW_BYTES: u64 = 16 << 20;
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug)]
 pub struct RunOutcome {
-    /// The result, judged.
+    /// The result, with its validity checks.
     pub result: RunResult,
     /// The run folder, if one was kept.
     pub folder: Option<PathBuf>,
-    /// Why the folder is not whole, if it is not.
+    /// Why the folder is incomplete, if it is.
     pub folder_error: Option<FolderError>,
 }
 
 impl RunOutcome {
-    /// The exit code of the run; 1 where its folder could not be written, unless something worse
-    /// happened to it.
+    /// The exit code of the run. 1 if its folder could not be written, unless a worse problem occurred.
     pub fn exit_code(&self) -> u8 {
         match exit_code(&self.result) {
             0 | 4 if self.folder_error.is_some() => 1,
@@ -59,7 +58,7 @@ impl RunOutcome {
     }
 }
 
-/// One configuration with everything that was found out without touching its store.
+/// One configuration with everything that is known without touching its store.
 pub(super) struct Configuration {
     /// Position among the configurations of the request.
     pub(super) position: usize,
@@ -67,24 +66,25 @@ pub(super) struct Configuration {
     pub(super) request: ConfigurationRequest,
     pub(super) store: Arc<dyn AnyStore>,
     pub(super) description: Description,
-    /// Where its data are: its URL without options. Configurations at one place undo each other's database.
+    /// The place of its data: its URL without options. Configurations at the same place overwrite each other's
+    /// database.
     pub(super) location: String,
-    /// What its database holds once it is loaded.
+    /// Identifies the content of its database once it is loaded.
     pub(super) load_key: String,
     pub(super) capabilities: Capabilities,
     pub(super) plans: Vec<ResolvedPhase>,
     pub(super) prepare: Prepare,
-    /// Whether its documents may be an earlier run's.
+    /// Whether its documents may be from an earlier run.
     pub(super) kept: bool,
 }
 
 impl Configuration {
-    /// The study at the values of this configuration.
+    /// The study with the values of this configuration.
     pub(super) fn study(&self) -> &Study {
         &self.request.study
     }
 
-    /// Whether a trial is one of this configuration, on the host whose turn it is.
+    /// Whether a trial belongs to this configuration, on the host whose turn it is.
     pub(super) fn runs(&self, planned: &PlannedTrial) -> bool {
         self.name == planned.configuration && self.request.host == planned.host
     }
@@ -94,8 +94,8 @@ impl Configuration {
         self.plans.iter().filter_map(ResolvedPhase::operations)
     }
 
-    /// A phase as it runs now. On documents that were written before it (`kept`), its writes carry versions
-    /// that nothing before them carried.
+    /// A phase as it runs now. If its documents were written before (`kept`), its writes carry versions that no earlier
+    /// write carried.
     pub(super) fn now<'a>(&self, plan: &'a PhasePlan, kept: bool) -> Cow<'a, PhasePlan> {
         if !(kept || self.kept) {
             return Cow::Borrowed(plan);
@@ -105,37 +105,38 @@ impl Configuration {
     }
 }
 
-/// What all trials share.
+/// State shared by all trials.
 pub(super) struct Session<'a> {
     pub(super) request: &'a RunRequest,
     pub(super) clock: RealClock,
     pub(super) stop: Arc<Stop>,
-    /// By configuration: its documents.
+    /// The documents, by configuration.
     pub(super) documents: Vec<Vec<CollectionResult>>,
-    /// By configuration and phase: what the client itself costs. Measured when an embedded store first comes to it.
+    /// The cost of the client itself, by configuration and phase. Measured when an embedded store first reaches the
+    /// phase.
     pub(super) calibrated: BTreeMap<(usize, usize), Calibrated>,
-    /// By what it holds: the catalog of a store whose documents Storebench did not make.
+    /// The catalog of a store whose documents Storebench did not make, by load key.
     pub(super) foreign: BTreeMap<String, Foreign>,
     /// What the phases of the current trial have written.
     pub(super) written: Written,
-    /// By place: the configuration that made it ready last, if it was not removed since.
+    /// By place: the configuration that prepared it last, if it was not removed since.
     pub(super) touched: BTreeMap<String, usize>,
-    /// Places that a trial of this run has made ready: what `--discard-existing` names is no longer there.
+    /// Places that a trial of this run has prepared. What `--discard-existing` refers to no longer exists there.
     pub(super) discarded: BTreeSet<String>,
-    /// By place: what was loaded there whole by a trial of this run (`database = "kept"`).
+    /// By place: what a trial of this run has completely loaded there (`database = "kept"`).
     pub(super) holds: BTreeMap<String, String>,
-    /// How often the result is written.
+    /// Decides how often the result is written.
     pub(super) kept: Kept,
-    /// Files that phases copy from.
+    /// The files that phases copy from.
     pub(super) files: Files,
 }
 
-/// Runs a study. What goes wrong once the first store is touched is in the result: the folder holds
-/// what was measured until then.
+/// Runs a study. Failures after the first store is touched are part of the result. The folder holds everything measured
+/// until then.
 ///
 /// # Errors
-/// Everything that can be refused before a store is touched: a store that holds other data or cannot
-/// do what a phase asks, a store that cannot be reached, a folder that cannot be made.
+/// Fails on everything that can be refused before a store is touched: a store that holds other data or cannot do what a
+/// phase asks, an unreachable store, a folder that cannot be created.
 pub fn run(request: &RunRequest, stop: Arc<Stop>, observer: &mut dyn Observer) -> Result<RunOutcome, LabError> {
     let secrets = Secrets::of(&request.study);
     run_with(request, &secrets, stop, observer).map_err(|error| match error {
@@ -158,8 +159,8 @@ fn run_with(
     };
     if request.remove_after && request.study.reads_only() {
         return Err(LabError::BadInput(
-            "the study reads documents that Storebench did not make (`existing`), so nothing is made that could be \
-             removed; leave --remove-after out"
+            "the study only reads documents that Storebench did not make (`existing`), so there is nothing to \
+             remove; omit --remove-after"
                 .into(),
         ));
     }
@@ -216,13 +217,13 @@ fn run_with(
         plan,
         environment,
         documents: distinct(&configurations, &session.documents),
-        // The sheet stands from the first moment on, and the figures follow the trials.
+        // The price sheet is present from the start; the figures follow with the trials.
         cost: request.prices.clone().map(CostResult::unmeasured),
         ..RunResult::default()
     };
     if let Some(before) = before {
         let (kept, of) = (before.trials.len(), result.plan.trials.len());
-        journal.note(format!("{kept} of {of} trials are kept, the others run"));
+        journal.note(format!("keeping {kept} of {of} trials; running the others"));
         result.run.resumed = before.resumed;
         result.run.resumed.push(std::mem::replace(&mut result.run.began, before.began));
         result.trials = before.trials;
@@ -257,15 +258,15 @@ fn run_with(
     Ok(RunOutcome { result, folder: path, folder_error })
 }
 
-/// When the result was written last, and how long that took.
+/// When the result was last written, and how long that took.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     last: Option<(Instant, Duration)>,
 }
 
 impl Kept {
-    /// Judges and writes what there is, but where that took long not again at once: of a study of a thousand trials it
-    /// would take longer than the trials. What a kill may cost is at most twenty times as long as one writing takes.
+    /// Evaluates and writes the result, unless it was written recently. With a thousand trials, writing it each time
+    /// would take longer than the trials. A kill loses at most the work of twenty times the duration of one write.
     pub(super) fn soon(&mut self, published: &[Claim], journal: &mut Journal<'_>, result: &mut RunResult) {
         let scheduled = self.last.is_none_or(|(ended, took)| ended.elapsed() >= took * 20);
         if scheduled {
@@ -276,14 +277,14 @@ impl Kept {
     }
 }
 
-/// Judges what there is and writes it down.
+/// Evaluates the result so far and writes it.
 pub(super) fn keep_result(published: &[Claim], journal: &mut Journal<'_>, result: &mut RunResult) {
     journal.hide(result);
     conclude(published, result);
     journal.keep(|folder| folder.write_result(result));
 }
 
-/// All configurations. The server of each runs while it is looked at, and no longer: beside the others it would be in their way.
+/// All configurations. Each server runs only while its store is inspected, because servers would disturb each other.
 fn looked_at(request: &RunRequest) -> Result<Vec<Configuration>, LabError> {
     let mut running: Option<(Managed, String)> = None;
     let stop = |running: &mut Option<(Managed, String)>| match running.take() {
@@ -306,7 +307,7 @@ fn looked_at(request: &RunRequest) -> Result<Vec<Configuration>, LabError> {
     Ok(configurations)
 }
 
-/// The plan of configurations that were looked at.
+/// The plan of configurations that have been inspected.
 fn plan_of(study: &Study, configurations: &[Configuration]) -> Plan {
     let outlines: Vec<Outline<'_>> = configurations
         .iter()
@@ -315,7 +316,7 @@ fn plan_of(study: &Study, configurations: &[Configuration]) -> Plan {
     plan_run(study, &outlines)
 }
 
-/// Refuses a plan for which the disks are too small, or which nobody lives to see the end of.
+/// Refuses a plan that does not fit on the disks, or that takes too long.
 fn enough(configurations: &[Configuration], plan: &Plan) -> Result<(), LabError> {
     check_time(plan.estimate.least_s).map_err(LabError::BadInput)?;
     let mut needs: BTreeMap<&str, Need> = BTreeMap::new();
@@ -326,7 +327,7 @@ fn enough(configurations: &[Configuration], plan: &Plan) -> Result<(), LabError>
             planned.configuration == configuration.name && planned.store == configuration.request.store_name
         });
         let (Some(path), Some(planned)) = (data, planned) else { continue };
-        // What the trials remove first is free for them.
+        // The trials first remove this data, so its space is available.
         let there = if configuration.prepare == Prepare::Fresh {
             folder_use(&configuration.store.paths()).disk_bytes
         } else {
@@ -343,7 +344,7 @@ fn enough(configurations: &[Configuration], plan: &Plan) -> Result<(), LabError>
     check_space(&needs, &free_at).map_err(LabError::BadInput)
 }
 
-/// Looks at a store and checks that it can do what is asked. Changes nothing.
+/// Inspects a store and checks that it can do what is requested. Changes nothing.
 fn configuration(
     position: usize,
     request: &ConfigurationRequest,
@@ -353,7 +354,7 @@ fn configuration(
     let documents = request.documents.catalog.iter().map(Documents::count).sum();
     ledger_fits(&request.study, documents, this_machine(&[]).memory_available_bytes)?;
     let refused = |source| LabError::Store { store: name.clone(), source };
-    // Asked first: what a server can guarantee is known exactly once it has been asked.
+    // Inspect first: only then is it known what a server can guarantee.
     let found = store.inspect().map_err(refused)?;
     let capabilities = store.capabilities();
     let plans = request
@@ -364,15 +365,15 @@ fn configuration(
         .collect::<Result<Vec<_>, _>>()
         .map_err(refused)?;
     let mut description = store.describe();
-    // The place of the store, and not that of the link to it, which is another in each run.
+    // Show the store's own address. The link's address differs in each run.
     description.url = request.links.shown(&description.url);
-    // What there is when a later trial begins is then what an earlier one wrote.
+    // Then anything that a later trial finds was written by an earlier one.
     let nothing_there = matches!(found, Namespace::Absent) && matches!(mode, PrepareMode::Fresh | PrepareMode::Discard);
     let prepare = match (found, mode) {
         (Namespace::Absent, _) if request.study.reads_only() => {
             return Err(LabError::BadInput(format!(
-                "store `{name}`: there is nothing at {}, and the study reads documents that are there (`existing`); \
-                 correct the URL",
+                "store `{name}`: there is nothing at {}, but the study reads existing documents (`existing`); correct \
+                 the URL",
                 description.url
             )));
         }
@@ -386,30 +387,30 @@ fn configuration(
         }
         (Namespace::Copied(_), PrepareMode::Discard) if !loads(&request.study) => {
             return Err(LabError::BadInput(format!(
-                "store `{name}`: --discard-existing would delete what is at {}, and nothing of this run loads documents \
-                 in its place; leave the flag out, or run a study that loads",
+                "store `{name}`: --discard-existing would delete what is at {}, but this run does not load documents \
+                 to replace it; omit the flag, or run a study that loads documents",
                 description.url
             )));
         }
         (Namespace::Copied(_), PrepareMode::Discard) => Prepare::Discard,
         (Namespace::Foreign(what), PrepareMode::Keep) => {
             return Err(refused(StoreError::NotOurs(format!(
-                "{} holds {what}, which Storebench did not make; nothing was touched: to measure documents that \
-                 Storebench put beside it, give --into-existing as well, which keeps both",
+                "{} holds {what}, which Storebench did not make; nothing was touched. To measure documents that \
+                 Storebench wrote beside it, add --into-existing as well, which keeps both",
                 description.url
             ))));
         }
         (Namespace::Foreign(what), PrepareMode::Fresh | PrepareMode::Discard) => {
             return Err(refused(StoreError::NotOurs(format!(
-                "{} holds {what}, which Storebench did not make; nothing was touched: name another place, or write \
-                 beside it with --into-existing",
+                "{} holds {what}, which Storebench did not make; nothing was touched. Use another place, or add \
+                 --into-existing to write beside it",
                 description.url
             ))));
         }
         (Namespace::Absent, mode) if needs_documents(&request.study, mode) => {
             return Err(LabError::BadInput(format!(
-                "store `{name}`: {} holds no documents, and nothing of this run loads any; load them first: run the study without \
-                 --keep, bench without --no-load, or add a phase with `load`",
+                "store `{name}`: {} holds no documents, and this run does not load any; run the study without --keep, \
+                 run bench without --no-load, or add a phase with `load`",
                 description.url
             )));
         }
@@ -433,13 +434,13 @@ fn configuration(
     })
 }
 
-/// Whether the study loads documents itself.
+/// Whether the study itself loads documents.
 pub(super) fn loads(study: &Study) -> bool {
     study.phases.iter().any(|p| p.loads())
 }
 
-/// Whether the study has nothing to work on where nothing is: it loads nothing, and asks for
-/// documents. Its own inserts make up for it, unless what is there was said to be kept.
+/// Whether the study would have no documents to work on: it loads none and reads some. Its own inserts make up for
+/// that, unless existing documents must be kept.
 fn needs_documents(study: &Study, mode: PrepareMode) -> bool {
     let mut ops = study.phases.iter().flat_map(|p| &p.mix).map(|(name, entry)| entry.single(name));
     let makes = |op| matches!(op, Some(OpKind::Insert | OpKind::Upsert | OpKind::Counter));
@@ -476,7 +477,7 @@ fn run_info(
     }
 }
 
-/// The documents of every configuration. How far documents shrink is measured once for each definition of them.
+/// The documents of every configuration. Compressibility is measured once for each definition.
 fn describe_all(configurations: &[Configuration]) -> Vec<Vec<CollectionResult>> {
     let mut measured: BTreeMap<String, Option<Compression>> = BTreeMap::new();
     configurations
@@ -487,7 +488,7 @@ fn describe_all(configurations: &[Configuration]) -> Vec<Vec<CollectionResult>> 
         .collect()
 }
 
-/// The documents of all configurations, those that are alike once.
+/// The documents of all configurations, without duplicates.
 fn distinct(configurations: &[Configuration], documents: &[Vec<CollectionResult>]) -> Vec<CollectionResult> {
     let mut out: Vec<(CollectionResult, Vec<String>)> = Vec::new();
     for (configuration, of_configuration) in configurations.iter().zip(documents) {
@@ -518,7 +519,7 @@ fn describe(
         (documents.body() != Body::Counter && documents.count() > 0)
             .then(|| documents.measure_compression(COMPRESSION_SAMPLE_BYTES, LONG_WINDOW_BYTES))
     };
-    // Without its number of documents: a larger scale makes more of the same.
+    // Without the number of documents: a larger scale produces more of the same.
     let definition = of.map(|c| Collection { count: None, ..c.clone() });
     let key = serde_json::to_string(&(documents.name(), definition, study.seed)).unwrap_or_default();
     CollectionResult {
@@ -536,10 +537,10 @@ fn describe(
     }
 }
 
-/// Characters of a sample document.
+/// Maximum length of a sample document, in characters.
 const SAMPLE_CHARS: usize = 400;
 
-/// The first document as text, cut off where it is long.
+/// The first document as text, truncated if it is long.
 fn sample(documents: &Documents) -> Option<String> {
     if documents.body() != Body::Json || documents.count() == 0 {
         return None;

@@ -1,5 +1,5 @@
-//! The runner on a store that behaves as a server may: it loses connections, tells figures and plans,
-//! and says in its messages what it should not.
+//! Tests of the runner with a store that behaves like a server: it loses connections, reports statistics and query
+//! plans, and leaks secrets in its messages.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,12 +46,12 @@ of-author = { op = "page", where = "author" }
 /// How a [`Server`] misbehaves.
 #[derive(Clone, Default)]
 struct Manners {
-    /// The operation, counted from the first session's opening on, at which a connection is lost.
+    /// The operation at which a connection is lost, counted from the opening of the first session.
     breaks_at: Option<u64>,
     full_scan: bool,
-    /// Tells its password at every occasion.
+    /// Leaks its password in every message.
     leaks: bool,
-    /// Cannot be made ready.
+    /// Cannot be prepared.
     refuses: bool,
 }
 
@@ -206,7 +206,7 @@ fn otherwise_the_run_goes_on_and_tells_what_happened() {
     let folder = outcome.folder.unwrap();
     let events = std::fs::read_to_string(folder.join("events.jsonl")).unwrap();
     assert!(events.contains(r#""connections":{"disconnects":1,"splits":0}"#), "{events}");
-    // Figures of the store, and its plan of the query.
+    // The store's statistics, and its query plan.
     let figure = mixed.store_stats.figures["queue_documents"];
     assert!(mixed.store_stats.answers >= 2 && figure.first < figure.last && figure.last == figure.max, "{figure:?}");
     assert!(folder.join("store_stats.jsonl.gz").metadata().unwrap().len() > 0);
@@ -216,7 +216,7 @@ fn otherwise_the_run_goes_on_and_tells_what_happened() {
     assert_eq!(check(&outcome.result, "full-scan").severity, Severity::Caution);
 }
 
-/// The files of a run folder that hold any of these.
+/// The files of a run folder that contain any of these.
 fn holding(folder: &Path, secrets: &[&str]) -> Vec<String> {
     let holds = |bytes: &[u8]| secrets.iter().any(|s| bytes.windows(s.len()).any(|w| w == s.as_bytes()));
     let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
@@ -243,7 +243,7 @@ fn a_server_that_tells_its_password_tells_nobody() {
     let shown = shown + &told.join("\n");
     assert!(secrets.iter().all(|s| !shown.contains(s)), "{shown}");
     assert!(shown.contains("no figures: `***` and ***") && shown.contains("reset: `***`"), "{shown}");
-    // What was kept is whole and reads back.
+    // The saved result is complete and can be read back.
     assert_eq!(read_run(folder).unwrap().trials[0].phases.len(), 2);
 
     let refusing = Server::with(Manners { refuses: true, leaks: true, ..Manners::default() });
@@ -281,8 +281,8 @@ fn versions(server: &Server, request: &RunRequest) -> Vec<u64> {
     found
 }
 
-/// A run on documents that an earlier one left writes versions that were not there: what it reads back
-/// cannot be what the earlier one wrote.
+/// A run on documents of an earlier run writes new versions. What it reads back cannot have been written by the earlier
+/// run.
 #[test]
 fn a_run_on_kept_documents_writes_versions_of_its_own() {
     let server = Server::with(Manners::default());
@@ -299,7 +299,7 @@ fn a_run_on_kept_documents_writes_versions_of_its_own() {
     let written: Vec<u64> = before.iter().zip(&after).filter(|(a, b)| a != b).map(|(_, b)| *b).collect();
     assert!(written.len() > 400, "3,000 updates of 500 documents");
     assert!(written.iter().all(|version| version > latest), "a version came twice");
-    // The same once more, and twice in one run: the keys are drawn alike, the versions are later.
+    // Once more, and twice in one run: the same keys are drawn, with later versions.
     second.study.repeats = 2;
     quietly(&second).unwrap();
     let last = versions(&server, &second);

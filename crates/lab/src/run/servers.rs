@@ -1,4 +1,4 @@
-//! Servers that a run starts and stops: what a study says of them, and embedded stores in a process of their own.
+//! Servers that a run starts and stops: those of the study, and embedded stores in separate processes.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -15,37 +15,38 @@ use storebench_study::workload::{Fault, ServerSpec, Study};
 use super::disk::Disk;
 use super::links::Links;
 
-/// How long a connection may take that only tells whether anybody listens.
+/// Timeout of a connection that only checks whether the server listens.
 const LISTENS_WITHIN: Duration = Duration::from_millis(200);
 
-/// A server that a run controls, with the further nodes of its store. Configurations that measure one place share it.
+/// A server that a run controls, with the further nodes of its store. Configurations that measure the same place share
+/// it.
 #[derive(Debug, Clone)]
 pub struct Managed {
     name: String,
     server: Arc<Mutex<Server>>,
-    /// Where it listens, as far as it is known.
+    /// The address on which it listens, if known.
     listens: Option<SocketAddr>,
-    /// Goes after the server, which has files of it open.
+    /// Dropped after the server, which has files open on it.
     disk: Option<Arc<Disk>>,
     nodes: Vec<Managed>,
-    /// What stands for placeholders in commands.
+    /// The values of placeholders in commands.
     places: Vec<(String, String)>,
 }
 
 /// How long a server took to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Started {
-    /// Until somebody listened on its port; none where that is not known.
+    /// Until its port accepted connections; `None` if the port is unknown.
     pub listening: Option<Duration>,
-    /// Until it was ready: it and the store answered.
+    /// Until it was ready: both the server and the store answered.
     pub ready: Duration,
 }
 
 impl Managed {
-    /// The server that a study describes. `log` gets what it says; `leases` names it while it runs.
+    /// The server that a study describes. `log` is the file for its output; `leases` is the folder for its lease.
     ///
     /// # Errors
-    /// Where its lease cannot be written.
+    /// Fails if its lease cannot be written.
     pub fn of(
         study: &Study,
         name: &str,
@@ -66,7 +67,7 @@ impl Managed {
                 pause: said.pause.as_ref().map(fill),
                 resume: said.resume.as_ref().map(fill),
             },
-            _ => return Err(StoreError::NotSupported(format!("server `{name}` has neither `run` nor `start`"))),
+            _ => return Err(StoreError::NotSupported(format!("server `{name}` needs `run`, or `start` and `stop`"))),
         };
         let spec = Spec {
             name: name.to_owned(),
@@ -85,10 +86,10 @@ impl Managed {
         Ok(Self { listens: port, places, ..Self::new(spec, leases, disk)? })
     }
 
-    /// An embedded store in a process of its own: `program host URL --socket FILE`.
+    /// An embedded store in a separate process: `program host URL --socket FILE`.
     ///
     /// # Errors
-    /// Where its lease cannot be written.
+    /// Fails if its lease cannot be written.
     pub fn hosting(
         program: PathBuf,
         name: &str,
@@ -117,18 +118,18 @@ impl Managed {
     fn new(spec: Spec, leases: &Path, disk: Option<Arc<Disk>>) -> Result<Self, StoreError> {
         let name = spec.name.clone();
         let made = Server::new(spec, leases).map_err(|error| {
-            StoreError::Failed(format!("server `{name}` cannot be named in a lease, so it is not started: {error}"))
+            StoreError::Failed(format!("cannot write the lease of server `{name}`, so it is not started: {error}"))
         })?;
         let places = vec![("{name}".to_owned(), name.clone())];
         Ok(Self { name, server: Arc::new(Mutex::new(made)), listens: None, disk, nodes: Vec::new(), places })
     }
 
-    /// How many nodes the store has.
+    /// The number of the store's nodes.
     pub(super) fn count(&self) -> u32 {
         1 + self.nodes.len() as u32
     }
 
-    /// The same with the further nodes of its store, in the order in which they are started.
+    /// Adds the further nodes of its store, in their starting order.
     #[must_use]
     pub fn with_nodes(self, nodes: Vec<Self>) -> Self {
         Self { nodes, ..self }
@@ -143,14 +144,14 @@ impl Managed {
         Arc::ptr_eq(&self.server, &other.server)
     }
 
-    /// The node of this name, or the store's own server for none.
+    /// The node with this name; the store's own server for `None`.
     pub(super) fn node(&self, name: Option<&str>) -> Result<&Self, StoreError> {
         match name {
             None => Ok(self),
             Some(name) if name == self.name => Ok(self),
             Some(name) => self.nodes.iter().find(|node| node.name == name).ok_or_else(|| {
                 StoreError::NotSupported(format!(
-                    "the server `{name}` is none of this store's, whose own is `{}`",
+                    "server `{name}` does not belong to this store, whose own server is `{}`",
                     self.name
                 ))
             }),
@@ -161,12 +162,12 @@ impl Managed {
         std::iter::once(self).chain(&self.nodes)
     }
 
-    /// A command with its placeholders filled in.
+    /// A command with its placeholders replaced.
     pub(super) fn fill(&self, command: &str) -> String {
         filled(command, &self.places)
     }
 
-    /// Limits it from its next start on as a study says, which may differ between configurations.
+    /// Sets the limits of the study, from its next start on. They may differ between configurations.
     pub(super) fn limit(&self, study: &Study) -> Result<(), StoreError> {
         let changes = study.has_faults_of_limits();
         for of in self.all() {
@@ -181,7 +182,7 @@ impl Managed {
         Ok(())
     }
 
-    /// Limits it now, beyond what the study says of it throughout, or no more.
+    /// Applies the limits of a fault on top of the study's limits; with `None`, only the study's.
     pub(super) fn squeeze(&self, study: &Study, fault: Option<&Fault>) -> Result<(), StoreError> {
         let mut limits = study.servers.get(&self.name).map(limits_of).unwrap_or_default();
         if let Some(fault) = fault {
@@ -203,7 +204,8 @@ impl Managed {
         Ok(started)
     }
 
-    /// Starts it alone. A node that is not the store's own is ready when it listens, and says so.
+    /// Starts only this server. A node other than the store's own is ready when its `ready` command succeeds and it
+    /// listens.
     pub(super) fn start_one(&self, store: Option<&dyn AnyStore>) -> Result<Started, StoreError> {
         let began = Instant::now();
         let mut server = self.server();
@@ -214,7 +216,7 @@ impl Managed {
                 match TcpStream::connect_timeout(&address, LISTENS_WITHIN) {
                     Ok(_) => listening = Some(began.elapsed()),
                     Err(error) if store.is_none() => return Err(format!("nothing listens on {address}: {error}")),
-                    // The store itself says whether it answers.
+                    // The store itself shows whether it answers.
                     Err(_) => {}
                 }
             }
@@ -224,19 +226,19 @@ impl Managed {
         Ok(Started { listening, ready: began.elapsed() })
     }
 
-    /// Stops its further nodes and it in order, and waits until they have ended.
+    /// Stops its further nodes and then it, and waits until they have ended.
     pub(super) fn stop(&self) -> Result<(), StoreError> {
-        // The first that goes wrong is told, and the others are stopped all the same.
+        // All are stopped; the first error is returned.
         let ended: Vec<_> = self.all().rev().map(Self::stop_one).collect();
         ended.into_iter().collect()
     }
 
-    /// Stops it alone.
+    /// Stops only this server.
     pub(super) fn stop_one(&self) -> Result<(), StoreError> {
         self.server().stop().map_err(failed)
     }
 
-    /// Every server of the store is stopped in order and started again, one after the other, its own the last.
+    /// Stops and restarts every server of the store, one after another, the store's own last.
     pub(super) fn roll(&self, store: &dyn AnyStore) -> Result<(), StoreError> {
         for node in &self.nodes {
             node.stop_one()?;
@@ -246,69 +248,70 @@ impl Managed {
         self.start_one(Some(store)).map(drop)
     }
 
-    /// Ends it at once.
+    /// Kills it.
     pub(super) fn kill(&self) -> Result<(), StoreError> {
         self.server().kill().map_err(failed)
     }
 
-    /// Has it stand still.
+    /// Suspends it.
     pub(super) fn pause(&self) -> Result<(), StoreError> {
         self.server().pause().map_err(failed)
     }
 
-    /// Lets it go on.
+    /// Resumes it.
     pub(super) fn resume(&self) -> Result<(), StoreError> {
         self.server().resume().map_err(failed)
     }
 
-    /// Has the system drop what it has of the data in its cache, while the server does not run.
+    /// Drops its data from the system's caches while it is stopped.
     pub(super) fn go_cold(&self, store: &dyn AnyStore) -> Result<Dropped, StoreError> {
         let paths = match self.server().data() {
             Some(data) => vec![data.to_owned()],
             None => store.paths(),
         };
-        // What a store removes when it is closed, such as a log, is in no cache.
+        // Files that a store removes on closing, such as a log, are not cached.
         let there: Vec<PathBuf> = paths.into_iter().filter(|path| path.exists()).collect();
         drop_caches(&there).map_err(StoreError::NotSupported)
     }
 
     fn disk(&self) -> Result<&PowerCut, StoreError> {
-        let none = || StoreError::NotSupported("the server has no disk that can be cut off or filled".to_owned());
+        let none = || StoreError::NotSupported("the server has no disk that supports power cuts".to_owned());
         self.disk.as_deref().map(|disk| &disk.files).ok_or_else(none)
     }
 
-    /// Makes durable what is on its disk, as time would, if it has one of its own.
+    /// Makes everything on its disk durable, as time would, if it has its own disk.
     pub(super) fn settle_disk(&self) -> Result<(), StoreError> {
         self.disk.as_ref().map_or(Ok(()), |disk| disk.files.settle()).map_err(|e| StoreError::Failed(e.to_string()))
     }
 
-    /// Cuts its power: it ends at once, and its disk forgets what was not synced. Gives what that was.
+    /// Cuts its power: it is killed, and its disk loses what was not synced. Returns what was lost.
     pub(super) fn cut_power(&self, keep: Option<u64>) -> Result<Forgotten, StoreError> {
         let disk = self.disk()?;
         let mut server = self.server();
-        // It must not notice: what it acknowledged on a disk that is gone would be no fault of its own.
+        // It must not notice: it would not be to blame for a write acknowledged on a disk that is gone.
         server.pause().map_err(failed)?;
         let off = disk.power_off();
         let killed = server.kill().map_err(failed);
         let keep = keep.map_or(Keep::Nothing, Keep::Some);
-        // The disk comes back whatever has become of the server.
+        // Restore the disk, whatever happened to the server.
         let forgotten = off.power_on(keep);
         killed?;
-        forgotten.map_err(|error| StoreError::Failed(format!("the disk does not come back: {error}")))
+        forgotten.map_err(|error| StoreError::Failed(format!("the disk did not return after the power cut: {error}")))
     }
 
-    /// Has its disk be full, or not.
+    /// Sets whether its disk is full.
     pub(super) fn fill_disk(&self, full: bool) -> Result<(), StoreError> {
         self.disk()?.full(full);
         Ok(())
     }
 
-    /// How its limits were felt so far; none where it has none.
+    /// How its limits have taken effect so far; `None` if it has none.
     pub(super) fn limited(&self) -> Option<GroupUse> {
         self.server().limited()
     }
 
-    /// The processes of all its nodes and its own folder as they are now; none while it is being started, stopped or killed.
+    /// The current processes of all its nodes, and its own data folder; `None` while it is being started, stopped or
+    /// killed.
     pub(super) fn seen(&self) -> Option<(Tree, Option<PathBuf>)> {
         let seen = |of: &Self| {
             let server = match of.server.try_lock() {
@@ -327,7 +330,7 @@ impl Managed {
         Some((Tree::of(&all), data))
     }
 
-    /// How it or a node has ended though nobody asked it to.
+    /// How it or a node ended without being asked to.
     pub(super) fn died(&self) -> Option<StoreError> {
         self.all().find_map(|of| of.server().died()).map(failed)
     }
@@ -337,7 +340,7 @@ fn limits_of(said: &ServerSpec) -> Limits {
     Limits { cpus: said.cpus, memory_bytes: said.memory.map(|memory| memory.0), ..Limits::default() }
 }
 
-/// What stands for placeholders in the commands of a server: its own name, port and data, and those of the others by name.
+/// The placeholders in the commands of a server: its own name, port, address and data, and those of the others by name.
 fn places(study: &Study, name: &str, said: &ServerSpec, links: &Links) -> Vec<(String, String)> {
     let port = |of: &ServerSpec| of.port.map(|port| port.to_string()).unwrap_or_default();
     let address = |of: &str| links.address(of).map_or_else(|| "127.0.0.1".to_owned(), |address| address.to_string());

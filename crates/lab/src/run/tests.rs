@@ -1,4 +1,4 @@
-//! The runner on stores that need no server.
+//! Tests of the runner with stores that need no server.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -77,7 +77,7 @@ fn quietly(request: &RunRequest) -> Result<RunOutcome, LabError> {
     run(request, Arc::new(Stop::new()), &mut |_: &Event<'_>| {})
 }
 
-/// The exit code as on a machine that has time for the test.
+/// The exit code, as on a machine that is not too busy for the test.
 fn calm_exit_code(outcome: &RunOutcome) -> u8 {
     let mut result = outcome.result.clone();
     result.checks.retain(|v| !matches!(v.check.as_str(), "send-delay" | "client-saturated"));
@@ -88,8 +88,7 @@ fn memory() -> Arc<dyn AnyStore> {
     Arc::new(MemoryStore::new())
 }
 
-/// A memory store that says what the test wants about itself, and counts how often it was prepared
-/// and removed.
+/// A memory store with configurable answers. It counts how often it was prepared and removed.
 #[derive(Default)]
 struct Staged {
     inner: MemoryStore,
@@ -278,7 +277,7 @@ fn what_a_copy_wrote_is_discarded_only_where_the_user_says_so() {
         (STUDY, PrepareMode::Fresh, None),
         (STUDY, PrepareMode::Keep, None),
         (STUDY, PrepareMode::Discard, Some(Prepare::Discard)),
-        // Its collection is called as the copy's.
+        // Its collection has the same name as the copy's.
         (STUDY, PrepareMode::IntoExisting, None),
         (&reads, PrepareMode::Discard, None),
     ] {
@@ -362,7 +361,7 @@ fn a_phase_whose_fault_could_not_be_done_says_in_the_result_that_it_is_partial()
     let trial = &outcome.result.trials[0];
     let steady = trial.phases.last().unwrap();
     let problem = steady.faults[0].problem.as_ref().unwrap();
-    assert_eq!(steady.partial.as_ref(), Some(problem), "the reason stands at the phase");
+    assert_eq!(steady.partial.as_ref(), Some(problem), "the phase gives the reason");
     assert_eq!(&trial.failure.as_ref().unwrap().message, problem);
     assert!(trial.phases[..3].iter().all(|phase| phase.partial.is_none()));
 }
@@ -399,7 +398,7 @@ fn an_interrupted_run_removes_too_when_asked() {
     assert_eq!((removed.load(Ordering::Relaxed), untouched.load(Ordering::Relaxed)), (1, 0));
 }
 
-/// The study without its load, and with these mixes.
+/// The study without its load, and with this mix.
 fn without_load(mix: &str) -> String {
     STUDY.replace("[[phases]]\nname = \"load\"\nload = [\"books\"]\nbatch = 100\n", "").replace("{ read = 1 }", mix)
 }

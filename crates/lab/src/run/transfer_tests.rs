@@ -1,4 +1,4 @@
-//! Phases that copy, with somebody who copies by hand.
+//! Phases that copy, with a simple implementation of copies.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +39,7 @@ copy = "out"
 tasks = 5
 "#;
 
-/// Copies document by document, and loses some.
+/// Copies document by document, and can lose some.
 #[derive(Default)]
 struct ByHand {
     lost_in: u64,
@@ -156,7 +156,7 @@ fn copies_are_phases_and_their_files_are_written_once() {
         assert!(import.loads && !export.loads);
         assert_eq!((import.name.as_str(), import.ops.len()), ("import", 1));
         let op = &import.ops["copy-in"];
-        // The requests that write, and only these.
+        // Only the requests that write.
         assert_eq!((op.kind.as_str(), op.collection.as_str(), op.count, op.documents), ("copy-in", "texts", 3, 300));
         assert_eq!(import.tasks, Some(TasksResult { asked: 3, at_once: 2, parts: 12 }));
         assert_eq!((export.ops["copy-out"].count, export.ops["copy-out"].read_bytes), (4, 3_000));
@@ -169,7 +169,7 @@ fn copies_are_phases_and_their_files_are_written_once() {
     assert_eq!(folders.iter().map(|(_, files)| *files).collect::<Vec<_>>(), [12], "written once");
     assert_eq!(by_hand.files_read.load(Ordering::Relaxed), 2, "and read by each trial");
     assert!(!folders[0].0.exists(), "nothing is left behind");
-    // Keys of copies are not judged, nor what their loop waits for.
+    // The keys of copies, and what their loop waits for, are not checked.
     let judged =
         |check: &str, phase: &str| result.checks.iter().any(|v| v.check == check && v.phase.as_deref() == Some(phase));
     for check in ["few-distinct-keys", "closed-loop-latency"] {
@@ -183,8 +183,8 @@ fn copies_are_phases_and_their_files_are_written_once() {
 #[test]
 fn a_copy_that_loses_documents_fails_its_trial() {
     for (by_hand, phase, said) in [
-        (ByHand { lost_in: 2, ..ByHand::default() }, "import", "298 documents arrived of the 300"),
-        (ByHand { lost_out: 1, ..ByHand::default() }, "export", "299 documents arrived of the 300"),
+        (ByHand { lost_in: 2, ..ByHand::default() }, "import", "expected 300 documents, but 298 arrived"),
+        (ByHand { lost_out: 1, ..ByHand::default() }, "export", "expected 300 documents, but 299 arrived"),
         (
             ByHand { rejected: 3, ..ByHand::default() },
             "import",
@@ -235,7 +235,7 @@ fn a_plan_tells_of_copies_and_the_disk_of_their_files() {
     assert_eq!((plan.phases[0].workers, plan.phases[0].parts, plan.phases[2].parts), (3, Some(12), Some(64)));
     assert_eq!((plan.configurations[0].documents, plan.phases[2].documents), (300, Some(300)));
     let documents = plan.collections[0].total_bytes;
-    assert_eq!(plan.estimate.written_bytes, documents, "what is copied out of the store is not written into it");
+    assert_eq!(plan.estimate.written_bytes, documents, "a copy out of the store does not write into it");
     assert!(plan.estimate.files_bytes > 2 * documents && plan.estimate.files_bytes < 4 * documents);
     insta::assert_snapshot!(plan.to_string());
 }

@@ -1,6 +1,6 @@
-//! Phases that copy: what they ask of whoever can copy, and what becomes of what was measured.
+//! Phases that copy: what they request from the implementation of copies, and how its measurement is recorded.
 //!
-//! Copies are made by another crate, which this one does not know: a run is given [`Transfers`]. Files that copies
+//! Copies are made by another crate, which this one does not know: a run receives [`Transfers`]. The files that copies
 //! read are written once, before the first store is touched, and kept for all trials.
 
 use std::collections::BTreeMap;
@@ -24,22 +24,22 @@ use super::observe::Journal;
 use super::request::RunRequest;
 use super::runner::{Configuration, Session};
 
-/// Files of one collection, at most.
+/// Maximum number of files for one collection.
 const MOST_FILES: u32 = 16;
 
-/// Who copies.
+/// An implementation of copies.
 pub trait Transfers: Send + Sync {
-    /// Writes the documents of a collection, each with its key, into so many files of about equal size. Ends early
-    /// where `stop` is asked.
+    /// Writes the documents of a collection, with their keys, into this many files of about equal size. Ends early if
+    /// `stop` is requested.
     ///
     /// # Errors
-    /// The files cannot be written, or documents not be made.
+    /// Fails if the files cannot be written or the documents cannot be generated.
     fn write_files(&self, documents: &Documents, folder: &Path, files: u32, stop: &Stop) -> Result<(), StoreError>;
 
-    /// Copies once. `progress` hears now and then how far it is.
+    /// Copies once. `progress` is called regularly.
     ///
     /// # Errors
-    /// The store's, and what else ended the copy.
+    /// Fails with the store's errors, and with anything else that ended the copy.
     fn transfer(
         &self,
         request: &TransferRequest<'_>,
@@ -50,65 +50,65 @@ pub trait Transfers: Send + Sync {
 /// One copy between a prepared store and files.
 #[derive(Clone)]
 pub struct TransferRequest<'a> {
-    /// Which way.
+    /// The direction.
     pub direction: CopyDirection,
     /// The store, prepared with the study's collections.
     pub store: &'a Arc<dyn AnyStore>,
     /// The collection's place in the study.
     pub collection: CollectionId,
-    /// Its documents: what they are called, and the keys that they have.
+    /// Its documents, with their names and keys.
     pub documents: &'a Documents,
-    /// Folder of the files: those that [`Transfers::write_files`] wrote, or where files are to be written.
+    /// The folder of the files: those from [`Transfers::write_files`], or where files are written.
     pub files: &'a Path,
-    /// A folder for whatever else a copy writes; empty.
+    /// An empty folder for other output of the copy.
     pub scratch: &'a Path,
-    /// Parts that are to run at once.
+    /// Number of parts that run at once.
     pub tasks: u32,
-    /// Parts that the work is to be cut into.
+    /// Number of parts that the work is split into.
     pub parts: u32,
-    /// Into the store: documents of one request, at most; none for what copies usually take.
+    /// Into the store: maximum number of documents in a request; `None` for the default of copies.
     pub batch: Option<u32>,
-    /// Into the store: requests in flight on the connection of each task.
+    /// Into the store: requests in flight per task connection.
     pub in_flight: u32,
     /// What acknowledged writes survive.
     pub durability: Durability,
-    /// How long one try of a request may take.
+    /// Timeout of one attempt of a request.
     pub timeout: Duration,
     /// Out of the store: the view whose rows are read.
     pub view: Option<&'a str>,
-    /// Length of an interval of what is measured.
+    /// Length of a measurement interval.
     pub interval: Duration,
     /// Ends the copy.
     pub stop: &'a Arc<Stop>,
 }
 
-/// How far a copy is.
+/// The progress of a copy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TransferProgress {
-    /// Documents that were written.
+    /// Documents written.
     pub documents: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
-/// What came of a copy.
+/// The result of a copy.
 #[derive(Debug, Clone)]
 pub struct Transferred {
-    /// What its requests took, by kind.
+    /// The measurements of its requests, by kind.
     pub record: PhaseRecord,
     /// How many of its tasks ran.
     pub tasks: TasksResult,
-    /// Documents that were written, and acknowledged.
+    /// Documents written and acknowledged.
     pub documents: u64,
     /// Their bytes, keys included.
     pub bytes: u64,
     /// Documents that did not arrive.
     pub rejected: u64,
-    /// The first of them: where it stood, and why.
+    /// The position of the first of them, and the reason.
     pub first_reject: Option<String>,
 }
 
-/// Files that copies read: by catalog and collection. Removed when this is dropped.
+/// The files that copies read, by catalog and collection. Removed when this value is dropped.
 #[derive(Default)]
 pub(super) struct Files(BTreeMap<(*const Catalog, usize), tempfile::TempDir>);
 
@@ -121,7 +121,7 @@ impl Files {
 /// Writes the files that phases of a run read. Touches no store.
 ///
 /// # Errors
-/// The study copies, and nobody was given who can; the files cannot be written.
+/// Fails if the study copies without an implementation of copies, or if the files cannot be written.
 pub(super) fn write_files(
     request: &RunRequest,
     configurations: &[Configuration],
@@ -136,10 +136,10 @@ pub(super) fn write_files(
     };
     let Some((_, first)) = copies().next() else { return Ok(files) };
     let Some(transfers) = &request.transfers else {
-        let what = format!("phase `{}` copies, and nothing was given that copies", first.name);
+        let what = format!("phase `{}` copies, but this run cannot copy", first.name);
         return Err(LabError::BadInput(what));
     };
-    // By what is read: the parts that it is cut into, as configurations have it.
+    // By input: the greatest common divisor of the configurations' parts.
     let mut wanted: BTreeMap<(*const Catalog, usize), (&Configuration, u32)> = BTreeMap::new();
     for (configuration, copy) in copies() {
         if copy.direction == CopyDirection::In {
@@ -155,7 +155,7 @@ pub(super) fn write_files(
         observer.event(&Event::Note { text });
         let folder = scratch().map_err(|error| LabError::BadInput(error.to_string()))?;
         let written = transfers.write_files(documents, folder.path(), files_for(common), stop);
-        written.map_err(|error| LabError::BadInput(format!("files to copy from: {error}")))?;
+        written.map_err(|error| LabError::BadInput(format!("cannot write the files to copy from: {error}")))?;
         files.0.insert(key, folder);
     }
     Ok(files)
@@ -163,36 +163,38 @@ pub(super) fn write_files(
 
 fn scratch() -> Result<tempfile::TempDir, StoreError> {
     let made = tempfile::Builder::new().prefix("storebench-copy-").tempdir();
-    made.map_err(|e| StoreError::Failed(format!("no folder for files can be made: {e}; set TMPDIR to one with space")))
+    made.map_err(|e| {
+        StoreError::Failed(format!("cannot create a temporary folder: {e}; set TMPDIR to a folder with space"))
+    })
 }
 
 fn common_divisor(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
-/// As many files as divide the parts of every configuration, so that all parts are of one size.
+/// The largest number of files that divides the parts of every configuration, so that all parts have the same size.
 fn files_for(common: u32) -> u32 {
     (1..=MOST_FILES).rev().find(|files| common.is_multiple_of(*files)).unwrap_or(1)
 }
 
-/// How many documents a copy has to move.
+/// How many documents a copy should move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
     Exactly(u64),
     AtLeast(u64),
-    /// What the study did before, or a view, decides.
+    /// Earlier phases, or a view, decide.
     Unknown,
 }
 
 impl Expected {
-    /// What is wrong with this many; none where nothing is.
+    /// What is wrong with this number; `None` if nothing is.
     fn fault(self, moved: u64) -> Option<String> {
         match self {
             Self::Exactly(all) if moved != all => {
-                Some(format!("{} documents arrived of the {} that there are", count(moved), count(all)))
+                Some(format!("expected {} documents, but {} arrived", count(all), count(moved)))
             }
             Self::AtLeast(all) if moved < all => {
-                Some(format!("{} documents arrived of at least {} that there are", count(moved), count(all)))
+                Some(format!("expected at least {} documents, but {} arrived", count(all), count(moved)))
             }
             _ => None,
         }
@@ -212,7 +214,7 @@ fn expected(configuration: &Configuration, position: usize, copy: &CopyPlan, doc
     if does(&[OpKind::Delete, OpKind::Touch]) {
         Expected::Unknown
     } else if configuration.kept || does(&[OpKind::Insert]) {
-        // An earlier run may have inserted too.
+        // An earlier run may also have inserted documents.
         Expected::AtLeast(all)
     } else {
         Expected::Exactly(all)
@@ -220,7 +222,7 @@ fn expected(configuration: &Configuration, position: usize, copy: &CopyPlan, doc
 }
 
 impl Session<'_> {
-    /// Runs a phase that copies, and keeps it.
+    /// Runs a phase that copies, and saves it.
     pub(super) fn copy(
         &self,
         configuration: &Configuration,
@@ -233,9 +235,9 @@ impl Session<'_> {
         let collection = copy.label.collection;
         let documents = catalog.get(collection);
         let Some(transfers) = &self.request.transfers else {
-            return Err(StoreError::NotSupported("nothing was given that copies".to_owned()));
+            return Err(StoreError::NotSupported("this run cannot copy".to_owned()));
         };
-        // Removed when the phase was kept; a copy that is written out fills it.
+        // Removed after the phase is saved. A copy out of the store fills `out`.
         let (out, scratch) = (scratch()?, scratch()?);
         let files = match copy.direction {
             CopyDirection::In => self.files.folder(catalog, collection),
@@ -265,7 +267,7 @@ impl Session<'_> {
         let stats =
             StatsSampler::new(Arc::clone(&configuration.store), Arc::new(self.clock.clone()), self.request.interval);
         let start_ns = self.clock.now_ns();
-        // Without it only what the store tells of itself is missing.
+        // Without it, only the store's own statistics are missing.
         let stats = stats.start(start_ns).ok();
         let mut told = ReportedProgress::default();
         let ended = transfers.transfer(&request, &mut |now| {
@@ -300,7 +302,7 @@ impl Session<'_> {
         Ok((found, record.partial))
     }
 
-    /// Why data were lost on the way, if they were.
+    /// Describes lost documents, if any.
     fn fault(
         &self,
         configuration: &Configuration,
@@ -313,8 +315,8 @@ impl Session<'_> {
         let expected = expected(configuration, position, copy, documents);
         if expected == Expected::Unknown && moved != documents.count() {
             journal.note(format!(
-                "{} documents arrived of `{}`, which was loaded with {}: a view, or what the study did before, decides \
-                 how many there are, so that nobody can tell whether some are missing",
+                "{} documents of `{}` arrived, of {} loaded; a view or earlier phases decide how many to expect, so \
+                 missing documents cannot be detected",
                 count(moved),
                 documents.name(),
                 count(documents.count())
@@ -329,7 +331,7 @@ impl Session<'_> {
     }
 }
 
-/// What observers were told of a copy.
+/// The progress that was last reported to observers.
 #[derive(Default)]
 struct ReportedProgress {
     number: u64,
@@ -357,8 +359,8 @@ impl ReportedProgress {
     }
 }
 
-/// What was measured of a copy as one operation of a phase: requests to the store. A copy whose source tells of no
-/// requests is told by what it wrote.
+/// Reduces the measurement of a copy to one operation of a phase: requests to the store. If the source reports no
+/// requests, what the copy wrote counts.
 fn as_phase(record: PhaseRecord, copy: &CopyPlan) -> PhaseRecord {
     let into = copy.direction == CopyDirection::In;
     let of_store = |label: &Label| into == label.kind.writes();
@@ -372,7 +374,7 @@ fn as_phase(record: PhaseRecord, copy: &CopyPlan) -> PhaseRecord {
             one.add(&alone);
         }
         if !into {
-            // Bytes that were read, by whatever told of them.
+            // Bytes read, from whichever side reported them.
             let Tally { bytes_read, bytes_written, .. } = &mut one.ops[0];
             *bytes_read += std::mem::take(bytes_written);
         }
@@ -409,7 +411,7 @@ mod tests {
     #[test]
     fn missing_documents_are_a_fault() {
         assert_eq!(Expected::Exactly(5).fault(5), None);
-        assert!(Expected::Exactly(5).fault(4).unwrap().contains("4 documents arrived of the 5"));
+        assert!(Expected::Exactly(5).fault(4).unwrap().contains("5 documents, but 4 arrived"));
         assert!(Expected::Exactly(5).fault(6).is_some());
         assert_eq!(Expected::AtLeast(5).fault(6), None);
         assert!(Expected::AtLeast(5).fault(4).unwrap().contains("at least 5"));

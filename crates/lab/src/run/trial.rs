@@ -1,4 +1,4 @@
-//! One trial: a store is made ready, goes through the phases, and is closed.
+//! One trial: prepares a store, runs the phases, and closes it.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ use super::servers::{Managed, Started};
 use crate::environment::is_here;
 use crate::search::{Search, Step};
 
-/// How a phase asked, as far as its figures depend on it and do not show it.
+/// The settings of a phase that influence its figures but are not visible in them.
 fn settings_of(phase: &Phase) -> IndexMap<String, serde_json::Value> {
     let mut all = IndexMap::new();
     let whole = serde_json::to_value(phase).unwrap_or_default();
@@ -52,10 +52,11 @@ fn settings_of(phase: &Phase) -> IndexMap<String, serde_json::Value> {
     all
 }
 
-/// What keys, operations and arrivals are drawn from: alike for all configurations of a round, so that they are asked the same, and
-/// another in each round and at each probe of a search. Repeats of one draw would tell nothing of other draws.
+/// The seed for keys, operations and arrivals. It is the same for all configurations of a round, and different in each
+/// round and each probe of a search, because repeats of one draw say nothing about other draws.
 ///
-/// Trials that may share a database draw apart: the second would find in memory just what the first had asked for.
+/// Trials that may share a database get different seeds. Otherwise the second would find in memory exactly what the
+/// first had read.
 fn round_seed(configuration: &Configuration, planned: &PlannedTrial, probe: u64) -> u64 {
     let round = mix64(configuration.study().seed, planned.round.into());
     let drawn =
@@ -63,7 +64,8 @@ fn round_seed(configuration: &Configuration, planned: &PlannedTrial, probe: u64)
     mix64(drawn, probe)
 }
 
-/// Whether a phase found everything that it asked for: what lost documents, or could not be asked, is no database to keep.
+/// Whether a phase found everything that it asked for. A database that lost documents, or could not be checked, is not
+/// kept.
 fn found_all(trial: &TrialResult, phase: &PhaseResult) -> bool {
     let lost = phase.ledger.as_ref().is_some_and(|ledger| ledger.lost > 0);
     !lost
@@ -71,7 +73,7 @@ fn found_all(trial: &TrialResult, phase: &PhaseResult) -> bool {
         && phase.ops.values().all(|op| op.errors == 0 && op.misses == 0 && op.unfinished == 0)
 }
 
-/// The rate of a phase as its study says it, or as the search set it.
+/// The rate of a phase, from its study or from the search.
 fn plan_rate(phase: &Phase, plan: &PhasePlan) -> Option<serde_json::Value> {
     let planned = phase.rate.as_ref().and_then(|rate| serde_json::to_value(rate).ok());
     planned.or_else(|| match plan.rate {
@@ -80,10 +82,10 @@ fn plan_rate(phase: &Phase, plan: &PhasePlan) -> Option<serde_json::Value> {
     })
 }
 
-/// The longest interval of a phase that breaks its server.
+/// The maximum interval of a phase with faults.
 const FAULT_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Adds what clients saw of what was done to the server.
+/// Adds to each fault what clients saw of it.
 fn seen_by_clients(record: &PhaseRecord, faults: &mut [FaultResult]) {
     let course = AnswerTimeline::of(record);
     for nth in 0..faults.len() {
@@ -101,7 +103,7 @@ fn seen_by_clients(record: &PhaseRecord, faults: &mut [FaultResult]) {
     }
 }
 
-/// Characters of a query's plan that are kept.
+/// Maximum length of a stored query plan, in characters.
 const QUERY_PLAN_CHARS: usize = 8_000;
 
 impl Session<'_> {
@@ -122,7 +124,7 @@ impl Session<'_> {
         }
         journal.began(planned.trial, of, &configuration.name);
         let at = result.trials.len();
-        // What is not loaded whole holds nothing that could be kept.
+        // Forget it until this trial is complete: an incomplete load must not be kept.
         let holds = self.holds.remove(&configuration.location);
         let kept = configuration.study().database == Database::Kept && holds.as_ref() == Some(&configuration.load_key);
         result.trials.push(TrialResult {
@@ -145,7 +147,7 @@ impl Session<'_> {
             Ok(sampled) => {
                 self.discarded.insert(configuration.location.clone());
                 result.trials[at].sampled = sampled;
-                // A server may tell its version only once it was asked something.
+                // A server may report its version only after a first request.
                 result.trials[at].version = configuration.store.describe().version;
                 self.written = Written { inserted: Vec::new(), book: self.book(configuration) };
                 for position in 0..configuration.plans.len() {
@@ -194,8 +196,7 @@ impl Session<'_> {
         self.kept.soon(&self.request.study.published, journal, result);
     }
 
-    /// Removes what a store still holds after the last trial: one that was interrupted, or whose later
-    /// trials never began.
+    /// Removes what a store still holds after the last trial, if that was interrupted or later trials never started.
     pub(super) fn remove(&mut self, configuration: &Configuration, result: &mut RunResult, journal: &mut Journal<'_>) {
         if self.touched.get(&configuration.location) != Some(&configuration.position) {
             return;
@@ -205,14 +206,14 @@ impl Session<'_> {
         let removed = server.map_or(Ok(()), |server| server.start(&*configuration.store).map(drop));
         let removed = removed.and_then(|()| configuration.store.remove()).and_then(|()| configuration.store.close());
         if let Err(error) = removed.and_then(|()| server.map_or(Ok(()), Managed::stop)) {
-            journal.note(format!("what Storebench put into {} could not be removed: {error}", configuration.name));
+            journal.note(format!("could not remove Storebench's data from {}: {error}", configuration.name));
             if let Some(trial) = result.trials.iter_mut().rev().find(|t| t.configuration == configuration.name) {
                 trial.failure.get_or_insert_with(|| failure((&error).into(), "remove", error.to_string()));
             }
         }
     }
 
-    /// An empty ledger, where a phase of this configuration keeps one.
+    /// An empty ledger, if a phase of this configuration keeps one.
     fn book(&self, configuration: &Configuration) -> Book {
         if !configuration.operations().any(|plan| plan.ledger) {
             return Book::default();
@@ -228,20 +229,20 @@ impl Session<'_> {
     fn prepare(&self, configuration: &Configuration, kept: bool) -> Result<(), StoreError> {
         let how = match configuration.prepare {
             Prepare::Fresh | Prepare::Discard if kept => Prepare::Keep,
-            // What was there at the beginning is gone. What a copy has put there since, nobody has agreed to lose.
+            // The original data is gone. Nobody has agreed to delete what a copy has written there since.
             Prepare::Discard if self.discarded.contains(&configuration.location) => Prepare::Fresh,
             how => how,
         };
-        // Beside somebody else's data nothing is emptied but what an earlier round or run of ours put
-        // there: a load would meet its own documents again.
+        // Next to foreign data, only what an earlier round or run of Storebench wrote is removed. Otherwise a load
+        // would find its own documents.
         if how == Prepare::IntoExisting && !kept && loads(configuration.study()) && !self.request.prepare.keeps() {
             configuration.store.remove()?;
         }
         configuration.store.prepare(&configuration.study().into(), how)
     }
 
-    /// What a store holds of documents that Storebench did not make, sampled at its first trial: every
-    /// round asks for the same keys.
+    /// Samples the documents of a store that Storebench did not fill, at its first trial, so that every round asks for
+    /// the same keys.
     fn sample(
         &mut self,
         configuration: &Configuration,
@@ -276,7 +277,7 @@ impl Session<'_> {
         )
     }
 
-    /// Runs one phase, at the highest rate within the study's limits where that is searched.
+    /// Runs one phase. If the study searches for its rate, runs it at the highest rate within the study's limits.
     fn phase(
         &mut self,
         configuration: &Configuration,
@@ -303,7 +304,7 @@ impl Session<'_> {
             }
         };
         match &partial {
-            // Asked for by the user, as against a store that failed.
+            // The user interrupted it; the store did not fail.
             Some(_) if self.stop.asked() => result.run.interrupted = true,
             Some(partial) => {
                 let kind = match partial.cause {
@@ -320,8 +321,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Runs a phase at one rate after another. Gives the search, and the phase at the highest rate that met the limits (at the
-    /// first rate where none did).
+    /// Runs a phase at one rate after another. Returns the search, and the phase at the highest rate that met the
+    /// limits (at the first rate if none did).
     fn search(
         &mut self,
         configuration: &Configuration,
@@ -338,20 +339,20 @@ impl Session<'_> {
                 Step::Probe { number, rate, why } => (number, rate, why),
                 Step::Done(found) => break found,
             };
-            // What the rate before left behind would be counted against this one.
+            // Otherwise the leftovers of the previous rate would count against this one.
             let rested = match configuration.store.settle(wanted.rest.0) {
                 Ok(rested) => Some(rested),
                 Err(error) => {
-                    journal.note(format!("{} could not be waited for: {error}", configuration.name));
+                    journal.note(format!("could not wait for {} to settle: {error}", configuration.name));
                     None
                 }
             };
             let probe = self.at_rate(configuration, position, rate)?;
-            // Other keys and arrivals each time: the same ones would confirm nothing.
+            // Use different keys and arrivals each time: the same ones would confirm nothing.
             let (mut found, partial) = self.measure(configuration, planned, position, &probe, Some(number), journal)?;
-            // Cut off by the user, it says nothing of its rate: what was met before stands.
+            // An interrupted probe says nothing about its rate; earlier results stay valid.
             if self.stop.asked() {
-                let why = "interrupted before the search had ended".to_owned();
+                let why = "interrupted before the search ended".to_owned();
                 let partial = partial.unwrap_or(Partial { cause: PartialCause::Interrupted, why: why.clone() });
                 found.partial.get_or_insert(why);
                 return Ok((search.so_far(), found, Some(partial)));
@@ -376,7 +377,7 @@ impl Session<'_> {
             let better = best.as_ref().is_none_or(|(_, of)| {
                 met && (!of.limits.iter().all(|l| l.met) || best.as_ref().is_some_and(|(known, _)| rate >= *known))
             });
-            // What was lost or wrong at any rate must be in the result, whatever rate is found.
+            // Lost or wrong documents at any rate must be in the result, whatever rate is found.
             if partial.is_some() || spoiled(trial, &found) {
                 let out = SearchResult { rate: None, fails_at: None, ..search.so_far() };
                 return Ok((out, found, partial));
@@ -385,7 +386,7 @@ impl Session<'_> {
                 best = Some((rate, found));
             }
         };
-        // A rate above the result may have met them once by luck: what is shown is the phase at the result.
+        // A rate above the result may have met the limits once by luck. The phase shown must be at the resulting rate.
         let shown = match (out.rate, best) {
             (Some(rate), Some((of, found))) if (of / rate - 1.0).abs() < 1e-9 => (found, None),
             (rate, _) => {
@@ -396,8 +397,8 @@ impl Session<'_> {
         Ok((out, shown.0, shown.1))
     }
 
-    /// A phase in open loop at this rate. What was scheduled is awaited as long as its limits on times are, so that only
-    /// what is slower is left unfinished.
+    /// A phase in open loop at this rate. The drain is at least as long as the limits on times, so that only slower
+    /// operations remain unfinished.
     fn at_rate(&self, configuration: &Configuration, position: usize, rate: f64) -> Result<PhasePlan, StoreError> {
         let study = configuration.study();
         let mut phase = study.phases[position].clone();
@@ -408,11 +409,11 @@ impl Session<'_> {
         phase.drain.0 = times.fold(phase.drain.0, std::time::Duration::max);
         phase.rate = Some(RateSpec::Constant(rate));
         let resolved = PhasePlan::resolve(study, &phase, &self.catalog(configuration), &configuration.capabilities)?;
-        // Each rate writes over what the one before it wrote.
+        // Each rate overwrites what the previous one wrote.
         Ok(configuration.now(&resolved, true).into_owned())
     }
 
-    /// Runs one phase as planned, or as this probe of a search, and keeps it.
+    /// Runs one phase as planned, or as a probe of a search, and saves it.
     fn measure(
         &mut self,
         configuration: &Configuration,
@@ -445,7 +446,7 @@ impl Session<'_> {
                 happened: Vec::new(),
             }
         });
-        // What was there before is put to no test: time has made it durable.
+        // Data that existed before is not tested: it has become durable with time.
         if let Some(server) = &configuration.request.server
             && breaker.as_ref().is_some_and(Breaker::is_of_disks)
         {
@@ -459,7 +460,7 @@ impl Session<'_> {
             sampling.look_at_idle_disk(IDLE);
         }
         let mut companions: Vec<&mut dyn Companion> = vec![&mut sampling];
-        // What clients see of a fault is told to the length of an interval.
+        // What clients see of a fault has the resolution of an interval.
         let mut interval = self.request.interval;
         if let Some(breaker) = &mut breaker {
             interval = interval.min(FAULT_INTERVAL);
@@ -484,7 +485,7 @@ impl Session<'_> {
             observer: &mut *journal,
         };
         let record = run_phase(&configuration.store, plan, context);
-        // A server that has gone by itself explains what went wrong better than those who asked it.
+        // A server that ended by itself explains a failure better than its clients do.
         gone();
         let died = died.into_inner();
         let mut record = match (record, &died) {
@@ -492,7 +493,7 @@ impl Session<'_> {
             (Err(_), Some(died)) => return Err(died.clone()),
             (Err(error), None) => return Err(error),
         };
-        // What was measured until then, and what was lost, is kept all the same.
+        // What was measured until then, and what was lost, is kept.
         if let Some(died) = died {
             record.partial = Some(Partial { cause: PartialCause::Disconnected, why: died.to_string() });
         }
@@ -557,8 +558,8 @@ impl Session<'_> {
         }
     }
 
-    /// The documents that a store of ours holds behind a phase, and their bytes; none where they may have been deleted or
-    /// grown, or are not ours.
+    /// The number of documents that a store filled by Storebench holds after a phase, and their bytes. `None` if they
+    /// may have been deleted or grown, or are not ours.
     fn stored(&self, configuration: &Configuration, position: usize) -> Option<(u64, f64)> {
         let study = configuration.study();
         let so_far = &study.phases[..=position];
@@ -580,8 +581,8 @@ impl Session<'_> {
         Some(sum)
     }
 
-    /// How the store would answer the queries of a phase, now that it holds what they are asked of. A store
-    /// that cannot tell is noted: it takes nothing from what is measured.
+    /// The store's plans for the queries of a phase, now that the documents are loaded. If a store cannot explain a
+    /// query, that is noted; it does not affect the measurement.
     fn query_plans(
         &self,
         configuration: &Configuration,
@@ -601,7 +602,7 @@ impl Session<'_> {
                     });
                 }
                 Err(error) => journal.note(format!(
-                    "{} did not explain `{}` of {}: {error}",
+                    "{} could not explain `{}` of {}: {error}",
                     configuration.name, recipe.label.name, plan.name
                 )),
             }
@@ -610,7 +611,7 @@ impl Session<'_> {
     }
 }
 
-/// Where the servers of a configuration tell of themselves.
+/// The metrics endpoints of a configuration's servers.
 fn endpoints(configuration: &Configuration) -> Vec<String> {
     let study = configuration.study();
     let Some((own, spec)) = study.server_of(&configuration.request.store_name, configuration.description.scheme) else {
@@ -620,12 +621,12 @@ fn endpoints(configuration: &Configuration) -> Vec<String> {
     spec.metrics.iter().chain(nodes).cloned().collect()
 }
 
-/// The port that a configuration's server listens on, where it is on this machine.
+/// The port of a configuration's server, if it is on this machine.
 fn port_here(configuration: &Configuration) -> Option<u16> {
     port_of(&configuration.description.url).filter(|_| is_here(&configuration.description.url) == Some(true))
 }
 
-/// Processors that this process may use.
+/// The number of processors that this process may use.
 fn processors() -> f64 {
     std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64)
 }
@@ -661,7 +662,7 @@ fn describe(configuration: &Configuration, planned: &PlannedTrial, documents: &[
         ..TrialResult::default()
     }
 }
-/// Whether a phase writes, and takes so long that what its disk does before is looked at.
+/// Whether a phase writes for so long that its disk's idle activity is sampled before it.
 fn writes_for_long(phase: &Phase, catalog: &Catalog) -> bool {
     // As many as the fastest loads write in that time.
     let documents = || {

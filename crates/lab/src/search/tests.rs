@@ -1,4 +1,4 @@
-//! Stores with a known limit: what is found is that, in how many probes, and through how much noise.
+//! Stores with a known limit: tests what is found, in how many probes, and under how much noise.
 
 use proptest::prelude::*;
 use storebench_documents::keys::Rng;
@@ -12,7 +12,8 @@ fn spec(from: f64, to: f64, within: f64, confirm: u32) -> RateSearch {
     RateSearch { phase: "any".into(), from, to, within, confirm, most_probes: 100_000, rest }
 }
 
-/// Runs a search on a store: a function from the rate and the number of the probe, from 0, to whether it met the limits.
+/// Runs a search on a store. The store is a function from the rate and the number of the probe, from 0, to whether it
+/// met the limits.
 fn run(spec: &RateSearch, mut store: impl FnMut(f64, usize) -> bool) -> SearchResult {
     let mut search = Search::new(spec);
     loop {
@@ -26,7 +27,7 @@ fn run(spec: &RateSearch, mut store: impl FnMut(f64, usize) -> bool) -> SearchRe
     }
 }
 
-/// How many probes are enough where none is wrong.
+/// The usual number of probes if none is wrong.
 fn usual_probes(spec: &RateSearch) -> u32 {
     let grow = (spec.to / spec.from).log2().ceil().max(0.0) as u32;
     let halve = (GROWTH.ln() / spec.within.ln_1p()).log2().ceil().max(0.0) as u32;
@@ -77,7 +78,7 @@ fn a_store_that_always_holds_is_found_at_the_limit() {
 
 #[test]
 fn a_found_rate_that_fails_again_is_stepped_down_from() {
-    // Holds up to 1,000, but for one lucky probe at 1,189 that every later one refutes.
+    // Holds up to 1,000, except for one lucky probe at 1,189, which later probes refute.
     let found = run(&spec(500.0, 4_000.0, 0.05, 1), |rate, n| rate <= 1_000.0 || (n == 4 && rate == 1_189.0));
     assert!(found.probes.iter().any(|p| p.rate == 1_189.0 && p.met), "{found:?}");
     assert!(found.probes.iter().any(|p| p.rate == 1_189.0 && p.why == ProbeReason::ConfirmMet && !p.met), "{found:?}");
@@ -89,10 +90,10 @@ fn a_found_rate_that_fails_again_is_stepped_down_from() {
 fn probes_that_run_out_say_so() {
     let short = RateSearch { most_probes: 4, ..spec(100.0, 1e6, 0.05, 1) };
     let found = run(&short, |rate, _| rate <= 300.0);
-    // 100, 200, 400 and 282.8: nothing was confirmed.
+    // 100, 200, 400 and 282.8: nothing is confirmed.
     assert_eq!((found.rate, found.fails_at), (Some(282.8), Some(400.0)));
     assert!(!found.complete && found.probes.len() == 4);
-    // One that ends with its last probe is complete.
+    // A search that ends with its last allowed probe is complete.
     let spec = spec(100.0, 1e6, 0.05, 1);
     let whole = run(&spec, |rate, _| rate <= 300.0);
     let exactly = RateSearch { most_probes: whole.probes.len() as u32, ..spec };
@@ -101,7 +102,7 @@ fn probes_that_run_out_say_so() {
 
 #[test]
 fn a_noisy_store_is_found_where_half_of_its_probes_hold() {
-    // A logistic edge: between 6 % below and 6 % above the limit the chance to hold goes from 95 % to 5 %.
+    // A logistic edge: from 6 % below to 6 % above the limit, the probability to hold falls from 95 % to 5 %.
     let (limit, width) = (5_000.0f64, 0.02);
     let far = |confirm: u32| {
         let mut far: Vec<f64> = (0..300)
@@ -164,7 +165,7 @@ proptest! {
         let (from, to) = (10.0f64, 1e5f64);
         let found = run(&spec(from, to, within, confirm), |_, _| random.unit() < chance);
         prop_assert!(found.complete);
-        // Rates lie √(1 + within) apart, a little less by rounding.
+        // Rates lie √(1 + within) apart, slightly less because of rounding.
         let rates = (to / from).ln() / (within.ln_1p() / 2.2) + 3.0;
         prop_assert!(found.probes.len() as f64 <= rates * f64::from(2 * confirm + 1), "{}", found.probes.len());
         prop_assert!(found.probes.iter().all(|p| p.rate >= from && p.rate <= to));
@@ -188,8 +189,8 @@ const CONCURRENCY: usize = 4;
 const SERVICE_NS: u64 = 1_000_000;
 const CAPACITY_PER_S: f64 = 4_000.0;
 
-/// The p99 of response times, in ns, of a store that serves 4 at once and takes 1 ms for each operation: operations begin in the
-/// order in which they are scheduled, each when the one four before it has ended (all take alike long, so none overtakes).
+/// The p99 response time, in ns, of a store that serves 4 operations at once, 1 ms each. Operations start in scheduled
+/// order, each when the one four before it has ended. All take equally long, so none overtakes another.
 fn p99_ns(rate: f64, arrival: Arrival, seed: u64, operations: usize) -> u64 {
     let mut scheduled = Arrivals::new(&Rate::Constant(rate), arrival, 0, 1, seed).unwrap();
     let mut free_ns = [0u64; CONCURRENCY];
@@ -207,7 +208,7 @@ fn p99_ns(rate: f64, arrival: Arrival, seed: u64, operations: usize) -> u64 {
 
 #[test]
 fn under_constant_arrivals_the_capacity_is_found() {
-    // A D/D/4 queue: no operation waits up to the capacity; beyond it a probe of 10 s ends with a long queue.
+    // A D/D/4 queue: up to the capacity, no operation waits; beyond it, a probe of 10 s ends with a long queue.
     let found = run(&spec(100.0, 100_000.0, 0.05, 1), |rate, _| {
         p99_ns(rate, Arrival::Constant, 0, (10.0 * rate) as usize) < 5_000_000
     });
@@ -219,14 +220,15 @@ fn under_constant_arrivals_the_capacity_is_found() {
 #[test]
 fn under_poisson_arrivals_it_agrees_with_a_long_simulation() {
     const LIMIT_NS: u64 = 5_000_000;
-    // The M/D/4 queue directly: halve the bracket on p99 of 1,000,000 operations, the same arrivals each time.
+    // The M/D/4 queue directly: bisect on the p99 of 1,000,000 operations, with the same arrivals each time.
     let (mut low, mut high) = (2_000.0f64, CAPACITY_PER_S);
     while high / low > 1.002 {
         let rate = (low * high).sqrt();
         let holds = p99_ns(rate, Arrival::Poisson, 1, 1_000_000) < LIMIT_NS;
         *(if holds { &mut low } else { &mut high }) = rate;
     }
-    // The first wait in the client, so the limit binds below the capacity; it is no D/D/4 in disguise.
+    // Under Poisson arrivals operations queue in the client, so the limit is reached below the capacity, unlike in a
+    // D/D/4 queue.
     assert!(low > 0.8 * CAPACITY_PER_S && high < 0.99 * CAPACITY_PER_S, "{low}");
     for seed in 0..4 {
         let found = run(&spec(100.0, 100_000.0, 0.03, 1), |rate, n| {

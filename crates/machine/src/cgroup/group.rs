@@ -1,4 +1,4 @@
-//! One group: made, changed while processes run in it, read and removed.
+//! One control group: created, changed while processes run in it, read and removed.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -14,11 +14,11 @@ use super::{LimitProblem, Limits};
 use crate::device::Device;
 use crate::process::Pid;
 
-/// How long processes of a group may take to end after they were killed, before it is left.
+/// How long killed processes of a group may take to end before the group is left behind.
 const END_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// A folder of the group in one tree.
+/// The folder of the group in one hierarchy.
 #[derive(Debug)]
 struct GroupFolder {
     version: Version,
@@ -26,55 +26,56 @@ struct GroupFolder {
     controllers: Vec<Controller>,
 }
 
-/// A group of processes with limits. What runs in it is killed when it is dropped, and the group is removed.
+/// A group of processes with limits. Dropping it kills its processes and removes the group.
 ///
-/// Version 1 and version 2 of control groups are used, also both at once, as the machine has them. Their limits differ:
+/// It supports control groups of version 1, version 2, or both at once, as the machine has them. Their limits differ:
 ///
-/// - Disks: version 1 slows only what is read and written past the page cache, and what a process itself waits for
-///   (`O_DIRECT`, reads that miss the cache, `fsync` of what nobody has written back before). What the kernel writes back
-///   later counts for nobody. Version 2 slows write-back too, on file systems that know of it (ext4, btrfs, xfs, f2fs).
-/// - Memory: version 1 refuses a limit below what is in use and cannot be taken back ([`LimitProblem::InUse`]); version 2
-///   ends processes until it holds. Both count the page cache of the group, and no swap is given beyond the limit.
-/// - Version 2 gives controllers only to groups beside processes, not below them: where the group of this process holds
-///   processes, the limited one is made beside it, in the nearest group above that can be written, and outside of limits of
-///   the group of this process. A controller that was enabled for it stays enabled: another may use it meanwhile. Version 1
-///   makes it below the group of this process, always.
+/// - Disks: version 1 throttles only I/O that bypasses the page cache or that a process itself waits for (`O_DIRECT`,
+///   reads that miss the cache, `fsync` of data that was not yet written back). Later write-back is not attributed to
+///   any group. Version 2 throttles write-back, too, on file systems that support it (ext4, btrfs, xfs, f2fs).
+/// - Memory: version 1 rejects a limit below the memory that is in use and cannot be reclaimed
+///   ([`LimitProblem::InUse`]); version 2 kills processes until the limit holds. Both count the group's page cache.
+///   Neither allows swap beyond the limit.
+/// - Version 2 does not enable controllers below a group that holds processes. If the group of this process holds
+///   processes, the limited group is created next to it, in the nearest writable ancestor. It is then outside the
+///   limits of this process's group. A controller that was enabled for it stays enabled, because another group may use
+///   it meanwhile. Version 1 always creates the group below that of this process.
 ///
-/// Both are tested on the real thing where the machine has it, and version 2 with folders that imitate it besides.
+/// Both are tested on real control groups if the machine has them. Version 2 is also tested on folders that imitate it.
 #[derive(Debug)]
 pub struct Cgroup {
     name: String,
     limits: Limits,
     places: Vec<GroupFolder>,
-    /// The disk to be limited, or why there is none.
+    /// The disk to limit, or why there is none.
     device: Result<Device, String>,
 }
 
-/// What a group has done, and holds. Zero where the system does not tell.
+/// What a group has used, and holds now. Zero if the system does not report it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GroupUse {
-    /// Processes that were killed because the memory of the group was used up.
+    /// Processes killed because the group ran out of memory.
     pub oom_kills: u64,
-    /// Memory now, with the page cache, in bytes.
+    /// Current memory, including the page cache, in bytes.
     pub memory_bytes: u64,
-    /// The most memory that it had, in bytes.
+    /// Peak memory, in bytes.
     pub memory_peak_bytes: u64,
-    /// Periods of 100 ms in which it had anything to do.
+    /// Periods of 100 ms in which it was active.
     pub periods: u64,
-    /// Periods of 100 ms in which it had to wait because its share of processors was used up.
+    /// Periods of 100 ms in which it was throttled because its CPU quota was used up.
     pub throttled_periods: u64,
-    /// How long its processors had to wait, added up, in ns.
+    /// Total throttled time of its processors, in ns.
     pub throttled_ns: u64,
 }
 
 impl Cgroup {
-    /// Makes a group with these limits; `name` is of the server, for messages. A limit of the disk is of the disk that holds
-    /// `data_folder`.
+    /// Creates a group with these limits. `name` is the server's name, for messages. Disk limits apply to the disk that
+    /// holds `data_folder`.
     ///
-    /// Whatever controllers there are become part of it, so that limits can be [set](Cgroup::set) later.
+    /// All available controllers become part of the group, so that limits can be [set](Cgroup::set) later.
     ///
     /// # Errors
-    /// Where a limit that is asked for cannot be set. Nothing is left then.
+    /// Fails if a requested limit cannot be set. Then nothing is left behind.
     pub fn begin(name: &str, limits: Limits, data_folder: Option<&Path>) -> Result<Self, LimitProblem> {
         Self::begin_in(&hierarchies(), name, limits, data_folder.map(Device::disk_of))
     }
@@ -92,9 +93,8 @@ impl Cgroup {
                 return Err(absent(*controller));
             }
         }
-        let device =
-            device.unwrap_or_else(|| Err("it is not known which folder the server has its data in; say `data`".into()));
-        // Nothing of it remains when it is dropped on the way.
+        let device = device.unwrap_or_else(|| Err("the server's data folder is unknown; set `data`".into()));
+        // If an error occurs below, dropping it removes everything.
         let mut group = Self { name: name.to_owned(), limits: Limits::default(), places: Vec::new(), device };
         let id = own_name(trees);
         for tree in trees {
@@ -119,20 +119,20 @@ impl Cgroup {
         &self.name
     }
 
-    /// Its limits now.
+    /// Its current limits.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// Its folders, for a [`Lease`](crate::Lease): one for each tree of groups.
+    /// Its folders, one for each hierarchy, for a [`Lease`](crate::Lease).
     pub fn folders(&self) -> Vec<PathBuf> {
         self.places.iter().map(|place| place.folder.clone()).collect()
     }
 
-    /// Sets other limits, also while processes run in it, and lifts those that are not among them.
+    /// Sets new limits, also while processes run in it, and removes those that are not given.
     ///
     /// # Errors
-    /// Where one cannot be set. Those before it in the order of [`Limits`] are set then.
+    /// Fails if a limit cannot be set. The limits before it, in the order of [`Limits`], are then set.
     pub fn set(&mut self, limits: Limits) -> Result<(), LimitProblem> {
         limits.check()?;
         let needed = limits.needed();
@@ -161,7 +161,7 @@ impl Cgroup {
             };
             let set = |limits| write(&place.folder, place.version, controller, limits, device);
             if let Err(problem) = set(&now) {
-                // One of two files may have been written.
+                // One of two files may already be written.
                 let _ = set(&before);
                 return Err(problem);
             }
@@ -170,11 +170,11 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Moves a process into the group. What it has started before stays where it is, and memory that it has already is not
-    /// counted; start it [inside](Cgroup::enter_command) for that.
+    /// Moves a process into the group. Its existing children stay where they are, and its existing memory is not
+    /// counted. To avoid that, start it [inside](Cgroup::enter_command).
     ///
     /// # Errors
-    /// Where it has ended, or this process may not move it.
+    /// Fails if the process has ended, or this process may not move it.
     pub fn add(&self, pid: Pid) -> Result<(), LimitProblem> {
         for place in &self.places {
             let file = place.folder.join("cgroup.procs");
@@ -188,20 +188,20 @@ impl Cgroup {
         Ok(())
     }
 
-    /// What a command for `sh -c` has to begin with, so that it is in the group before its first instruction:
-    /// `{enter_command}exec server`. It ends with `&& `: outside of the group nothing is started.
+    /// A prefix for an `sh -c` command that enters the group before the server's first instruction:
+    /// `{enter_command}exec server`. It ends with `&& `, so that nothing is started outside the group.
     pub fn enter_command(&self) -> String {
-        // 0 is whoever writes: the shell, whose `echo` is no process of its own.
+        // 0 is the writing process: the shell, whose built-in `echo` is not a separate process.
         let enter = |place: &GroupFolder| format!("echo 0 >{} && ", quoted(&place.folder.join("cgroup.procs")));
         self.places.iter().map(enter).collect()
     }
 
-    /// The numbers of the processes that are in it now.
+    /// The numbers of its current processes.
     pub fn processes(&self) -> Vec<u32> {
         self.places.first().map(|place| processes(&place.folder)).unwrap_or_default()
     }
 
-    /// What it has done, and holds.
+    /// What it has used, and holds now.
     pub fn look(&self) -> GroupUse {
         let mut out = GroupUse::default();
         for place in &self.places {
@@ -234,7 +234,7 @@ impl Cgroup {
         out
     }
 
-    /// Ends all that is in it at once (SIGKILL), and waits a while until it is empty.
+    /// Kills all its processes (SIGKILL), and waits a while until it is empty.
     pub(crate) fn kill(&self) {
         let until = Instant::now() + END_WITHIN;
         let folders = self.folders();
@@ -247,7 +247,7 @@ impl Cgroup {
         }
     }
 
-    /// How many of its processes were killed because its memory was used up.
+    /// How many of its processes were killed because it ran out of memory.
     pub fn oom_kills(&self) -> u64 {
         self.look().oom_kills
     }
@@ -255,7 +255,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // A share of a processor that is too small would have them end late.
+        // With a small CPU quota they would end slowly.
         let _ = self.set(Limits::default());
         remove_all(&self.folders());
     }
@@ -272,8 +272,8 @@ fn absent(controller: Controller) -> LimitProblem {
     LimitProblem::Missing {
         what,
         why: format!(
-            "the controller {named} of control groups is missing; /proc/cgroups and /sys/fs/cgroup tell what this machine \
-             has, and in a container they have to be given to it"
+            "the cgroup controller {named} is missing; /proc/cgroups and /sys/fs/cgroup list what this machine has, \
+             and a container must be given access to it"
         ),
     }
 }
@@ -281,26 +281,27 @@ fn absent(controller: Controller) -> LimitProblem {
 fn refused(folder: &Path, error: &io::Error) -> LimitProblem {
     let why = match error.kind() {
         ErrorKind::PermissionDenied => format!(
-            "{error}; run Storebench as root, or with version 2 by `systemd-run --user --scope -p Delegate=yes storebench …`"
+            "{error}; run Storebench as root, or for version 2 with \
+             `systemd-run --user --scope -p Delegate=yes storebench …`"
         ),
         ErrorKind::ReadOnlyFilesystem => {
-            format!("{error}; in a container, have /sys/fs/cgroup mounted to be written, or limit the container itself")
+            format!("{error}; in a container, mount /sys/fs/cgroup writable, or limit the container itself")
         }
         ErrorKind::ResourceBusy => format!(
-            "processes are in the group itself, so that none below may have limits ({error}); move them to a group below \
-             it, or run Storebench by `systemd-run --scope -p Delegate=yes storebench …`"
+            "the group itself holds processes, so that groups below it cannot have limits ({error}); move them to a \
+             group below it, or run Storebench with `systemd-run --scope -p Delegate=yes storebench …`"
         ),
         _ => error.to_string(),
     };
     LimitProblem::Refused { folder: folder.to_owned(), why }
 }
 
-/// A name that no group has, of this process.
+/// An unused name for a group of this process.
 fn own_name(trees: &[Hierarchy]) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
         let name = format!("storebench-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        // An earlier process of the same number may have left one.
+        // An earlier process with the same number may have left one.
         let taken = |tree: &Hierarchy| {
             tree.own
                 .ancestors()
@@ -320,8 +321,8 @@ fn place_below(tree: &Hierarchy, id: &str) -> Result<GroupFolder, LimitProblem> 
     Ok(GroupFolder { version: tree.version, folder, controllers: tree.controllers.clone() })
 }
 
-/// Version 2: in the nearest group, from that of this process upwards, that can give away what is needed; if there is one,
-/// one that gives away all that there is.
+/// Version 2: creates the group in the nearest ancestor, starting with the group of this process, that can delegate the
+/// needed controllers. An ancestor that can delegate all controllers is preferred.
 fn place_beside(tree: &Hierarchy, id: &str, needed: &[Controller]) -> Result<GroupFolder, LimitProblem> {
     let above = || tree.own.ancestors().take_while(|above| above.starts_with(&tree.top));
     for parent in above() {
@@ -333,7 +334,7 @@ fn place_beside(tree: &Hierarchy, id: &str, needed: &[Controller]) -> Result<Gro
     for parent in above() {
         match place_in(parent, tree, id, needed) {
             Ok(place) => return Ok(place),
-            // What the groups above lack they cannot give to those below.
+            // A controller missing in a group above cannot be delegated below.
             Err(problem @ LimitProblem::Missing { .. }) => nearest = Some(problem),
             Err(problem) => nearest = nearest.or(Some(problem)),
         }
@@ -348,13 +349,13 @@ fn place_in(parent: &Path, tree: &Hierarchy, id: &str, needed: &[Controller]) ->
         let name = lacking.name(Version::Two);
         let LimitProblem::Missing { what, .. } = absent(*lacking) else { return Err(absent(*lacking)) };
         let why = format!(
-            "the controller `{name}` is not given to {}; run Storebench as root, or give it to users by \
+            "the controller `{name}` is not delegated to {}; run Storebench as root, or delegate it to users with \
              `Delegate=cpu memory io` in a drop-in of user@.service",
             parent.display()
         );
         return Err(LimitProblem::Missing { what, why });
     }
-    // Processes come from below the same parent: whoever may not write this may not move them.
+    // Moving a process requires write access to a common ancestor, and this is one.
     rustix::fs::access(parent.join("cgroup.procs"), rustix::fs::Access::WRITE_OK)
         .map_err(|e| refused(parent, &e.into()))?;
     let folder = parent.join(id);
@@ -376,7 +377,7 @@ fn place_in(parent: &Path, tree: &Hierarchy, id: &str, needed: &[Controller]) ->
     Ok(GroupFolder { version: Version::Two, folder, controllers })
 }
 
-/// For a shell, whatever it holds.
+/// Quotes a path for a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
@@ -385,7 +386,7 @@ fn processes(folder: &Path) -> Vec<u32> {
     words(&folder.join("cgroup.procs")).iter().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Groups that processes of a group have made in it.
+/// Child groups that processes of a group have created.
 fn below(folder: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
@@ -393,7 +394,7 @@ fn below(folder: &Path) -> impl Iterator<Item = PathBuf> {
 
 fn kill_own(folder: &Path) {
     for number in processes(folder) {
-        // 0 is a process that cannot be seen from here.
+        // 0 is a process that is not visible from here.
         if number != 0
             && number != std::process::id()
             && let Some(pid) = rustix::process::Pid::from_raw(number.cast_signed())
@@ -408,13 +409,13 @@ fn kill_in(folder: &Path) {
     below(folder).for_each(|folder| kill_in(&folder));
 }
 
-/// Whether none of its processes runs: one that has ended may be listed until it was waited for.
+/// Whether none of its processes runs. A zombie may be listed until it is waited for.
 fn is_empty(folder: &Path) -> bool {
     let runs = |number: u32| Pid::of(number).is_some_and(Pid::runs);
     !processes(folder).into_iter().any(runs) && below(folder).all(|folder| is_empty(&folder))
 }
 
-/// Kills what is in a group and removes it with all below.
+/// Kills the processes of a group and removes it with all its child groups.
 fn remove(folder: &Path) -> io::Result<()> {
     let until = Instant::now() + END_WITHIN;
     loop {
@@ -430,13 +431,13 @@ fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes groups that a process of this number has left, and nothing else: their names say whose they are.
+/// Removes only groups that the process with this number has left. Their names contain the number.
 pub(crate) fn clear(folders: &[PathBuf], owner: u32) {
     let ours: Vec<PathBuf> = folders.iter().filter(|folder| is_of(folder, owner)).cloned().collect();
     remove_all(&ours);
 }
 
-/// All disks are fast again before anything is killed: what waits for a slow one cannot end.
+/// Removes disk limits before anything is killed: a process that waits for a slow disk cannot end.
 fn remove_all(folders: &[PathBuf]) {
     folders.iter().for_each(|folder| lift_disks(folder));
     for folder in folders {

@@ -1,11 +1,11 @@
-//! Where control groups are on this machine: version 1, version 2, or some controllers of each.
+//! Finds the control groups of this machine: version 1, version 2, or some controllers of each.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::mounts::{self, Mount};
 
-/// What limits are set by.
+/// The controllers that set limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Controller {
     Cpu,
@@ -32,19 +32,19 @@ impl Controller {
     }
 }
 
-/// A tree of groups.
+/// A hierarchy of control groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hierarchy {
     pub(super) version: Version,
-    /// Where it is mounted.
+    /// Its mount point.
     pub(super) top: PathBuf,
-    /// The group that this process is in.
+    /// The group of this process.
     pub(super) own: PathBuf,
-    /// Those of its controllers that are of use here.
+    /// The controllers in it that are used here.
     pub(super) controllers: Vec<Controller>,
 }
 
-/// The trees of this machine that have a controller of use.
+/// The hierarchies of this machine that have a controller used here.
 pub(super) fn hierarchies() -> Vec<Hierarchy> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     from(&mounts::read(), &own)
@@ -64,7 +64,7 @@ fn from(mounts: &[Mount], own: &str) -> Vec<Hierarchy> {
         };
         let mut controllers: Vec<Controller> =
             Controller::ALL.into_iter().filter(|controller| has(controller.name(version))).collect();
-        // The same tree may be mounted twice; a controller is never in two trees.
+        // The same hierarchy may be mounted twice; a controller is only in one hierarchy.
         controllers.retain(|controller| !out.iter().any(|other| other.controllers.contains(controller)));
         if !controllers.is_empty() {
             out.push(tree(mount, version, controllers, own));
@@ -73,7 +73,7 @@ fn from(mounts: &[Mount], own: &str) -> Vec<Hierarchy> {
     out
 }
 
-/// The tree that is mounted here, with the group of this process, of which `own` is all that the system says.
+/// The hierarchy mounted here, with the group of this process. `own` is the content of `/proc/self/cgroup`.
 pub(super) fn tree(mount: &Mount, version: Version, controllers: Vec<Controller>, own: &str) -> Hierarchy {
     let path = own.lines().find_map(|line| {
         let (_, rest) = line.split_once(':')?;
@@ -84,13 +84,13 @@ pub(super) fn tree(mount: &Mount, version: Version, controllers: Vec<Controller>
         };
         same.then(|| Path::new(path))
     });
-    // What is not below the root of the mount cannot be seen: of a container, say.
+    // A group that is not below the root of the mount is not visible, for example in a container.
     let below = path.and_then(|path| path.strip_prefix(&mount.root).ok()).filter(|below| !below.starts_with(".."));
     let own = below.map_or_else(|| mount.point.clone(), |below| mount.point.join(below));
     Hierarchy { version, top: mount.point.clone(), own, controllers }
 }
 
-/// The words of a file; none where it cannot be read.
+/// The words of a file; empty if it cannot be read.
 pub(super) fn words(path: &Path) -> Vec<String> {
     fs::read_to_string(path).unwrap_or_default().split_ascii_whitespace().map(str::to_owned).collect()
 }
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].own, top.path().join("user.slice/user-1000.slice/session-2.scope"));
         assert_eq!(found[0].controllers, Controller::ALL);
-        // A group outside of a container's own namespace.
+        // A group outside the container's cgroup namespace.
         assert_eq!(from(&mounts, "0::/../other\n")[0].own, top.path());
     }
 }

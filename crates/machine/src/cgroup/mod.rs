@@ -1,4 +1,4 @@
-//! Limits of a server: processors, memory and the speed of its disk, by a control group of its own.
+//! Limits a server's processors, memory and disk bandwidth with a control group.
 
 mod group;
 mod layout;
@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 pub(crate) use group::clear;
 pub use group::{Cgroup, GroupUse};
 
-/// What a server may use. What is not said is not limited.
+/// What a server may use. `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Limits {
-    /// Processors, of all that it has together: 0.5 is half of the time of one.
+    /// Processors in total: 0.5 is half of one processor's time.
     pub cpus: Option<f64>,
-    /// Memory with its page cache, in bytes. It gets no swap besides.
+    /// Memory including its page cache, in bytes. It gets no swap in addition.
     pub memory_bytes: Option<u64>,
-    /// Bytes that it may read from the disk of its data in a second.
+    /// Bytes per second that it may read from its data disk.
     pub read_bytes_per_s: Option<u64>,
-    /// Bytes that it may write to the disk of its data in a second.
+    /// Bytes per second that it may write to its data disk.
     pub write_bytes_per_s: Option<u64>,
 }
 
@@ -36,19 +36,16 @@ impl Limits {
     fn check(&self) -> Result<(), LimitProblem> {
         let wrong = |limit, why: &str| Err(LimitProblem::Value { limit, why: why.to_owned() });
         if self.cpus.is_some_and(|cpus| !(write::LEAST_CPUS..=1e6).contains(&cpus)) {
-            return wrong("cpus", "it has to be at least 0.01");
+            return wrong("cpus", "expected at least 0.01");
         }
         if self.memory_bytes == Some(0) {
-            return wrong("memory_bytes", "nothing runs without memory");
+            return wrong("memory_bytes", "expected at least 1 byte");
         }
         for (limit, bytes) in
             [("read_bytes_per_s", self.read_bytes_per_s), ("write_bytes_per_s", self.write_bytes_per_s)]
         {
             if bytes == Some(0) {
-                return wrong(
-                    limit,
-                    "0 would be no limit on some systems; pause the server to have its disk stand still",
-                );
+                return wrong(limit, "0 means no limit on some systems; to stop its disk I/O, pause the server");
             }
         }
         Ok(())
@@ -58,37 +55,37 @@ impl Limits {
 /// Why a limit cannot be set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LimitProblem {
-    /// A limit that no system has.
-    #[error("the limit `{limit}` cannot be: {why}")]
+    /// An invalid limit.
+    #[error("invalid limit `{limit}`: {why}")]
     Value {
-        /// Which.
+        /// The name of the limit.
         limit: &'static str,
         /// Why not.
         why: String,
     },
-    /// The machine has no such controller, or does not give it to this process.
-    #[error("no limit of {what} can be set: {why}")]
+    /// The machine lacks the controller, or does not delegate it to this process.
+    #[error("cannot limit {what}: {why}")]
     Missing {
-        /// What it is of.
+        /// The limited resource.
         what: &'static str,
         /// What is missing, and what to do.
         why: String,
     },
-    /// No group can be made.
-    #[error("no control group can be made in {}: {why}", .folder.display())]
+    /// A group cannot be created.
+    #[error("cannot create a control group in {}: {why}", .folder.display())]
     Refused {
-        /// Where.
+        /// The parent folder.
         folder: PathBuf,
         /// Why not, and what to do.
         why: String,
     },
-    /// The data is on no disk that could be limited.
-    #[error("no limit of the disk can be set: {0}")]
+    /// The data is not on a disk that can be limited.
+    #[error("cannot limit the disk: {0}")]
     Disk(String),
-    /// More memory is in use than the limit, and the system cannot take it back.
+    /// More memory is in use than the limit, and the kernel cannot reclaim it.
     #[error(
-        "memory cannot be limited to {wanted} bytes: {used} are in use and cannot be taken back; set the limit before the \
-         server starts, or a higher one"
+        "cannot limit memory to {wanted} bytes: {used} bytes are in use and cannot be reclaimed; set the limit before \
+         the server starts, or set a higher one"
     )]
     InUse {
         /// The limit.
@@ -99,20 +96,20 @@ pub enum LimitProblem {
     /// A file of the group cannot be written.
     #[error("{} cannot be set to `{value}`: {why}", .file.display())]
     File {
-        /// Which.
+        /// The path.
         file: PathBuf,
-        /// What was to be written.
+        /// The value that should have been written.
         value: String,
         /// Why not.
         why: String,
     },
 }
 
-/// Whether these limits can be set on this machine by this process, for the disk of this folder where a disk is limited: a
-/// group with them is made and removed.
+/// Whether this process can set these limits on this machine. It creates and removes a group with them. A disk limit
+/// applies to the disk of `data_folder`.
 ///
 /// # Errors
-/// What is missing, by name, and what to do.
+/// Says what is missing and what to do.
 pub fn available(limits: &Limits, data_folder: Option<&Path>) -> Result<(), String> {
     Cgroup::begin("a trial", *limits, data_folder).map(drop).map_err(|problem| problem.to_string())
 }

@@ -1,4 +1,4 @@
-//! What is written to which file for a limit.
+//! Writes limits to the files of a control group.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -8,12 +8,12 @@ use super::layout::{Controller, Version};
 use super::{LimitProblem, Limits};
 use crate::device::Device;
 
-/// The time of which a share is given, in µs: that of the kernel when nobody says otherwise.
+/// The period of the CPU quota, in µs: the kernel's default.
 const PERIOD_US: u64 = 100_000;
-/// The kernel takes no shares below 1 ms.
+/// The kernel rejects quotas below 1 ms.
 pub(super) const LEAST_CPUS: f64 = 0.01;
 
-/// Sets or lifts the limits of one controller in a group.
+/// Sets or removes the limits of one controller in a group.
 pub(super) fn write(
     folder: &Path,
     version: Version,
@@ -38,7 +38,7 @@ fn put_raw(folder: &Path, file: &str, value: &str) -> std::io::Result<()> {
 
 fn failed(folder: &Path, file: &str, value: &str, error: &std::io::Error) -> LimitProblem {
     let file = folder.join(file);
-    // These file systems make no files, and call that a lack of permission.
+    // These file systems cannot create files, and report that as a lack of permission.
     let why = if file.exists() { error.to_string() } else { "this kernel has no such limit".to_owned() };
     LimitProblem::File { file, value: value.to_owned(), why }
 }
@@ -60,7 +60,7 @@ fn cpu(folder: &Path, version: Version, cpus: Option<f64>) -> Result<(), LimitPr
 
 fn memory(folder: &Path, version: Version, bytes: Option<u64>) -> Result<(), LimitProblem> {
     if version == Version::Two {
-        // Without swap at first: what does not fit any more is not to be moved there.
+        // Disable swap first: memory above the limit must not be swapped out.
         if folder.join("memory.swap.max").exists() {
             put(folder, "memory.swap.max", bytes.map_or("max", |_| "0"))?;
         }
@@ -79,7 +79,7 @@ fn memory(folder: &Path, version: Version, bytes: Option<u64>) -> Result<(), Lim
     if !folder.join(with_swap).exists() {
         return set(alone);
     }
-    // Neither may ever be above the limit with swap.
+    // The plain limit must never exceed the limit with swap.
     let raised = bytes.is_none_or(|bytes| number_of(folder, with_swap).is_some_and(|now| bytes > now));
     let order = if raised { [with_swap, alone] } else { [alone, with_swap] };
     order.into_iter().try_for_each(set)
@@ -89,7 +89,7 @@ fn disk(folder: &Path, version: Version, limits: &Limits, device: Device) -> Res
     let (read, write) = (limits.read_bytes_per_s, limits.write_bytes_per_s);
     match version {
         Version::One => {
-            // 0 lifts it.
+            // 0 removes the limit.
             let value = |bytes: Option<u64>| format!("{device} {}", bytes.unwrap_or(0));
             put(folder, "blkio.throttle.read_bps_device", &value(read))?;
             put(folder, "blkio.throttle.write_bps_device", &value(write))
@@ -101,7 +101,7 @@ fn disk(folder: &Path, version: Version, limits: &Limits, device: Device) -> Res
     }
 }
 
-/// Lifts limits of disks, whichever they are: a process that waits for a slow one cannot end.
+/// Removes all disk limits: a process that waits for a slow disk cannot end.
 pub(super) fn lift_disks(folder: &Path) {
     for file in ["blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device", "io.max"] {
         for line in fs::read_to_string(folder.join(file)).unwrap_or_default().lines() {
@@ -112,18 +112,18 @@ pub(super) fn lift_disks(folder: &Path) {
     }
 }
 
-/// The number that a file holds.
+/// The number in a file.
 pub(super) fn number_of(folder: &Path, file: &str) -> Option<u64> {
     fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok()
 }
 
-/// The number behind a word in a file of lines such as `oom_kill 3`.
+/// The number after a name in a file of lines such as `oom_kill 3`.
 pub(super) fn entry_of(folder: &Path, file: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(folder.join(file)).ok()?;
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-/// Whether an error says that somebody else has to let go first.
+/// Whether the error says that something else still uses it.
 pub(super) fn is_busy(error: &std::io::Error) -> bool {
     error.kind() == ErrorKind::ResourceBusy
 }

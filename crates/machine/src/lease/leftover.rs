@@ -1,4 +1,4 @@
-//! Takes away mounts and folders that a process has left, and nothing that others have put in their place meanwhile.
+//! Removes mounts and folders that a process has left, but nothing that others have put in their place since.
 
 use std::fs::{self, File};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -9,16 +9,16 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::powercut::{MARKER, clear_backing, clear_mounts, is_mounted_below};
 
-/// How long a process that was killed may take to let go of a folder: its last thread may end after its first.
+/// How long a killed process may take to release a folder: its last thread may end later than its first.
 const LET_GO_WITHIN: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Takes away what is mounted at these places, and removes the folders: those that are such places, and those behind a mount.
+/// Unmounts what is mounted at these places, and removes the folders: the mount points and those behind a mount.
 pub(super) fn clear(mounts: &[PathBuf], folders: &[PathBuf]) {
     let began = Instant::now();
     while folders.iter().any(|folder| is_in_use(folder)) {
         if began.elapsed() >= LET_GO_WITHIN {
-            // Another process has its file system there now.
+            // Another process now has its file system there.
             return;
         }
         std::thread::sleep(LOOK_EVERY);
@@ -31,7 +31,7 @@ pub(super) fn clear(mounts: &[PathBuf], folders: &[PathBuf]) {
     }
 }
 
-/// The mark of a file system in its folder, unless something is mounted there, which may be in the way of any answer.
+/// The marker file of a file system in its folder. `None` if something is mounted there: it may never answer.
 fn mark(folder: &Path) -> Option<File> {
     let plain = is_mounted_below(folder).is_ok_and(|mounted| !mounted)
         && fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir())
@@ -41,7 +41,7 @@ fn mark(folder: &Path) -> Option<File> {
     if plain { open().ok() } else { None }
 }
 
-/// Whoever has one of these mounted holds its mark.
+/// A process that has one of these mounted holds a lock on its marker.
 fn is_free(mark: &File) -> bool {
     flock(mark, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
@@ -50,8 +50,8 @@ fn is_in_use(folder: &Path) -> bool {
     mark(folder).is_some_and(|mark| !is_free(&mark))
 }
 
-/// Removes a marked folder with what a file system has made in it: its mark, and the backing files of one that is behind a
-/// mount. Where anything else is in it, which may be data of the user's, that stays, and so does the folder.
+/// Removes a marked folder with what a file system has made in it: its marker and, behind a mount, its backing files.
+/// Anything else may be the user's data. It stays, and so does the folder.
 pub(crate) fn remove(folder: &Path, is_behind: bool) {
     let Some(mark) = mark(folder).filter(is_free) else { return };
     if is_behind && clear_backing(folder).is_err() {
@@ -68,7 +68,7 @@ mod tests {
     use crate::testing::{here, root};
     use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-    /// A folder that is marked, with these files.
+    /// A folder with a marker and these files.
     fn marked(folder: PathBuf, files: &[&str]) -> PathBuf {
         fs::create_dir(&folder).unwrap();
         [MARKER].iter().chain(files).for_each(|file| fs::write(folder.join(file), "x").unwrap());

@@ -1,4 +1,4 @@
-//! The folder of leases, trusted only where nobody else can have put anything into it.
+//! The folder of leases. It is trusted only if nobody else can have written to it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -10,15 +10,15 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, open, openat, unlinkat};
 use rustix::io::Errno;
 
-/// The folder of leases, held open: what is checked is what is read, whatever its name comes to mean meanwhile.
+/// The folder of leases, held open: what is checked is what is read, even if the path is replaced meanwhile.
 pub(super) struct OwnFolder(OwnedFd);
 
 impl OwnFolder {
-    /// None where it is not there.
+    /// Returns `None` if the folder does not exist.
     ///
     /// # Errors
-    /// Where it is a link or no folder, or somebody else could have written into it: whoever may do so could have any process
-    /// ended and any file removed.
+    /// Fails if it is a link or not a folder, or if another user could have written to it. Such a user could make
+    /// Storebench kill any process and remove any file.
     pub(super) fn open(folder: &Path) -> io::Result<Option<Self>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match open(folder, flags, Mode::empty()) {
@@ -27,23 +27,23 @@ impl OwnFolder {
                 Ok(Some(Self(opened)))
             }
             Err(Errno::NOENT) => Ok(None),
-            Err(Errno::LOOP | Errno::NOTDIR) => Err(refused(folder, "is a link, or no folder")),
+            Err(Errno::LOOP | Errno::NOTDIR) => Err(refused(folder, "is a link or not a folder")),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Waits until no other process clears up here, and keeps the others waiting as long as this lives.
+    /// Waits until no other process cleans up here. Others wait as long as this value lives.
     ///
     /// # Errors
-    /// Where the file system has no locks.
+    /// Fails if the file system does not support locks.
     pub(super) fn lock(&self) -> io::Result<()> {
         Ok(flock(&self.0, FlockOperation::LockExclusive)?)
     }
 
-    /// All leases, by their names in it.
+    /// All leases, with their file names.
     ///
     /// # Errors
-    /// Where it cannot be read, or one of them could have been written by somebody else.
+    /// Fails if the folder cannot be read, or if another user could have written one of the leases.
     pub(super) fn leases(&self, folder: &Path) -> io::Result<Vec<(OsString, Vec<u8>)>> {
         let mut all = Vec::new();
         for entry in Dir::read_from(&self.0)? {
@@ -52,11 +52,11 @@ impl OwnFolder {
             if path.extension().is_none_or(|extension| extension != "lease") {
                 continue;
             }
-            // Without waiting for whoever might write to a pipe.
+            // Do not wait for a writer if it is a pipe.
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let file = match openat(&self.0, name.as_os_str(), flags, Mode::empty()) {
                 Ok(file) => file,
-                // Its process has ended meanwhile.
+                // Its process has ended in the meantime.
                 Err(Errno::NOENT) => continue,
                 Err(Errno::LOOP) => return Err(refused(&path, "is a link")),
                 Err(error) => return Err(refused(&path, &format!("cannot be opened ({error})"))),
@@ -69,7 +69,7 @@ impl OwnFolder {
         Ok(all)
     }
 
-    /// Removes a lease of it.
+    /// Removes a lease from the folder.
     pub(super) fn remove(&self, name: &OsStr) {
         let _ = unlinkat(&self.0, name, AtFlags::empty());
     }
@@ -92,6 +92,6 @@ fn check(path: &Path, opened: impl AsFd, kind: FileType) -> io::Result<()> {
 fn refused(path: &Path, why: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::PermissionDenied,
-        format!("{} {why}, so nothing that it names was touched; look who made it, and remove it", path.display()),
+        format!("{} {why}, so nothing that it names was touched; check who created it, then remove it", path.display()),
     )
 }

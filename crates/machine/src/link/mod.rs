@@ -1,9 +1,9 @@
-//! A link between a client and a server that can be made slow, and be broken.
+//! A link between a client and a server that can be slowed down and broken.
 //!
-//! It is a TCP proxy of one thread. What a proxy can do is less than what a network can: it ends the client's connection
-//! and begins another one, so that segments, their loss and their acknowledgement are the kernel's; a client connects to
-//! it at once, whatever the state of the link; and both kernels buffer what a slow link does not take, as they do at the
-//! ends of a real one, but twice.
+//! It is a TCP proxy with one thread. A proxy can do less than a network. It terminates the client's connection and
+//! opens another one, so the kernel controls segments, their loss and their acknowledgement. A client always connects
+//! at once, whatever the state of the link. And both kernels buffer what a slow link does not take, as at the ends of a
+//! real link, but twice.
 
 mod pump;
 mod run;
@@ -26,12 +26,12 @@ use state::{TO_CLIENT, TO_SERVER};
 
 pub use state::{LinkState, OneWay};
 
-/// A proxy between clients and one server. It ends when it is dropped, and all its connections with it.
+/// A proxy between clients and one server. Dropping it closes all its connections.
 pub struct Link {
     address: SocketAddr,
     to: SocketAddr,
     counters: Arc<Counters>,
-    /// None only while it is dropped.
+    /// `None` only while it is dropped.
     orders: Option<UnboundedSender<Order>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -39,38 +39,38 @@ pub struct Link {
 /// What a link has forwarded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinkCounts {
-    /// Connections that are open.
+    /// Open connections.
     pub open: u64,
-    /// Connections that were accepted since it began.
+    /// Connections accepted since it started.
     pub begun: u64,
-    /// Bytes that were handed to the server.
+    /// Bytes passed to the server.
     pub to_server_bytes: u64,
-    /// Bytes that were handed to clients.
+    /// Bytes passed to clients.
     pub to_client_bytes: u64,
 }
 
 impl Link {
-    /// Begins to listen, and to forward each connection to `to`. `listen` is an address of this machine only; with port 0
-    /// it is a free one.
+    /// Starts to listen and to forward each connection to `to`. `listen` must be a loopback address; port 0 picks a
+    /// free port.
     ///
     /// # Errors
-    /// Where it cannot listen, or would for others than this machine.
+    /// Fails if it cannot listen, or if `listen` is reachable from other machines.
     pub fn begin(listen: SocketAddr, to: SocketAddr) -> io::Result<Self> {
         if !listen.ip().is_loopback() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("a link would listen on {listen}, where others reach it; give an address such as 127.0.0.1:0"),
+                format!("{listen} is reachable from other machines; give a loopback address such as 127.0.0.1:0"),
             ));
         }
         let named = |e: io::Error| {
-            io::Error::new(e.kind(), format!("a link cannot listen on {listen}: {e}; port 0 is a free one"))
+            io::Error::new(e.kind(), format!("a link cannot listen on {listen}: {e}; use port 0 for a free port"))
         };
         let counters = Arc::new(Counters::default());
         let (orders, received) = unbounded_channel();
         let (begun, when_begun) = mpsc::channel();
         let counts = Arc::clone(&counters);
         let thread = thread::Builder::new().name("link".to_owned()).spawn(move || {
-            // No timer of tokio's: one of its own is finer.
+            // Without Tokio's timer: its own has a finer resolution.
             match Builder::new_current_thread().enable_io().build_local(LocalOptions::default()) {
                 Ok(runtime) => runtime.block_on(run::run(listen, to, counts, received, begun)),
                 Err(error) => drop(begun.send(Err(error))),
@@ -80,7 +80,7 @@ impl Link {
         Ok(Self { address, to, counters, orders: Some(orders), thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -90,25 +90,24 @@ impl Link {
         self.to
     }
 
-    /// The link is in this state from now on, for connections that are open and for new ones. When this returns, nothing is
-    /// forwarded any more as it was before. What was underway arrives in order, when it would have, and at the latest when
-    /// it would if it were sent now.
+    /// Sets the state of the link, for open and new connections. When this returns, the old state no longer applies.
+    /// Data in transit keeps its order and its arrival time, but arrives no later than if it were sent now.
     ///
     /// # Errors
-    /// Where it cannot listen any more after connections were refused.
+    /// Fails if it cannot listen again after connections were refused.
     pub fn set(&self, state: LinkState) -> io::Result<()> {
         let set = self.ask(|answer| Order::Set(state, answer)).unwrap_or_else(|| Err(ended()));
         set.map_err(|e| {
-            io::Error::new(e.kind(), format!("the link on {} cannot go on: {e}; begin another one", self.address))
+            io::Error::new(e.kind(), format!("the link on {} cannot continue: {e}; start another one", self.address))
         })
     }
 
-    /// Resets all open connections, at both ends. Nothing of them is forwarded any more. Tells how many there were.
+    /// Resets all open connections, at both ends, and drops their data in transit. Returns the number of connections.
     pub fn reset(&self) -> usize {
         self.ask(Order::Reset).unwrap_or(0)
     }
 
-    /// What it has forwarded until now.
+    /// What it has forwarded up to now.
     pub fn counts(&self) -> LinkCounts {
         let count = |of: &std::sync::atomic::AtomicU64| of.load(Ordering::Relaxed);
         LinkCounts {
@@ -119,12 +118,12 @@ impl Link {
         }
     }
 
-    /// The processor time that it has used itself.
+    /// The processor time that it has used.
     pub fn processor_time(&self) -> Duration {
         self.ask(Order::ProcessorTime).unwrap_or_default()
     }
 
-    /// None where the thread has ended.
+    /// `None` if the thread has ended.
     fn ask<T>(&self, order: impl FnOnce(mpsc::Sender<T>) -> Order) -> Option<T> {
         let (answer, answered) = mpsc::channel();
         self.orders.as_ref()?.send(order(answer)).ok()?;

@@ -13,19 +13,19 @@ use super::run::{Conn, Shared, reset_on_close};
 use super::state::{OneWay, ns, splitmix64};
 use super::timer::now_ns;
 
-/// Bytes that are read at once where nothing holds them up.
+/// Bytes per read if nothing delays them.
 pub(super) const BUFFER_BYTES: usize = 256 << 10;
-/// Bytes that may be on their way in one direction of a connection; whoever sends more has to wait.
+/// Bytes that may be in transit in one direction of a connection. Then the sender has to wait.
 const UNDERWAY_BYTES: usize = 4 << 20;
-/// What the book-keeping of each piece counts, so that many small ones do not take more memory than that.
+/// Overhead counted for each piece, so that many small pieces do not exceed that memory.
 const PIECE_BYTES: usize = 128;
-/// With a bandwidth, how far ahead of its turn something may be read: more than a timer is late.
+/// With a bandwidth: how far ahead of its turn data may be read. This is more than a timer's lateness.
 const AHEAD_NS: u64 = 5_000_000;
 
-/// Bytes on their way.
+/// Bytes in transit.
 struct Piece {
     bytes: Vec<u8>,
-    /// What of them is to be written still.
+    /// The part that is not yet written.
     from: usize,
     to: usize,
     /// When they arrive.
@@ -35,26 +35,26 @@ struct Piece {
 /// How a direction ends.
 #[derive(Clone, Copy)]
 enum End {
-    /// In order.
+    /// An orderly close.
     Fin,
-    /// Whoever was to send more has gone.
+    /// The sender is gone.
     Reset,
 }
 
-/// What there is to do after what is due was written.
+/// What to do after writing what is due.
 enum Next {
-    /// Everything was written.
+    /// Everything is written.
     Read,
     /// More is due at this time.
     At(u64),
     /// The socket takes no more now.
     Blocked,
-    /// Look at everything again.
+    /// Check everything again.
     Again,
     Ended,
 }
 
-/// Takes bytes from one socket to another.
+/// Moves bytes from one socket to another.
 pub(super) struct Pump {
     link: Rc<Shared>,
     conn: Rc<Conn>,
@@ -64,17 +64,17 @@ pub(super) struct Pump {
     underway: VecDeque<Piece>,
     underway_bytes: usize,
     end: Option<(u64, End)>,
-    /// When the last of `underway` arrives: nothing overtakes it.
+    /// When the last of `underway` arrives. Nothing may overtake it.
     last_due: u64,
-    /// With a bandwidth, when the last that was read has left.
+    /// With a bandwidth: when the last bytes read will have left.
     leaves_at: u64,
-    /// The state of the link that it knows.
+    /// The era of the link's state that it has applied.
     era: u64,
-    /// Where the drawing of jitter is.
+    /// The state of the random generator for jitter.
     random: u64,
     /// When the timer wakes it.
     wakes_at: u64,
-    /// Nobody takes its bytes any more.
+    /// The receiver no longer takes bytes.
     gone: bool,
 }
 
@@ -102,7 +102,7 @@ impl Pump {
     pub(super) async fn run(mut self) {
         std::future::poll_fn(|cx| self.poll(cx)).await;
         self.conn.sides[self.way].done.set(true);
-        // Otherwise its end would be told to whoever is to take it for alive.
+        // Otherwise dropping it would close the connection, which the receiver must still believe open.
         self.into.forget();
     }
 
@@ -156,8 +156,8 @@ impl Pump {
         }
     }
 
-    /// The state of the link is another one. What is underway arrives when it would have, and at the latest when it would if
-    /// it were sent now: a fault that is over is over.
+    /// Applies a new state of the link. Data in transit keeps its arrival time, but arrives no later than if it were
+    /// sent now: the old fault is over.
     fn begin_era(&mut self, way: &OneWay, seed: u64) {
         self.era = self.link.era.get();
         self.random = seed ^ splitmix64(&mut (self.conn.number * 2 + self.way as u64));
@@ -200,7 +200,7 @@ impl Pump {
                 self.conn.reset();
                 Next::Again
             }
-            // That it fails means that there is nobody to be told.
+            // A failed shutdown means that nobody is left to notify.
             Some((_, End::Fin)) => match Pin::new(&mut self.into).poll_shutdown(cx) {
                 Poll::Pending => Next::Blocked,
                 Poll::Ready(_) => Next::Ended,
@@ -208,10 +208,10 @@ impl Pump {
         }
     }
 
-    /// Reads once; pending where there is nothing.
+    /// Reads once; pending if there is nothing to read.
     fn read(&mut self, way: &OneWay, cx: &mut Context<'_>) -> Poll<()> {
         let mut bytes = self.link.take_buffer();
-        // A five-hundredth of a second, so that connections take turns and bytes do not come in lumps.
+        // At most 2 ms worth of data, so that connections take turns and data does not arrive in bursts.
         let most = way.bandwidth.map_or(BUFFER_BYTES, |bandwidth| {
             usize::try_from(bandwidth.get() / 500).unwrap_or(BUFFER_BYTES).clamp(128, BUFFER_BYTES)
         });
@@ -236,7 +236,7 @@ impl Pump {
         Poll::Ready(())
     }
 
-    /// Writes at once what was read; what is not taken waits.
+    /// Writes at once what was read; the rest waits.
     fn pass_on(&mut self, bytes: Vec<u8>, read: usize, cx: &mut Context<'_>) -> Poll<()> {
         let written = match Pin::new(&mut self.into).poll_write(cx, &bytes[..read]) {
             Poll::Pending => 0,
@@ -256,7 +256,7 @@ impl Pump {
         Poll::Ready(())
     }
 
-    /// When bytes arrive that were read now.
+    /// When bytes read now arrive.
     fn arrival(&mut self, way: &OneWay, bytes: usize) -> u64 {
         self.leaves_at = self.link.leaves_at(self.way, way, bytes);
         self.last_due = self.last_due.max(self.leaves_at + way.draw_ns(&mut self.random));
@@ -265,7 +265,7 @@ impl Pump {
 
     fn send_off(&mut self, bytes: Vec<u8>, from: usize, to: usize, due: u64) {
         self.underway_bytes += to - from + PIECE_BYTES;
-        // A large buffer is not kept for a few bytes.
+        // Do not keep a large buffer for a few bytes.
         let piece = if to - from > BUFFER_BYTES / 4 {
             Piece { bytes, from, to, due }
         } else {
@@ -276,7 +276,7 @@ impl Pump {
         self.underway.push_back(piece);
     }
 
-    /// Whoever was to take the bytes has gone. Who sends them is told by the other direction, after what it has to deliver.
+    /// Handles a receiver that is gone. The other direction notifies the sender, after delivering its own data.
     fn lose_taker(&mut self) -> Next {
         self.forget_underway();
         let other = &self.conn.sides[1 - self.way];
@@ -292,7 +292,7 @@ impl Pump {
         Next::Again
     }
 
-    /// Reads what nobody gets.
+    /// Reads and discards the data.
     fn swallow(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.forget_underway();
         let mut bytes = self.link.take_buffer();
@@ -314,7 +314,7 @@ impl Pump {
     }
 }
 
-/// How many bytes were read; none means that there will be no more.
+/// The number of bytes read; 0 means the end.
 fn poll_read(from: &mut OwnedReadHalf, cx: &mut Context<'_>, bytes: &mut [u8]) -> Poll<io::Result<usize>> {
     let mut buffer = ReadBuf::new(bytes);
     ready!(Pin::new(from).poll_read(cx, &mut buffer))?;

@@ -23,21 +23,21 @@ use super::pump::{BUFFER_BYTES, Pump};
 use super::state::{LinkState, OneWay, TO_CLIENT, TO_SERVER, ns};
 use super::timer::{Timer, now_ns};
 
-/// How much of a bandwidth that was not used may be used later.
+/// How much unused bandwidth may be used later.
 const BURST_NS: u64 = 20_000_000;
-/// Buffers that are kept for later use.
+/// Number of buffers kept for reuse.
 const SPARE_BUFFERS: usize = 16;
-/// Connections that may wait to be accepted.
+/// Number of connections that may wait to be accepted.
 const BACKLOG: u32 = 4096;
 
-/// What a link is asked for, and where the answer goes.
+/// A request to the link, and where the answer goes.
 pub(super) enum Order {
     Set(LinkState, mpsc::Sender<io::Result<()>>),
     Reset(mpsc::Sender<usize>),
     ProcessorTime(mpsc::Sender<Duration>),
 }
 
-/// What was counted; only the link's thread writes.
+/// Counters; only the link's thread writes them.
 #[derive(Default)]
 pub(super) struct Counters {
     pub(super) open: AtomicU64,
@@ -45,21 +45,21 @@ pub(super) struct Counters {
     pub(super) bytes: [AtomicU64; 2],
 }
 
-/// Saves what an atomic addition costs.
+/// Avoids the cost of an atomic addition.
 fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }
 
-/// What the tasks of a link share.
+/// State shared by the tasks of a link.
 pub(super) struct Shared {
     to: SocketAddr,
     pub(super) state: Cell<LinkState>,
-    /// How often the state was set.
+    /// How often the state was set, starting at 1.
     pub(super) era: Cell<u64>,
     pub(super) timer: Timer,
     conns: RefCell<HashMap<u64, Rc<Conn>>>,
     counters: Arc<Counters>,
-    /// With a bandwidth, when everything will have left that was read in each direction.
+    /// With a bandwidth: when everything read so far in each direction will have left.
     free_at: [Cell<u64>; 2],
     buffers: RefCell<Vec<Vec<u8>>>,
 }
@@ -106,24 +106,24 @@ impl Shared {
     }
 }
 
-/// What both directions of a connection know of it.
+/// The state of a connection, shared by both directions.
 pub(super) struct Conn {
     /// Counted from 0.
     pub(super) number: u64,
     began: u64,
-    /// It is to be reset.
+    /// Whether it must be reset.
     pub(super) dead: Cell<bool>,
     pub(super) sides: [Direction; 2],
 }
 
-/// What is known of one direction.
+/// The state of one direction.
 #[derive(Default)]
 pub(super) struct Direction {
     /// Nothing arrives any more.
     pub(super) lost: Cell<bool>,
     /// It has nothing more to forward.
     pub(super) done: Cell<bool>,
-    /// Whoever sends this way took no more bytes: the end of what it sends is not one in order.
+    /// The sender of this direction no longer takes bytes, so the end of its data is not an orderly close.
     pub(super) source_gone: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
@@ -137,7 +137,7 @@ impl Direction {
 }
 
 impl Conn {
-    /// Whom a change of this direction wakes.
+    /// Sets which task a change of this direction wakes.
     pub(super) fn woken_by(&self, way: usize, waker: &Waker) {
         let mut slot = self.sides[way].waker.borrow_mut();
         if !slot.as_ref().is_some_and(|known| known.will_wake(waker)) {
@@ -167,16 +167,16 @@ impl Conn {
     }
 }
 
-/// The other side learns of the end at once, and as of one out of order.
+/// Makes the other side see a reset as soon as this socket is closed.
 pub(super) fn reset_on_close(socket: &TcpStream) {
-    // It fails for what is no socket.
+    // It fails only if this is not a socket.
     let _ = set_socket_linger(socket, Some(Duration::ZERO));
 }
 
-/// An address that stays the link's own while nobody listens there.
+/// An address that stays reserved for the link while nothing listens on it.
 struct HeldAddress {
     address: SocketAddr,
-    /// It never listens: while no other does, connections are refused.
+    /// Never listens. While nothing else does, connections are refused.
     holds: TcpSocket,
 }
 
@@ -187,7 +187,7 @@ impl HeldAddress {
     }
 
     fn listen(&self) -> io::Result<TcpListener> {
-        // The address is shared with those only who both want it, and only for as long as it takes.
+        // Share the address only with sockets that set this option, too, and only briefly.
         self.holds.set_reuseaddr(true)?;
         let listener = bound(self.address).and_then(|socket| socket.listen(BACKLOG));
         self.holds.set_reuseaddr(false)?;
@@ -195,7 +195,7 @@ impl HeldAddress {
     }
 }
 
-/// A socket that has this address and does nothing yet.
+/// A socket bound to this address that does nothing yet.
 fn bound(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
@@ -203,7 +203,7 @@ fn bound(address: SocketAddr) -> io::Result<TcpSocket> {
     Ok(socket)
 }
 
-/// Runs a link until there is nobody any more to give orders. Tells where it listens.
+/// Runs a link until the sender of orders is dropped. Reports where it listens.
 pub(super) async fn run(
     listen: SocketAddr,
     to: SocketAddr,
@@ -241,7 +241,7 @@ pub(super) async fn run(
         match order {
             Order::Set(state, answer) => {
                 let listens = listen_or_not(&mut accepting, &link, &place, !state.refuse).await;
-                // Whatever became of listening, what holds for open connections is what was asked for.
+                // Apply the state to open connections, even if listening has failed.
                 link.apply(state);
                 let _ = answer.send(listens);
             }
@@ -270,7 +270,7 @@ async fn listen_or_not(
         *accepting = Some(spawn_local(accept(Rc::clone(link), listener)));
     } else if !listens && let Some(task) = accepting.take() {
         task.abort();
-        // Only then it is closed.
+        // Only now is the listener closed.
         let _ = task.await;
     }
     Ok(())
@@ -279,7 +279,7 @@ async fn listen_or_not(
 async fn accept(link: Rc<Shared>, listener: TcpListener) {
     loop {
         let Ok((client, _)) = listener.accept().await else {
-            // There are no descriptors left, mostly: some may be soon.
+            // Usually all file descriptors are in use; some may be free soon.
             link.timer.sleep_until(now_ns() + 10_000_000).await;
             continue;
         };
@@ -310,21 +310,21 @@ async fn forward(link: &Rc<Shared>, conn: Rc<Conn>, client: TcpStream, server: T
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
     let there = Pump::new(Rc::clone(link), Rc::clone(&conn), TO_SERVER, from_client, to_server);
     let back = Pump::new(Rc::clone(link), conn, TO_CLIENT, from_server, to_client);
-    // Each has its own task: what one is woken for does not concern the other.
+    // Each direction has its own task, so that a wake-up of one does not run the other.
     let back = spawn_local(back.run());
     there.run().await;
     let _ = back.await;
 }
 
-/// What became of the way to the server.
+/// The result of connecting to the server.
 enum Reached {
     Server(TcpStream),
     Lost,
     Reset,
 }
 
-/// Connects to the server, no sooner than a round trip after the client did: the client's handshake, which was answered
-/// without asking anybody, would have taken that long.
+/// Connects to the server, at least one round trip after the client did. The link has already answered the client's
+/// handshake, which would have taken that long.
 async fn reach(link: &Shared, conn: &Conn) -> Reached {
     let mut connect = pin!(connect(link.to));
     let mut connecting = false;
@@ -333,7 +333,7 @@ async fn reach(link: &Shared, conn: &Conn) -> Reached {
         if conn.dead.get() {
             return Poll::Ready(Reached::Reset);
         }
-        // The server may know of it from then on.
+        // From here on the server may know about the connection.
         if !connecting {
             if conn.is_lost() {
                 return Poll::Ready(Reached::Lost);
@@ -354,7 +354,7 @@ async fn reach(link: &Shared, conn: &Conn) -> Reached {
     .await
 }
 
-/// Where it is given up, the server sees a reset, if it has seen anything.
+/// If the attempt is given up, the server sees a reset, if it saw anything.
 async fn connect(to: SocketAddr) -> io::Result<TcpStream> {
     let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_zero_linger()?;
@@ -364,7 +364,7 @@ async fn connect(to: SocketAddr) -> io::Result<TcpStream> {
     Ok(server)
 }
 
-/// Reads what nobody gets, of a connection that never reached the server.
+/// Reads and discards the data of a connection that never reached the server.
 async fn swallow(link: &Shared, conn: &Conn, client: TcpStream) {
     let reading = async {
         loop {

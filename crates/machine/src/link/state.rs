@@ -1,52 +1,52 @@
-//! What is wrong with a link.
+//! The faults of a link.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// What is wrong with one direction of a link. The default is nothing.
+/// The faults of one direction of a link. The default has none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OneWay {
-    /// How much later bytes arrive than they were sent. What a round trip takes more is the sum of both directions.
+    /// How much later bytes arrive than they were sent. A round trip takes the sum of both directions longer.
     pub latency: Duration,
-    /// How much more or less than `latency` it may be, each as likely (uniform), but never less than nothing. Bytes keep
-    /// their order: what would overtake arrives together with what is before it.
+    /// How far the delay may deviate from `latency`, up or down, uniformly distributed. It is never negative. Bytes
+    /// keep their order: those that would overtake arrive together with the bytes before them.
     pub jitter: Duration,
-    /// Bytes per second that pass, of all connections together, after a burst of 20 ms.
+    /// Bytes per second for all connections together, after a burst of 20 ms.
     pub bandwidth: Option<NonZeroU64>,
-    /// Bytes and ends of connections that are sent this way are lost, of each connection that is open at any time while this
-    /// holds, also later, as when whoever is between has forgotten the connection. Those who send do not learn of it. One
-    /// that begins meanwhile never reaches the server.
+    /// Data and connection ends sent in this direction are lost, as if a middlebox had forgotten the connection. This
+    /// affects every connection that is open at any time while it is set, even afterwards. The sender is not notified.
+    /// A connection opened meanwhile never reaches the server.
     pub half_open: bool,
 }
 
-/// What is wrong with a link. The default is nothing.
+/// The faults of a link. The default has none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinkState {
     /// From the client to the server.
     pub to_server: OneWay,
     /// From the server to the client.
     pub to_client: OneWay,
-    /// Nothing is forwarded; what is sent waits, and arrives when the stall ends. New connections are accepted, and reach the
+    /// Nothing is forwarded. Data waits and arrives when the stall ends. New connections are accepted, and reach the
     /// server when it ends.
     pub stall: bool,
-    /// New connections are refused, as where nobody listens.
+    /// New connections are refused, as if nothing listened.
     pub refuse: bool,
-    /// What jitter is drawn from.
+    /// The seed for jitter.
     pub seed: u64,
 }
 
 impl LinkState {
-    /// The same in both directions: with a latency, a round trip takes twice as much more.
+    /// The same in both directions. A latency then adds twice to a round trip.
     pub fn both(way: OneWay) -> Self {
         Self { to_server: way, to_client: way, ..Self::default() }
     }
 
-    /// A round trip takes this much more, half of it in each direction.
+    /// Adds this much to a round trip, half of it in each direction.
     pub fn round_trip(latency: Duration) -> Self {
         let to_server = latency / 2;
         Self {
             to_server: OneWay { latency: to_server, ..OneWay::default() },
-            // So that the sum is right where it is odd.
+            // Keeps the sum exact for odd values.
             to_client: OneWay { latency: latency - to_server, ..OneWay::default() },
             ..Self::default()
         }
@@ -61,12 +61,12 @@ pub(super) const TO_SERVER: usize = 0;
 pub(super) const TO_CLIENT: usize = 1;
 
 impl OneWay {
-    /// Whether bytes go on at once.
+    /// Whether bytes are forwarded at once.
     pub(super) fn is_plain(&self) -> bool {
         self.latency.is_zero() && self.jitter.is_zero() && self.bandwidth.is_none()
     }
 
-    /// The latency of the next bytes, in ns; `state` is where the drawing is.
+    /// The latency of the next bytes, in ns. `state` is that of the random generator.
     pub(super) fn draw_ns(&self, state: &mut u64) -> u64 {
         let (latency, jitter) = (ns(self.latency), ns(self.jitter));
         if jitter == 0 {
@@ -79,7 +79,7 @@ impl OneWay {
     }
 }
 
-/// A duration in ns, at most a hundred years: sums of a few fit in 64 bits.
+/// A duration in ns, capped at 100 years, so that the sum of a few fits into 64 bits.
 pub(super) fn ns(duration: Duration) -> u64 {
     const CENTURY: u64 = 100 * 365 * 86_400 * 1_000_000_000;
     u64::try_from(duration.as_nanos()).unwrap_or(CENTURY).min(CENTURY)

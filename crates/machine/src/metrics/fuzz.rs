@@ -1,10 +1,10 @@
-//! Metrics of any bytes.
+//! Parses arbitrary bytes as metrics.
 
 use super::text::parse;
 
-// One file for all crates: a dependency would bring the fakes' servers into this crate's tests.
+// A shared file, not a crate: a dependency would bring the fakes' servers into this crate's tests.
 #[path = "../../../../dev/fakes/src/fuzz.rs"]
-#[allow(unreachable_pub, dead_code, reason = "public where it is at home")]
+#[allow(unreachable_pub, dead_code, reason = "public in its own crate")]
 mod inputs;
 
 const GOOD: &[&[u8]] = &[

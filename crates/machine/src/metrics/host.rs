@@ -1,33 +1,33 @@
-//! What node_exporter tells of a machine, and a store of its process.
+//! Metrics of a machine from node_exporter, and of a store's process.
 
 use std::collections::BTreeSet;
 
 use super::Sample;
 
-/// What a machine and a process have used since they began, and have now. None where the endpoint does not tell.
+/// What a machine and a process have used since they started, and hold now. `None` if the endpoint does not report it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct HostMetrics {
-    /// Processor time of all processors in use, in seconds.
+    /// Busy time of all processors, in seconds.
     pub cpu_busy_s: Option<f64>,
-    /// Processor time with nothing to do, in seconds.
+    /// Idle time of all processors, in seconds.
     pub cpu_idle_s: Option<f64>,
-    /// Processor time with nothing to do but wait for a disk, in seconds.
+    /// Idle time while waiting for a disk, in seconds.
     pub cpu_iowait_s: Option<f64>,
-    /// Processor time taken by the host of a virtual machine for others, in seconds.
+    /// Time that the hypervisor gave to other virtual machines, in seconds.
     pub cpu_steal_s: Option<f64>,
-    /// Memory that could be had without swapping.
+    /// Memory that is available without swapping.
     pub memory_available_bytes: Option<f64>,
-    /// Memory of the machine.
+    /// Total memory of the machine.
     pub memory_total_bytes: Option<f64>,
-    /// Read from disks. Those that are made of others and parts of others are left out, which would count twice.
+    /// Bytes read from disks. Partitions and devices built from others are left out, because they would count twice.
     pub disk_read_bytes: Option<f64>,
-    /// Written to disks, of the same ones.
+    /// Bytes written to the same disks.
     pub disk_written_bytes: Option<f64>,
-    /// Time in which each of them had something to do, added, in seconds.
+    /// Busy time of these disks, summed, in seconds.
     pub disk_io_s: Option<f64>,
-    /// Received over the network, without what a machine sends to itself and to its own containers.
+    /// Bytes received over the network, without the traffic of a machine with itself and its own containers.
     pub network_received_bytes: Option<f64>,
-    /// Sent over the network, likewise.
+    /// Bytes sent over the network, likewise.
     pub network_sent_bytes: Option<f64>,
     /// Time in which some task waited for a processor, in seconds (pressure stall information).
     pub cpu_waiting_s: Option<f64>,
@@ -35,16 +35,16 @@ pub struct HostMetrics {
     pub memory_waiting_s: Option<f64>,
     /// The same for disks.
     pub io_waiting_s: Option<f64>,
-    /// Processor time of the process that was asked, in seconds: of a store, or of node_exporter itself.
+    /// Processor time of the scraped process, in seconds: a store or node_exporter itself.
     pub process_cpu_s: Option<f64>,
     /// Memory of that process.
     pub process_resident_bytes: Option<f64>,
-    /// Descriptors that are open in that process.
+    /// Open file descriptors of that process.
     pub process_open_fds: Option<f64>,
 }
 
 impl HostMetrics {
-    /// Reads them from what an endpoint tells.
+    /// Reads them from the samples of an endpoint.
     pub fn of(samples: &[Sample]) -> Self {
         let total = |name: &str, counts: &dyn Fn(&Sample) -> bool| {
             let values =
@@ -70,7 +70,7 @@ impl HostMetrics {
             total(name, &counts)
         };
         Self {
-            // Guests' time is among the users'.
+            // `user` includes the guests' time.
             cpu_busy_s: cpu(&["user", "nice", "system", "irq", "softirq"]),
             cpu_idle_s: cpu(&["idle"]),
             cpu_iowait_s: cpu(&["iowait"]),
@@ -92,9 +92,9 @@ impl HostMetrics {
     }
 }
 
-/// Whether no other of these counts the same bytes.
+/// Whether no other of these devices counts the same bytes.
 fn is_disk(device: &str, all: &BTreeSet<&str>) -> bool {
-    // Made of others, of files or of memory.
+    // Built from other devices, from files or from memory.
     let is_made = |kind: &str| {
         device
             .strip_prefix(kind)
@@ -103,12 +103,12 @@ fn is_disk(device: &str, all: &BTreeSet<&str>) -> bool {
     if ["dm", "md", "loop", "ram", "zram"].into_iter().any(is_made) {
         return false;
     }
-    // `sda1` is a part of `sda`, `nvme0n1p1` of `nvme0n1`.
+    // `sda1` is a partition of `sda`, `nvme0n1p1` of `nvme0n1`.
     let whole = device.trim_end_matches(|c: char| c.is_ascii_digit());
     whole == device || !(all.contains(whole) || whole.strip_suffix('p').is_some_and(|whole| all.contains(whole)))
 }
 
-/// Whether it leads out of the machine: bridges and the ends of containers' links are other ways to the same device.
+/// Whether it leads out of the machine. Bridges and the ends of containers' links carry the traffic of other devices.
 fn is_network(device: &str) -> bool {
     device != "lo" && !["veth", "docker", "br-", "virbr", "cni"].iter().any(|kind| device.starts_with(kind))
 }

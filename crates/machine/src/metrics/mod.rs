@@ -1,4 +1,4 @@
-//! What machines and stores tell of themselves to whoever asks over HTTP, as Prometheus does.
+//! Metrics that machines and stores publish over HTTP for Prometheus.
 
 #[cfg(test)]
 mod fuzz;
@@ -9,14 +9,14 @@ mod text;
 pub use host::HostMetrics;
 pub use scrape::scrape;
 
-/// One value that an endpoint tells.
+/// One value of an endpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// What it is, such as `node_cpu_seconds_total`.
+    /// The name, such as `node_cpu_seconds_total`.
     pub name: String,
-    /// Of what it is, such as `cpu` and `0`, in their order.
+    /// The labels, such as `cpu` and `0`, in their order.
     pub labels: Vec<(String, String)>,
-    /// In the unit that the name tells. It may be infinite, or no number.
+    /// The value, in the unit that the name gives. It may be infinite or NaN.
     pub value: f64,
 }
 

@@ -1,22 +1,22 @@
-//! Asking an endpoint for its metrics.
+//! Reads metrics from an endpoint.
 
 use std::time::Duration;
 
 use super::{Sample, text};
 
-/// The longest answer that is read.
+/// Maximum length of an answer.
 const LIMIT_BYTES: u64 = 16 << 20;
-/// The longest that is waited for a connection: who is there accepts one at once.
+/// Maximum time to connect: a running server accepts a connection at once.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
-/// Asks for `http://…` once, and reads the samples of the answer. All of it takes no longer than `timeout`. Redirects are not
-/// followed, and proxies are not used.
+/// Requests `http://…` once and reads the samples of the answer, within `timeout` in total. It does not follow
+/// redirects and does not use proxies.
 ///
 /// # Errors
-/// Where there is no such answer; the text names the URL, and what to do.
+/// Fails if there is no such answer. The message names the URL and what to do.
 pub fn scrape(url: &str, timeout: Duration) -> Result<Vec<Sample>, String> {
     if !url.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://")) {
-        return Err(format!("{url}: metrics are read from http:// only; give a URL such as http://HOST:9100/metrics"));
+        return Err(format!("{url}: not an http:// URL; give a URL such as http://HOST:9100/metrics"));
     }
     let config = ureq::Agent::config_builder()
         .timeout_global(Some(timeout))
@@ -26,40 +26,40 @@ pub fn scrape(url: &str, timeout: Duration) -> Result<Vec<Sample>, String> {
         .max_redirects_will_error(false)
         .proxy(None)
         .user_agent("storebench")
-        // Without it, some would choose a form that is not text.
+        // Otherwise some endpoints would choose a binary format.
         .accept("text/plain;version=0.0.4")
         .build();
-    // One that is kept open would count among what the endpoint has open.
+    // An open connection would count among the endpoint's open files.
     let request = config.new_agent().get(url).header("connection", "close");
     let mut answer = request.call().map_err(|error| explained(url, timeout, &error))?;
     let status = answer.status();
     let header = |name| answer.headers().get(name).and_then(|value| value.to_str().ok());
     if status.is_redirection() {
         let to = header("location").unwrap_or("somewhere else");
-        return Err(format!("{url} answers {status}, which is not followed; give {to} itself"));
+        return Err(format!("{url} answers {status}, and redirects are not followed; give {to} instead"));
     }
     if status != 200 {
-        return Err(format!("{url} answers {status}; look whether its path is right, which is mostly /metrics"));
+        return Err(format!("{url} answers {status}; check the path, which is usually /metrics"));
     }
     if let Some(encoding) = header("content-encoding").filter(|encoding| *encoding != "identity") {
-        return Err(format!("{url} answers in {encoding}, which was not asked for; have it answer in plain text"));
+        return Err(format!(
+            "{url} answers in {encoding}, which was not requested; configure it to answer in plain text"
+        ));
     }
     let is_framed = header("content-length").or(header("transfer-encoding")).is_some();
     let bytes = answer.body_mut().with_config().limit(LIMIT_BYTES).read_to_vec();
     let bytes = bytes.map_err(|error| explained(url, timeout, &error))?;
     let text = String::from_utf8(bytes).map_err(|_| {
-        format!("{url} does not answer in UTF-8; look whether it is of metrics in the Prometheus text format")
+        format!("{url} does not answer in UTF-8; check that it serves metrics in the Prometheus text format")
     })?;
-    // Half a number is a number too.
+    // A truncated number is still a valid number.
     if !is_framed && !text.ends_with('\n') {
-        return Err(format!(
-            "the answer of {url} ends within a line; try again, and look at what ended its connection"
-        ));
+        return Err(format!("the answer of {url} ends within a line; try again, and check what closed the connection"));
     }
-    let samples = text::parse(&text)
-        .map_err(|why| format!("{url}: {why}; look whether its path is right, which is mostly /metrics"))?;
+    let samples =
+        text::parse(&text).map_err(|why| format!("{url}: {why}; check the path, which is usually /metrics"))?;
     if samples.is_empty() {
-        return Err(format!("{url} tells no metrics; look whether its path is right, which is mostly /metrics"));
+        return Err(format!("{url} returned no metrics; check the path, which is usually /metrics"));
     }
     Ok(samples)
 }
@@ -72,14 +72,14 @@ fn explained(url: &str, timeout: Duration, error: &ureq::Error) -> String {
             format!("no answer from {url} within {within:?}; check that it runs, and that no firewall blocks it")
         }
         Error::Timeout(_) => {
-            format!("{url} has not told its metrics within {timeout:?}; give it longer, or have it tell fewer")
+            format!("{url} did not return its metrics within {timeout:?}; allow more time, or reduce its metrics")
         }
         Error::BodyExceedsLimit(_) => {
-            format!("{url} tells more than {} MiB; have it tell fewer metrics", LIMIT_BYTES >> 20)
+            format!("{url} returned more than {} MiB; reduce its metrics", LIMIT_BYTES >> 20)
         }
-        Error::HostNotFound => format!("the host of {url} is not known; look whether it is written right"),
-        Error::Io(error) => format!("{url} cannot be read: {error}; look whether it runs, and listens there"),
-        other => format!("{url} cannot be read: {other}; look whether it is an endpoint of metrics"),
+        Error::HostNotFound => format!("the host of {url} is unknown; check its spelling"),
+        Error::Io(error) => format!("{url} cannot be read: {error}; check that it runs and listens there"),
+        other => format!("{url} cannot be read: {other}; check that it is a metrics endpoint"),
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
         for (answer, why) in [
             ("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "404"),
             ("HTTP/1.1 204 No Content\r\n\r\n", "204"),
-            ("HTTP/1.1 302 Found\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n", "give /other itself"),
+            ("HTTP/1.1 302 Found\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n", "give /other instead"),
             (
                 "HTTP/1.1 301 Moved\r\nLocation: http://127.0.0.1:1/x\r\nContent-Length: 0\r\n\r\n",
                 "http://127.0.0.1:1/x",
@@ -181,7 +181,7 @@ mod tests {
         let timeout = Duration::from_millis(200);
         let silent = endpoint(|stream, _| drop(stream.read(&mut [0])));
         assert!(fails(&silent, timeout).contains("200ms"));
-        // A byte now and then, so that no single wait is long.
+        // A byte every few milliseconds, so that no single wait is long.
         let slow = endpoint(|stream, _| {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
             while stream.write_all(b"#\n").is_ok() {
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn where_nobody_listens_or_the_url_is_none_it_is_said_so() {
         let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert!(fails(&format!("http://{nobody}/metrics"), LONG).contains("look whether it runs"));
+        assert!(fails(&format!("http://{nobody}/metrics"), LONG).contains("check that it runs"));
         for url in ["https://127.0.0.1/metrics", "127.0.0.1:9100/metrics", "", "ünïcödé://x"] {
             assert!(fails(url, LONG).contains("http://HOST:9100/metrics"));
         }

@@ -1,14 +1,14 @@
-//! The text format 0.0.4 of Prometheus, and what of OpenMetrics differs from it where one reads it.
+//! The Prometheus text format 0.0.4, and the differences of OpenMetrics that matter to a reader.
 
 use super::Sample;
 
 /// How much of a line an error shows.
 const SHOWN_CHARS: usize = 80;
 
-/// All samples of a text. Help, types, timestamps and exemplars are left out.
+/// All samples of a text. Help, types, timestamps and exemplars are ignored.
 ///
 /// # Errors
-/// Where a line is none of the format: what came before it may be of something else, too.
+/// Fails if any line is not in this format: then the lines before it cannot be trusted either.
 pub(super) fn parse(text: &str) -> Result<Vec<Sample>, String> {
     let mut samples = Vec::new();
     for (number, line) in text.split('\n').enumerate() {
@@ -21,7 +21,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Sample>, String> {
         }
         let sample = sample(line).map_err(|why| {
             let shown: String = line.chars().take(SHOWN_CHARS).collect();
-            format!("line {} is not of the Prometheus text format, {why}: `{shown}`", number + 1)
+            format!("line {} is not in the Prometheus text format, {why}: `{shown}`", number + 1)
         })?;
         samples.push(sample);
     }
@@ -34,7 +34,7 @@ fn sample(line: &str) -> Result<Sample, &'static str> {
     let mut labels = Vec::new();
     if rest.take('{') {
         while !rest.take('}') {
-            // A name that is none of the usual ones stands among the labels, in quotes.
+            // An unusual name is written among the labels, in quotes.
             if let Some(quoted) = rest.quoted()? {
                 if rest.take('=') {
                     let value = rest.quoted()?.ok_or("a label has no value in quotes")?;
@@ -55,11 +55,11 @@ fn sample(line: &str) -> Result<Sample, &'static str> {
                 labels.push((label, rest.quoted()?.ok_or("a label has no value in quotes")?));
             }
             if !rest.take(',') && !rest.0.starts_with('}') {
-                return Err("its labels do not end");
+                return Err("its labels are not closed");
             }
         }
     } else if !rest.0.starts_with([' ', '\t']) {
-        return Err("a name has to be followed by labels or a value");
+        return Err("a name must be followed by labels or a value");
     }
     if name.is_empty() {
         return Err("it has no name");
@@ -67,28 +67,28 @@ fn sample(line: &str) -> Result<Sample, &'static str> {
     // An exemplar follows a `#`.
     let mut words = rest.0.split_ascii_whitespace().take_while(|word| *word != "#");
     let value = words.next().and_then(|word| word.parse().ok()).ok_or("its value is not a number")?;
-    // OpenMetrics has fractions of seconds.
+    // OpenMetrics allows fractions of seconds.
     if words.next().is_some_and(|word| word.parse::<f64>().is_err()) {
         return Err("its timestamp is not a number");
     }
     if words.next().is_some() {
-        return Err("more follows than a value and a timestamp");
+        return Err("text follows the timestamp");
     }
     Ok(Sample { name, labels, value })
 }
 
-/// What was not read yet of a line.
+/// The unread part of a line.
 struct Rest<'a>(&'a str);
 
 impl<'a> Rest<'a> {
-    /// Whether this comes next, after blanks; if so, it is read.
+    /// Skips blanks, then reads this character if it comes next. Returns whether it did.
     fn take(&mut self, what: char) -> bool {
         let next = self.0.trim_start_matches([' ', '\t']).strip_prefix(what);
         self.0 = next.unwrap_or(self.0);
         next.is_some()
     }
 
-    /// The name that comes next, after blanks; empty where there is none.
+    /// Skips blanks and reads a name; empty if there is none.
     fn name(&mut self, also: &str) -> &'a str {
         let start = self.0.trim_start_matches([' ', '\t']);
         let belongs = |c: char| c.is_ascii_alphanumeric() || c == '_' || also.contains(c);
@@ -100,7 +100,7 @@ impl<'a> Rest<'a> {
         &start[..end]
     }
 
-    /// The text in quotes that comes next, after blanks.
+    /// Skips blanks and reads a quoted text.
     fn quoted(&mut self) -> Result<Option<String>, &'static str> {
         if !self.take('"') {
             return Ok(None);
@@ -123,7 +123,7 @@ impl<'a> Rest<'a> {
                 _ => text.push(c),
             }
         }
-        Err("a quote does not end")
+        Err("a quote is not closed")
     }
 }
 
@@ -182,15 +182,15 @@ mod tests {
             ("up 1,5", "value is not a number"),
             ("up # {} 1", "value is not a number"),
             ("up 1 now", "timestamp is not a number"),
-            ("up 1 2 3", "more follows"),
+            ("up 1 2 3", "text follows"),
             ("a.b 1", "followed by labels or a value"),
             ("9lives 9", "followed by labels or a value"),
             ("{a=\"1\"} 1", "no name"),
             (" 1", "followed by labels or a value"),
-            ("x{a=\"1\"", "do not end"),
-            ("x{a=\"1\" b=\"2\"} 1", "do not end"),
-            ("x{a=\"1} 1", "quote does not end"),
-            ("x{a=\"1\\", "quote does not end"),
+            ("x{a=\"1\"", "not closed"),
+            ("x{a=\"1\" b=\"2\"} 1", "not closed"),
+            ("x{a=\"1} 1", "quote is not closed"),
+            ("x{a=\"1\\", "quote is not closed"),
             ("x{a=1} 1", "no value in quotes"),
             ("x{a} 1", "no `=`"),
             ("x{\"a\"} 1", "no `=`"),

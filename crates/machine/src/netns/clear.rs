@@ -1,4 +1,4 @@
-//! What is left of a network is removed, and nothing else.
+//! Removes what is left of a network, and nothing else.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -9,11 +9,11 @@ use super::ip::{batch, file, ip, namespaces};
 use super::{HUB_TO_CLIENT, PREFIX};
 use crate::process::{Pid, Tree, numbers};
 
-/// How long processes of a namespace may take to end after they were killed, before it is removed around them.
+/// How long killed processes of a namespace may take to end before the namespace is removed anyway.
 const END_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// Removes networks that a process of this number has left: their names say whose they are.
+/// Removes networks that the process with this number has left. Their names contain the number.
 pub(crate) fn clear(networks: &[String], owner: u32) {
     networks.iter().filter(|name| is_of(name, owner)).for_each(|name| remove(name));
 }
@@ -23,7 +23,7 @@ fn is_of(network: &str, owner: u32) -> bool {
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Kills what runs in the namespaces of a network and removes them; interfaces go with them.
+/// Kills what runs in the namespaces of a network and removes them, together with their interfaces.
 pub(super) fn remove(network: &str) {
     let below = format!("{network}-");
     let mut names = namespaces();
@@ -38,7 +38,8 @@ pub(super) fn remove(network: &str) {
         std::thread::sleep(LOOK_EVERY);
     }
     if names.iter().any(|name| name == network) {
-        // With its other end, which is this machine's. The kernel removes what is in a namespace later than its name.
+        // This also removes the other end on this machine. The kernel removes the content of a namespace later than its
+        // name.
         let _ = batch(Some(network), &[format!("link delete {HUB_TO_CLIENT}")]);
     }
     for name in names {
@@ -46,7 +47,7 @@ pub(super) fn remove(network: &str) {
     }
 }
 
-/// The processes that are in a namespace now; none where this one is among them.
+/// The processes in a namespace; empty if it is the namespace of this process.
 pub(super) fn processes(namespace: &Path) -> Vec<Pid> {
     let identity = |path: &Path| fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
     let Some(wanted) = identity(namespace) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! The program `ip` of iproute2, and what is done inside of a namespace.
+//! Runs `ip` of iproute2, and code inside a namespace.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
@@ -11,16 +11,16 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::NetworkProblem;
 
-/// Where `ip` keeps namespaces that have a name: as it was built.
+/// The folders of named namespaces, depending on how `ip` was built.
 const FOLDERS: [&str; 2] = ["/run/netns", "/var/run/netns"];
 
-/// Runs it; gives what it says.
+/// Runs `ip` and returns its output.
 pub(super) fn ip(arguments: &[&str]) -> Result<String, NetworkProblem> {
     run(arguments, &[])
 }
 
-/// Runs several commands of it at once, each as behind `ip`, in a namespace or in that of this process. Those before the
-/// one that fails are done.
+/// Runs several `ip` commands at once, in the given namespace or in that of this process. If one fails, those before it
+/// stay in effect.
 pub(super) fn batch(namespace: Option<&str>, lines: &[String]) -> Result<(), NetworkProblem> {
     let mut arguments = namespace.map_or(Vec::new(), |name| vec!["-netns", name]);
     arguments.extend(["-batch", "-"]);
@@ -29,19 +29,19 @@ pub(super) fn batch(namespace: Option<&str>, lines: &[String]) -> Result<(), Net
 
 fn run(arguments: &[&str], lines: &[String]) -> Result<String, NetworkProblem> {
     let mut command = Command::new("ip");
-    // Users have no such folders in their PATH, and some shells of root neither.
+    // Ordinary users, and some root shells, do not have these folders in PATH.
     let path = std::env::var("PATH").unwrap_or_default();
     command.args(arguments).env("LC_ALL", "C").env("PATH", format!("{path}:/usr/sbin:/sbin"));
-    // Ctrl-C is for this process, which clears up.
+    // Ctrl-C is for this process, which cleans up.
     command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let failed = |shown: String, why: String| NetworkProblem::Command { command: shown, why };
     let shown = || format!("ip {}", arguments.join(" "));
     let mut child = command.spawn().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => failed(shown(), "it is not there; install `iproute2`".to_owned()),
-        _ => failed(shown(), format!("it cannot be run: {error}; it comes with `iproute2`")),
+        ErrorKind::NotFound => failed(shown(), "command not found; install `iproute2`".to_owned()),
+        _ => failed(shown(), format!("it cannot be run: {error}; it is part of `iproute2`")),
     })?;
     if let Some(mut input) = child.stdin.take() {
-        // One that has failed before it has read all says why.
+        // If `ip` has failed before reading all input, its output says why.
         let _ = input.write_all((lines.join("\n") + "\n").as_bytes());
     }
     let out = child.wait_with_output().map_err(|error| failed(shown(), error.to_string()))?;
@@ -61,12 +61,12 @@ fn run(arguments: &[&str], lines: &[String]) -> Result<String, NetworkProblem> {
     Err(failed(shown, why))
 }
 
-/// The line that a batch has failed at, counted from 1: `Command failed -:3`.
+/// The line at which a batch failed, counted from 1: `Command failed -:3`.
 fn failed_line(said: &str) -> Option<usize> {
     said.lines().find_map(|line| line.strip_prefix("Command failed ")?.rsplit_once(':')?.1.trim().parse().ok())
 }
 
-/// What to do about a failure, where that is known.
+/// What to do about a failure, if known.
 fn remedy(command: &str, said: &str) -> &'static str {
     let unknown = said.contains("not supported") || said.contains("Unknown device type");
     if said.contains("not permitted") || said.contains("ermission denied") {
@@ -82,23 +82,23 @@ fn remedy(command: &str, said: &str) -> &'static str {
     }
 }
 
-/// The file of a namespace, whether it is there or not.
+/// The file of a namespace, whether or not it exists.
 pub(super) fn file(namespace: &str) -> PathBuf {
     let mut files = FOLDERS.iter().map(|folder| Path::new(folder).join(namespace));
     files.find(|file| file.exists()).unwrap_or_else(|| Path::new(FOLDERS[0]).join(namespace))
 }
 
-/// Names of all namespaces of this machine that have one.
+/// All named namespaces of this machine.
 pub(super) fn namespaces() -> Vec<String> {
     let entries = FOLDERS.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
     let mut out: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    // The one may be a link to the other.
+    // One folder may be a link to the other.
     out.sort();
     out.dedup();
     out
 }
 
-/// Does something in a namespace, on a thread of its own: sockets that it opens belong there for good.
+/// Runs a closure in a namespace, on a separate thread. Sockets that it opens stay in that namespace.
 pub(super) fn inside<T: Send>(namespace: &str, act: impl FnOnce() -> T + Send) -> Result<T, NetworkProblem> {
     let path = file(namespace);
     let failed = |why: String| NetworkProblem::Refused(format!("{} cannot be entered: {why}", path.display()));

@@ -1,4 +1,4 @@
-//! How a network is made: namespaces, interfaces, addresses, routes.
+//! Creates a network: namespaces, interfaces, addresses, routes.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -10,15 +10,15 @@ use super::partition::{Cut, End};
 use super::range::{self, CLIENT, HUB};
 use super::{HUB_TO_CLIENT, Network, NetworkProblem, PREFIX};
 
-/// The interfaces of the middle to nodes, with their numbers behind it.
+/// Prefix of the middle's interfaces to nodes; the node's number follows.
 const HUB_TO_NODE: &str = "n";
-/// The only interface of a node but for its loopback.
+/// A node's only interface besides its loopback.
 const NODE_TO_HUB: &str = "eth0";
-/// What the tables of routes in the middle are numbered from.
+/// The number of the middle's first routing table.
 const TABLES: usize = 1000;
 
 impl Network {
-    /// Makes all of it. What is there when it fails is removed by dropping it.
+    /// Creates everything. If it fails, dropping the network removes what was created.
     pub(super) fn make(&mut self, interface: &str) -> Result<(), NetworkProblem> {
         let hub = self.name.clone();
         ip(&["netns", "add", &hub])?;
@@ -43,11 +43,11 @@ impl Network {
         self.claim(interface)?;
         inside(&hub, forward)??;
         let mut lines = vec!["link set lo up".to_owned(), format!("address add {} dev lo", self.range.address(HUB))];
-        // Routes lead to interfaces that are up only.
+        // Routes can only use interfaces that are up.
         lines.extend(self.ends().map(|end| format!("link set {} up", hub_interface(end))));
         for end in self.ends() {
             let (device, table, address) = (hub_interface(end), table(end), self.end_address(end));
-            // Nobody asks who has an address: neither is there a delay for it, nor is it told that nobody answers.
+            // Static neighbours avoid ARP: it would add a delay, and report an address that does not answer.
             lines.push(neighbour(address, last(end), &device));
             lines.push(format!("rule add priority {table} iif {device} lookup {table}"));
             lines.extend(self.ends().filter(|to| *to != end).map(|to| self.route((end, to), false)));
@@ -64,18 +64,18 @@ impl Network {
         Ok(())
     }
 
-    /// Takes a range that nobody uses, also not another process that looks for one now.
+    /// Claims an unused range, even if another process is looking for one now.
     fn claim(&mut self, interface: &str) -> Result<(), NetworkProblem> {
         let routes = ip(&["-json", "-4", "route", "show", "table", "all"])?;
         let used = range::used(&routes).map_err(|error| NetworkProblem::Command {
             command: "ip -json -4 route show table all".to_owned(),
-            why: format!("its answer cannot be read: {error}; install a newer `iproute2`"),
+            why: format!("cannot parse its output: {error}; install a newer `iproute2`"),
         })?;
         for range in range::free(&used, std::process::id().wrapping_mul(0x9e37_79b9) >> 8) {
             self.range = range;
             let address = range.address(CLIENT);
             batch(None, &[format!("address add {address} dev {interface}")])?;
-            // Of two that add the same route only one can.
+            // If two processes add the same route, only one succeeds.
             match batch(None, &self.to_hub(interface, address)) {
                 Err(NetworkProblem::Command { why, .. }) if why.contains("File exists") => {
                     batch(None, &[format!("address delete {address}/32 dev {interface}")])?;
@@ -86,7 +86,7 @@ impl Network {
         Err(NetworkProblem::Refused("no private range is free: this machine has routes to all of them".to_owned()))
     }
 
-    /// What makes all others reachable by way of the middle.
+    /// Makes all others reachable through the middle.
     fn to_hub(&self, device: &str, own: Ipv4Addr) -> [String; 3] {
         let hub = self.range.address(HUB);
         [
@@ -96,7 +96,7 @@ impl Network {
         ]
     }
 
-    /// What the middle does with packets of one end to another.
+    /// The middle's route for packets from one end to another.
     pub(super) fn route(&self, (from, to): Cut, cut: bool) -> String {
         let (address, table) = (self.end_address(to), table(from));
         match cut {
@@ -110,14 +110,14 @@ pub(super) fn interface_prefix() -> String {
     format!("sb{}-", std::process::id())
 }
 
-/// A name that no network has, of this process, and that of its interface on this machine, of at most 15 bytes.
+/// An unused name for a network of this process, and for its interface on this machine (at most 15 bytes).
 pub(super) fn own_name() -> (String, String) {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}{}-{number}", std::process::id());
         let interface = format!("{}{number}", interface_prefix());
-        // An earlier process of the same number may have left one.
+        // An earlier process with the same number may have left one.
         let below = format!("{name}-");
         let taken = namespaces().iter().any(|other| *other == name || other.starts_with(&below));
         if !taken && !Path::new("/sys/class/net").join(&interface).exists() {
@@ -128,11 +128,11 @@ pub(super) fn own_name() -> (String, String) {
 
 /// The last byte of the address of an end.
 pub(super) fn last(end: End) -> u8 {
-    // No more than `MOST_NODES`.
+    // There are at most `MOST_NODES`.
     CLIENT + u8::try_from(end).unwrap_or(u8::MAX - CLIENT)
 }
 
-/// The hardware address that goes with it: given, so that nobody gives it another one later.
+/// The matching hardware address. It is fixed, so that nothing assigns another one later.
 fn hardware(last: u8) -> String {
     format!("02:5b:00:00:00:{last:02x}")
 }
@@ -146,24 +146,24 @@ pub(super) fn hub_interface(end: End) -> String {
     if end == 0 { HUB_TO_CLIENT.to_owned() } else { format!("{HUB_TO_NODE}{end}") }
 }
 
-/// The middle's table of routes for what an end sends.
+/// The middle's routing table for packets from an end.
 fn table(end: End) -> usize {
     TABLES + end
 }
 
-/// Has the namespace of this thread forward whatever its routes say, wherever it comes from.
+/// Makes the namespace of this thread forward all packets that its routes allow, from any source.
 fn forward() -> Result<(), NetworkProblem> {
     let put = |file: &Path, value: &str| {
         fs::write(file, value).map_err(|error| {
             NetworkProblem::Refused(format!(
-                "{} cannot be set to {value}: {error}; in a container, have /proc/sys mounted to be written (`--privileged`)",
+                "{} cannot be set to {value}: {error}; in a container, mount /proc/sys writable (`--privileged`)",
                 file.display()
             ))
         })
     };
     let folder = Path::new("/proc/sys/net/ipv4");
     put(&folder.join("ip_forward"), "1")?;
-    // It would drop the one direction where only the other is cut.
+    // Reverse-path filtering would also drop the open direction if only the other is cut.
     for interface in fs::read_dir(folder.join("conf")).into_iter().flatten().flatten() {
         put(&interface.path().join("rp_filter"), "0")?;
     }
@@ -171,8 +171,8 @@ fn forward() -> Result<(), NetworkProblem> {
     Ok(())
 }
 
-/// No IPv6 on an interface of the namespace of this thread, or on all: nobody uses it, and it would send packets of its
-/// own. A kernel without it has no such files.
+/// Disables IPv6 on one interface of this thread's namespace, or on all. It is not used, and would send its own
+/// packets. A kernel without IPv6 does not have these files.
 fn no_ipv6(interface: Option<&str>) {
     let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", interface.unwrap_or("all")), "1");
 }

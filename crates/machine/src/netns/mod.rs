@@ -1,5 +1,5 @@
-//! Nodes of a store in network namespaces of this machine, between which the network can be cut. What it does and needs is
-//! said at [`Network`].
+//! Nodes of a store in network namespaces of this machine, with a network that can be partitioned. [`Network`]
+//! describes what it does and needs.
 
 mod clear;
 mod ip;
@@ -28,94 +28,95 @@ use crate::process::capabilities;
 
 pub(crate) use clear::clear;
 
-/// What names of namespaces begin with; the number of the process and that of the network follow.
+/// Prefix of namespace names. The numbers of the process and of the network follow.
 const PREFIX: &str = "storebench-";
-/// The interface of the namespace in the middle to this machine.
+/// The middle namespace's interface to this machine.
 const HUB_TO_CLIENT: &str = "client";
-/// How long a node may take to be reached before the network is said not to work.
+/// How long a node may take to answer before the network counts as broken.
 const REACHED_WITHIN: Duration = Duration::from_secs(5);
-/// How long [`Network::available`] waits for what is not to arrive.
+/// How long [`Network::available`] waits for packets that should not arrive.
 const CUT_FOR: Duration = Duration::from_millis(200);
-/// Capabilities, as bits of what `/proc/self/status` tells.
+/// Capabilities, as bits of the mask in `/proc/self/status`.
 const NEEDED: [(&str, u64); 2] = [("CAP_NET_ADMIN", 1 << 12), ("CAP_SYS_ADMIN", 1 << 21)];
 
-/// Why there is no network of nodes, or why it does not do what it should.
+/// Why a network of nodes cannot be created or changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkProblem {
-    /// A name that no node can have.
-    #[error("no node can be called `{name}`: {why}")]
+    /// An invalid node name.
+    #[error("invalid node name `{name}`: {why}")]
     Name {
         /// The name.
         name: String,
         /// Why not.
         why: &'static str,
     },
-    /// There is no such node.
+    /// An unknown node.
     #[error("unknown node `{name}`; expected one of: {known}")]
     Unknown {
         /// The name.
         name: String,
-        /// All that there are.
+        /// All node names.
         known: String,
     },
-    /// A command of the system is missing or failed.
-    #[error("the network of nodes cannot be made or changed: `{command}`: {why}")]
+    /// A system command is missing or failed.
+    #[error("cannot create or change the network of nodes: `{command}`: {why}")]
     Command {
         /// The command.
         command: String,
-        /// How it ended, and what to do.
+        /// How it failed, and what to do.
         why: String,
     },
-    /// The machine does not allow something.
-    #[error("the network of nodes cannot be made or used: {0}")]
+    /// The system does not permit something.
+    #[error("cannot create or use the network of nodes: {0}")]
     Refused(String),
-    /// A partition that separates nobody or names something twice.
-    #[error("the network cannot be partitioned so: {0}")]
+    /// A partition that separates nothing or names a node twice.
+    #[error("invalid partition: {0}")]
     Partition(String),
 }
 
-/// A network of nodes on this machine, each in a network namespace of its own, that can be partitioned.
+/// A network of nodes on this machine, each in its own network namespace, that can be partitioned.
 ///
-/// # What it looks like
+/// # Layout
 ///
-/// There is one namespace for each node, with a loopback, an interface `eth0` and one address, and one more namespace in the
-/// middle, which forwards packets between nodes, and between them and this machine. All addresses are of one private range
-/// `a.b.c.0/24` that this machine does not use: .1 is this machine, nodes begin with .2 in their order. Whatever else a node
-/// would reach it cannot: it has no route to it. A node has kernel settings (`net.*`) of its own, mostly the kernel's
+/// Each node has a namespace with a loopback, an interface `eth0` and one address. One more namespace in the middle
+/// forwards packets between nodes, and between nodes and this machine. All addresses are in one private range
+/// `a.b.c.0/24` that this machine does not use: .1 is this machine, and the nodes follow in order from .2. A node
+/// cannot reach anything else: it has no route to it. A node has its own kernel settings (`net.*`), mostly the kernel's
 /// defaults.
 ///
-/// Nothing of this machine's own network is changed but for one interface more, with one route: neither a filter nor a
-/// setting. Filters of this machine (Docker's, a firewall's, those of bridges) do not hold for what nodes send to each other:
-/// the middle has none. They hold for what this machine sends to nodes and gets from them: that clients reach every node
-/// is tried when the network begins.
+/// The machine's own network changes only by one additional interface with one route. No filters and no settings
+/// change. This machine's filters (Docker, firewalls, bridges) do not apply to traffic between nodes: the middle has
+/// none. They do apply to traffic between this machine and nodes. Therefore [`begin`](Network::begin) checks that
+/// clients reach every node.
 ///
-/// What a node is reached by is its address: what listens on `127.0.0.1` in a node is reached by nobody outside of it.
-/// Broadcasts and multicasts do not leave a node; there is no IPv6 between nodes. Sockets in the file system are shared.
+/// Nodes are reachable only at their addresses: a server that listens on `127.0.0.1` in a node is not reachable from
+/// outside. Broadcasts and multicasts do not leave a node, and there is no IPv6 between nodes. Sockets in the file
+/// system are shared.
 ///
-/// # What a partition does
+/// # Partitions
 ///
-/// Packets vanish in the middle, as on a cable that is cut behind the next switch: nobody is told, neither by a reset nor
-/// by an error, and interfaces stay up. Connections stay open and stall; new ones are not answered. Linux itself gives up
-/// new ones after about two minutes, and open ones that have something to send after about a quarter of an hour. When it is
-/// healed, what was underway continues with the next packet that TCP sends again by itself: that may take about as long again
-/// as the partition has lasted, up to two minutes.
+/// The middle drops packets, like a cable that is cut behind the next switch. There is no reset and no error, and
+/// interfaces stay up. Connections stay open and stall; new ones get no answer. Linux gives up on a new connection
+/// after about two minutes, and on an open one with data to send after about 15 minutes. After healing, a stalled
+/// connection continues with TCP's next retransmission. That may take about as long as the partition lasted, up to two
+/// minutes.
 ///
-/// It holds for every packet that is sent after [`partition`](Network::partition) has returned. While it runs, pairs of
-/// nodes are cut one after another, all within some milliseconds.
+/// A partition applies to every packet sent after [`partition`](Network::partition) has returned. During the call,
+/// pairs of nodes are cut one after another, within a few milliseconds.
 ///
-/// Packets take the same way, and cost as much, before, during and after a partition: routes are looked up in a table for
-/// each sender, in which a cut is a route to nowhere.
+/// Packets take the same path, at the same cost, before, during and after a partition: each sender has its own routing
+/// table, in which a cut is a blackhole route.
 ///
-/// # What it needs
+/// # Requirements
 ///
-/// Linux with network namespaces, veth interfaces and policy routing, root (`CAP_NET_ADMIN` and `CAP_SYS_ADMIN`), `ip` of
-/// iproute2 and `nsenter` of util-linux: [`Network::available`] tries it.
+/// Linux with network namespaces, veth interfaces and policy routing; root (`CAP_NET_ADMIN` and `CAP_SYS_ADMIN`); `ip`
+/// of iproute2 and `nsenter` of util-linux. [`Network::available`] checks this.
 ///
-/// It is removed when it is dropped, and what runs in its namespaces is killed. Where its process is killed,
+/// Dropping the network removes it and kills what runs in its namespaces. If its process was killed,
 /// [`Lease::clear_up`] does both.
 #[derive(Debug)]
 pub struct Network {
-    /// That of the namespace in the middle; those of nodes begin with it.
+    /// The name of the middle namespace. The nodes' names begin with it.
     name: String,
     nodes: Vec<String>,
     range: Range,
@@ -125,20 +126,21 @@ pub struct Network {
 }
 
 impl Network {
-    /// What stands for this machine, where clients are, in a partition that goes one way.
+    /// The name of this machine, where clients run, in a one-way partition.
     pub const CLIENT: &'static str = "client";
 
-    /// The most nodes that a network has.
+    /// The maximum number of nodes.
     pub const MOST_NODES: usize = (HUB - FIRST) as usize;
 
-    /// Whether this process can have one on this machine: a network of two nodes is made, partitioned, healed and removed.
+    /// Whether this process can create a network on this machine: it creates, partitions, heals and removes one with
+    /// two nodes.
     ///
     /// # Errors
-    /// What is missing, by name, and what to do about it.
+    /// Says what is missing and what to do about it.
     pub fn available() -> Result<(), String> {
         if let Some(missing) = capabilities().and_then(missing_capability) {
             return Err(format!(
-                "this process may not change the network (it has no {missing}): run as root, in a container with \
+                "this process may not change the network ({missing} is missing); run as root, in a container with \
                  `--privileged`"
             ));
         }
@@ -146,7 +148,7 @@ impl Network {
             let mut network = Self::begin(&leases_folder(), &["a", "b"])?;
             network.partition(&Partition::groups(&[&["a"], &["b"]]))?;
             if network.reaches("a", "b", CUT_FOR)? {
-                return Err(NetworkProblem::Refused("packets arrive where a route to nowhere is set".to_owned()));
+                return Err(NetworkProblem::Refused("packets pass a blackhole route".to_owned()));
             }
             network.heal()?;
             network.must_reach("a", "b")
@@ -154,13 +156,13 @@ impl Network {
         tried().map_err(|problem: NetworkProblem| problem.to_string())
     }
 
-    /// Makes one with nodes of these names. `leases` is the folder that names it while it is there.
+    /// Creates a network with nodes of these names. `leases` is the folder for its lease.
     ///
-    /// Names are of at most 32 letters, digits, `-`, `_` and `.`.
+    /// A name has at most 32 letters, digits, `-`, `_` and `.`.
     ///
     /// # Errors
-    /// Where a name cannot be, there are none or too many, something is [missing](Network::available), or nodes do not
-    /// reach each other or cannot be reached from here. Nothing of it remains then.
+    /// Fails if a name is invalid, if there are no names or too many, if something is [missing](Network::available), or
+    /// if nodes do not reach each other or cannot be reached from here. Then nothing of it remains.
     pub fn begin(leases: &Path, names: &[&str]) -> Result<Self, NetworkProblem> {
         check(names)?;
         nsenter()?;
@@ -171,7 +173,7 @@ impl Network {
         let nodes = names.iter().copied().map(str::to_owned).collect();
         let mut network = Self { name, nodes, range: Range::NONE, cuts: BTreeSet::new(), _lease: lease };
         network.make(&interface)?;
-        // All are treated the same: that each sends and receives is enough.
+        // All nodes are set up alike, so it is enough that each sends and receives.
         for (to, from) in names.iter().zip(names.iter().cycle().skip(1)) {
             network.must_reach(Self::CLIENT, to)?;
             if from != to {
@@ -181,54 +183,53 @@ impl Network {
         Ok(network)
     }
 
-    /// The names of its nodes, in their order.
+    /// The names of its nodes, in order.
     pub fn names(&self) -> &[String] {
         &self.nodes
     }
 
-    /// The address of a node; none of one that it does not have.
+    /// The address of a node; `None` for an unknown node.
     pub fn address(&self, name: &str) -> Option<IpAddr> {
         node(name, &self.nodes).ok().map(|end| self.end_address(end).into())
     }
 
-    /// The address of this machine in it: that of clients, as nodes see them.
+    /// The address of this machine in the network, which nodes see as the clients' address.
     pub fn client_address(&self) -> IpAddr {
         self.end_address(0).into()
     }
 
-    /// The name of a node's namespace, as `ip netns` has it; none of a node that it does not have.
+    /// The name of a node's namespace for `ip netns`; `None` for an unknown node.
     pub fn namespace(&self, name: &str) -> Option<String> {
         node(name, &self.nodes).ok().map(|end| self.end_namespace(end))
     }
 
-    /// What a program and its arguments have to be preceded by, so that it runs in a node: `exec {enter_command}server`. It
-    /// ends with a space. The process is the same one, with the files, mounts and user that it would have anyway; only
-    /// `/sys` tells of the interfaces of this machine. None of a node that it does not have.
+    /// A prefix for a program and its arguments, so that the program runs in a node: `exec {enter_command}server`. It
+    /// ends with a space. The process stays the same, with its files, mounts and user; only `/sys` still lists the
+    /// interfaces of this machine. `None` for an unknown node.
     pub fn enter_command(&self, name: &str) -> Option<String> {
-        // `ip netns exec` would hide control groups, and mount things of its own.
+        // `ip netns exec` would hide control groups and add its own mounts.
         self.namespace(name).map(|namespace| format!("nsenter --net='{}' ", file(&namespace).display()))
     }
 
-    /// A line for `sh -c` that does in a node what this one, whatever it holds, does here; none of a node that it does not
-    /// have.
+    /// A command line for `sh -c` that runs this line in a node, whatever it contains; `None` for an unknown node.
     pub fn command(&self, name: &str, line: &str) -> Option<String> {
         let enter = self.enter_command(name)?;
         Some(format!("{enter}sh -c '{}'", line.replace('\'', r"'\''")))
     }
 
-    /// Partitions it; what was cut before and is not cut by this partition is healed.
+    /// Partitions it. Pairs that were cut before and are not cut by this partition are healed.
     ///
     /// # Errors
-    /// Where it names what is not there or separates nobody, or a command fails: all is as it was before then.
+    /// Fails if it names an unknown node or separates nothing, or if a command fails. Then nothing changes.
     pub fn partition(&mut self, partition: &Partition) -> Result<(), NetworkProblem> {
         let cuts = partition.cuts(&self.nodes)?;
         self.set(cuts)
     }
 
-    /// Everybody reaches everybody again.
+    /// Heals all cuts.
     ///
     /// # Errors
-    /// Where a command fails: all is as it was before then.
+    /// Fails if a command fails. Then nothing changes.
     pub fn heal(&mut self) -> Result<(), NetworkProblem> {
         self.set(BTreeSet::new())
     }
@@ -238,11 +239,11 @@ impl Network {
         !self.cuts.is_empty()
     }
 
-    /// Whether one node, or [`Network::CLIENT`], can begin a TCP connection to another node: it listens there for a moment on
-    /// a free port and tries. No answer within this time is a no.
+    /// Whether one node, or [`Network::CLIENT`], can open a TCP connection to another node. It listens there briefly on
+    /// a free port and connects. No answer `within` this time means no.
     ///
     /// # Errors
-    /// Where there is no such node, its namespace cannot be entered any more, or this machine refuses to send.
+    /// Fails if there is no such node, if its namespace can no longer be entered, or if this machine refuses to send.
     pub fn reaches(&self, from: &str, to: &str, within: Duration) -> Result<bool, NetworkProblem> {
         let failed = |what: &str, e: io::Error| NetworkProblem::Refused(format!("`{from}` to `{to}`: {what}: {e}"));
         let to_end = node(to, &self.nodes)?;
@@ -257,7 +258,7 @@ impl Network {
         };
         match connected {
             Ok(stream) => {
-                // Reset, so that its port is free at once.
+                // Reset the connection, so that its port is free at once.
                 let _ = rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO));
                 Ok(true)
             }
@@ -274,7 +275,7 @@ impl Network {
             Err(other) => return Err(other),
         };
         Err(NetworkProblem::Refused(format!(
-            "{why}; a filter of this machine or a policy of its routes may be in the way: allow {} on interfaces `{}*`",
+            "{why}; a firewall or a routing rule of this machine may block it: allow {} on interfaces `{}*`",
             self.range,
             interface_prefix()
         )))
@@ -293,7 +294,7 @@ impl Network {
         0..=self.nodes.len()
     }
 
-    /// Cuts first, so that nothing passes on a way that neither state has.
+    /// Cuts come first, so that no packet takes a path that exists in neither state.
     fn set(&mut self, cuts: BTreeSet<Cut>) -> Result<(), NetworkProblem> {
         let lines = |now: &BTreeSet<Cut>, wanted: &BTreeSet<Cut>| -> Vec<String> {
             let cut = wanted.difference(now).map(|&pair| self.route(pair, true));
@@ -304,7 +305,7 @@ impl Network {
             return Ok(());
         }
         if let Err(problem) = batch(Some(&self.name), &there) {
-            // Some of them may have been done.
+            // Some of the commands may have succeeded.
             let _ = batch(Some(&self.name), &back);
             return Err(problem);
         }
@@ -323,30 +324,30 @@ fn check(names: &[&str]) -> Result<(), NetworkProblem> {
     let wrong = |name: &str, why| Err(NetworkProblem::Name { name: name.to_owned(), why });
     if names.is_empty() || names.len() > Network::MOST_NODES {
         let (most, given) = (Network::MOST_NODES, names.len());
-        return Err(NetworkProblem::Refused(format!("it has from 1 to {most} nodes, and {given} are asked for")));
+        return Err(NetworkProblem::Refused(format!("expected 1 to {most} nodes, got {given}")));
     }
     for (number, name) in names.iter().enumerate() {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if name.is_empty() || name.len() > 32 || !name.bytes().all(plain) {
-            return wrong(name, "names are of at most 32 letters, digits, `-`, `_` and `.`");
+            return wrong(name, "a name has at most 32 letters, digits, `-`, `_` and `.`");
         }
         if *name == Network::CLIENT {
-            return wrong(name, "that is this machine");
+            return wrong(name, "this name is reserved for this machine");
         }
         if names[..number].contains(name) {
-            return wrong(name, "another one is called so");
+            return wrong(name, "another node has this name");
         }
     }
     Ok(())
 }
 
-/// Whether there is the program by which nodes are entered.
+/// Checks for the program that enters namespaces.
 fn nsenter() -> Result<(), NetworkProblem> {
     let mut command = Command::new("nsenter");
     command.args(["--net=/proc/self/ns/net", "true"]).stdin(Stdio::null());
     let failed = |why: String| NetworkProblem::Command { command: "nsenter --net=…".to_owned(), why };
     let out = command.output().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => failed("it is not there; install `util-linux`".to_owned()),
+        ErrorKind::NotFound => failed("command not found; install `util-linux`".to_owned()),
         _ => failed(error.to_string()),
     })?;
     if out.status.success() {
@@ -356,7 +357,7 @@ fn nsenter() -> Result<(), NetworkProblem> {
     Err(failed(format!("{} ({}); run Storebench as root, and install `util-linux`", said.trim(), out.status)))
 }
 
-/// The first capability that a process with these lacks.
+/// The first needed capability that is missing from this mask.
 fn missing_capability(all: u64) -> Option<&'static str> {
     NEEDED.iter().find(|(_, bit)| all & bit == 0).map(|(name, _)| *name)
 }

@@ -1,28 +1,28 @@
-//! Who does not hear whom.
+//! Which ends cannot reach which.
 
 use std::collections::BTreeSet;
 
 use super::{Network, NetworkProblem};
 use crate::broken::{ClientSees, Partition};
 
-/// A place in a network: 0 is this machine, where clients are, and n the n-th node.
+/// An end of a network: 0 is this machine, where clients run, and n is the n-th node.
 pub(super) type End = usize;
 
-/// Whoever sends, and whoever does not hear it.
+/// A sender and a receiver that its packets do not reach.
 pub(super) type Cut = (End, End);
 
 impl Partition {
-    /// Groups of nodes, all of which clients reach.
+    /// Groups of nodes. Clients reach all of them.
     pub fn groups(groups: &[&[&str]]) -> Self {
         Self::Groups { groups: groups.iter().map(|group| owned(group)).collect(), client_sees: ClientSees::All }
     }
 
-    /// What these send to those vanishes.
+    /// Packets from these nodes to those are lost.
     pub fn one_way(from: &[&str], to: &[&str]) -> Self {
         Self::OneWay { from: owned(from), to: owned(to) }
     }
 
-    /// The same groups, with clients that see others. It changes nothing of what goes one way.
+    /// The same groups, seen differently by clients. It does not change a one-way partition.
     #[must_use]
     pub fn client_sees(self, sees: ClientSees) -> Self {
         match self {
@@ -31,7 +31,7 @@ impl Partition {
         }
     }
 
-    /// All that it cuts in a network of these nodes.
+    /// All pairs that it cuts in a network of these nodes.
     pub(super) fn cuts(&self, nodes: &[String]) -> Result<BTreeSet<Cut>, NetworkProblem> {
         let cuts = match self {
             Self::Groups { groups, client_sees } => between(&resolved(groups, nodes)?, *client_sees)?,
@@ -42,7 +42,7 @@ impl Partition {
             }
         };
         if cuts.is_empty() {
-            return refused("it separates no nodes; name two groups, or nodes on both sides");
+            return refused("it does not separate any nodes; name two groups, or nodes on both sides");
         }
         Ok(cuts)
     }
@@ -56,17 +56,17 @@ fn refused<T>(why: impl Into<String>) -> Result<T, NetworkProblem> {
     Err(NetworkProblem::Partition(why.into()))
 }
 
-/// Groups as places, with that of the nodes that none names.
+/// The groups as ends, plus the group of the nodes that no group names.
 fn resolved(groups: &[Vec<String>], nodes: &[String]) -> Result<Vec<Vec<End>>, NetworkProblem> {
     let mut out = Vec::new();
     let mut rest: BTreeSet<End> = (1..=nodes.len()).collect();
     for group in groups {
         let group = group.iter().map(|name| node(name, nodes)).collect::<Result<Vec<End>, _>>()?;
         if group.is_empty() {
-            return refused("a group names no node; leave it out");
+            return refused("a group is empty; remove it");
         }
         if let Some(&twice) = group.iter().find(|&&end| !rest.remove(&end)) {
-            return refused(format!("`{}` is named twice; a node is in one group", nodes[twice - 1]));
+            return refused(format!("`{}` is named twice; a node can be in only one group", nodes[twice - 1]));
         }
         out.push(group);
     }
@@ -76,13 +76,13 @@ fn resolved(groups: &[Vec<String>], nodes: &[String]) -> Result<Vec<Vec<End>>, N
     Ok(out)
 }
 
-/// All pairs of nodes of different groups, and clients with those that they do not see, in both directions.
+/// All pairs of nodes in different groups, and of clients with the nodes that they do not see, in both directions.
 fn between(groups: &[Vec<End>], sees: ClientSees) -> Result<BTreeSet<Cut>, NetworkProblem> {
     if let ClientSees::Group(number) = sees
         && number >= groups.len()
     {
         return refused(format!(
-            "clients are to see group {number}, and the last of its groups is {}",
+            "clients see group {number}, which does not exist; the last group is {}",
             groups.len() - 1
         ));
     }
@@ -106,7 +106,7 @@ fn ends(names: &[String], nodes: &[String]) -> Result<Vec<End>, NetworkProblem> 
     names.iter().map(|name| if name == Network::CLIENT { Ok(0) } else { node(name, nodes) }).collect()
 }
 
-/// The place of a node.
+/// The end with this node's name.
 pub(super) fn node(name: &str, nodes: &[String]) -> Result<End, NetworkProblem> {
     match nodes.iter().position(|node| node == name) {
         Some(position) => Ok(position + 1),
@@ -168,14 +168,12 @@ mod tests {
     fn what_cannot_be_is_refused_by_name() {
         assert!(why(&Partition::groups(&[&["a", "d"]])).contains("unknown node `d`; expected one of: a, b, c"));
         assert!(why(&Partition::groups(&[&["a"], &["b", "a"]])).contains("`a` is named twice"));
-        assert!(why(&Partition::groups(&[&["a"], &[]])).contains("names no node"));
-        assert!(
-            why(&Partition::groups(&[&["a"]]).client_sees(ClientSees::Group(2))).contains("last of its groups is 1")
-        );
+        assert!(why(&Partition::groups(&[&["a"], &[]])).contains("a group is empty"));
+        assert!(why(&Partition::groups(&[&["a"]]).client_sees(ClientSees::Group(2))).contains("the last group is 1"));
         for nobody in
             [Partition::groups(&[]), Partition::groups(&[&["c", "b", "a"]]), Partition::one_way(&["a"], &["a"])]
         {
-            assert!(why(&nobody).contains("separates no nodes"), "{nobody:?}");
+            assert!(why(&nobody).contains("does not separate any nodes"), "{nobody:?}");
         }
         assert!(why(&Partition::groups(&[&["client"]])).contains("`client`"), "clients are in no group");
     }

@@ -1,29 +1,29 @@
-//! Which addresses a network may have.
+//! Chooses the addresses of a network.
 
 use std::net::Ipv4Addr;
 
 use serde::Deserialize;
 
-/// 256 addresses, of which the last byte is free.
+/// 256 addresses that share their first three bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Range([u8; 3]);
 
-/// This machine's.
+/// The last byte of this machine's address.
 pub(super) const CLIENT: u8 = 1;
-/// That of the first node.
+/// The last byte of the first node's address.
 pub(super) const FIRST: u8 = 2;
-/// That of the namespace in the middle.
+/// The last byte of the middle namespace's address.
 pub(super) const HUB: u8 = 254;
 
-/// All private ranges hold as many of these: `10.0.0.0/8`, then `172.16.0.0/12`, then `192.168.0.0/16`.
+/// The number of these in all private ranges: `10.0.0.0/8`, then `172.16.0.0/12`, then `192.168.0.0/16`.
 const ALL: u32 = (256 + 16 + 1) * 256;
-/// Has no divisor in common with [`ALL`], so that all are met, the next one far from the last.
+/// Coprime to [`ALL`], so that stepping visits every range, each far from the previous one.
 const STEP: u32 = 25_601;
-/// Routes to so much of the world are there for what has no other: one to 256 addresses goes before them.
+/// Ignore routes with a shorter prefix: they are defaults, and a route to 256 addresses takes precedence over them.
 const LEAST_PREFIX_BITS: u8 = 8;
 
 impl Range {
-    /// Until one is chosen.
+    /// A placeholder until one is chosen.
     pub(super) const NONE: Self = Self([0; 3]);
 
     pub(super) fn address(self, last: u8) -> Ipv4Addr {
@@ -40,7 +40,7 @@ impl Range {
         }
     }
 
-    /// Whether a route to these addresses has anything to do with it.
+    /// Whether a route to these addresses overlaps it.
     fn meets(self, used: Used) -> bool {
         let mask = u32::MAX << (32 - u32::from(used.bits.min(24)));
         (u32::from(self.address(0)) ^ u32::from(used.address)) & mask == 0
@@ -60,14 +60,14 @@ pub(super) struct Used {
     bits: u8,
 }
 
-/// What `ip -json -4 route show table all` tells: its own addresses are among it, in the table `local`.
+/// Parses the output of `ip -json -4 route show table all`. Its table `local` holds this machine's addresses.
 pub(super) fn used(json: &str) -> Result<Vec<Used>, String> {
     #[derive(Deserialize)]
     struct Route {
         dst: String,
         gateway: Option<String>,
     }
-    // Where there is none it may say nothing at all.
+    // Without routes, `ip` may print nothing at all.
     let json = if json.trim().is_empty() { "[]" } else { json };
     let routes: Vec<Route> = serde_json::from_str(json).map_err(|error| error.to_string())?;
     let places = routes.into_iter().flat_map(|route| [Some(route.dst), route.gateway]).flatten();
@@ -81,8 +81,8 @@ pub(super) fn used(json: &str) -> Result<Vec<Used>, String> {
     Ok(places.filter_map(parse).filter(|used| used.bits >= LEAST_PREFIX_BITS).collect())
 }
 
-/// Ranges with which nothing of these has to do, in an order that `seed` begins. First those that are far from all of them:
-/// behind a router there may be more of what is near, and this machine does not know of it.
+/// Ranges that overlap none of these, in an order that depends on `seed`. Those far from all of them come first: a
+/// router may know more subnets near them, which this machine does not see.
 pub(super) fn free(used: &[Used], seed: u32) -> impl Iterator<Item = Range> {
     let all = move || (0..ALL).map(move |n| Range::of((seed % ALL + n * STEP % ALL) % ALL));
     let meets = |range: Range, used: &[Used]| used.iter().any(|&used| range.meets(used));

@@ -1,4 +1,4 @@
-//! The content of one file, and what it takes to forget what was not synced of it.
+//! The content of one file, and what is needed to undo unsynced changes to it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,14 +8,14 @@ use std::os::unix::fs::FileExt as _;
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 use rustix::io::Errno;
 
-/// What a file remembers by. The kernel's pages are as large on most machines; nothing depends on that they are.
+/// The unit in which changes are tracked. Most kernels use the same page size, but nothing depends on it.
 pub(super) const PAGE: u64 = 4096;
-/// As many pages are read at once as one request of the kernel writes.
+/// How many pages are read at once: as many as one write request of the kernel holds.
 const RUN: u64 = 256;
 
 type Page = Box<[u8; PAGE as usize]>;
 
-/// Numbers that look random, and are the same for the same seed (SplitMix64).
+/// A pseudo-random generator (SplitMix64). The same seed gives the same numbers.
 #[derive(Debug)]
 pub(super) struct Dice(u64);
 
@@ -32,7 +32,7 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`, which is not 0. That small ends are favoured by less than 2^-32 does not matter here.
+    /// A number below `end`, which must not be 0. The modulo bias of less than 2^-32 does not matter here.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
@@ -42,26 +42,26 @@ impl Dice {
     }
 }
 
-/// What is known of the content of a file besides the bytes, which lie in its backing file.
+/// The state of a file's content, except for the bytes, which are in its backing file.
 ///
-/// `undo` holds every page that has changed since the last sync: what was in it then, or nothing where that was zeros or
-/// beyond the end. A page that is not in it has the content of then.
+/// `undo` holds every page that has changed since the last sync, with its content at that time. `None` means that it
+/// held zeros or was beyond the end. A page that is not in `undo` is unchanged.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     size: u64,
     /// The size at the last sync.
     durable: u64,
-    /// The least of what was the size since the last sync, and of `durable`.
+    /// The smallest size since the last sync, including `durable`.
     lowest: u64,
     undo: BTreeMap<u64, Option<Page>>,
 }
 
-/// How much a page of the file reaches beyond this place, in pages.
+/// The number of pages that hold this many bytes.
 fn pages(bytes: u64) -> u64 {
     bytes.div_ceil(PAGE)
 }
 
-/// Reads up to the end of the file; what lies beyond it is zeros.
+/// Reads a part of the file; everything beyond its end is zeros.
 fn read_zeros(file: &File, mut buffer: &mut [u8], mut at: u64) -> io::Result<()> {
     while !buffer.is_empty() {
         match file.read_at(buffer, at) {
@@ -85,24 +85,24 @@ impl Content {
         self.size
     }
 
-    /// Whether it differs from what it was at the last sync.
+    /// Whether it has changed since the last sync.
     pub(super) fn is_dirty(&self) -> bool {
         !self.undo.is_empty() || self.size != self.durable
     }
 
-    /// Bytes of pages that have changed since the last sync.
+    /// Bytes in pages that have changed since the last sync.
     pub(super) fn dirty_bytes(&self) -> u64 {
         self.undo.len() as u64 * PAGE
     }
 
-    /// What it holds now is durable.
+    /// Makes the current content durable.
     pub(super) fn settle(&mut self) {
         self.undo.clear();
         self.durable = self.size;
         self.lowest = self.size;
     }
 
-    /// Remembers what was at the last sync in the pages of these bytes.
+    /// Saves the content that the pages of these bytes had at the last sync.
     fn remember(&mut self, file: &File, from: u64, to: u64) -> io::Result<()> {
         let last = pages(to);
         let known = last.min(pages(self.durable));
@@ -132,7 +132,7 @@ impl Content {
         Ok(())
     }
 
-    /// The same of what is to become zeros: holes stay as they are, and a file may have many.
+    /// Like `remember`, for a range that becomes zeros. It skips holes, because a file may have large ones.
     fn remember_data(&mut self, file: &File, from: u64, to: u64) -> io::Result<()> {
         let to = to.min(self.durable).min(self.size);
         let mut at = from;
@@ -152,14 +152,14 @@ impl Content {
         Ok(())
     }
 
-    /// Writes. With `undoable`, so that it can be forgotten.
+    /// Writes data. With `undoable`, the write can be undone.
     pub(super) fn write(&mut self, file: &File, at: u64, data: &[u8], undoable: bool) -> io::Result<()> {
         let end = at + data.len() as u64;
         if undoable {
             self.remember(file, at, end)?;
         }
         if let Err(error) = file.write_all_at(data, at) {
-            // Nothing may lie beyond the size: it would be seen when the file grows.
+            // Nothing may remain beyond the size: it would become visible when the file grows.
             let _ = file.set_len(self.size);
             return Err(error);
         }
@@ -167,13 +167,13 @@ impl Content {
         Ok(())
     }
 
-    /// Cuts it off or makes it longer.
+    /// Truncates or extends the file.
     pub(super) fn resize(&mut self, file: &File, size: u64, undoable: bool) -> io::Result<()> {
         if size < self.size {
             if undoable {
                 self.remember_data(file, size, self.size)?;
             }
-            // Pages that were not there at the last sync and are not there any more.
+            // Pages that did not exist at the last sync and no longer exist.
             drop(self.undo.split_off(&pages(size).max(pages(self.durable))));
         }
         file.set_len(size)?;
@@ -182,7 +182,7 @@ impl Content {
         Ok(())
     }
 
-    /// What fallocate(2) does.
+    /// Implements fallocate(2).
     pub(super) fn allocate(
         &mut self,
         file: &File,
@@ -205,15 +205,15 @@ impl Content {
         Ok(())
     }
 
-    /// Forgets what was not synced; with dice, a random part of it stays: of the pages, and of what became of the size.
-    /// Tells how many bytes were forgotten, in whole pages.
+    /// Undoes unsynced changes. With dice, a random part of the changed pages and of the size changes survives. Returns
+    /// how many bytes were lost, in whole pages.
     pub(super) fn forget(&mut self, file: &File, dice: Option<&mut Dice>) -> io::Result<u64> {
         let mut size = self.durable;
-        // Nothing that lies beyond it is of then.
+        // Content beyond this offset is not from the last sync.
         let mut base = self.durable;
         let mut undo = std::mem::take(&mut self.undo);
         if let Some(dice) = dice {
-            // Where it was cut off and that is lost, so is all that was written there since.
+            // If a truncation is lost, so is everything written beyond it since.
             let lost_cut = self.lowest < self.durable && dice.coin();
             let end = if lost_cut { self.lowest / PAGE } else { u64::MAX };
             if !lost_cut {
@@ -245,8 +245,8 @@ impl Content {
     }
 }
 
-/// Whether this may be left of a file after a part of it was forgotten, page by page: with `lowest` the least size since the
-/// sync.
+/// Whether a file may look like this after losing a part of its changes, page by page. `lowest` is its smallest size
+/// since the last sync.
 #[cfg(test)]
 pub(super) fn may_become(durable: &[u8], live: &[u8], lowest: usize, left: &[u8]) -> bool {
     let byte = |bytes: &[u8], end: usize, at: usize| if at < end { bytes.get(at).copied().unwrap_or(0) } else { 0 };
@@ -258,7 +258,7 @@ pub(super) fn may_become(durable: &[u8], live: &[u8], lowest: usize, left: &[u8]
             same(durable, end) || (page < changed_to && same(live, usize::MAX))
         })
     };
-    // Either it was never cut off, and what came after that is not there either, or it was.
+    // Either the truncation was lost, with everything after it, or it took effect.
     let lost_cut = left.len() == durable.len() && fits(usize::MAX, lowest / PAGE as usize);
     lost_cut || (left.len() >= lowest && left.len() <= live.len() && fits(lowest, usize::MAX))
 }
@@ -365,7 +365,7 @@ mod tests {
         }
         assert_eq!(content.dirty_bytes(), 2 * PAGE);
         content.resize(&file, 10_000, true).unwrap();
-        assert_eq!(content.dirty_bytes(), PAGE, "what lay beyond the end then and does now is nothing to remember");
+        assert_eq!(content.dirty_bytes(), PAGE, "a page beyond the end both then and now needs no undo");
         assert!(content.is_dirty());
         content.forget(&file, None).unwrap();
         assert!(!content.is_dirty());

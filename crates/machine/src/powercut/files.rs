@@ -1,11 +1,11 @@
-//! The backing files: the content of inode N lies in file `N` of the backing folder.
+//! The backing files: the content of inode N is in file `N` of the backing folder.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Backing files that are open at once at most: the processes that use them may have more open than this one may.
+/// Maximum number of open backing files. The processes that use them may have more files open than this process may.
 const OPEN: usize = 256;
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl Files {
         &self.folder
     }
 
-    /// The file of this inode, made where it is not there.
+    /// The file of this inode. It is created if it does not exist.
     pub(super) fn get(&mut self, inode: u64) -> io::Result<&File> {
         if !self.open.contains_key(&inode) {
             if self.open.len() >= OPEN {
@@ -40,13 +40,13 @@ impl Files {
         self.open.remove(&inode);
     }
 
-    /// One that was never read or written has no file.
+    /// An inode that was never read or written has no file.
     pub(super) fn remove(&mut self, inode: u64) {
         self.close(inode);
         let _ = fs::remove_file(self.folder.join(inode.to_string()));
     }
 
-    /// Blocks of 512 bytes that it takes.
+    /// Its allocated blocks of 512 bytes.
     pub(super) fn blocks(&mut self, inode: u64) -> u64 {
         use std::os::unix::fs::MetadataExt as _;
         let metadata = match self.open.get(&inode) {
@@ -57,7 +57,7 @@ impl Files {
     }
 }
 
-/// Removes what an earlier file system has left in a backing folder, and nothing else that may be in it.
+/// Removes only the files that an earlier file system has left in a backing folder.
 pub(crate) fn clear(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

@@ -1,4 +1,4 @@
-//! A file system that forgets, when its power is cut, what was not synced. What it guarantees is said at [`PowerCut`].
+//! A file system that loses unsynced data when its power is cut. [`PowerCut`] describes its guarantees.
 
 mod content;
 mod files;
@@ -28,72 +28,75 @@ use crate::broken::{Forgotten, Keep};
 pub(crate) use files::clear as clear_backing;
 pub(crate) use mounts::{clear as clear_mounts, is_mounted_below};
 
-/// A file of this name says that a folder is one of these, with nothing in it that is of use without its process.
+/// A file of this name marks a folder that belongs to a power cut. The folder's content is useless without its process.
 pub(crate) const MARKER: &str = ".storebench-power-cut";
-/// How long the thread that serves a mount may take to see that it is gone.
+/// How long the thread that serves a mount may take to notice that the mount is gone.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
 /// What was done so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PowerCutUse {
-    /// Bytes that were written.
+    /// Bytes written.
     pub written: u64,
-    /// Syncs that were asked for, of files and folders.
+    /// Syncs of files and folders.
     pub syncs: u64,
-    /// Bytes of pages that were changed and not synced, which a power cut would forget now.
+    /// Bytes in pages that were changed and not synced. A power cut would lose them now.
     pub unsynced: u64,
 }
 
-/// A mounted file system that forgets, when its power is cut, what was not synced.
+/// A mounted file system that loses unsynced data when its power is cut.
 ///
-/// A store says that a write is durable. [`PowerCut`] shows whether it is: the store has its data on a mount of it, the power
-/// is cut ([`PowerCut::power_off`]), the store is killed, and when the power is back ([`PowerOff::power_on`]) there is on the
-/// mount what a disk would hold: what was synced, and of the rest nothing, or a random part.
+/// A store claims that a write is durable. [`PowerCut`] checks that claim: the store keeps its data on such a mount,
+/// the power is cut ([`PowerCut::power_off`]), and the store is killed. When the power is back
+/// ([`PowerOff::power_on`]), the mount holds what a disk would hold: everything that was synced, and of the rest
+/// nothing or a random part.
 ///
 /// # The model
 ///
-/// It is that of a file system with an ordered journal of metadata, as ext4 has by default, on a disk whose cache is lost:
+/// It models a file system with an ordered metadata journal, like ext4 by default, on a disk that loses its cache:
 ///
-/// - **Content.** What was written to a file is durable once that file was synced: by fsync(2), fdatasync(2), msync(2) with
-///   `MS_SYNC`, or a write to what was opened with `O_SYNC` or `O_DSYNC`; close(2) syncs nothing. Its size
-///   belongs to its content: writes beyond the end, ftruncate(2), `O_TRUNC` and fallocate(2) are durable with the next sync of
-///   that file, and not before. Data is remembered in pages of 4096 bytes.
-/// - **Names.** What was done to names and attributes (create, mkdir, rename, link, symlink, unlink, rmdir, chmod, chown, the
-///   times of utimensat) lies in one journal, in order. Any sync of any file or folder makes all of it durable that was done
-///   until then, whoever did it.
-/// - So a new file whose content was not synced may be there after the cut and be empty, a rename over another file is undone
-///   as a whole, and a file that was removed comes back with the content of its last sync.
-/// - Pages that a process has changed by way of a mapping are seen by the file system when the kernel writes them back, at the
-///   latest with a sync, munmap(2) or the end of the process; what has not arrived when the power is cut is lost.
-/// - **The cut.** From then on every request fails with `EIO` and changes nothing. With [`Keep::Nothing`] all that was not
-///   durable is forgotten. With [`Keep::Some`] as much of the journal stays as the seed says, always from its beginning, and of
-///   each file some of the pages that were written since its sync, in any combination, with a size that fits.
+/// - **Content.** Data written to a file is durable once that file is synced: by fsync(2), fdatasync(2), msync(2) with
+///   `MS_SYNC`, or a write to a file opened with `O_SYNC` or `O_DSYNC`. close(2) syncs nothing. The size belongs to the
+///   content: writes beyond the end, ftruncate(2), `O_TRUNC` and fallocate(2) become durable with the next sync of that
+///   file, not before. Data is tracked in pages of 4096 bytes.
+/// - **Names.** Changes to names and attributes (create, mkdir, rename, link, symlink, unlink, rmdir, chmod, chown, the
+///   times of utimensat) are in one journal, in order. A sync of any file or folder makes all earlier changes durable,
+///   whichever process made them.
+/// - So a new file whose content was not synced may exist after the cut and be empty, a rename over another file is
+///   undone as a whole, and a removed file comes back with the content of its last sync.
+/// - The file system sees pages changed through a mapping when the kernel writes them back: at the latest at a sync, at
+///   munmap(2), or when the process ends. What has not arrived before the cut is lost.
+/// - **The cut.** From then on every request fails with `EIO` and changes nothing. With [`Keep::Nothing`], everything
+///   that was not durable is lost. With [`Keep::Some`], the seed decides how much survives: a prefix of the journal,
+///   and for each file any subset of the pages written since its sync, with a matching size.
 ///
 /// ## What it forgives
 ///
-/// A folder need not be synced if any file is synced after the change to it: ext4 and XFS forgive that too, others need not.
-/// Pages are kept or lost whole: none is torn. With [`Keep::Nothing`] nothing is reordered: a store that orders its writes by luck
-/// alone is found by [`Keep::Some`] only. A sync does what it says: no disk lies.
+/// A folder need not be synced if any file is synced after the change to it. ext4 and XFS forgive this, too; other file
+/// systems may not. Pages survive or are lost as a whole: none is torn. With [`Keep::Nothing`] nothing is reordered, so
+/// only [`Keep::Some`] exposes a store whose writes are in order merely by luck. A sync is honest: the disk does not
+/// lie.
 ///
 /// ## What it does not forgive
 ///
-/// A file that replaces another by rename, or that was cut off to nothing and written again, without a sync of it: ext4 flushes
-/// these by a rule of its own (`auto_da_alloc`). sync(2) and syncfs(2) do not reach a file system in user space, so what
-/// relies on them alone is forgotten. Nothing becomes durable by the passing of time.
+/// Replacing a file by rename, or truncating it to zero and writing it again, without syncing it. ext4 flushes these
+/// files by a special rule (`auto_da_alloc`). sync(2) and syncfs(2) do not reach a file system in user space, so data
+/// that relies only on them is lost. Nothing becomes durable just because time passes.
 ///
-/// # What it needs
+/// # Requirements
 ///
-/// Linux with FUSE, and the right to mount: [`PowerCut::available`] tells. It begins empty and ends with its process. What was
-/// not synced is remembered in memory: what a synced page held before it was changed, until that file is synced again or is
-/// gone for good (nothing for pages that are new or held zeros, but for about fifty bytes), and every change to a name until
-/// any sync. A file of a gigabyte that is cut off takes a gigabyte until its next sync.
+/// Linux with FUSE, and permission to mount: [`PowerCut::available`] checks this. It starts empty and ends with its
+/// process. Unsynced changes are tracked in memory: the old content of each changed page until its file is synced again
+/// or is permanently gone, and every change to a name until any sync. A page that is new or held zeros takes only about
+/// 50 bytes. A truncated gigabyte takes a gigabyte until the file's next sync.
 ///
-/// Syncs cost next to nothing here, for nothing has to reach a disk, and every request takes some tens of microseconds more:
-/// how fast a store is cannot be measured on it.
+/// Syncs cost almost nothing here, because nothing has to reach a disk, and every request takes some tens of
+/// microseconds longer. Do not measure a store's speed on it.
 ///
-/// The process that serves it must not map files of it, and should not have any open when it ends: it would wait for itself.
+/// The process that serves it must not map its files, and should not have any open when it ends: it would wait for
+/// itself.
 ///
-/// It is unmounted when it is dropped, and all that was on it is gone.
+/// Dropping it unmounts it and deletes everything on it.
 #[derive(Debug)]
 pub struct PowerCut {
     at: Folder,
@@ -108,25 +111,25 @@ struct Mounted {
     number: u64,
 }
 
-/// The time between the cut and the return of the power. When it is dropped the power stays off.
+/// The time between the power cut and the return of power. If it is dropped, the power stays off.
 #[derive(Debug)]
 #[must_use = "the power is off until `power_on`"]
 pub struct PowerOff<'a>(&'a PowerCut);
 
-/// A folder that belongs to one file system as long as it is there.
+/// A folder reserved for one file system while this value lives.
 #[derive(Debug)]
 struct Folder {
     path: PathBuf,
-    /// Whether it was made for this.
+    /// Whether it was created for this.
     made: bool,
-    /// Locked.
+    /// Holds the lock.
     marker: File,
 }
 
 impl Folder {
     fn take(path: &Path) -> io::Result<Self> {
         let made = !path.exists();
-        fs::create_dir_all(path).map_err(|error| told("cannot make", path, &error))?;
+        fs::create_dir_all(path).map_err(|error| told("cannot create", path, &error))?;
         let path = path.canonicalize().map_err(|error| told("cannot find", path, &error))?;
         let mark = path.join(MARKER);
         let entries = fs::read_dir(&path).map_err(|error| told("cannot read", &path, &error))?;
@@ -142,7 +145,7 @@ impl Folder {
             let path = path.display();
             io::Error::new(
                 io::ErrorKind::ResourceBusy,
-                format!("{path} is in use by another process; end it, or name another folder"),
+                format!("{path} is in use by another process; end that process, or use another folder"),
             )
         })?;
         Ok(Self { path, made, marker })
@@ -160,20 +163,20 @@ impl Drop for Folder {
 }
 
 impl PowerCut {
-    /// Whether it can be had on this machine; if not, why, and what to do about it.
+    /// Whether this machine supports it; if not, why, and what to do about it.
     ///
     /// # Errors
-    /// Where there is no FUSE, or this process may not mount.
+    /// Fails if there is no FUSE, or this process may not mount.
     pub fn available() -> Result<(), String> {
         mounts::available()
     }
 
-    /// Mounts an empty one at `at`, with the content of its files in `backing`, which is on a real disk. Both folders are made
-    /// where they are not there; otherwise they are empty, or were left by an earlier one. Its root has the owner and the mode of
-    /// the folder `at`.
+    /// Mounts an empty file system at `at`. The content of its files is stored in `backing`, on a real disk. Both
+    /// folders are created if they do not exist; otherwise they must be empty or left over from an earlier power cut.
+    /// The root has the owner and the mode of the folder `at`.
     ///
     /// # Errors
-    /// Where a folder is in use or cannot be used, or the mount is refused: see [`available`](Self::available).
+    /// Fails if a folder is in use or unusable, or if the mount is refused: see [`available`](Self::available).
     pub fn mount(at: &Path, backing: &Path) -> io::Result<Self> {
         use std::os::unix::fs::MetadataExt as _;
         let at = std::path::absolute(at)?;
@@ -186,7 +189,7 @@ impl PowerCut {
             let (at, backing) = (at.path.display(), backing.path.display());
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("{at} and {backing} lie one in the other; name folders side by side"),
+                format!("{at} and {backing} are nested; use two separate folders"),
             ));
         }
         files::clear(&backing.path).map_err(|error| told("cannot clear", &backing.path, &error))?;
@@ -206,7 +209,7 @@ impl PowerCut {
         Ok(all)
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub fn at(&self) -> &Path {
         &self.at.path
     }
@@ -217,11 +220,11 @@ impl PowerCut {
         PowerCutUse { written: tree.written, syncs: tree.syncs, unsynced: tree.unsynced() }
     }
 
-    /// Makes durable all that was done so far, as if the machine had been shut down in order: for what was prepared before
-    /// the store is put to the test.
+    /// Makes everything done so far durable, as a clean shutdown would. Use it after preparing data, before the store
+    /// is put to the test.
     ///
     /// # Errors
-    /// Where what processes have changed by way of mappings cannot be collected.
+    /// Fails if changes that processes made through mappings cannot be collected.
     pub fn settle(&self) -> io::Result<()> {
         let root = File::open(self.at()).map_err(|error| told("cannot open", self.at(), &error))?;
         rustix::fs::syncfs(&root).map_err(|error| told("cannot sync", self.at(), &error.into()))?;
@@ -229,21 +232,21 @@ impl PowerCut {
         Ok(())
     }
 
-    /// Whether the disk is full from now on: no file grows, and who would have it do so is told that there is no space
-    /// (`ENOSPC`). What is there can be written over, read and removed; what is removed gives no space back until the disk is not
-    /// full any more.
+    /// Sets whether the disk is full. While it is, files cannot grow, and attempts fail with `ENOSPC`. Existing data
+    /// can be overwritten, read and removed, but removing it does not free space until the disk is no longer full.
     pub fn full(&self, full: bool) {
         lock(&self.shared).tree.full = full;
     }
 
-    /// Cuts the power: from now on every request fails and changes nothing. Whoever uses the file system is to be killed before
-    /// the power is back (and is best stopped before it goes, so that it does not notice). To cut it while it is off changes nothing.
+    /// Cuts the power: from now on every request fails and changes nothing. Kill the processes that use the file system
+    /// before the power returns; better, stop them before the cut, so that they do not notice it. Cutting the power
+    /// again while it is off has no effect.
     pub fn power_off(&self) -> PowerOff<'_> {
         lock(&self.shared).session = None;
         PowerOff(self)
     }
 
-    /// Mounts again, with nothing of what the kernel knew.
+    /// Mounts it again, without any state that the kernel had cached.
     fn attach(&self) -> io::Result<()> {
         let at = self.at();
         let mut mounted = self.mounted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -273,8 +276,8 @@ impl PowerCut {
             mounted.session = Some(session);
             return Err(error);
         }
-        // It ends by itself. Where somebody else has unmounted it before and holds files of it, it does so only with the last of
-        // them; it is not answered any more, and can be left.
+        // The thread ends by itself. If somebody else has unmounted it before and holds its files open, it ends only
+        // when they are closed. It no longer answers requests, so it can be left running.
         let end = Instant::now() + END_WITHIN;
         while !session.guard.is_finished() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
@@ -284,11 +287,11 @@ impl PowerCut {
 }
 
 impl PowerOff<'_> {
-    /// Brings the power back: what was not durable is forgotten but for what `keep` says, and what is left is mounted again at the
-    /// same place. Files that are still open from before are of no use any more.
+    /// Restores the power: what was not durable is lost, except for what `keep` says, and the rest is mounted again at
+    /// the same place. Files opened before the cut can no longer be used.
     ///
     /// # Errors
-    /// Where it cannot be unmounted or mounted, or the backing files cannot be written: the power stays off.
+    /// Fails if it cannot be unmounted or mounted, or if the backing files cannot be written. The power then stays off.
     pub fn power_on(self, keep: Keep) -> io::Result<Forgotten> {
         self.0.detach()?;
         let backing = &self.0.backing.path;

@@ -1,4 +1,4 @@
-//! Mounts: made, found and taken away.
+//! Creates, finds and removes mounts.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -13,14 +13,14 @@ use crate::mounts::{self, place};
 use crate::process::capabilities;
 
 const DEVICE: &str = "/dev/fuse";
-/// What mounts of Storebench are known by.
+/// The file system type that identifies mounts of Storebench.
 const FILE_SYSTEM: &str = "fuse.storebench";
-/// CAP_SYS_ADMIN, as a bit of what `/proc/self/status` tells.
+/// CAP_SYS_ADMIN, as a bit of the mask in `/proc/self/status`.
 const MAY_MOUNT: u64 = 1 << 21;
-/// How far the kernel reads ahead, in KiB: as much as one request may hold.
+/// How far the kernel reads ahead, in KiB: the maximum size of one request.
 const READ_AHEAD: &str = "1024";
 
-/// An error that names what was done and where.
+/// An error with the failed action and its path.
 pub(super) fn told(what: &str, path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what} {}: {error}", path.display()))
 }
@@ -31,17 +31,18 @@ fn device() -> io::Result<OwnedFd> {
         Err(error) => {
             let remedy = match error.kind() {
                 io::ErrorKind::NotFound => {
-                    "load the kernel's module (`modprobe fuse`), or give the container the device"
+                    "load the kernel module (`modprobe fuse`), or give the container access to the device"
                 }
-                io::ErrorKind::PermissionDenied => "run as root, and give the container the device",
-                _ => "the kernel may have no FUSE: `modprobe fuse`",
+                io::ErrorKind::PermissionDenied => "run as root, and give the container access to the device",
+                _ => "the kernel may lack FUSE: `modprobe fuse`",
             };
-            Err(io::Error::new(error.kind(), format!("{DEVICE} cannot be opened: {error}; {remedy}")))
+            Err(io::Error::new(error.kind(), format!("cannot open {DEVICE}: {error}; {remedy}")))
         }
     }
 }
 
-/// Mounts at this folder. Whoever holds what it returns serves it; the mount is dead when it is dropped.
+/// Mounts at this folder. The holder of the returned descriptor serves the mount; dropping the descriptor makes the
+/// mount dead.
 pub(super) fn attach(at: &Path) -> io::Result<OwnedFd> {
     let device = device()?;
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
@@ -57,14 +58,14 @@ pub(super) fn attach(at: &Path) -> io::Result<OwnedFd> {
                 _ => "",
             };
             let error = io::Error::from(error);
-            io::Error::new(error.kind(), format!("the kernel refuses to mount at {}: {error}{remedy}", at.display()))
+            io::Error::new(error.kind(), format!("cannot mount at {}: {error}{remedy}", at.display()))
         },
     )?;
     Ok(device)
 }
 
-/// Takes the mount away at once: requests that wait for an answer fail, and what still has files of it open keeps nothing but
-/// errors. One that is not there is no error; what somebody else has mounted there is left alone.
+/// Unmounts at once. Pending requests fail, and files that are still open only return errors. It is not an error if
+/// nothing is mounted. Mounts of others are left alone.
 pub(super) fn detach(at: &Path) -> io::Result<()> {
     if !is_own_at(at) {
         return Ok(());
@@ -80,17 +81,17 @@ pub(crate) fn is_mounted_below(path: &Path) -> io::Result<bool> {
     let path = place(path)?;
     let all = mounts::read();
     if all.is_empty() {
-        return Err(io::Error::other("/proc does not tell what is mounted"));
+        return Err(io::Error::other("cannot read the mount table in /proc"));
     }
     Ok(all.iter().any(|mount| mount.point.starts_with(&path)))
 }
 
-/// Whether what is seen at a path, without links, is a mount of Storebench.
+/// Whether the visible mount at a path, which must contain no links, is one of Storebench.
 fn is_own_at(path: &Path) -> bool {
     mounts::at(path).is_some_and(|mount| mount.kind == FILE_SYSTEM)
 }
 
-/// Takes away what of Storebench is mounted there, and tells whether something was. What others have mounted is left alone.
+/// Removes mounts of Storebench at a path, and returns whether there were any. Mounts of others are left alone.
 pub(crate) fn clear(path: &Path) -> io::Result<bool> {
     let path = place(path)?;
     let here = mounts::read().into_iter().rev().filter(|mount| mount.point == path);
@@ -99,7 +100,7 @@ pub(crate) fn clear(path: &Path) -> io::Result<bool> {
     Ok(own > 0)
 }
 
-/// Takes away mounts of Storebench that nobody serves any more; one that somebody serves is an error.
+/// Removes mounts of Storebench that are no longer served. Fails if one is still served.
 pub(super) fn clear_dead(at: &Path) -> io::Result<()> {
     loop {
         let path = place(at)?;
@@ -111,14 +112,14 @@ pub(super) fn clear_dead(at: &Path) -> io::Result<()> {
             _ => {
                 return Err(io::Error::new(
                     io::ErrorKind::ResourceBusy,
-                    format!("{} is mounted by another process; end it, or name another folder", at.display()),
+                    format!("{} is mounted by another process; end that process, or use another folder", at.display()),
                 ));
             }
         }
     }
 }
 
-/// Has the kernel read far ahead. It is as well without.
+/// Makes the kernel read far ahead. It works without, too.
 pub(super) fn read_ahead(at: &Path) {
     if let Some(mount) = mounts::at(at) {
         let _ = fs::write(format!("/sys/class/bdi/{}/read_ahead_kb", mount.device), READ_AHEAD);
@@ -130,16 +131,16 @@ pub(super) fn available() -> Result<(), String> {
     device().map_err(|error| error.to_string())?;
     if capabilities().is_some_and(|all| all & MAY_MOUNT == 0) {
         return Err(
-            "this process may not mount (it has no CAP_SYS_ADMIN): run as root, in a container with `--cap-add \
+            "this process may not mount (CAP_SYS_ADMIN is missing); run as root, in a container with `--cap-add \
                     SYS_ADMIN`"
                 .to_owned(),
         );
     }
-    // Whether a sandbox forbids it only a try can tell.
+    // Only an attempt shows whether a sandbox forbids it.
     static TRIES: AtomicU32 = AtomicU32::new(0);
     let number = TRIES.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("storebench-mount-{}-{number}", std::process::id()));
-    fs::create_dir_all(&folder).map_err(|error| told("cannot make", &folder, &error).to_string())?;
+    fs::create_dir_all(&folder).map_err(|error| told("cannot create", &folder, &error).to_string())?;
     let tried = place(&folder).and_then(|place| {
         let device = attach(&place)?;
         drop(device);

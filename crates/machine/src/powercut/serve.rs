@@ -1,4 +1,4 @@
-//! What the kernel asks, answered from the tree.
+//! Answers the kernel's requests from the tree.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -15,21 +15,21 @@ use rustix::fs::{FallocateFlags, OFlags};
 use super::content::PAGE;
 use super::tree::{Attributes, Kind, NAME_MAX, Tree};
 
-/// How long the kernel may believe what it was told: nothing changes but by its own requests, and a mount after a power cut is
-/// a new one.
+/// How long the kernel may cache answers. Only its own requests change anything, and after a power cut the mount is
+/// new.
 const FOREVER: Duration = Duration::from_secs(1 << 30);
-/// One request writes no more.
+/// Maximum size of one write request.
 const MAX_WRITE: u32 = 1 << 20;
 
-/// What all sessions share.
+/// State shared by all sessions.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) tree: Tree,
-    /// Of sessions none but this one is answered, and none where there is none: the power is off.
+    /// The only session that gets answers. `None` means that the power is off.
     pub(super) session: Option<u64>,
 }
 
-/// Nothing panics with the lock held but what has left the tree whole.
+/// A poisoned lock is safe to use: nothing panics in the middle of a change to the tree.
 pub(super) fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -39,7 +39,7 @@ pub(super) fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 pub(super) struct Served {
     pub(super) shared: Arc<Mutex<Shared>>,
     pub(super) session: u64,
-    /// What a folder that is open was found to hold when its reading began.
+    /// The entries of each open folder, as they were when its reading began.
     listings: Mutex<Listings>,
     buffer: Mutex<Vec<u8>>,
 }
@@ -118,7 +118,7 @@ impl Served {
     }
 
     fn read_into(&self, buffer: &mut Vec<u8>, inode: INodeNo, at: u64, size: u32) -> Result<usize, Errno> {
-        // It is never made smaller: zeroing it again would take as long as reading.
+        // The buffer never shrinks: zeroing it again would take as long as reading.
         if buffer.len() < size as usize {
             buffer.resize(size as usize, 0);
         }
@@ -157,12 +157,13 @@ fn file_type(mode: u32) -> FileType {
     }
 }
 
-// What is not here the kernel does by itself (locks, access) or goes without (extended attributes, holes, copies by the file
-// system); what was refused once with ENOSYS, most of it is not asked again. `flush` is not here either: close(2) syncs nothing.
+// The kernel handles the missing requests itself (locks, access), or does without them (extended attributes, holes,
+// copy_file_range). After one ENOSYS it does not send most of them again. `flush` is missing, too: close(2) syncs
+// nothing.
 impl Filesystem for Served {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         let _ = config.set_max_write(MAX_WRITE);
-        // No write-back cache: what was written has to arrive here before write(2) ends.
+        // No write-back cache: data must arrive here before write(2) returns.
         let _ = config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS);
         Ok(())
     }
@@ -366,7 +367,7 @@ impl Filesystem for Served {
     ) {
         let written = self.tree().and_then(|mut tree| {
             tree.write(inode.0, at, data)?;
-            // Newer kernels ask for it themselves. A page that is written back may come by way of any handle.
+            // Newer kernels request the sync themselves. A page that is written back may come through any handle.
             let synced = OFlags::from_bits_retain(flags.0.cast_unsigned()).intersects(OFlags::SYNC | OFlags::DSYNC);
             if synced && !write.contains(WriteFlags::FUSE_WRITE_CACHE) {
                 tree.sync(inode.0)?;
@@ -415,7 +416,7 @@ impl Filesystem for Served {
     fn readdir(&self, _: &Request, inode: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
         let listing = self.tree().and_then(|tree| match offset {
-            // From its beginning it is read again, also by rewinddir(3).
+            // Reading from the beginning, also after rewinddir(3), takes a new listing.
             0 => Ok(Some(tree.list(inode.0)?)),
             _ => Ok(None),
         });

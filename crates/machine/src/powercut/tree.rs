@@ -1,4 +1,4 @@
-//! The name space, in memory, with a journal of what in it is not durable.
+//! The name space, in memory, with a journal of the changes that are not durable.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -15,9 +15,9 @@ use super::files::Files;
 use super::{Forgotten, Keep};
 
 pub(super) const ROOT: u64 = 1;
-/// The longest name of an entry, as everywhere on Linux.
+/// The maximum length of a name, as everywhere on Linux.
 pub(super) const NAME_MAX: usize = 255;
-/// A new file of a folder with this bit belongs to the group of the folder.
+/// With this bit, a new file in a folder gets the group of the folder.
 const SET_GROUP: u32 = 0o2000;
 
 type Result<T> = std::result::Result<T, Errno>;
@@ -25,7 +25,7 @@ type Result<T> = std::result::Result<T, Errno>;
 /// What chmod(2), chown(2) and utimensat(2) change.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Attributes {
-    /// Permissions, without the kind.
+    /// Permissions, without the file type.
     pub(super) mode: u32,
     pub(super) uid: u32,
     pub(super) gid: u32,
@@ -41,7 +41,7 @@ pub(super) enum Kind {
         entries: BTreeMap<OsString, u64>,
     },
     Link(PathBuf),
-    /// Pipes, sockets and devices: the kernel does what they do.
+    /// Pipes, sockets and devices: the kernel implements them.
     Other(FileType, u32),
 }
 
@@ -65,13 +65,13 @@ pub(super) struct Inode {
     pub(super) kind: Kind,
     pub(super) attributes: Attributes,
     pub(super) ctime: SystemTime,
-    /// Names that lead to it.
+    /// Number of names that refer to it.
     pub(super) links: u32,
-    /// Names that would lead to it again if what is in the journal were undone.
+    /// Number of names that would refer to it again if the journal were undone.
     held: u32,
     /// How often it is open.
     handles: u32,
-    /// How often the kernel was told of it, and has not forgotten it.
+    /// The kernel's reference count (FUSE lookups).
     lookups: u64,
 }
 
@@ -80,7 +80,7 @@ impl Inode {
         Self { kind, attributes, ctime: attributes.mtime, links: 0, held: 0, handles: 0, lookups: 0 }
     }
 
-    /// Whether no power cut can bring it back: nothing has to be remembered of it.
+    /// Whether no power cut can bring it back. Then no changes to it need to be tracked.
     fn is_doomed(&self) -> bool {
         self.links == 0 && self.held == 0
     }
@@ -94,7 +94,7 @@ impl Inode {
     }
 }
 
-/// One change that is not durable, as what undoes it.
+/// The reverse of one change that is not durable.
 #[derive(Debug)]
 enum Undo {
     Entry { folder: u64, name: OsString, old: Option<u64> },
@@ -106,17 +106,17 @@ enum Undo {
 pub(super) struct Tree {
     inodes: HashMap<u64, Inode>,
     last: u64,
-    /// What is not durable, one operation after the other.
+    /// The changes that are not durable, one operation after another.
     journal: Vec<Vec<Undo>>,
     pub(super) files: Files,
     pub(super) written: u64,
     pub(super) syncs: u64,
-    /// Whether no file may grow.
+    /// Whether the disk is full, so that no file may grow.
     pub(super) full: bool,
 }
 
 impl Tree {
-    /// An empty one.
+    /// An empty file system.
     pub(super) fn new(files: Files, root: Attributes) -> Self {
         let mut root = Inode::new(Kind::folder(), root);
         root.links = 1;
@@ -154,7 +154,7 @@ impl Tree {
         self.entries(inode).is_ok()
     }
 
-    /// Bytes of changed pages that a power cut would forget now.
+    /// Bytes in changed pages that a power cut would lose now.
     pub(super) fn unsynced(&self) -> u64 {
         let dirty = |inode: &Inode| match &inode.kind {
             Kind::File(content) if !inode.is_doomed() => content.dirty_bytes(),
@@ -165,7 +165,7 @@ impl Tree {
 
     // What the kernel knows and has open.
 
-    /// The entry of this name, of which the kernel is told.
+    /// The entry with this name. The kernel gets a reference to it.
     pub(super) fn lookup(&mut self, folder: u64, name: &OsStr) -> Result<u64> {
         if name.len() > NAME_MAX {
             return Err(Errno::ENAMETOOLONG);
@@ -197,7 +197,7 @@ impl Tree {
         }
     }
 
-    /// The kernel knows of nothing and has nothing open any more.
+    /// Drops all references and open handles of the kernel.
     fn disconnect(&mut self) {
         let all: Vec<u64> = self.inodes.keys().copied().collect();
         for inode in all {
@@ -210,7 +210,7 @@ impl Tree {
         }
     }
 
-    /// Lets go of what nothing can lead to any more.
+    /// Removes an inode that nothing can refer to any more.
     fn reap(&mut self, inode: u64) {
         let Some(found) = self.inodes.get_mut(&inode).filter(|found| found.is_doomed()) else { return };
         if let Kind::File(content) = &mut found.kind {
@@ -226,7 +226,7 @@ impl Tree {
 
     // Entries.
 
-    /// Has this name lead there, and tells where it led.
+    /// Points a name to an inode, or removes it, and returns the previous inode.
     fn set_entry(&mut self, folder: u64, name: &OsStr, new: Option<u64>) -> Option<u64> {
         let Kind::Folder { entries, .. } = &mut self.inodes.get_mut(&folder)?.kind else { return None };
         let old = match new {
@@ -245,7 +245,7 @@ impl Tree {
         old
     }
 
-    /// One operation, which a power cut forgets as a whole.
+    /// Performs one operation, which a power cut undoes as a whole.
     fn change(&mut self, entries: &[(u64, &OsStr, Option<u64>)]) {
         let now = SystemTime::now();
         let mut undo = Vec::with_capacity(entries.len());
@@ -268,7 +268,7 @@ impl Tree {
         self.journal.push(undo);
     }
 
-    /// What is in the folder, with the folder itself and the one above it first.
+    /// The entries of the folder, after `.` and `..`.
     pub(super) fn list(&self, folder: u64) -> Result<Vec<(u64, FileType, OsString)>> {
         let Kind::Folder { parent, entries } = &self.inode(folder)?.kind else { return Err(Errno::ENOTDIR) };
         let kind = |inode: u64| self.inodes.get(&inode).map_or(FileType::RegularFile, |inode| inode.kind.file_type());
@@ -277,7 +277,7 @@ impl Tree {
         Ok(dots.into_iter().chain(entries.iter().map(|(name, &inode)| (inode, kind(inode), name.clone()))).collect())
     }
 
-    /// A new entry for a new inode, of which the kernel is told.
+    /// Creates an inode and an entry for it. The kernel gets a reference to it.
     pub(super) fn make(
         &mut self,
         folder: u64,
@@ -320,7 +320,7 @@ impl Tree {
         if self.entries(folder)?.contains_key(name) {
             return Err(Errno::EEXIST);
         }
-        // What was removed may be gone after the cut, and so would be what is written to it.
+        // A removed file may be gone after the cut, and so would be what is written to it.
         if self.inode(inode)?.links == 0 || self.inode(folder)?.links == 0 {
             return Err(Errno::ENOENT);
         }
@@ -345,7 +345,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Of the kinds of both and of folders that would be put below themselves the kernel takes care.
+    /// The kernel checks that both types match, and that a folder does not move below itself.
     pub(super) fn rename(&mut self, from: (u64, &OsStr), to: (u64, &OsStr), replace: bool) -> Result<()> {
         if to.1.len() > NAME_MAX {
             return Err(Errno::ENAMETOOLONG);
@@ -398,7 +398,7 @@ impl Tree {
         Ok(length)
     }
 
-    /// Does something to the content of a file.
+    /// Changes the content of a file.
     fn alter(
         &mut self,
         inode: u64,
@@ -414,7 +414,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Whether a file may reach so far: one that is written over takes no more than it has.
+    /// Whether a file may extend to this offset. Overwriting existing pages needs no space.
     fn room(&self, inode: u64, end: u64) -> Result<()> {
         match &self.inode(inode)?.kind {
             Kind::File(content) if self.full && end > content.size().next_multiple_of(PAGE) => Err(Errno::ENOSPC),
@@ -440,7 +440,7 @@ impl Tree {
 
     // What is durable.
 
-    /// The content of this file is durable, and with it all that was done to names.
+    /// Makes the content of this file durable, and all changes to names.
     pub(super) fn sync(&mut self, inode: u64) -> Result<()> {
         if let Kind::File(content) = &mut self.inode_mut(inode)?.kind {
             content.settle();
@@ -449,7 +449,7 @@ impl Tree {
         Ok(())
     }
 
-    /// All that was done to names is durable.
+    /// Makes all changes to names durable.
     pub(super) fn commit(&mut self) {
         for undo in std::mem::take(&mut self.journal).into_iter().flatten() {
             if let Undo::Entry { old: Some(old), .. } = undo {
@@ -459,7 +459,7 @@ impl Tree {
         }
     }
 
-    /// All is durable.
+    /// Makes everything durable.
     pub(super) fn settle(&mut self) {
         self.commit();
         for inode in self.inodes.values_mut() {
@@ -475,7 +475,7 @@ impl Tree {
         }
     }
 
-    /// The power was cut: what is not durable is forgotten.
+    /// Cuts the power: undoes what is not durable.
     pub(super) fn cut(&mut self, keep: Keep) -> io::Result<Forgotten> {
         let mut dice = match keep {
             Keep::Nothing => None,
@@ -499,9 +499,9 @@ impl Tree {
                 }
             }
         }
-        // What stays of the rest is durable, as it is on the disk.
+        // What survives is on the disk, and therefore durable.
         self.commit();
-        // In the order of their numbers, so that the same seed does the same.
+        // In the order of inode numbers, so that the same seed has the same effect.
         let mut dirty: Vec<u64> = Vec::new();
         for (&inode, found) in &self.inodes {
             match &found.kind {
@@ -516,7 +516,7 @@ impl Tree {
             let Ok(content) = found.content() else { continue };
             forgotten.files += 1;
             forgotten.bytes += match doomed {
-                // It goes away as a whole.
+                // It disappears as a whole.
                 true => content.dirty_bytes(),
                 false => content.forget(self.files.get(inode)?, dice.as_mut())?,
             };

@@ -1,21 +1,21 @@
-//! What a folder of data takes.
+//! How much space a data folder takes.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-/// What lies in a folder, with all below it.
+/// What a folder and everything below it takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FolderUse {
-    /// Bytes on the disk: blocks that are taken, so that holes count for nothing.
+    /// Bytes on disk: allocated blocks, so that holes do not count.
     pub disk_bytes: u64,
-    /// Bytes of its files, as long as they say they are.
+    /// Total length of its files.
     pub file_bytes: u64,
-    /// Files.
+    /// Number of files.
     pub files: u64,
 }
 
-/// Adds up what lies at these paths. What goes away meanwhile counts for nothing; links are not followed.
+/// Adds up the files at these paths. Files removed meanwhile do not count. Links are not followed.
 pub fn folder_use(paths: &[PathBuf]) -> FolderUse {
     let mut out = FolderUse::default();
     let mut open = paths.to_vec();

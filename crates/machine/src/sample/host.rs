@@ -2,18 +2,18 @@
 
 use super::{field, read, tick_ns};
 
-/// What the machine has used since it began, and has free now. Zero where the system does not tell.
+/// What the machine has used since boot, and has free now. Zero if the system does not report it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostUse {
-    /// Processor time of all processors in use, in ns.
+    /// Busy time of all processors, in ns.
     pub busy_ns: u64,
-    /// Processor time of all processors, in use or not, in ns.
+    /// Total time of all processors, busy or not, in ns.
     pub all_ns: u64,
-    /// Of it: waiting for a disk with nothing else to do.
+    /// Part of it: idle while waiting for a disk.
     pub disk_wait_ns: u64,
-    /// Of it: taken by the host of a virtual machine for others.
+    /// Part of it: given by the hypervisor to other virtual machines.
     pub stolen_ns: u64,
-    /// Memory that could be had without swapping, in bytes.
+    /// Memory that is available without swapping, in bytes.
     pub available_bytes: u64,
     /// Time in which some task waited for a processor, in ns (pressure stall information).
     pub cpu_pressure_ns: u64,
@@ -30,7 +30,7 @@ pub fn host_use() -> HostUse {
     if let Some(line) = stat.lines().next().and_then(|line| line.strip_prefix("cpu ")) {
         let ticks: Vec<u64> = line.split_ascii_whitespace().map(|n| n.parse().unwrap_or(0)).collect();
         let at = |nth: usize| ticks.get(nth).copied().unwrap_or(0) * tick_ns();
-        // user, nice, system, idle, iowait, irq, softirq, steal; guests are among users.
+        // user, nice, system, idle, iowait, irq, softirq, steal; user includes guests.
         out.busy_ns = at(0) + at(1) + at(2) + at(5) + at(6);
         out.disk_wait_ns = at(4);
         out.stolen_ns = at(7);

@@ -1,4 +1,4 @@
-//! Which processes a server is made of that this one has not started: found by where it listens.
+//! Finds the processes of a server that this process did not start, by where it listens.
 
 use std::collections::HashSet;
 use std::fs;
@@ -9,14 +9,14 @@ use crate::process::{Pid, numbers, stat};
 
 /// `TCP_LISTEN`.
 const LISTEN: &str = "0A";
-/// `SO_ACCEPTCON`, among the flags of a Unix socket that listens.
+/// `SO_ACCEPTCON`, the flag of a listening Unix socket.
 const ACCEPTS: u64 = 0x1_0000;
 
-/// The processes that listen on a TCP port of this machine, on whichever address, the oldest first. Several may: children
-/// have the sockets of their parents; [`server_roots`] tells the server.
+/// The processes that listen on a TCP port of this machine, on any address, oldest first. There may be several, because
+/// children inherit their parents' sockets; [`server_roots`] finds the server among them.
 ///
-/// None where nobody listens, where the process belongs to somebody else and this one is not root, or where it is in a
-/// network of its own, as in a container: what listens there is a proxy or the kernel.
+/// Empty if nothing listens, if the process belongs to another user and this one is not root, or if it is in another
+/// network namespace, as in a container: what listens there is a proxy or the kernel.
 pub fn listeners(port: u16) -> Vec<Pid> {
     let mut inodes = HashSet::new();
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
@@ -34,7 +34,7 @@ pub fn listeners_at(socket: &Path) -> Vec<Pid> {
         .collect();
     let inodes = sockets.iter().map(|(inode, _)| *inode).collect();
     let mut out = holders(&inodes);
-    // A path is kept as it was given: from the folder that the process was in.
+    // The kernel stores a path as it was given, relative to the process's working directory.
     out.retain(|(pid, held)| {
         let folder = fs::read_link(format!("/proc/{}/cwd", pid.number)).unwrap_or_default();
         let here = |path: &PathBuf| resolved(&folder.join(path)).is_some_and(|path| path == wanted);
@@ -43,7 +43,7 @@ pub fn listeners_at(socket: &Path) -> Vec<Pid> {
     out.into_iter().map(|(pid, _)| pid).collect()
 }
 
-/// A path whose folder is known, without links; the last part may be one that is gone.
+/// Resolves the links in a path's folder. The last component need not exist.
 fn resolved(path: &Path) -> Option<PathBuf> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Some(fs::canonicalize(folder).ok()?.join(path.file_name()?))
@@ -60,10 +60,10 @@ fn listening_on(table: &str, port: u16) -> Vec<u64> {
     table.lines().skip(1).filter_map(row).collect()
 }
 
-/// Inodes and paths of Unix sockets that listen.
+/// Inodes and paths of listening Unix sockets.
 fn listening_sockets(table: &str) -> Vec<(u64, PathBuf)> {
     let row = |line: &str| {
-        // The path may hold spaces.
+        // The path may contain spaces.
         let mut rest = line;
         let mut fields = [""; 7];
         for field in &mut fields {
@@ -76,7 +76,7 @@ fn listening_sockets(table: &str) -> Vec<(u64, PathBuf)> {
     table.lines().skip(1).filter_map(row).collect()
 }
 
-/// The processes that have one of these sockets open, and which; the oldest first.
+/// The processes that have one of these sockets open, and which ones; oldest first.
 fn holders(inodes: &HashSet<u64>) -> Vec<(Pid, HashSet<u64>)> {
     let mut out = Vec::new();
     if inodes.is_empty() {
@@ -101,12 +101,13 @@ fn holders(inodes: &HashSet<u64>) -> Vec<(Pid, HashSet<u64>)> {
     out
 }
 
-/// The servers that these processes belong to, each by its topmost process, so that [`Tree`](crate::Tree) finds the rest.
+/// The servers that these processes belong to. Each is given by its topmost process, so that [`Tree`](crate::Tree)
+/// finds the rest.
 ///
-/// A parent belongs to the same server when it runs the same program, or is in the same process group. So a worker leads to
-/// its master, PostgreSQL's backends to the postmaster, and what a script runs in the foreground to the script; and neither
-/// the shell in which a user has started it, nor systemd, nor what runs a container belongs to it. This process and those
-/// that have started it never do.
+/// A parent belongs to the same server if it runs the same program or is in the same process group. So a worker leads
+/// to its master, a PostgreSQL backend to the postmaster, and a foreground child of a script to the script. The shell
+/// in which a user started it, systemd, and a container runtime do not belong to it. Neither do this process and its
+/// ancestors.
 pub fn server_roots(pids: &[Pid]) -> Vec<Pid> {
     let own = line_above(std::process::id());
     let mut out: Vec<Pid> = pids.iter().filter(|pid| pid.runs()).map(|pid| root(*pid, &own)).collect();
@@ -115,7 +116,7 @@ pub fn server_roots(pids: &[Pid]) -> Vec<Pid> {
     out
 }
 
-/// A process and all that it was started by.
+/// A process and all its ancestors.
 fn line_above(number: u32) -> HashSet<u32> {
     let mut out = HashSet::from([0, 1]);
     let mut next = number;
@@ -161,7 +162,7 @@ mod tests {
             let Ok(socket) = TcpListener::bind(address) else { continue };
             let port = socket.local_addr().unwrap().port();
             assert!(listeners(port).contains(&own()), "{address}");
-            // A connection of the port does not listen on it.
+            // A connection to the port does not listen on it.
             let to = std::net::SocketAddr::from(([127, 0, 0, 1], port));
             let client = std::net::TcpStream::connect(to).unwrap();
             assert!(!listeners(client.local_addr().unwrap().port()).contains(&own()));
@@ -185,7 +186,7 @@ mod tests {
         assert!(!listeners_at(&path).contains(&own()));
     }
 
-    /// A script in a process group of its own, with the listening socket as its standard input.
+    /// A script in its own process group, with the listening socket as its standard input.
     fn script(socket: TcpListener, script: &str) -> Child {
         let mut command = Command::new("sh");
         command.args(["-c", script]).process_group(0).stdin(Stdio::from(std::os::fd::OwnedFd::from(socket)));
@@ -196,7 +197,7 @@ mod tests {
     fn a_server_is_its_topmost_process() {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();
-        // A script that waits for a program, which has the socket: as masters with workers, in the same group.
+        // A script that waits for a program that has the socket, like a master with workers in the same group.
         let mut child = script(socket, "exec 3<&0; sleep 600 <&3 & wait");
         let top = Pid::of(child.id()).unwrap();
         let found = || -> Vec<Pid> { listeners(port).into_iter().filter(|pid| *pid != own()).collect() };
@@ -215,7 +216,7 @@ mod tests {
     fn a_shell_that_started_it_in_a_group_of_its_own_does_not_belong_to_it() {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();
-        // As in a user's shell, where every command has a group.
+        // As in a user's shell, where every command has its own group.
         let mut shell = script(socket, "exec 3<&0; setsid sleep 600 <&3 3<&- & exec 3<&- 0<&-; wait");
         let top = Pid::of(shell.id()).unwrap();
         let found = || -> Vec<Pid> { listeners(port).into_iter().filter(|pid| *pid != own()).collect() };

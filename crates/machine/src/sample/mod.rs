@@ -1,4 +1,4 @@
-//! What processes and the machine use, read from `/proc`: counts that only grow, and levels.
+//! What processes and the machine use, read from `/proc`: growing counters, and current levels.
 
 mod folder;
 mod host;
@@ -14,7 +14,7 @@ pub use processes::{ProcessUse, Watcher};
 
 use std::fs;
 
-/// The numbers of lines such as `name: 12 kB`, by name.
+/// The number in a line such as `name: 12 kB`.
 fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     line.split_ascii_whitespace().next()?.parse().ok()
@@ -24,7 +24,7 @@ fn read(path: impl AsRef<std::path::Path>) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 
-/// Nanoseconds of a tick, the unit of `/proc/PID/stat`.
+/// Nanoseconds per tick, the unit of `/proc/PID/stat`.
 fn tick_ns() -> u64 {
     1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
 }

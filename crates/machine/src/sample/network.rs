@@ -1,33 +1,34 @@
-//! What the network of this machine carries.
+//! The network traffic of this machine.
 
 use super::read;
 
-/// Bytes that the interfaces of this machine have carried since they are there.
+/// Bytes that this machine's interfaces have carried since they exist.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NetworkUse {
-    /// Received by all interfaces but `lo`. Bridges and tunnels count what the interfaces below them count, too.
+    /// Received by all interfaces except `lo`. Bridges and tunnels count the bytes of their underlying interfaces
+    /// again.
     pub in_bytes: u64,
-    /// Sent by all interfaces but `lo`.
+    /// Sent by all interfaces except `lo`.
     pub out_bytes: u64,
-    /// Received by `lo`: what processes of this machine have said to each other.
+    /// Received by `lo`: traffic between processes of this machine.
     pub lo_in_bytes: u64,
     /// Sent by `lo`.
     pub lo_out_bytes: u64,
 }
 
-/// Reads what the network has carried by now. Zero where the system does not tell.
+/// The traffic up to now. Zero if the system does not report it.
 pub fn network_use() -> NetworkUse {
     parse(&read("/proc/net/dev").unwrap_or_default())
 }
 
-/// What the fastest interface that is up can carry in each direction, in bytes per second, but `lo`; none where none tells
-/// (virtual ones do not, as a rule).
+/// The speed of the fastest active interface, in bytes per second in each direction. `None` if no interface reports
+/// one; virtual ones usually do not.
 pub fn network_speed() -> Option<u64> {
     let interfaces = std::fs::read_dir("/sys/class/net").ok()?.flatten();
     let speed = |folder: std::path::PathBuf| {
         let told = |file: &str| std::fs::read_to_string(folder.join(file)).ok();
         let up = told("operstate").is_some_and(|state| state.trim() == "up");
-        // Mbit/s; -1 where it is not known.
+        // Mbit/s; -1 if unknown.
         let mbit = told("speed")?.trim().parse::<u64>().ok()?;
         (up && mbit > 0).then(|| mbit * 1_000_000 / 8)
     };
@@ -36,7 +37,7 @@ pub fn network_speed() -> Option<u64> {
 
 fn parse(text: &str) -> NetworkUse {
     let mut out = NetworkUse::default();
-    // Two lines say what the columns are.
+    // Two header lines.
     for (name, counts) in text.lines().skip(2).filter_map(|line| line.split_once(':')) {
         let counts: Vec<u64> = counts.split_ascii_whitespace().map(|n| n.parse().unwrap_or(0)).collect();
         let at = |nth: usize| counts.get(nth).copied().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What a tree of processes uses.
+//! What a process tree uses.
 
 use std::collections::HashMap;
 use std::fs;
@@ -6,35 +6,36 @@ use std::fs;
 use super::{field, read, tick_ns};
 use crate::process::{Pid, Tree};
 
-/// What a tree of processes has used since it was watched, and holds now.
+/// What a process tree has used since it was first watched, and holds now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProcessUse {
-    /// Processor time, in ns, exact. Of processes that have ended: all where another of the tree has waited for them, and what
-    /// they had used when they were read last where none has.
+    /// Processor time, in ns, exact. For a process that has ended: everything, if another process of the tree has
+    /// waited for it; otherwise what it had used at its last reading.
     pub cpu_ns: u64,
-    /// Of it in user mode, in ns, in the kernel's ticks (of 10 ms, mostly): a share of the whole, no measure of short times.
+    /// The user-mode part, in ns, rounded to the kernel's ticks (usually 10 ms). Use it as a share of the total, not to
+    /// measure short times.
     pub user_ns: u64,
-    /// The same in the kernel.
+    /// The kernel-mode part, likewise.
     pub system_ns: u64,
     /// Page faults that needed no disk.
     pub minor_faults: u64,
     /// Page faults that read from disk.
     pub major_faults: u64,
-    /// Bytes that it had read from the storage layer.
+    /// Bytes that it caused to be read from the storage layer.
     pub read_bytes: u64,
-    /// Bytes that it had sent to the storage layer: counted when a page is made dirty, less what was thrown away.
+    /// Bytes that it sent to the storage layer: counted when a page becomes dirty, minus truncated pages.
     pub write_bytes: u64,
-    /// Calls that read.
+    /// Read calls.
     pub read_calls: u64,
-    /// Calls that write.
+    /// Write calls.
     pub write_calls: u64,
-    /// Switches to another process because it waited.
+    /// Context switches because it waited.
     pub waits: u64,
-    /// Switches to another process because its time was over.
+    /// Context switches because its time slice ended.
     pub preemptions: u64,
-    /// Resident memory now, in bytes: what processes share counts for each of them.
+    /// Resident memory now, in bytes. Shared memory counts once for each process.
     pub rss_bytes: u64,
-    /// Its share of resident memory now, in bytes: what processes share counts once; 0 where it was not asked for.
+    /// Proportional share of resident memory now, in bytes. Shared memory counts once. 0 if it was not requested.
     pub pss_bytes: u64,
     /// Processes now.
     pub processes: u64,
@@ -44,27 +45,27 @@ pub struct ProcessUse {
     pub open_files: u64,
 }
 
-/// How often processes are read again of which one ended meanwhile.
+/// How often processes are read again because one ended meanwhile.
 const TRIES: u32 = 5;
 /// User and system ticks, minor and major faults, ns.
 type Cpu = [u64; 5];
-/// Where the time in ns stands, which the kernel does not hand on to whoever waits: of children it tells ticks only.
+/// The index of the ns. The kernel does not pass ns to a waiting parent: for children it reports only ticks.
 const NS: usize = 4;
-/// Bytes read and written, calls that read and write.
+/// Bytes read and written, read calls, write calls.
 type Io = [u64; 4];
 
-/// What a process has used by now.
+/// What a process has used up to now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Reading {
-    /// Whose child it is, if that is of the tree.
+    /// Its parent, if that is in the tree.
     parent: Option<Pid>,
     /// Its own.
     cpu: Cpu,
-    /// Of its children that it has waited for, and of those that they have waited for.
+    /// The children that it has waited for, and theirs.
     waited: Cpu,
-    /// Its own and of the children that it has waited for: the kernel does not tell them apart.
+    /// Its own, plus the children that it has waited for: the kernel does not separate them.
     io: Io,
-    /// Switches because it waited, and because its time was over: of its threads that there are now.
+    /// Switches because it waited, and because its time slice ended, for its current threads.
     switches: [u64; 2],
 }
 
@@ -74,32 +75,32 @@ impl Reading {
     }
 }
 
-/// Adds up what the processes of a tree use, those among them that end, too: up to their last reading.
+/// Adds up what the processes of a tree use. Those that have ended count up to their last reading.
 ///
-/// What a process has used is counted with it as long as it is there, whether or not it is in the tree that is looked at. When
-/// it has gone it is counted with whoever has waited for it, or is kept here.
+/// As long as a process exists, its usage counts with it, whether or not the given tree contains it. When it is gone,
+/// its usage counts with the process that has waited for it, or is kept here.
 #[derive(Debug, Default)]
 pub struct Watcher {
-    /// Processes that have not gone, as they were read last.
+    /// Processes that still exist, at their last reading.
     seen: HashMap<Pid, Reading>,
-    /// Of processes that have gone, and that nobody of the tree has waited for.
+    /// Processes that are gone, and that no process of the tree has waited for.
     gone: (Cpu, Io),
-    /// What those that were found while they ran had used until then, which is nobody's here.
+    /// What processes found while running had used before. It is not counted.
     before: (Cpu, Io),
     switches: [u64; 2],
-    /// When was looked last, in ticks since the machine began.
+    /// The last look, in ticks since boot.
     looked: Option<u64>,
 }
 
 impl Watcher {
-    /// Reads what a tree uses now; `pss` costs the kernel a walk over its memory.
+    /// Reads what a tree uses now. `pss` makes the kernel walk its memory.
     pub fn look(&mut self, tree: &Tree, pss: bool) -> ProcessUse {
         let mut tries = 0;
         let (gone, readings) = loop {
             tries += 1;
             let gone: Vec<Pid> = self.seen.keys().copied().filter(|pid| !is_there(*pid)).collect();
             let readings = self.readings(tree);
-            // Of one that ends meanwhile it would not be known whether its parent was read before or after that.
+            // If a process ends meanwhile, its parent may have been read before or after that.
             if tries == TRIES || readings.keys().all(|pid| is_there(*pid)) {
                 break (gone, readings);
             }
@@ -145,8 +146,8 @@ impl Watcher {
         (less(cpu, self.before.0), less(io, self.before.1))
     }
 
-    /// Those that were there before it was looked last, and whom nobody known has started, such as a server that was found by
-    /// its port, are counted from now on.
+    /// Counts some processes only from now on: those that started before the last look and have no known ancestor, such
+    /// as a server found by its port.
     fn find(&mut self, looked: Option<u64>, readings: &HashMap<Pid, Reading>) {
         let Some(looked) = looked else { return };
         let mut found = Vec::new();
@@ -168,7 +169,7 @@ impl Watcher {
         let mut parents = HashMap::new();
         for pid in tree.pids() {
             let Some((parent, cpu, waited)) = cpu(*pid) else { continue };
-            // What cannot be read now is as it was.
+            // If it cannot be read now, keep the previous value.
             let before = self.seen.get(pid).copied().unwrap_or_default();
             let io = io(*pid).map_or(before.io, |io| most(io, before.io));
             all.insert(*pid, Reading { parent: None, cpu, waited, io, switches: switches(*pid) });
@@ -181,11 +182,11 @@ impl Watcher {
         all
     }
 
-    /// Takes what was read; `gone` are those that had gone before anything was read.
+    /// Records the readings. `gone` are the processes that disappeared before anything was read.
     fn take(&mut self, mut gone: Vec<Pid>, readings: HashMap<Pid, Reading>) {
-        // Those above come first: what they have waited for is part of what they have left.
+        // Ancestors first: what they have waited for is part of their usage.
         gone.sort_by_key(|pid| (pid.began, pid.number));
-        // What those that are there have got meanwhile from those that have gone. Of the reading and writing it is not known.
+        // What living processes have since inherited from those that are gone. For I/O that is unknown.
         let growth = |pid: &Pid| {
             let (before, now) = (self.seen.get(pid)?, readings.get(pid)?);
             Some((less(now.waited, before.waited), less(now.io, before.io)))
@@ -198,16 +199,16 @@ impl Watcher {
             let above = above.into_iter().find(|above| !gone.contains(above) && self.seen.contains_key(above));
             let all = reading.all_cpu();
             match above.map(|above| (above, left.get_mut(&above))) {
-                // It has waited for this one, or for whoever has.
+                // It has waited for this one, or for a process that has.
                 Some((_, Some((cpu, io)))) if all[..NS].iter().zip(&cpu[..NS]).all(|(all, left)| all <= left) => {
-                    // What its ticks leave out of it.
+                    // The part that its ticks leave out.
                     self.gone.0[NS] += all[NS].saturating_sub(cpu[NS]);
                     *cpu = less(*cpu, all);
-                    // What is not there now was never counted with it.
+                    // Bytes that are missing now were never added to it.
                     add(&mut self.gone.1, less(reading.io, *io));
                     *io = less(*io, reading.io);
                 }
-                // It is not known before that one is read again.
+                // Unknown until that process is read again.
                 Some((above, None)) if !readings.contains_key(&above) => continue,
                 _ => {
                     add(&mut self.gone.0, all);
@@ -226,7 +227,7 @@ impl Watcher {
     }
 }
 
-/// Whether a process is there, which it is until it was waited for.
+/// Whether a process exists. It does until it is waited for.
 fn is_there(pid: Pid) -> bool {
     Pid::of(pid.number) == Some(pid)
 }
@@ -250,19 +251,19 @@ fn most<const N: usize>(mut one: [u64; N], other: [u64; N]) -> [u64; N] {
     one
 }
 
-/// Ticks since the machine began.
+/// Ticks since boot.
 fn ticks_now() -> u64 {
     let seconds: f64 =
         read("/proc/uptime").and_then(|text| text.split_whitespace().next()?.parse().ok()).unwrap_or_default();
     (seconds * 1e9) as u64 / tick_ns()
 }
 
-/// The number of a process's parent; what it has used itself, and what its children had that it has waited for.
+/// The number of a process's parent, its own usage, and that of the children it has waited for.
 fn cpu(pid: Pid) -> Option<(u32, Cpu, Cpu)> {
     let text = read(format!("/proc/{}/stat", pid.number))?;
     let fields: Vec<u64> =
         text.rsplit_once(')')?.1.split_ascii_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
-    // Field 3 is the first of them.
+    // The first of them is field 3.
     let field = |number: usize| fields.get(number - 3).copied().unwrap_or(0);
     let ticked = |numbers: [usize; 4]| {
         let [user, system, minor, major] = numbers.map(field);
@@ -275,12 +276,12 @@ fn cpu(pid: Pid) -> Option<(u32, Cpu, Cpu)> {
     (field(22) == pid.began).then(|| (u32::try_from(field(4)).unwrap_or(0), own, waited))
 }
 
-/// The processor time of a process with all its threads, those that have ended too, in ns; none where the system does not
-/// tell.
+/// The processor time of a process with all its threads, including ended ones, in ns. `None` if the system does not
+/// report it.
 fn cpu_clock_ns(number: u32) -> Option<u64> {
     let mut clock = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: both only write to what they are given, which is valid for as long as they run.
+    // SAFETY: both calls only write to the given pointers, which stay valid during the calls.
     let told = unsafe {
         libc::clock_getcpuclockid(i32::try_from(number).ok()?, &raw mut clock) == 0
             && libc::clock_gettime(clock, &raw mut time) == 0
@@ -299,7 +300,7 @@ fn io(pid: Pid) -> Option<Io> {
 
 fn switches(pid: Pid) -> [u64; 2] {
     let mut all = [0, 0];
-    // The status of a process tells of its first thread alone.
+    // The status of a process covers only its first thread.
     for task in fs::read_dir(format!("/proc/{}/task", pid.number)).into_iter().flatten().flatten() {
         let status = read(task.path().join("status")).unwrap_or_default();
         add(
@@ -315,7 +316,7 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// Waits until a script has made a file, and gives what its tree has used by then.
+    /// Runs a script until it has made a file. Returns the first and the last reading of its tree.
     fn used(script: &str, done: &std::path::Path) -> (ProcessUse, ProcessUse) {
         let mut child = Command::new("sh").args(["-c", script]).current_dir(done.parent().unwrap()).spawn().unwrap();
         let pid = Pid::of(child.id()).unwrap();
@@ -345,7 +346,7 @@ mod tests {
         assert!(last.minor_faults > first.minor_faults && last.open_files > 0);
     }
 
-    /// Ticks of 10 ms would make two phases alike that are not.
+    /// With ticks of 10 ms, two different phases would look the same.
     #[test]
     fn processor_time_is_finer_than_ticks() {
         let own = Pid::own().unwrap();
@@ -357,7 +358,7 @@ mod tests {
         assert_eq!(cpu_clock_ns(u32::MAX), None);
     }
 
-    /// A child that somebody has waited for is told in ticks: what they leave out of it is not lost.
+    /// For a child that was waited for, the kernel reports ticks. What they leave out is not lost.
     #[test]
     fn what_ticks_leave_out_of_children_stays_counted() {
         let pid = |number: u32| Pid { number, began: u64::from(number) };
@@ -381,7 +382,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_counted() {
-        // On the disk that the build is on: a folder of temporary files may be in memory.
+        // On the build's disk: a temporary folder may be in memory.
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let done = folder.path().join("done");
         let (first, last) =
@@ -399,7 +400,7 @@ mod tests {
         (child, pid)
     }
 
-    /// One that is found while it runs is counted from then on.
+    /// A process found while running counts from then on.
     #[test]
     fn what_a_server_used_before_it_was_found_is_none_of_the_phases() {
         let (mut child, pid) = spin();
@@ -443,7 +444,7 @@ mod tests {
         assert!(before >= 100_000_000);
     }
 
-    /// Waits until a process has used this much processor time by itself.
+    /// Waits until a process itself has used this much processor time.
     fn has_spent(pid: Pid, ticks: u64) {
         let spent = || cpu(pid).is_some_and(|(_, own, _)| own[0] + own[1] >= ticks);
         crate::testing::wait_until("it has computed", spent);
@@ -463,7 +464,7 @@ mod tests {
         };
         let (mut first, one) = spin();
         let (mut second, other) = spin();
-        // Not while it begins the other program.
+        // Not while it is executing the other program.
         let resting = |pid: Pid| {
             let before = cpu(pid);
             std::thread::sleep(std::time::Duration::from_millis(100));
@@ -481,11 +482,11 @@ mod tests {
             assert!(now.0 >= before.0 && now.1 >= before.1, "what was used is lost: {before:?} {now:?}");
             assert!(now.0 <= before.0 + 2 && now.1 <= before.1 + 50, "it is counted twice: {before:?} {now:?}");
         };
-        // One is being started again while it is looked at.
+        // One server is being restarted.
         almost(watcher.look(&Tree::of(&[one]), false));
         almost(watcher.look(&Tree::of(&[other]), false));
         almost(watcher.look(&Tree::of(&[one, other]), false));
-        // The oldest has gone, then both.
+        // First the oldest is gone, then both.
         first.kill().unwrap();
         first.wait().unwrap();
         almost(watcher.look(&Tree::of(&[other]), false));
@@ -500,7 +501,7 @@ mod tests {
     fn what_a_child_has_written_is_counted_once_when_its_parent_has_waited_for_it() {
         let folder = tempfile::tempdir().unwrap();
         let there = |name: &str| folder.path().join(name).exists();
-        // The shell in parentheses gets what `dd` has written, and the one around it gets what that one has.
+        // The shell in parentheses inherits what `dd` has written, and the outer shell inherits that.
         let script = "(dd if=/dev/zero of=/dev/null bs=1 count=5000 2>&-; touch written; while [ ! -e end ]; do sleep \
                       0.01; done); touch ended; exec sleep 600";
         let mut child = Command::new("sh").args(["-c", script]).current_dir(folder.path()).spawn().unwrap();
@@ -524,7 +525,7 @@ mod tests {
         }
     }
 
-    /// Processes that are only told of, by their numbers.
+    /// Made-up processes, by their numbers.
     fn told(all: &[(u32, u32, u64, u64)]) -> HashMap<Pid, Reading> {
         let pid = |number: u32| Pid { number, began: u64::from(number) };
         let known = |number: u32| all.iter().any(|(other, ..)| *other == number);
@@ -562,7 +563,7 @@ mod tests {
         let mut watcher = begun(&all);
         watcher.take(vec![pid(3), pid(2)], told(&[(1, 0, 101, 80)]));
         assert_eq!((sums(&watcher), watcher.switches[0]), ((181, 181), 181));
-        // It has waited for the one in the middle, and nobody for the last.
+        // It has waited for the middle one, and nobody for the last.
         let mut watcher = begun(&all);
         watcher.take(vec![pid(3), pid(2)], told(&[(1, 0, 100, 52)]));
         assert_eq!(sums(&watcher), (182, 182));
@@ -570,13 +571,13 @@ mod tests {
         let mut watcher = begun(&all);
         watcher.take(vec![pid(3), pid(2)], told(&[(1, 0, 120, 0)]));
         assert_eq!(sums(&watcher), (200, 200));
-        // One that is not looked at has waited for its child: it is known when it is looked at again.
+        // The parent has waited for its child but is not looked at. It is counted when the parent is looked at again.
         let mut watcher = begun(&[(1, 0, 100, 0), (2, 1, 50, 0), (7, 0, 10, 0)]);
         watcher.take(vec![pid(2)], told(&[(7, 0, 11, 0)]));
         assert_eq!(sums(&watcher), (161, 161));
         watcher.take(vec![pid(2)], told(&[(1, 0, 100, 50), (7, 0, 11, 0)]));
         assert_eq!((sums(&watcher), watcher.seen.len()), ((161, 161), 2));
-        // All of them have gone.
+        // All of them are gone.
         watcher.take(vec![pid(1), pid(7)], HashMap::new());
         assert_eq!((sums(&watcher), watcher.seen.len()), ((161, 161), 0));
     }

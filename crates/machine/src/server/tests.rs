@@ -56,12 +56,12 @@ fn a_process_is_started_paused_killed_started_again_and_stopped_in_order() {
     server.wait_ready(&mut || Ok(())).unwrap();
     let first = server.tree();
     server.pause().unwrap();
-    // A shell that was met while it begins a program waits for it, which is stopped in its place.
+    // If the shell was executing a program at that moment, the program is stopped and the shell waits for it.
     while !server.tree().pids().iter().any(|pid| pid.is_paused()) {
         std::thread::yield_now();
     }
     server.kill().unwrap();
-    assert!(!first.runs() && !server.is_started() && server.died().is_none(), "a kill that was asked for is no death");
+    assert!(!first.runs() && !server.is_started() && server.died().is_none(), "a requested kill is not a crash");
     assert!(!server.said().contains("bye"));
     server.start().unwrap();
     server.wait_ready(&mut || if server_said(&lab, "hello") >= 2 { Ok(()) } else { Err("not yet".into()) }).unwrap();
@@ -143,7 +143,7 @@ fn a_program_ends_with_its_input() {
     let mut server = lab.server(Commands::Program("cat".into(), Vec::new()), |_| ());
     server.start().unwrap();
     let tree = server.tree();
-    // Its end of the pipe is closed when this process ends, however that is.
+    // Its end of the pipe closes when this process ends, however it ends.
     drop(server.child.as_mut().unwrap().stdin.take());
     while tree.runs() {
         std::thread::yield_now();
@@ -151,7 +151,7 @@ fn a_program_ends_with_its_input() {
     assert!(matches!(server.died(), Some(Problem::Died { .. })));
 }
 
-/// Commands that do nothing but what is changed.
+/// Commands that do nothing, except for the changed ones.
 fn given(change: impl FnOnce(&mut [&str; 5])) -> Commands {
     let mut lines = ["true"; 5];
     change(&mut lines);
@@ -159,7 +159,7 @@ fn given(change: impl FnOnce(&mut [&str; 5])) -> Commands {
     Commands::Given { start, stop, kill: Some(kill), pause: Some(pause), resume: Some(resume) }
 }
 
-/// A process whose number a command has written into a file.
+/// The process whose number a command has written into a file.
 fn noted(lab: &Lab, name: &str) -> Pid {
     crate::testing::wait_until(name, || fs::read_to_string(lab.path(name)).is_ok_and(|text| text.ends_with('\n')));
     let text = fs::read_to_string(lab.path(name)).unwrap();
@@ -198,7 +198,7 @@ fn a_command_that_hangs_is_killed_and_says_what_it_said_last() {
         server.start().unwrap();
         let began = Instant::now();
         let Err(Problem::Command { why, said, .. }) = step(&mut server) else { panic!("it hangs") };
-        assert!(why.contains("had not ended within 300ms") && said == "I wait for nobody", "{why} {said}");
+        assert!(why.contains("did not finish within 300ms") && said == "I wait for nobody", "{why} {said}");
         assert!(began.elapsed() < Duration::from_secs(60));
         let number: u32 = fs::read_to_string(lab.path("pid")).unwrap().trim().parse().unwrap();
         assert_eq!(Pid::of(number), None, "it was killed");
@@ -208,7 +208,7 @@ fn a_command_that_hangs_is_killed_and_says_what_it_said_last() {
         spec.ready_within = Duration::from_millis(200);
     });
     let failed = server.start().unwrap_err().to_string();
-    assert!(failed.contains("had not ended within 200ms") && !server.is_started(), "{failed}");
+    assert!(failed.contains("did not finish within 200ms") && !server.is_started(), "{failed}");
 }
 
 #[test]
@@ -222,9 +222,9 @@ fn a_question_that_hangs_ends_with_the_time_to_be_ready() {
     let began = Instant::now();
     let Err(Problem::NotReady { within, why, .. }) = server.wait_ready(&mut || Ok(())) else { panic!("it hangs") };
     assert_eq!(within, Duration::from_millis(600));
-    assert!(why.contains("had not ended within"), "{why}");
+    assert!(why.contains("did not finish within"), "{why}");
     assert!(began.elapsed() < Duration::from_secs(60));
-    // Cut off by the end of its time, it does not hide what it said before.
+    // If the time limit cuts it off, the error shows its previous output.
     let mut server = lab.server(run("sleep 314"), |spec| {
         spec.ready = Some("sleep 0.04; echo not yet; false".into());
         spec.ready_within = Duration::from_millis(900);
@@ -244,8 +244,8 @@ fn a_crash_of_its_own_is_not_hidden_by_a_stop_or_a_kill() {
         crate::testing::wait_until("it has ended", || !tree.runs());
         let Err(Problem::Died { how, said, .. }) = step(&mut server) else { panic!("it had died") };
         assert!(how.contains("exit status: 9") && said.contains("out of room"), "{how} {said}");
-        assert!(!server.is_started() && server.died().is_none(), "it is told once");
-        assert_eq!(step(&mut server), Ok(()), "there is nothing more to be ended");
+        assert!(!server.is_started() && server.died().is_none(), "it is reported once");
+        assert_eq!(step(&mut server), Ok(()), "nothing is left to end");
         server.start().unwrap();
     }
 }
@@ -261,7 +261,7 @@ fn one_that_ends_by_itself_leaves_nothing_behind() {
     let died = server.wait_ready(&mut || Err("nobody answers".into())).unwrap_err();
     assert!(died.to_string().contains("exit status: 1"), "{died}");
     assert!(!left.runs() && !server.is_started());
-    // Also where nobody asks before it is dropped.
+    // Also if nobody asks before it is dropped.
     fs::remove_file(lab.path("pid")).unwrap();
     server.start().unwrap();
     let (left, tree) = (noted(&lab, "pid"), server.tree());
@@ -303,7 +303,7 @@ fn what_has_left_tree_and_process_group_ends_with_its_control_group() {
     let left = noted(&lab, "pid");
     let died = server.wait_ready(&mut || Err("nobody answers".into())).unwrap_err();
     assert!(matches!(died, Problem::Died { .. }) && !left.runs(), "{died}");
-    // The group itself is still there for the next start.
+    // The group still exists for the next start.
     fs::remove_file(lab.path("pid")).unwrap();
     server.start().unwrap();
     noted(&lab, "pid");
@@ -325,7 +325,7 @@ fn commands_that_fail_leave_nothing_running_or_standing_still() {
         fs::remove_file(lab.path("did")).unwrap();
         all.replace('\n', " ")
     };
-    // What was killed while it stood still does not stand still when it is started again.
+    // A server that was killed while suspended runs again after the next start.
     let mut server = lab.server(given(), |_| ());
     server.start().unwrap();
     server.pause().unwrap();
@@ -333,18 +333,18 @@ fn commands_that_fail_leave_nothing_running_or_standing_still() {
     server.start().unwrap();
     server.stop().unwrap();
     assert_eq!(did(), "start pause kill start stop ");
-    // One that cannot be let go on is stopped all the same.
+    // A server that cannot be resumed is stopped all the same.
     fs::write(lab.path("no-resume"), "").unwrap();
     server.start().unwrap();
     server.pause().unwrap();
     server.stop().unwrap();
     assert_eq!(did(), "start pause resume stop ");
-    // Nor is one dropped as it stands still, which could not stop in order.
+    // A suspended server is resumed before it is dropped, or it could not stop cleanly.
     server.start().unwrap();
     server.pause().unwrap();
     drop(server);
     assert_eq!(did(), "start pause resume stop ");
-    // Whoever could not be ended may run still.
+    // A server that could not be ended may still be running.
     for (what, end) in [("stop", Server::stop as fn(&mut Server) -> _), ("kill", Server::kill)] {
         let mut server = lab.server(given(), |_| ());
         server.start().unwrap();

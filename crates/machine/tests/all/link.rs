@@ -1,5 +1,5 @@
-//! What a link does to the connections through it. Nothing is asserted about how soon something comes: only that it comes,
-//! and not before it may.
+//! What a link does to its connections. The tests do not assert how soon data arrives, only that it arrives, and not
+//! too early.
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroU64;
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use storebench_machine::{Link, LinkState, OneWay};
 
-/// After this a test hangs.
+/// After this time a test counts as hung.
 const HANGS: Duration = Duration::from_secs(30);
-/// How long is listened where nothing may come.
+/// How long to listen when nothing should arrive.
 const QUIET: Duration = Duration::from_millis(100);
 
 fn any() -> SocketAddr {
@@ -25,7 +25,7 @@ fn ready(stream: TcpStream) -> TcpStream {
     stream
 }
 
-/// A server that sends back what it gets. It ends with the process.
+/// A server that echoes its input. It ends with the process.
 fn echo() -> SocketAddr {
     let listener = TcpListener::bind(any()).unwrap();
     let address = listener.local_addr().unwrap();
@@ -45,7 +45,7 @@ fn echo() -> SocketAddr {
     address
 }
 
-/// A link, and where its connections arrive.
+/// A link, and the listener that its connections reach.
 fn open_end() -> (Link, TcpListener) {
     let listener = TcpListener::bind(any()).unwrap();
     (Link::begin(any(), listener.local_addr().unwrap()).unwrap(), listener)
@@ -98,7 +98,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The link has read what was sent before: it looks at its sockets at least once in 61 turns.
+/// Waits until the link has read what was sent before. It polls its sockets at least once in 61 turns.
 fn has_read(link: &Link) {
     for _ in 0..200 {
         link.processor_time();
@@ -150,7 +150,7 @@ fn what_is_sent_arrives_and_is_counted() {
         send(&mut client, text);
         hear(&mut client, text);
     }
-    // They are counted after they were handed over.
+    // Bytes are counted after they are passed on.
     until("the count", || link.counts().to_client_bytes == 23);
     let counts = link.counts();
     assert_eq!((counts.open, counts.begun, counts.to_server_bytes), (1, 1, 23));
@@ -226,7 +226,7 @@ fn a_reset_of_one_end_is_one_of_the_other() {
         drop(client);
         hears_reset(&mut server);
 
-        // The server has closed, and hears of it only from what the client still sends.
+        // The server has closed. The reset follows only when the client sends more data.
         let (mut client, server) = pair(&link, &listener);
         drop(server);
         hears_end(&mut client);
@@ -320,7 +320,7 @@ fn jitter_is_never_more_than_asked_for_below_the_latency() {
     }
 }
 
-/// The burst, and as much for what was forwarded before the clock was looked at.
+/// The link's burst. It also covers data forwarded before the clock was read.
 const BURST: Duration = Duration::from_millis(20);
 
 #[test]
@@ -329,7 +329,7 @@ fn bandwidth_is_no_more_than_asked_for_and_all_connections_share_it() {
     for (per_s, bytes) in [(1_000_000u64, 200_000usize), (20_000_000, 4_000_000), (5_000, 1_000)] {
         for connections in [1, 4] {
             let one = OneWay { bandwidth: bandwidth(per_s), ..OneWay::default() };
-            // The other direction is free of it.
+            // The other direction is not limited.
             link.set(LinkState { to_client: one, ..LinkState::default() }).unwrap();
             let mut pairs: Vec<_> = (0..connections).map(|_| pair(&link, &listener)).collect();
             let began = Instant::now();
@@ -363,7 +363,7 @@ fn who_sends_more_than_the_link_takes_has_to_wait() {
         link.set(state).unwrap();
         client.set_write_timeout(Some(QUIET * 3)).unwrap();
         let bytes = vec![1; 1 << 20];
-        // Its own part is 4 MiB; the kernel's buffers are what they are.
+        // Its own limit is 4 MiB; the sizes of the kernel's buffers are unknown.
         let megabytes = (0..100).take_while(|_| (&client).write_all(&bytes).is_ok()).count();
         assert!(megabytes < 64, "{state:?} took {megabytes} MiB");
     }
@@ -401,7 +401,7 @@ fn a_stall_loses_nothing_and_keeps_connections_open() {
 fn what_is_underway_waits_for_a_stall_too() {
     let (link, listener) = open_end();
     let (mut client, mut server) = pair(&link, &listener);
-    // Long enough for the stall to begin before the bytes arrive, however busy the machine is.
+    // Long enough for the stall to begin before the bytes arrive, even on a busy machine.
     let latency = QUIET * 20;
     let way = OneWay { latency, ..OneWay::default() };
     link.set(LinkState::both(way)).unwrap();
@@ -463,7 +463,7 @@ fn half_open_connections_never_recover_and_new_ones_do() {
     let (mut new_client, mut new_server) = pair(&link, &listener);
     send(&mut new_client, "again");
     hear(&mut new_server, "again");
-    // Nobody learns that the other end has closed, until it does so itself.
+    // Neither side learns that the other has closed until it closes itself.
     drop(client);
     hears_nothing(&mut server);
     send(&mut server, "are you there?");
@@ -484,7 +484,7 @@ fn a_link_may_be_half_open_one_way() {
             LinkState { to_client: half_open(), ..LinkState::default() }
         };
         link.set(state).unwrap();
-        // From where bytes do not arrive, and from where they do.
+        // The end that receives nothing, and the end that receives.
         let (deaf, heard) = if to_server { (&mut server, &mut client) } else { (&mut client, &mut server) };
         send(heard, "lost");
         send(deaf, "not lost");
@@ -496,7 +496,7 @@ fn a_link_may_be_half_open_one_way() {
         hears_nothing(deaf);
         send(deaf, "not lost either");
         hear(heard, "not lost either");
-        // Even that nobody takes its bytes any more is not told to who is deaf.
+        // The deaf end does not even learn that the other end no longer takes its bytes.
         if to_server {
             drop(client);
             until("its writing", || server.write_all(b"x").is_ok());
@@ -533,13 +533,13 @@ fn new_connections_are_refused_and_open_ones_go_on() {
     let (mut client, mut server) = pair(&link, &listener);
     for round in 0..3 {
         link.set(LinkState { refuse: true, ..LinkState::default() }).unwrap();
-        // Again is no other than once.
+        // Refusing twice is the same as once.
         link.set(LinkState { refuse: true, ..LinkState::round_trip(micros(100)) }).unwrap();
         for _ in 0..3 {
             let error = TcpStream::connect(link.address()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
         }
-        // The port is not free for others meanwhile.
+        // Others cannot take the port meanwhile.
         assert_eq!(TcpListener::bind(link.address()).map(drop).unwrap_err().kind(), ErrorKind::AddrInUse);
         send(&mut client, "as before");
         hear(&mut server, "as before");
@@ -573,7 +573,7 @@ fn a_reset_is_seen_at_both_ends_of_each_connection() {
         }
         until("their end", || link.counts().open == 0);
     }
-    // One that has not reached the server yet.
+    // A connection that has not reached the server yet.
     link.set(stalled()).unwrap();
     let mut client = connect(&link);
     until("it", || link.counts().open == 1);

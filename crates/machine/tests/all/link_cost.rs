@@ -1,5 +1,5 @@
-//! What a link costs where nothing is wrong with it, beside a connection without one. It prints and asserts nothing:
-//! `cargo test --release -p storebench-machine --test all link_cost -- --ignored --nocapture`.
+//! Measures the cost of a link without faults, compared to a direct connection. It prints and asserts nothing: `cargo
+//! test --release -p storebench-machine --test all link_cost -- --ignored --nocapture`.
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
@@ -38,7 +38,7 @@ fn connect(to: SocketAddr) -> TcpStream {
     stream
 }
 
-/// How long each of these many round trips took, the shortest first.
+/// The durations of this many round trips, sorted.
 fn round_trips(to: SocketAddr, count: usize) -> Vec<Duration> {
     let mut client = connect(to);
     let mut message = [7; MESSAGE_BYTES];
@@ -120,7 +120,7 @@ fn what_a_link_costs() {
             used.as_secs_f64() * 1e6 / 500.0,
         );
     }
-    // Nothing is open that could wake it.
+    // An idle connection must not wake the link.
     link.set(LinkState::default()).unwrap();
     let _open = connect(link.address());
     thread::sleep(Duration::from_millis(100));

@@ -1,9 +1,10 @@
-//! What is tested from outside, but for what needs a process of its own. One binary, since each more takes long to link.
+//! Tests of the public interface, except those that need a separate process. They are one binary, because linking each
+//! is slow.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "these are tests; what they share is not marked as one"
+    reason = "these are tests; their helpers are not marked as tests"
 )]
 
 mod link;

@@ -1,5 +1,5 @@
-//! A server on another machine, controlled over ssh by the very commands that `docs/servers.md` shows: the other machine is this
-//! one, over an sshd of the test's own.
+//! A server on another machine, controlled over ssh with exactly the commands that `docs/servers.md` shows. The other
+//! machine is this one, reached through the test's own sshd.
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ fn place(name: &str) -> PathBuf {
     PathBuf::from(String::from_utf8(found.stdout).unwrap().trim())
 }
 
-/// Libraries that came with a program, if any did.
+/// Libraries bundled with a program, if any.
 fn libraries(root: &Path) -> String {
     let folders = fs::read_dir(root.join("usr/lib")).into_iter().flatten().flatten();
     folders.map(|folder| folder.path().display().to_string()).collect::<Vec<_>>().join(":")
@@ -26,18 +26,18 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// An sshd that lives as long as this value, and a client's key for it.
+/// An sshd that lives as long as this value, with a client's key for it.
 struct Sshd {
     process: Child,
     port: u16,
     folder: tempfile::TempDir,
     root: PathBuf,
-    /// The port of the Redis over there.
+    /// The port of the remote Redis.
     redis: u16,
 }
 
 impl Sshd {
-    /// None, said aloud, where the machine does not let this process have one.
+    /// `None`, with a printed reason, if this process cannot run an sshd.
     fn start() -> Option<Self> {
         let own_mounts = Command::new("unshare").args(["-m", "true"]).status();
         if !own_mounts.is_ok_and(|status| status.success()) {
@@ -59,7 +59,7 @@ impl Sshd {
                 .status();
             assert!(made.unwrap().success());
         }
-        // What stands for the machine over there: its programs, and the folder of its data.
+        // Stands for the remote machine: its programs, and its data folder.
         for folder in ["bin", "there"] {
             fs::create_dir(path(folder)).unwrap();
         }
@@ -82,7 +82,7 @@ impl Sshd {
             path("bin").display()
         );
         fs::write(path("config"), config).unwrap();
-        // As root it wants a user and a folder of its own, and that root's password is not locked: as only it sees them.
+        // As root, sshd requires its own user and folder, and an unlocked root password. Only sshd sees these files.
         let users = fs::read_to_string("/etc/passwd").unwrap();
         fs::write(path("users"), users + "sshd:x:65533:65534::/:/usr/sbin/nologin\n").unwrap();
         fs::write(path("passwords"), "root:*:20000:0:99999:7:::\n").unwrap();
@@ -117,7 +117,7 @@ impl Sshd {
         self.folder.path().join(name)
     }
 
-    /// The server of the documentation, with the address, the folder and the port of this test.
+    /// The server from the documentation, with the address, the folder and the port of this test.
     fn spec(&self) -> Spec {
         let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/servers.md")).unwrap();
         let section = page.split("## Over ssh").nth(1).unwrap();
@@ -137,8 +137,8 @@ impl Sshd {
         };
         let mut env: Vec<(String, String)> =
             server["env"].as_table().unwrap().iter().map(|(name, value)| (name.clone(), fill(value))).collect();
-        assert!(env.iter().any(|(_, value)| value.contains(&address)), "the address of the documentation is another");
-        // Only the client is in need of them: over there nothing is known of this environment.
+        assert!(env.iter().any(|(_, value)| value.contains(&address)), "the documentation shows another address");
+        // Only the client needs these libraries: the remote side does not get this environment.
         let on = &mut env.iter_mut().find(|(name, _)| name == "ON").unwrap().1;
         let client =
             format!("env LD_LIBRARY_PATH={} {}", libraries(&self.root), self.root.join("usr/bin/ssh").display());
@@ -174,12 +174,12 @@ impl Sshd {
         self.path("there/redis.pid")
     }
 
-    /// The process whose number stands in the file.
+    /// The process whose number is in the PID file.
     fn redis(&self) -> Pid {
         Pid::of(fs::read_to_string(self.pid_file()).unwrap().trim().parse().unwrap()).unwrap()
     }
 
-    /// What runs in the folder of data: the server, as it is no child of anybody's.
+    /// What runs in the data folder: the server is not a child of this process.
     fn left(&self) -> Vec<Pid> {
         let numbers = fs::read_dir("/proc").unwrap().flatten();
         let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -204,7 +204,7 @@ impl Drop for Sshd {
     }
 }
 
-/// Asks a Redis whether it is there; an error in words where it is not, or does not answer.
+/// Sends a PING to a Redis. Fails if it is not running or does not answer.
 fn ask(port: u16) -> Result<(), String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).map_err(|e| e.to_string())?;
     stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
@@ -222,17 +222,17 @@ fn a_server_is_started_paused_killed_and_stopped_over_ssh() {
     server.start().unwrap();
     server.wait_ready(&mut || asked()).unwrap();
     let first = sshd.redis();
-    assert_eq!(sshd.left(), [first], "what the test takes for left is the server");
+    assert_eq!(sshd.left(), [first], "`left` finds the server");
 
     server.pause().unwrap();
-    assert!(first.is_paused() && asked().is_err(), "it stands still");
+    assert!(first.is_paused() && asked().is_err(), "it is suspended");
     server.resume().unwrap();
     asked().unwrap();
 
     server.kill().unwrap();
     assert!(!first.runs() && asked().is_err());
     let log = || fs::read_to_string(sshd.path("there/redis.log")).unwrap();
-    assert!(!log().contains("Received SIGTERM"), "it was given no chance");
+    assert!(!log().contains("Received SIGTERM"), "it could not shut down cleanly");
 
     server.start().unwrap();
     server.wait_ready(&mut || asked()).unwrap();
@@ -242,7 +242,7 @@ fn a_server_is_started_paused_killed_and_stopped_over_ssh() {
     assert!(!second.runs() && asked().is_err());
     assert!(log().contains("Received SIGTERM") && log().contains("ready to exit, bye bye"), "{}", log());
 
-    // Also one that stands still when nobody is left who would let it go on.
+    // A suspended server must stop, too, although nobody is left to resume it.
     server.start().unwrap();
     server.pause().unwrap();
     drop(server);
@@ -279,13 +279,13 @@ fn no_other_process_is_touched_over_ssh() {
         (failed, runs)
     });
     assert_eq!(untouched, [(true, true), (true, true)]);
-    // A file that names nobody any more does not keep it from being started, one that runs does.
+    // A PID file with a dead process does not prevent a start. One with a running server does.
     server.start().unwrap();
     let mut again = sshd.server();
     let problem = again.start().unwrap_err().to_string();
     assert!(problem.contains("it runs already"), "{problem}");
     drop(again);
-    assert!(sshd.redis().runs(), "whoever did not start it does not stop it");
+    assert!(sshd.redis().runs(), "only the `Server` that started it stops it");
 }
 
 #[test]
@@ -294,14 +294,14 @@ fn a_start_that_fails_over_there_is_shown_with_what_was_said() {
     let mut server = sshd.server();
     let taken = TcpListener::bind(("127.0.0.1", sshd.redis)).unwrap();
     let problem = server.start().unwrap_err().to_string();
-    assert!(problem.contains("it is started") && problem.contains("Address already in use"), "{problem}");
+    assert!(problem.contains("starting it") && problem.contains("Address already in use"), "{problem}");
     drop(taken);
     assert!(!server.is_started());
     fs::rename(sshd.path("there"), sshd.path("elsewhere")).unwrap();
     let problem = server.start().unwrap_err().to_string();
     assert!(problem.contains("No such file or directory"), "{problem}");
     fs::rename(sshd.path("elsewhere"), sshd.path("there")).unwrap();
-    // Nobody is there who would let us in.
+    // Nothing is left to connect to.
     let spec = sshd.spec();
     drop(sshd);
     let leases = tempfile::tempdir().unwrap();

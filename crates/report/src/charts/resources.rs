@@ -24,6 +24,8 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
          and the machine, and what the store told of itself while phases ran."
             .to_owned();
     chart.group = Some("time".to_owned());
+    chart.panels = subject.panels.len() > 1;
+    chart.from = axis.measured_from();
     chart.marks = axis.marks();
     for (run, configuration, trial) in subject.trials() {
         let (label, keys) = line_of(subject, run, trial);

@@ -83,6 +83,12 @@ impl Timeline {
             .collect()
     }
 
+    /// Where the first phase that is not a warm-up begins; none if that is the first phase.
+    pub(crate) fn measured_from(&self) -> Option<Number> {
+        let first = self.phases.values().find(|span| !span.warm_up)?;
+        (first.from_s > 0.0).then_some(Number(first.from_s))
+    }
+
     /// The axis.
     pub(crate) fn axis(&self) -> Axis {
         Axis::new("time, phases beginning together", Unit::Seconds, Scale::Linear)
@@ -192,6 +198,8 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
         .into_iter()
         .map(|mut chart| {
             chart.group = Some("time".to_owned());
+            chart.panels = subject.panels.len() > 1;
+            chart.from = axis.measured_from();
             chart.marks = axis.marks();
             chart.marks.extend(events.iter().cloned());
             let round = round_at_first(subject, &mut chart);

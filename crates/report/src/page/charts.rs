@@ -31,7 +31,7 @@ pub(super) fn section(subject: &Subject, charts: &[Chart]) -> Markup {
     }
 }
 
-fn place(subject: &Subject, chart: &Chart) -> Markup {
+pub(crate) fn place(subject: &Subject, chart: &Chart) -> Markup {
     html! {
         figure.chart id=(chart.id) {
             figcaption { h3 { (chart.title) } p.about { (chart.about) } }
@@ -182,7 +182,7 @@ fn heat(subject: &Subject, chart: &Chart) -> Markup {
             text(of.keys.get("phase").map_or("", String::as_str)),
             number(Some(all as f64), |_| count(all)),
         ];
-        cells.extend(three.map(|row| numbered(None, row.map_or_else(|| "-".to_owned(), time))));
+        cells.extend(three.map(|row| numbered(None, row.map_or_else(|| "n/a".to_owned(), time))));
         cells
     };
     tables::table("sortable", titles.chain(numbers), chart.heat.iter().map(row))

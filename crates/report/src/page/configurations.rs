@@ -34,13 +34,12 @@ pub(super) fn section(subject: &Subject) -> Markup {
 
 /// The dot of a configuration's colour.
 fn dot(subject: &Subject, at: usize) -> Markup {
-    let colour = colour(subject, at);
-    html! { svg.dot-of viewBox="0 0 10 10" width="10" height="10" aria-hidden="true" { circle class=(format!("dot c{colour}")) cx="5" cy="5" r="4" {} } }
-}
-
-/// The colour of a configuration.
-fn colour(subject: &Subject, at: usize) -> usize {
-    subject.configurations.get(at).map_or(0, |configuration| configuration.colour)
+    let hue = subject.hue(at);
+    html! {
+        svg.dot-of viewBox="0 0 10 10" width="10" height="10" aria-hidden="true" {
+            circle class=(hue.class("dot")) style=[hue.style()] cx="5" cy="5" r="4" {}
+        }
+    }
 }
 
 fn configurations_table(subject: &Subject, run: usize, of: &ConfigurationsTable, what: &str) -> Markup {
@@ -63,8 +62,8 @@ fn configurations_table(subject: &Subject, run: usize, of: &ConfigurationsTable,
             let shown = html! {
                 @if kind == ColumnKind::Configuration { (dot(subject, configuration)) " " }
                 @if let (Some(figure), Some(extent)) = (&cell.figure, extents[nth]) {
-                    @if kind == ColumnKind::Ratio { (point(figure, extent, colour(subject, configuration))) }
-                    @else { (bar(figure, extent, colour(subject, configuration))) }
+                    @if kind == ColumnKind::Ratio { (point(figure, extent, subject.hue(configuration))) }
+                    @else { (bar(figure, extent, subject.hue(configuration))) }
                     " "
                 }
                 (figure_text(&cell.text))
@@ -137,8 +136,8 @@ fn disk(subject: &Subject, run: usize, result: &RunResult) -> Markup {
         let cell = |phase: &&str| {
             let figure = found(configuration, phase);
             let shown = html! {
-                @if let (Some(figure), Some(extent)) = (&figure, extent) { (bar(figure, extent, colour(subject, at))) " " }
-                span.value { (figure.map_or("-".to_owned(), |f| bytes(f.value))) }
+                @if let (Some(figure), Some(extent)) = (&figure, extent) { (bar(figure, extent, subject.hue(at))) " " }
+                span.value { (figure.map_or("not measured".to_owned(), |f| bytes(f.value))) }
             };
             numbered(figure.map(|f| f.value), shown)
         };
@@ -173,7 +172,7 @@ fn published(result: &RunResult) -> Markup {
             text(html! { (claim.says) @if let Some(source) = &claim.source { " " span.dim { (source) } } }),
             text(&claim.figures),
             text(html! {
-                @match &claim.found { Some(found) => (interval(found)), None => "-" }
+                @match &claim.found { Some(found) => (interval(found)), None => "not measured" }
                 @for part in &claim.each { br; span.dim { (part.configurations) ": " (interval(&part.found)) } }
             }),
             text(html! {

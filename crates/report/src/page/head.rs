@@ -12,7 +12,7 @@ use crate::picture;
 use crate::subject::{Subject, run_names};
 
 /// The title of the page.
-pub(super) fn title(subject: &Subject) -> String {
+pub(crate) fn title(subject: &Subject) -> String {
     let first = subject.runs.first().map_or("", |run| run.result.run.title.as_str());
     match subject.runs.len() {
         1 => format!("{first} · Storebench"),
@@ -21,11 +21,11 @@ pub(super) fn title(subject: &Subject) -> String {
 }
 
 /// A severity as a class and a word.
-pub(super) fn badge(severity: Severity) -> Markup {
+pub(crate) fn badge(severity: Severity) -> Markup {
     html! { span class=(format!("badge {severity}")) { (severity.to_string()) } }
 }
 
-pub(super) fn head(subject: &Subject) -> Markup {
+pub(crate) fn head(subject: &Subject) -> Markup {
     let names = run_names(&subject.runs);
     html! {
         header {
@@ -99,7 +99,7 @@ fn facts(run: &crate::Recorded) -> String {
     all.join(" · ")
 }
 
-pub(super) fn foot(subject: &Subject) -> Markup {
+pub(crate) fn foot(subject: &Subject) -> Markup {
     html! {
         footer {
             p {

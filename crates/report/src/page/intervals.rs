@@ -3,6 +3,8 @@
 use maud::{Markup, html};
 use storebench_results::stats::Estimate;
 
+use crate::subject::Hue;
+
 /// Width and height of a picture, in its own units.
 const WIDTH: f64 = 100.0;
 const HEIGHT: f64 = 16.0;
@@ -43,21 +45,21 @@ impl Extent {
 }
 
 /// A bar from zero with its interval as a line.
-pub(super) fn bar(of: &Estimate, extent: Extent, colour: usize) -> Markup {
+pub(super) fn bar(of: &Estimate, extent: Extent, hue: Hue) -> Markup {
     let x = extent.x(of.value);
     picture(html! {
-        rect class=(format!("bar c{colour}")) x="2" y="3" width=((x - 2.0).max(0.5)) height="10" {}
+        rect class=(hue.class("bar")) style=[hue.style()] x="2" y="3" width=((x - 2.0).max(0.5)) height="10" {}
         (whisker(of, extent))
     })
 }
 
 /// A point with its interval, beside the line of no difference.
-pub(super) fn point(of: &Estimate, extent: Extent, colour: usize) -> Markup {
+pub(super) fn point(of: &Estimate, extent: Extent, hue: Hue) -> Markup {
     let one = extent.x(1.0);
     picture(html! {
         line.one x1=(one) y1="0" x2=(one) y2=(HEIGHT) {}
         (whisker(of, extent))
-        circle class=(format!("dot c{colour}")) cx=(extent.x(of.value)) cy="8" r="3.5" {}
+        circle class=(hue.class("dot")) style=[hue.style()] cx=(extent.x(of.value)) cy="8" r="3.5" {}
     })
 }
 

@@ -90,8 +90,8 @@ fn documents(of: &RunResult) -> Markup {
                     None => {
                         td.number { (count(c.count)) }
                         td.number { (bytes(c.mean_bytes as f64)) }
-                        td.number { (c.compression.as_ref().map_or("-".to_owned(), |x| percent(x.page_zstd3))) }
-                        td.number { (c.compression.as_ref().map_or("-".to_owned(), |x| percent(x.doc_snappy))) }
+                        td.number { (c.compression.as_ref().map_or("n/a".to_owned(), |x| percent(x.page_zstd3))) }
+                        td.number { (c.compression.as_ref().map_or("n/a".to_owned(), |x| percent(x.doc_snappy))) }
                         td {
                             @if let Some(sample) = &c.sample { code.sample { (sample) } }
                             @else if c.own { span.dim { "the user's own documents are not shown" } }
@@ -215,7 +215,7 @@ fn trials(of: &RunResult) -> Markup {
         "in-flight limit in use",
         "ended",
     ];
-    let known = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), duration);
+    let known = |ns: Option<f64>| ns.map_or_else(|| "n/a".to_owned(), duration);
     let row = |(t, p): (&TrialResult, &PhaseResult)| {
         let failure = t.failure.as_ref().filter(|f| f.during == p.name).map(|failure| &failure.message);
         [

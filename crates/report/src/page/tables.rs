@@ -4,34 +4,34 @@ use maud::{Markup, Render, html};
 use storebench_results::stats::Estimate;
 
 /// A cell: what it shows, and the number behind it, by which it is sorted.
-pub(super) struct Cell {
+pub(crate) struct Cell {
     shown: Markup,
     number: bool,
     value: Option<f64>,
 }
 
 /// A cell of text.
-pub(super) fn text(shown: impl Render) -> Cell {
+pub(crate) fn text(shown: impl Render) -> Cell {
     Cell { shown: shown.render(), number: false, value: None }
 }
 
-/// A cell of a number; `-` where there is none.
-pub(super) fn number(value: Option<f64>, shown: impl FnOnce(f64) -> String) -> Cell {
-    numbered(value, value.map_or_else(|| "-".to_owned(), shown))
+/// A cell of a number; `n/a` if there is none.
+pub(crate) fn number(value: Option<f64>, shown: impl FnOnce(f64) -> String) -> Cell {
+    numbered(value, value.map_or_else(|| "n/a".to_owned(), shown))
 }
 
 /// A cell of a number that is shown in another way.
-pub(super) fn numbered(value: Option<f64>, shown: impl Render) -> Cell {
+pub(crate) fn numbered(value: Option<f64>, shown: impl Render) -> Cell {
     Cell { shown: shown.render(), number: true, value }
 }
 
 /// A cell of text that is sorted by a figure.
-pub(super) fn sorted(figure: Option<Estimate>, shown: impl Render) -> Cell {
+pub(crate) fn sorted(figure: Option<Estimate>, shown: impl Render) -> Cell {
     Cell { value: figure.map(|figure| figure.value), ..text(shown) }
 }
 
 /// A table with these titles, each with whether its column holds numbers.
-pub(super) fn table<T: AsRef<str>>(
+pub(crate) fn table<T: AsRef<str>>(
     class: &str,
     titles: impl IntoIterator<Item = (T, bool)>,
     rows: impl IntoIterator<Item = Vec<Cell>>,

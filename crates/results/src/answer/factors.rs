@@ -8,11 +8,11 @@ use crate::human::{count, ratio};
 use crate::sweep::{is_spent, value_in_words};
 use crate::{FactorSweep, RunResult};
 
-/// Sentences, of one store in one phase each.
+/// The most sentences that are shown, each about one store in one phase.
 const MOST: usize = 4;
 
-/// A sentence for each store and phase: of each factor with numbers as values how much of it is enough, or what its
-/// highest value changes. Nothing of factors whose other values vary too: there the curves tell.
+/// One sentence for each store and phase. For each numeric factor it says how much is enough, or what the highest value
+/// changes. A factor that was crossed with others is left out: its curves tell more.
 pub(super) fn changes(result: &RunResult, phases: &[String]) -> Vec<String> {
     let of_phase = |swept: &FactorSweep, phase: &str| {
         [DOCUMENTS, THROUGHPUT].iter().any(|measure| swept.figure == format!("{phase}.{}", measure.name))

@@ -1,4 +1,4 @@
-//! What became of servers that the study broke, and of what they had acknowledged.
+//! Describes the outages that injected faults caused, and whether acknowledged writes survived.
 
 use indexmap::IndexSet;
 use storebench_study::workload::FaultKind;
@@ -9,10 +9,10 @@ use crate::human::{count, duration};
 use crate::validity::{allowed, lost_writes};
 use crate::{PhaseResult, RunResult, TrialResult};
 
-/// Configurations that are told of.
+/// The most configurations that are described.
 const MOST: usize = 3;
 
-/// One sentence for each configuration whose server was broken: the longest outage, and whether anything was lost.
+/// One sentence for each configuration that had a fault: the longest outage, and whether anything was lost.
 pub(super) fn broken(result: &RunResult) -> Vec<String> {
     let mut all = Vec::new();
     for configuration in configurations_of(&result.plan, &result.trials) {
@@ -26,7 +26,7 @@ pub(super) fn broken(result: &RunResult) -> Vec<String> {
         let what: IndexSet<&str> = done().map(|fault| in_words(fault.what)).collect();
         let longest = done().map(|fault| fault.unavailable_ns).max().unwrap_or(0);
         let silent = match longest {
-            0 => "its clients were answered throughout".to_owned(),
+            0 => "clients were answered throughout".to_owned(),
             ns => format!("no operation was answered for up to {}", duration(ns as f64)),
         };
         let kept = phases().filter_map(|(trial, phase)| of_ledger(trial, phase)).max_by_key(|(lost, _)| *lost);
@@ -37,7 +37,7 @@ pub(super) fn broken(result: &RunResult) -> Vec<String> {
     all
 }
 
-/// A fault as it is called among people.
+/// The everyday name of a fault.
 fn in_words(what: FaultKind) -> &'static str {
     match what {
         FaultKind::Kill => "a kill",
@@ -46,7 +46,7 @@ fn in_words(what: FaultKind) -> &'static str {
         FaultKind::PowerCut => "a power cut",
         FaultKind::DiskFull => "a full disk",
         FaultKind::RollingRestart => "a rolling restart",
-        FaultKind::Limit => "less of the machine",
+        FaultKind::Limit => "a resource limit",
         FaultKind::Link => "a bad link",
         FaultKind::Reset => "a reset of connections",
         FaultKind::Partition => "a partition",
@@ -54,17 +54,17 @@ fn in_words(what: FaultKind) -> &'static str {
     }
 }
 
-/// How many keys were lost or could not be read, and that in words.
+/// How many keys were lost or could not be read, as a number and as text.
 fn of_ledger(trial: &TrialResult, phase: &PhaseResult) -> Option<(u64, String)> {
     let ledger = phase.ledger.as_ref()?;
     Some(match ledger.lost.saturating_add(ledger.unverifiable) {
-        0 => (0, format!("of {} keys no acknowledged write was lost", count(ledger.keys))),
+        0 => (0, format!("no acknowledged write was lost in {} keys", count(ledger.keys))),
         lost if lost == lost_writes(ledger) && allowed(trial, phase).is_some() => {
             let why = allowed(trial, phase).map_or_else(String::new, |allowed| allowed.in_words());
-            (lost, format!("of {} keys {} lost their latest write, {why}", count(ledger.keys), count(lost)))
+            (lost, format!("{} of {} keys lost their latest write, {why}", count(lost), count(ledger.keys)))
         }
         lost => {
-            (lost, format!("of {} keys {} are not as acknowledged, or cannot be read", count(ledger.keys), count(lost)))
+            (lost, format!("{} of {} keys are not as acknowledged, or cannot be read", count(lost), count(ledger.keys)))
         }
     })
 }
@@ -93,12 +93,12 @@ mod tests {
         assert_eq!(
             text,
             [
-                "sqlite after a kill and a pause: no operation was answered for up to 700 ms; of 1,200 keys no acknowledged write was lost."
+                "sqlite after a kill and a pause: no operation was answered for up to 700 ms; no acknowledged write was lost in 1,200 keys."
             ]
         );
         let ledger = run.trials[0].phases[1].ledger.as_mut().unwrap();
         (ledger.lost, ledger.unverifiable) = (7, 1);
-        assert!(broken(&run)[0].ends_with("of 1,200 keys 8 are not as acknowledged, or cannot be read."));
+        assert!(broken(&run)[0].ends_with("8 of 1,200 keys are not as acknowledged, or cannot be read."));
 
         let phase = &mut run.trials[0].phases[1];
         phase.durability.name = "none".into();
@@ -106,7 +106,7 @@ mod tests {
         (ledger.lost, ledger.gone, ledger.unverifiable) = (7, 7, 0);
         let told = &broken(&run)[0];
         assert!(
-            told.ends_with("of 1,200 keys 7 lost their latest write, as durability `none` allows after `kill`."),
+            told.ends_with("7 of 1,200 keys lost their latest write, as durability `none` allows after `kill`."),
             "{told}"
         );
     }

@@ -1,4 +1,4 @@
-//! What was found of the study's limits.
+//! What the run says about the study's limits.
 
 use std::collections::BTreeSet;
 
@@ -16,21 +16,21 @@ pub(super) fn searched(result: &RunResult) -> Option<String> {
     let phase = &result.trials.iter().flat_map(|t| &t.searches).next()?.phase;
     let all = standings(result, phase, RATE_WITHIN_LIMITS.name);
     let within = format!(" within the limits of {phase}{}", in_words(result, phase));
-    // One store's configurations stand beside each other, those of several stores each at their best.
+    // With one store, rank its configurations. With several, rank the best of each store.
     let ranked = match best_of_stores(&all) {
         one if one.len() == 1 => ranked(&all),
         several => several,
     };
     let (Some(first), second) = (ranked.first(), ranked.get(1)) else {
         return Some(format!(
-            "No configuration met the limits of {phase}{} at a rate that was tried.",
+            "No configuration met the limits of {phase}{} at any rate that was tried.",
             in_words(result, phase)
         ));
     };
     let without: Vec<String> = stores(result).into_iter().filter(|s| !ranked.iter().any(|r| r.store == *s)).collect();
     let lacking = match without.len() {
         0 => String::new(),
-        _ => format!(" Not every trial of {} met them at some rate.", listed(&without)),
+        _ => format!(" At least one trial of {} met them at no rate.", listed(&without)),
     };
     Some(match second {
         Some(second) => one_before(first, second, &within) + &lacking,
@@ -38,7 +38,7 @@ pub(super) fn searched(result: &RunResult) -> Option<String> {
     })
 }
 
-/// The limits of a phase as its trials were judged by them: ` (steady.response.p95 ≤ 36 ms)`.
+/// The limits of a phase, in parentheses: ` (steady.response.p95 ≤ 36 ms)`.
 fn in_words(result: &RunResult, phase: &str) -> String {
     let mut limits: IndexMap<&str, f64> = IndexMap::new();
     let phases = result.phases().filter(|p| p.name == phase);
@@ -59,14 +59,14 @@ fn stores(result: &RunResult) -> BTreeSet<String> {
     result.trials.iter().map(|trial| trial.store.clone()).collect()
 }
 
-/// One configuration's rate, as planned, and which of its limited phases met their limits.
+/// One configuration's planned rate, and which of its limits were missed.
 struct AtRate<'a> {
     rate: Option<f64>,
     whole: bool,
     broken: Vec<&'a str>,
 }
 
-/// Where phases have limits: at which of the given rates they were met. None where no phase has both.
+/// Says at which of the given rates the limits were met. `None` if no phase has both a rate and limits.
 pub(super) fn given(result: &RunResult) -> Option<String> {
     let limited = |phase: &&PhaseResult| !phase.warm_up && !phase.limits.is_empty() && phase.rate.is_some();
     let mut stores: IndexMap<&str, IndexMap<&str, AtRate<'_>>> = IndexMap::new();
@@ -93,7 +93,7 @@ pub(super) fn given(result: &RunResult) -> Option<String> {
     Some(format!("{}.", told.join("; ")))
 }
 
-/// The constant rate of a trial's limited phases, where they have one in common.
+/// The constant rate of a trial's limited phases, if they all have the same one.
 fn given_rate(trial: &TrialResult) -> Option<f64> {
     let mut rates =
         trial.phases.iter().filter(|p| !p.limits.is_empty()).filter_map(|p| p.rate.as_ref()?.planned.as_f64());
@@ -107,7 +107,7 @@ fn of_store(store: &str, configurations: &IndexMap<&str, AtRate<'_>>) -> String 
         let Some(rate) = at.rate else { continue };
         let all = at.whole && at.broken.is_empty();
         match rates.iter_mut().find(|(known, ..)| *known == rate) {
-            // Several configurations at one rate: the best of them speaks for the store.
+            // If several configurations have the same rate, the best one represents the store.
             Some(known) if all && !known.1 => *known = (rate, all, at),
             Some(_) => {}
             None => rates.push((rate, all, at)),
@@ -130,8 +130,8 @@ fn of_store(store: &str, configurations: &IndexMap<&str, AtRate<'_>>) -> String 
             format!("{store} met every limit up to {}/s; at {}/s {}", rate(*up_to), rate(*fails_at), why(of))
         }
         (None, Some((fails_at, _, of))) => {
-            format!("{store} did not meet the limits, not at {}/s: {}", rate(*fails_at), why(of))
+            format!("{store} did not meet the limits even at {}/s: {}", rate(*fails_at), why(of))
         }
-        (None, None) => format!("{store} was measured at no constant rate"),
+        (None, None) => format!("{store} was not measured at a constant rate"),
     }
 }

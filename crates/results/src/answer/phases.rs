@@ -11,12 +11,12 @@ use crate::series::Series;
 use crate::stats::Estimate;
 use crate::{PhaseResult, RunResult, TrialResult};
 
-/// The figure that stands for a phase.
+/// The figure that represents an open-loop phase.
 const RESPONSE_P99: &str = "response.p99";
 
-/// What is said of a lead without an interval.
+/// The words for a lead without an interval.
 const TOO_FEW: &str = "measured too few times to rule out chance";
-/// A figure of fewer requests in a trial says how many they were.
+/// A figure from fewer requests per trial states how many there were.
 const FEW_REQUESTS: u64 = 20;
 
 /// One configuration's figure of a phase.
@@ -42,19 +42,19 @@ impl Standing {
         let figure = shown(self.series.figure.measure, self.series.over_trials(), self.series.at_least());
         match self.requests {
             few if few < FEW_REQUESTS => {
-                format!("{figure} (of {} a trial)", plural(few, "request"))
+                format!("{figure} ({} per trial)", plural(few, "request"))
             }
             _ => figure,
         }
     }
 
-    /// Says of a figure of one trial that it is one.
+    /// Marks a figure that comes from a single trial.
     pub(super) fn once(&self) -> &'static str {
         if self.series.over_trials().trials == 1 { ", measured once" } else { "" }
     }
 }
 
-/// A figure with what it is.
+/// A figure with its unit.
 fn shown(measure: Measure, figure: Estimate, at_least: bool) -> String {
     let least = if at_least { "at least " } else { "" };
     match measure.name {
@@ -65,7 +65,7 @@ fn shown(measure: Measure, figure: Estimate, at_least: bool) -> String {
     }
 }
 
-/// How one configuration stands to another: a ratio in the direction that is better, above 1 where the first is ahead.
+/// How one configuration compares with another: a ratio that is above 1 if the first is better.
 struct Lead {
     ratio: Option<Estimate>,
 }
@@ -79,26 +79,26 @@ impl Lead {
         Self { ratio: more.series.ratio_to(&less.series, true) }
     }
 
-    /// Whether the interval leaves no doubt.
+    /// Whether the whole interval is above 1.
     fn sure(&self) -> bool {
         self.ratio.and_then(|r| r.low).is_some_and(|low| low > 1.0)
     }
 
-    /// Whether there is an interval that leaves a doubt.
+    /// Whether there is an interval that reaches down to 1 or below.
     fn open(&self) -> bool {
         self.ratio.is_some_and(|r| r.low.is_some()) && !self.sure()
     }
 
     /// `×2.75 [2.40, 3.20]`.
     fn shown(&self) -> String {
-        self.ratio.map_or_else(|| "by how much is not known".to_owned(), |r| ratio(&r))
+        self.ratio.map_or_else(|| "ratio unknown".to_owned(), |r| ratio(&r))
     }
 }
 
-/// Phases that are results, in the order of the study: those that a factor varies alone, where there are such; loads, and
-/// phases in which the server was broken, only where nothing else is there.
+/// The phases that are results, in study order. If a factor varies a phase alone, only such phases. Loads, and phases
+/// with faults, count only if there is nothing else.
 pub(super) fn told(result: &RunResult) -> Vec<String> {
-    // The greatest of these stands aside: 2 of loads, 1 of broken phases.
+    // 2 for loads, 1 for phases with faults, 0 for others. The phases with the lowest number are results.
     let mut phases: IndexMap<String, u8> = IndexMap::new();
     for phase in result.trials.iter().filter(|t| is_whole(t)).flat_map(|t| &t.phases).filter(|p| !p.warm_up) {
         let aside = if phase.loads { 2 } else { u8::from(!phase.faults.is_empty()) };
@@ -117,7 +117,7 @@ pub(super) fn told(result: &RunResult) -> Vec<String> {
     phases.into_iter().filter(|(_, aside)| Some(*aside) == least).map(|(name, _)| name).collect()
 }
 
-/// The phase that the answer is of, or the first of them.
+/// The phase that the answer is about, or the first of several.
 pub(super) fn first(result: &RunResult) -> Option<String> {
     let searched = result.trials.iter().flat_map(|t| &t.searches).next().map(|search| search.phase.clone());
     let limited = || {
@@ -127,7 +127,7 @@ pub(super) fn first(result: &RunResult) -> Option<String> {
     searched.or_else(limited).or_else(|| told(result).into_iter().next())
 }
 
-/// The figure of a phase that configurations are told by: of an open loop how fast it answers, else how much.
+/// The figure by which configurations are compared in a phase: p99 in an open loop, otherwise throughput.
 fn figure_of(phases: &[&PhaseResult]) -> &'static str {
     match phases.first() {
         Some(phase) if phase.rate.is_some() => RESPONSE_P99,
@@ -136,8 +136,8 @@ fn figure_of(phases: &[&PhaseResult]) -> &'static str {
     }
 }
 
-/// Where a phase's figure is: in the phase; a time in each of its operations, since a percentile over unlike work is of
-/// none of it.
+/// Where the figure of a phase is: in the phase, or, for a time, in each of its operations. A percentile over different
+/// kinds of work describes none of them.
 fn places(phase: &str, figure: &str, found: &[&PhaseResult]) -> Vec<String> {
     let ops: IndexSet<&String> = found.iter().flat_map(|p| p.ops.keys()).collect();
     match ops.len() > 1 && figure == RESPONSE_P99 {
@@ -146,7 +146,7 @@ fn places(phase: &str, figure: &str, found: &[&PhaseResult]) -> Vec<String> {
     }
 }
 
-/// Every configuration that has a figure in all of its whole trials, in a place: `PHASE` or `PHASE.OP`.
+/// Every configuration that has the figure in all of its completed trials. `place` is `PHASE` or `PHASE.OP`.
 pub(super) fn standings(result: &RunResult, place: &str, measure: &str) -> Vec<Standing> {
     let figure = &format!("{place}.{measure}");
     let of = |configuration: Configuration<'_>| {
@@ -171,7 +171,7 @@ pub(super) fn standings(result: &RunResult, place: &str, measure: &str) -> Vec<S
     configurations_of(&result.plan, &result.trials).into_iter().filter_map(of).collect()
 }
 
-/// The best of them.
+/// The best standing.
 pub(super) fn best<'a>(of: impl IntoIterator<Item = &'a Standing>) -> Option<&'a Standing> {
     of.into_iter().reduce(|best, next| {
         let ahead = match next.better() {
@@ -201,7 +201,8 @@ pub(super) fn ranked<'a>(all: impl IntoIterator<Item = &'a Standing>) -> Vec<&'a
     found
 }
 
-/// One configuration before another: `fjall is ahead: 145 k docs/s in insert, ×2.75 [2.40, 3.20] as many as sqlite (52.6 k docs/s)`.
+/// Compares two configurations: `fjall is ahead in insert: 145 k docs/s against 52.6 k docs/s of sqlite, ×2.75 [2.40,
+/// 3.20].`
 pub(super) fn one_before(ahead: &Standing, other: &Standing, place: &str) -> String {
     let lead = Lead::of(ahead, other);
     let (a, b) = (&ahead.configuration, &other.configuration);
@@ -241,7 +242,8 @@ pub(super) fn ahead(result: &RunResult) -> Option<String> {
     Some([text].into_iter().chain(missed).collect::<Vec<_>>().join(" "))
 }
 
-/// Open loops in which not all that was scheduled was answered: such a phase has no p99, and the configuration stands beside no other one.
+/// Open loops that did not answer everything that was scheduled. Such a phase has no p99, so its configuration cannot
+/// be compared with others.
 fn missed(result: &RunResult, phases: &[String]) -> Vec<String> {
     let mut told: IndexMap<(&str, &str), String> = IndexMap::new();
     for trial in &result.trials {
@@ -286,9 +288,9 @@ fn missed(result: &RunResult, phases: &[String]) -> Vec<String> {
     all
 }
 
-/// So much of what is scheduled has to be answered for a rate to be sustained.
+/// A rate is sustained if at least this share of the scheduled operations is answered.
 const SUSTAINED: f64 = 0.99;
-/// So many configurations that did not sustain their rate are named.
+/// The most configurations that are named for not sustaining their rate.
 const MOST_MISSED: usize = 2;
 
 /// One configuration: its figures.
@@ -303,7 +305,7 @@ fn figures(all: &[(String, Vec<Standing>)]) -> String {
     format!("{} reached {}{}.", of.configuration, listed(all.iter().map(one)), of.once())
 }
 
-/// One store at several values: the best of each phase beside the first configuration.
+/// One store at several values: compares the best configuration of each phase with the first.
 fn values(all: &[(String, Vec<Standing>)]) -> String {
     let one = |(phase, of): &(String, Vec<Standing>)| {
         let (first, best) = (of.first()?, best(of)?);
@@ -320,9 +322,10 @@ fn values(all: &[(String, Vec<Standing>)]) -> String {
     some.join(" ")
 }
 
-/// Several stores in several phases: `fjall is ahead in insert (×2.75 [2.40, 3.20] before sqlite); no clear difference in query.`
+/// Several stores in several phases: `fjall is ahead in insert (×2.75 [2.40, 3.20] before sqlite); no clear difference
+/// in query (fjall to sqlite: ×1.01 [0.97, 1.05]).`
 fn stores_by_phase(all: &[(String, Vec<Standing>)]) -> String {
-    // By store, and whether chance is ruled out.
+    // Keyed by store, and by whether chance is ruled out.
     let mut leads: IndexMap<(&str, bool), Vec<String>> = IndexMap::new();
     let mut open: Vec<String> = Vec::new();
     let mut varied = false;

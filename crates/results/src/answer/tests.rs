@@ -2,7 +2,7 @@ use super::*;
 use crate::validity::CheckResult;
 use crate::{Failure, LimitResult, RateResult, RunResult, SearchResult, TrialResult, fixture};
 
-/// Stores at these speeds, each in as many rounds as there are speeds.
+/// Stores with these speeds, one round for each speed.
 fn stores(speeds: &[(&str, &[f64])]) -> RunResult {
     let mut run = fixture::run_of(&[fixture::load(), fixture::closed_loop()]);
     let one = run.trials.remove(0);
@@ -97,10 +97,10 @@ fn up_to_which_given_rate_limits_were_met() {
         found(&at_rates(&[(250.0, true), (1_000.0, true)])),
         "a met every limit at each rate that was tried, up to 1,000/s."
     );
-    // What was met above a rate where it was not is luck.
+    // A limit that is met above a rate at which it was missed is luck.
     assert_eq!(
         found(&at_rates(&[(250.0, false), (1_000.0, true)])),
-        "a did not meet the limits, not at 250/s: mixed.response.p99 was not met."
+        "a did not meet the limits even at 250/s: mixed.response.p99 was not met."
     );
     let mut failed = at_rates(&[(250.0, true), (1_000.0, true)]);
     failed.trials[1].failure = Some(Failure::default());
@@ -146,7 +146,7 @@ fn a_rate_that_was_not_sustained_is_the_answer() {
         achieved_per_s: 745.0,
         ..RateResult::default()
     });
-    // What is not answered has no p99.
+    // Unanswered operations leave the phase without a p99.
     for op in phase.ops.values_mut() {
         (op.count, op.unfinished) = (750, 250);
         op.response_of_attempts_ns = None;
@@ -188,7 +188,7 @@ fn a_figure_of_few_requests_says_how_few() {
         op.count = 1;
     }
     let text = found(&run);
-    assert!(text.contains(" ops/s (of 2 requests a trial) against "), "{text}");
+    assert!(text.contains(" ops/s (2 requests per trial) against "), "{text}");
 }
 
 #[test]
@@ -209,7 +209,8 @@ fn a_search_is_told_first() {
     run.trials[2].searches[0].rate = None;
     let text = found(&run);
     assert!(
-        text.starts_with("a reached 1,005/s within the limits of mixed.") && text.contains("Not every trial of b"),
+        text.starts_with("a reached 1,005/s within the limits of mixed.")
+            && text.contains("At least one trial of b met them at no rate"),
         "{text}"
     );
 }
@@ -221,7 +222,7 @@ fn what_did_not_end_is_said() {
     assert!(found(&run).ends_with(" 1 of 3 trials did not complete."), "{}", found(&run));
     let mut runs = run.clone();
     runs.run.ended = None;
-    assert!(found(&runs).ends_with(" The run has not ended: this is of its first 2 of 3 trials."), "{}", found(&runs));
+    assert!(found(&runs).ends_with(" The run has not ended: this covers the first 2 of 3 trials."), "{}", found(&runs));
     for trial in &mut run.trials {
         trial.failure = Some(Failure {
             kind: crate::FailureKind::Failed,
@@ -256,8 +257,8 @@ fn the_worst_checks_make_the_second_sentence() {
     let (pass, note) = (check("errors", Severity::Pass), check("single-run", Severity::Note));
     let (caution, invalid) = (check("too-short", Severity::Caution), check("send-delay", Severity::Invalid));
     assert_eq!(said(vec![]), ("No check has run yet.".into(), Severity::Pass));
-    assert_eq!(said(vec![pass.clone()]), ("Valid: 1 checks passed.".into(), Severity::Pass));
-    assert_eq!(said(vec![pass.clone(), note.clone()]), ("Valid: 1 checks passed, and 1 note.".into(), Severity::Note));
+    assert_eq!(said(vec![pass.clone()]), ("Valid: 1 check passed.".into(), Severity::Pass));
+    assert_eq!(said(vec![pass.clone(), note.clone()]), ("Valid: 1 check passed, and 1 note.".into(), Severity::Note));
     assert_eq!(
         said(vec![pass, note.clone(), caution.clone()]),
         ("With cautions: phases were short (too-short), and 1 note.".into(), Severity::Caution)

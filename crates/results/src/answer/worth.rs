@@ -1,4 +1,4 @@
-//! What a run is worth, in a sentence.
+//! How far a run can be trusted, in a sentence.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::RunResult;
 use crate::human::{count, plural};
 use crate::validity::{Severity, exit_code, in_short, is_of_the_answer};
 
-/// Checks that are named.
+/// The most checks that are named.
 const MOST_NAMED: usize = 4;
 
 /// The sentence, and the worst severity.
@@ -29,7 +29,7 @@ pub(super) fn worth(result: &RunResult) -> (String, Severity) {
         ("No check has run yet.".to_owned(), Severity::Pass)
     } else if !invalid.is_empty() {
         let lost = exit_code(result) == 1;
-        let what = if lost { "Data were lost, wrong or could not be verified" } else { "The measurement is invalid" };
+        let what = if lost { "Data was lost, wrong, or could not be verified" } else { "The measurement is invalid" };
         (format!("{what}: {}{}.", named(&invalid), also(&cautions, "caution", "cautions")), Severity::Invalid)
     } else if !cautions.is_empty() {
         let (grave, other): (Vec<_>, Vec<_>) = cautions.into_iter().partition(|check| is_of_the_answer(check));
@@ -42,13 +42,14 @@ pub(super) fn worth(result: &RunResult) -> (String, Severity) {
         (text, Severity::Caution)
     } else {
         let passed = checks.len() - notes.len();
-        let text = format!("Valid: {} checks passed{}.", count(passed as u64), also(&notes, "note", "notes"));
+        let text = format!("Valid: {} passed{}.", plural(passed as u64, "check"), also(&notes, "note", "notes"));
         (text, if notes.is_empty() { Severity::Pass } else { Severity::Note })
     };
     (text + cut, severity)
 }
 
-/// What a check saw on which the answer hangs: `Doubtful: configurations did different work (work-differs; one and other, load: …).`
+/// What a check observed that puts the answer in doubt: `Doubtful: configurations did different work (work-differs; one
+/// and other, load: …).`
 fn doubt(result: &RunResult, check: &str) -> String {
     let mut found = result.checks.iter().filter(|v| v.check == check && v.severity == Severity::Caution);
     let Some(first) = found.next() else { return String::new() };

@@ -1,4 +1,4 @@
-//! The configurations in one small table: a line for each, the best first, with the factors as columns.
+//! The configurations in one short table: one row each, the best first, with the factors as columns.
 
 use indexmap::{IndexMap, IndexSet};
 use storebench_study::workload::{short_names, shown_value};
@@ -12,9 +12,9 @@ use crate::table::{Cell, ColumnKind, Table};
 use crate::times;
 use crate::{ConfigurationResult, FigureOverTrials, RunResult};
 
-/// Lines of the table, at most.
+/// The most rows of the table.
 const MOST_ROWS: usize = 8;
-/// Phases that have columns, at most.
+/// The most phases that get columns.
 const MOST_PHASES: usize = 3;
 
 /// The table, and how many configurations it leaves out.
@@ -26,7 +26,7 @@ pub struct BriefTable {
     pub left_out: usize,
 }
 
-/// Configurations beside each other; the phases of one that was measured alone. None where nothing was measured.
+/// Compares several configurations, or lists the phases of a single one. `None` if nothing was measured.
 pub fn brief_table(result: &RunResult) -> Option<BriefTable> {
     let ran = ran(result);
     match ran.as_slice() {
@@ -36,17 +36,17 @@ pub fn brief_table(result: &RunResult) -> Option<BriefTable> {
     }
 }
 
-/// Configurations that ran, also those of which no trial completed: a table without them would call others the best.
+/// Configurations that ran, including those without a completed trial: a table without them would call others the best.
 fn ran(result: &RunResult) -> Vec<&ConfigurationResult> {
     result.configurations.iter().filter(|of| of.trials + of.failed > 0).collect()
 }
 
-/// Configurations, the best first, and the figures that they are shown by.
+/// Configurations, the best first, and the figures to show.
 struct Sorted<'a> {
     configurations: Vec<&'a ConfigurationResult>,
-    /// The phase and the figure.
+    /// Each figure with its phase.
     figures: Vec<(String, Shown)>,
-    /// The figure by which they are sorted, by its place.
+    /// The index of the figure by which they are sorted.
     by: Option<usize>,
 }
 
@@ -68,13 +68,13 @@ fn sorted<'a>(result: &RunResult, configurations: &[&'a ConfigurationResult]) ->
         figures.extend(times.map(|(measure, title)| {
             (phase.clone(), (measure, titled(title), ColumnKind::Less, duration as fn(f64) -> String))
         }));
-        // What an open loop answers each second is its schedule.
+        // The schedule sets the throughput of an open loop.
         let compared = |(_, shown): &(String, Shown)| if given { shown.0.ends_with(".p99") } else { shown.0 == what };
         by = by.or_else(|| figures.iter().skip(begins).position(compared).map(|nth| begins + nth));
     }
     let mut sorted = configurations.to_vec();
     if let Some((phase, (measure, _, kind, _))) = by.and_then(|nth| figures.get(nth)) {
-        // One that lacks the figure in a trial is ahead of none that has it in all.
+        // A configuration that lacks the figure in a trial sorts after those that have it in every trial.
         let whole = |f: &&FigureOverTrials| f.figure.trials > 0 && f.none_in.is_empty();
         let value = |of: &ConfigurationResult| match find(of, phase, measure).filter(whole) {
             Some(found) if *kind == ColumnKind::Less => found.figure.value,
@@ -108,7 +108,7 @@ fn beside(result: &RunResult, configurations: &[&ConfigurationResult]) -> BriefT
         row.extend(
             factors
                 .iter()
-                .map(|path| Cell::from(configuration.values.get(*path).map_or_else(|| "-".to_owned(), shown_value))),
+                .map(|path| Cell::from(configuration.values.get(*path).map_or_else(|| "n/a".to_owned(), shown_value))),
         );
         for (nth, (phase, (measure, _, kind, show))) in figures.iter().enumerate() {
             let found = find(configuration, phase, measure);
@@ -126,12 +126,12 @@ fn beside(result: &RunResult, configurations: &[&ConfigurationResult]) -> BriefT
     BriefTable { table, left_out: sorted.len().saturating_sub(MOST_ROWS) }
 }
 
-/// One figure of several configurations, the best of the run first: what a picture of the answer shows.
+/// One figure of several configurations, the best first, for a picture of the answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
     /// Phase and figure: `mixed read p99`.
     pub title: String,
-    /// Whether less is better: it is a time.
+    /// Whether less is better, as it is for times.
     pub less: bool,
     /// The configurations.
     pub rows: Vec<PanelRow>,
@@ -144,16 +144,16 @@ pub struct PanelRow {
     pub store: String,
     /// Its name.
     pub name: String,
-    /// The figure, as a text with its interval.
+    /// The figure with its interval, as text.
     pub text: String,
-    /// The figure; none where there is none.
+    /// The figure, if there is one.
     pub figure: Option<Estimate>,
 }
 
-/// Figures of a picture, at most.
+/// The most figures in a picture.
 const MOST_PANELS: usize = 3;
 
-/// The figures that the answer is about, where several configurations were measured.
+/// The figures that the answer is about. Empty unless several configurations were measured.
 pub fn panels(result: &RunResult) -> Vec<Panel> {
     let ran = ran(result);
     if ran.len() < 2 {
@@ -161,7 +161,7 @@ pub fn panels(result: &RunResult) -> Vec<Panel> {
     }
     let Sorted { configurations, figures, by } = sorted(result, &ran);
     let several = phases_told(result).len() > 1;
-    // Percentiles below the highest say less; a rate that was given is no finding.
+    // Lower percentiles say less, and a given rate is not a finding.
     let shown = |(nth, (_, shown)): &(usize, &(String, Shown))| Some(*nth) == by || shown.0.ends_with(".p99");
     let panel = |(_, (phase, (measure, title, kind, show))): (usize, &(String, Shown))| {
         let row = |of: &&ConfigurationResult| {
@@ -182,7 +182,7 @@ pub fn panels(result: &RunResult) -> Vec<Panel> {
     all.filter(|panel| panel.rows.iter().any(|row| row.figure.is_some())).take(MOST_PANELS).collect()
 }
 
-/// The ratio of two figures. Where the best is the first configuration it is known by pairs within rounds, with an interval.
+/// The ratio of two figures. If the best is the first configuration, it is paired by rounds and has an interval.
 fn to_the_best(best: &FigureOverTrials, own: &FigureOverTrials, best_is_first: bool) -> Cell {
     if best.figure.trials == 0 || own.figure.trials == 0 || best.at_least || own.at_least {
         return Cell::default();
@@ -197,7 +197,7 @@ fn to_the_best(best: &FigureOverTrials, own: &FigureOverTrials, best_is_first: b
     text.into()
 }
 
-/// Factors by path that configurations differ in.
+/// The paths of the factors in which the configurations differ.
 fn varied<'a>(configurations: &[&'a ConfigurationResult]) -> IndexSet<&'a str> {
     let mut seen: IndexMap<&str, IndexSet<String>> = IndexMap::new();
     for (path, value) in configurations.iter().flat_map(|c| &c.values) {
@@ -206,7 +206,7 @@ fn varied<'a>(configurations: &[&'a ConfigurationResult]) -> IndexSet<&'a str> {
     seen.into_iter().filter(|(_, values)| values.len() > 1).map(|(path, _)| path).collect()
 }
 
-/// The measured phases of one configuration, a line for each operation.
+/// The measured phases of one configuration, one row for each operation.
 fn phases_of(result: &RunResult, configuration: &ConfigurationResult) -> Table {
     let phases: IndexSet<&str> = result.measured_phases().map(|phase| phase.name.as_str()).collect();
     let any = |time: &str| configuration.figures.keys().any(|name| name.contains(&format!(".{time}.")));
@@ -228,7 +228,7 @@ fn phases_of(result: &RunResult, configuration: &ConfigurationResult) -> Table {
             };
             let time = if measured("response.p50").is_some() { "response" } else { "service" };
             let per_s = measured(what).map(|found| format!("{} {unit}", over(Some(found), rate, "no").text));
-            let mut row: Vec<Cell> = vec![phase.into(), (*op).into(), per_s.map_or_else(|| "-".into(), Into::into)];
+            let mut row: Vec<Cell> = vec![phase.into(), (*op).into(), per_s.map_or_else(|| "n/a".into(), Into::into)];
             if !apart && ops.len() > 1 {
                 row[1] = format!("{} operations", ops.len()).into();
             }
@@ -245,7 +245,7 @@ fn phases_of(result: &RunResult, configuration: &ConfigurationResult) -> Table {
     if mixed { table } else { named_by_time(table) }
 }
 
-/// Where all times are of one kind, the first title says which.
+/// Moves the kind of time into the first title, since it is the same in all rows.
 fn named_by_time(table: Table) -> Table {
     let time = table.rows.first().and_then(|row| row.last()).map(|cell| cell.text.clone());
     let mut table = table.without(&["time"]);
@@ -292,12 +292,12 @@ mod tests {
     #[test]
     fn ratios_are_to_the_best() {
         let mut run = fixture::concluded(fixture::swept());
-        // The best could not be paired with the first, the others could.
+        // The best could not be paired with the first, but the others could.
         run.configurations[3].figures.get_mut(MAIN).unwrap().to_first = None;
         let of = |n: usize, run: &RunResult| run.configurations[n].figures[MAIN].figure.value;
         let expected = ratio(&Estimate { value: of(2, &run) / of(3, &run), low: None, high: None, trials: 3 });
         assert_eq!(column(&run, "vs best")[1], expected);
-        // Where the first is the best, the interval of the pairs is there.
+        // If the first is the best, the interval comes from the pairs.
         run.configurations.reverse();
         let first = run.configurations[0].figures[MAIN].figure.value;
         for of in &mut run.configurations[1..] {

@@ -1,4 +1,4 @@
-//! The operations of phases that were measured once, a line each.
+//! The operations of phases that were measured once, one row each.
 
 use crate::PhaseResult;
 use crate::human::{count, rate};
@@ -14,10 +14,10 @@ pub fn operations<'a>(phases: impl IntoIterator<Item = &'a PhaseResult>) -> Tabl
     columns.extend(times::SHOWN.map(|(name, ..)| (name, ColumnKind::Count)));
     let mut table = Table::new(columns);
     for phase in phases {
-        // Collections are loaded one after another, and nobody knows how long each of them took.
+        // Collections are loaded one after another; the time of each is not known.
         let together = phase.loads && phase.ops.len() > 1;
         let counted = |n: u64| Cell::number(count(n), Some(n as f64));
-        let per_s = |per_s: f64| if together { "-".into() } else { Cell::number(rate(per_s), Some(per_s)) };
+        let per_s = |per_s: f64| if together { "".into() } else { Cell::number(rate(per_s), Some(per_s)) };
         for (name, op) in &phase.ops {
             let (kind, times) = times::main(op);
             let mut row: Vec<Cell> = vec![phase.name.as_str().into(), name.as_str().into(), counted(op.count)];

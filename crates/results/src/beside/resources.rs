@@ -1,4 +1,4 @@
-//! What configurations used in a phase, beside each other, and what was their limit.
+//! Compares the resources that configurations used in a phase, and their bottlenecks.
 
 use indexmap::{IndexMap, IndexSet};
 
@@ -6,7 +6,7 @@ use super::{ConfigurationsTable, Shown, find, over};
 use crate::bottleneck::Limit;
 use crate::configurations::configuration_of;
 use crate::figures::{SPACE_AMPLIFICATION, STORE_CPU, STORE_MEMORY, WRITE_AMPLIFICATION};
-use crate::human::{bytes, digits, duration};
+use crate::human::{bytes, digits, duration, plural};
 use crate::table::{Cell, ColumnKind, Table};
 use crate::{ConfigurationResult, RunResult, TrialResult, WatchedProcess};
 
@@ -14,7 +14,7 @@ fn times(factor: f64) -> String {
     format!("×{}", digits(factor))
 }
 
-/// A table for each measured phase of which something was seen.
+/// A table for each measured phase that has resource figures.
 pub fn resources_beside(result: &RunResult) -> Vec<ConfigurationsTable> {
     let phases = result.measured_phases().filter(|p| p.resources.is_some());
     let names: IndexSet<&str> = phases.map(|phase| phase.name.as_str()).collect();
@@ -48,13 +48,13 @@ fn table(result: &RunResult, phase: &str) -> Option<ConfigurationsTable> {
     for (configuration, limit) in configurations.iter().zip(limits) {
         let mut row: Vec<Cell> = vec![configuration.configuration.as_str().into()];
         row.extend(shown.iter().map(|(measure, _, _, show)| over(find(configuration, phase, measure), *show, "none")));
-        row.push(if limit.is_empty() { "-".into() } else { limit.into() });
+        row.push(if limit.is_empty() { "unknown".into() } else { limit.into() });
         table.rows.push(row);
     }
     Some(ConfigurationsTable { phase: phase.to_owned(), table, notes: notes(result, phase, &shown) })
 }
 
-/// What was the limit of a configuration's trials, most often; with the evidence of the first such.
+/// The most frequent bottleneck of a configuration's trials, with the evidence from the first of them.
 fn limit(result: &RunResult, configuration: &ConfigurationResult, phase: &str) -> String {
     let trials = result.trials.iter().filter(|trial| configuration_of(trial) == configuration.configuration);
     let found: Vec<_> =
@@ -69,7 +69,7 @@ fn limit(result: &RunResult, configuration: &ConfigurationResult, phase: &str) -
     }
 }
 
-/// Whose figures they are.
+/// Which processes the figures cover, and why figures are unknown.
 fn notes(result: &RunResult, phase: &str, shown: &[&Shown]) -> Vec<String> {
     let of_phase = result.phases().filter(|p| p.name == phase);
     let whose: Vec<WatchedProcess> =
@@ -78,20 +78,18 @@ fn notes(result: &RunResult, phase: &str, shown: &[&Shown]) -> Vec<String> {
     let mut notes = Vec::new();
     if has(STORE_CPU.name) || has(STORE_MEMORY.name) {
         match (whose.contains(&WatchedProcess::Server), whose.contains(&WatchedProcess::ClientAndStore)) {
-            (true, true) => notes.push(
-                "CPU and memory: of the server, or of store and client together where the store is embedded".to_owned(),
-            ),
-            (true, false) => notes.push("CPU and memory: of the server alone".to_owned()),
-            (false, true) => {
-                notes.push("CPU and memory: of store and client together, which are one process".to_owned())
+            (true, true) => {
+                notes.push("CPU and memory: the server; for embedded stores, store and client together".to_owned())
             }
+            (true, false) => notes.push("CPU and memory: the server alone".to_owned()),
+            (false, true) => notes.push("CPU and memory: store and client together (one process)".to_owned()),
             (false, false) => {}
         }
     }
     if has(WRITE_AMPLIFICATION.name) {
         notes.push(
-            "write amplification: bytes written to the disk by its own counters, less what it wrote each second before the phase, \
-             for each byte of documents written"
+            "write amplification: bytes written to the disk (by its own counters, minus the write rate before the phase) for \
+             each byte of documents written"
                 .to_owned(),
         );
     }
@@ -104,7 +102,7 @@ fn notes(result: &RunResult, phase: &str, shown: &[&Shown]) -> Vec<String> {
     notes.extend(unknown.next());
     match unknown.count() {
         0 => {}
-        more => notes.push(format!("write amplification: not known for {more} more trials")),
+        more => notes.push(format!("write amplification: unknown for {} more", plural(more as u64, "trial"))),
     }
     if has(SPACE_AMPLIFICATION.name) {
         notes.push("space amplification: bytes on disk for each byte of documents that the store holds".to_owned());

@@ -1,4 +1,4 @@
-//! The trials of a run as claims speak of them: picked by values, asked for figures.
+//! The trials of a run as claims use them: selected by values and queried for figures.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::figures::{Better, Figure, of_trial};
 use crate::validity::Severity;
 use crate::{RunResult, TrialResult};
 
-/// What a value is of.
+/// What a value belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     /// The store.
@@ -37,7 +37,7 @@ impl Key {
     }
 }
 
-/// Values to pick trials by, with their factors found.
+/// Values that select trials, with their factors resolved.
 pub(super) type Picked = Vec<(Key, Value)>;
 
 /// A trial that completed.
@@ -49,7 +49,7 @@ pub(super) struct WholeTrial<'a> {
 /// The trials of a run.
 pub(super) struct Configurations<'a> {
     result: &'a RunResult,
-    /// Those that completed; others are in no figure.
+    /// Trials that completed; the others are in no figure.
     pub(super) whole: Vec<WholeTrial<'a>>,
     factors: BTreeSet<&'a str>,
 }
@@ -81,11 +81,12 @@ impl<'a> Configurations<'a> {
                 let all: Vec<String> = self.factors.iter().map(|path| format!("`{path}`")).collect();
                 Err(format!("`{name}` was not varied; the factors of the run are {}", all.join(", ")))
             }
-            _ => Err(format!("`{name}` may be {}; say which", ending.join(" or "))),
+            _ => Err(format!("`{name}` is ambiguous; use {}", ending.join(" or "))),
         }
     }
 
-    /// Values with their factors; an error names what the run does not vary or has at other values only.
+    /// Resolves the factors of values. An error names a factor that the run does not vary, or values that no
+    /// configuration has.
     pub(super) fn picked(&self, values: &FactorValues) -> Result<Picked, String> {
         let picked: Picked =
             values.iter().map(|(name, value)| Ok((self.key(name)?, value.clone()))).collect::<Result<_, String>>()?;
@@ -100,7 +101,7 @@ impl<'a> Configurations<'a> {
         Ok(picked)
     }
 
-    /// Values of a factor that were run, but in no trial that completed.
+    /// Values of a factor that ran but have no completed trial.
     pub(super) fn failed_values(&self, key: &Key, at: &Picked) -> Vec<Value> {
         let mut failed: Vec<Value> = Vec::new();
         for value in self.result.trials.iter().filter(|trial| picks(at, trial)).filter_map(|trial| key.value(trial)) {
@@ -114,13 +115,13 @@ impl<'a> Configurations<'a> {
         failed
     }
 
-    /// What other trials have, for a figure that none of them has.
+    /// The error for a figure that no trial has, with a suggestion.
     pub(super) fn no_figure(&self, name: &str) -> String {
         let names: BTreeSet<String> =
             self.whole.iter().flat_map(|whole| whole.figures.iter().map(Figure::name)).collect();
         match did_you_mean(name, names.iter().map(String::as_str)) {
             Some(near) if near != name => {
-                format!("no trial of these configurations has the figure `{name}`; is it `{near}`?")
+                format!("no trial of these configurations has the figure `{name}`; did you mean `{near}`?")
             }
             _ => format!("no trial of these configurations has the figure `{name}`"),
         }
@@ -140,10 +141,11 @@ impl<'a> Configurations<'a> {
 }
 
 impl WholeTrial<'_> {
-    /// A figure by name, with the way it is better. A phase with one operation has its figures under the phase alone,
-    /// and documents are left out where each operation was one: both are found all the same, so that a factor
-    /// over batches from 1 on, or over mixes, has its figure at every value.
-    /// Without a value where the trial has none: nothing succeeded, or the time was not reached.
+    /// A figure by name, and whether more or less is better. A phase with one operation lists its figures under the
+    /// phase alone, and omits documents if each operation is one. Both are still found, so that a factor over batches
+    /// from 1 on, or over mixes, has its figure at every value.
+    ///
+    /// The value is `None` if the trial has none: nothing succeeded, or too few attempts were answered.
     pub(super) fn figure(&self, name: &str) -> Option<(Option<f64>, Better)> {
         let get = |name: &str| {
             let figure = self.figures.iter().find(|figure| figure.name() == name)?;
@@ -171,12 +173,12 @@ fn begins(name: &str, phase: &str) -> bool {
     name.strip_prefix(phase).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// Whether a trial is at all of these values.
+/// Whether a trial has all of these values.
 pub(super) fn picks(picked: &Picked, trial: &TrialResult) -> bool {
     picked.iter().all(|(key, value)| key.value(trial).is_some_and(|of| alike(&of, value)))
 }
 
-/// Whether two values are one: numbers by their value, however they are written.
+/// Whether two values are equal. Numbers are compared by value, however they are written.
 pub(super) fn alike(a: &Value, b: &Value) -> bool {
     match (a.as_f64(), b.as_f64()) {
         (Some(a), Some(b)) => a == b,
@@ -191,7 +193,7 @@ pub(super) fn text(picked: &Picked) -> String {
     all.join(", ")
 }
 
-/// A value as people write it.
+/// A value in human-readable form.
 pub(super) fn value_text(value: &Value) -> String {
     match (value.as_u64(), value.as_f64(), value) {
         (Some(n), ..) => crate::human::count(n),

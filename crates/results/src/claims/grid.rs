@@ -1,4 +1,4 @@
-//! Values by group of configurations, side and round: what pairs are made of.
+//! Values by group of configurations, side and round. Pairs are made from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use super::configurations::{Key, value_text};
 use crate::TrialResult;
 use crate::stats::{Estimate, paired_ratio};
 
-/// One trial's value, placed.
+/// One trial's value and its place in the grid.
 #[derive(Debug, Clone)]
 pub(super) struct Cell {
     /// What its configuration shares with the configurations it is compared with: store and remaining factors.
@@ -18,7 +18,7 @@ pub(super) struct Cell {
     pub(super) value: f64,
 }
 
-/// The group of a trial: all that its configuration is, but for what is compared.
+/// The group of a trial: its store and values, except for what is compared.
 pub(super) fn group(trial: &TrialResult, compared: &BTreeSet<Key>) -> String {
     let mut shared = Vec::new();
     if !compared.contains(&Key::Store) {
@@ -36,7 +36,7 @@ pub(super) fn group(trial: &TrialResult, compared: &BTreeSet<Key>) -> String {
 /// A value for each side (outer) and round (inner).
 pub(super) type Sides = Vec<Vec<f64>>;
 
-/// Complete: every group has every side in every round.
+/// A complete grid: every group has every side in every round.
 #[derive(Debug)]
 pub(super) struct Grid {
     /// Each group by itself.
@@ -50,7 +50,7 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// Places values on so many sides. An error says why none can be compared.
+    /// Places values on `sides` sides. An error says why nothing can be compared.
     pub(super) fn of(sides: usize, cells: &[Cell]) -> Result<Self, String> {
         let mut by_group: BTreeMap<&str, BTreeMap<(usize, u32), Vec<f64>>> = BTreeMap::new();
         for cell in cells {
@@ -64,11 +64,11 @@ impl Grid {
             .collect();
         by_group.retain(|group, _| !groups_left_out.iter().any(|left_out| left_out == group));
         if by_group.is_empty() {
-            return Err("no two of these configurations are alike in all else".into());
+            return Err("no two of these configurations differ only in what is compared".into());
         }
         let rounds: BTreeSet<u32> = cells.iter().map(|cell| cell.round).collect();
-        // Several configurations of one side stand in one place where the sides name different factors; then as many must be
-        // there in each round.
+        // If the sides name different factors, several configurations of one side share a place. Each round then needs
+        // the same number of them.
         let complete = |round: &u32| {
             by_group.values().all(|of| {
                 (0..sides).all(|side| {
@@ -79,7 +79,7 @@ impl Grid {
         };
         let (kept, rounds_left_out): (Vec<u32>, Vec<u32>) = rounds.into_iter().partition(complete);
         if kept.is_empty() {
-            return Err("no round holds all of these configurations".into());
+            return Err("no round has all of these configurations".into());
         }
         let groups: Vec<(String, Sides)> = by_group
             .iter()
@@ -101,9 +101,9 @@ fn average(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Side `of` over side `to`, of logarithms, paired by rounds.
+/// The ratio of side `of` to side `to`, from logarithms, paired by rounds.
 pub(super) fn ratio(sides: &Sides, of: usize, to: usize) -> Option<Estimate> {
-    // Of the difference, so that no figure leaves the range of numbers on the way.
+    // Subtracts before `exp`, so that no intermediate value overflows.
     let pairs: Vec<(f64, f64)> = sides[of].iter().zip(&sides[to]).map(|(of, to)| ((of - to).exp(), 1.0)).collect();
     paired_ratio(&pairs)
 }

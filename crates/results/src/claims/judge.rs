@@ -1,4 +1,4 @@
-//! Each kind of claim against the configurations of a run.
+//! Tests each kind of claim against the configurations of a run.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ struct Judged {
     why: String,
 }
 
-/// What was found for a claim, before what holds for claims of any kind.
+/// What was found for a claim, before the rules for all kinds of claims apply.
 struct Outcome {
     verdict: ClaimVerdict,
     found: Estimate,
@@ -32,10 +32,10 @@ struct Outcome {
     each: Vec<ClaimPart>,
 }
 
-/// Holds claims against a run, in their order. See the [module](super) for the rules.
+/// Tests claims against a run, in their order. See the [module](super) for the rules.
 ///
-/// Trials that failed or were cut off take no part. Where a check calls the figures invalid the claim stays undecided:
-/// so this comes after the checks of the run.
+/// Failed and partial trials are ignored. If a check calls the figures invalid, the claim stays undecided, so the
+/// checks of the run must come first.
 pub(crate) fn judge_claims(claims: &[Claim], result: &RunResult) -> Vec<ClaimResult> {
     let configurations = Configurations::of(result);
     claims.iter().map(|claim| judge(claim, &configurations, result)).collect()
@@ -80,7 +80,7 @@ fn judge(claim: &Claim, configurations: &Configurations<'_>, result: &RunResult)
     out
 }
 
-/// The test of a claim, if this run is one to tell.
+/// The test of a claim, if this run can decide it.
 fn testable<'a>(claim: &'a Claim, result: &RunResult) -> Result<&'a ClaimTest, String> {
     if let Some(why) = &claim.not_testable {
         return Err(why.clone());
@@ -88,16 +88,19 @@ fn testable<'a>(claim: &'a Claim, result: &RunResult) -> Result<&'a ClaimTest, S
     if let Some(least) = claim.at_least_scale
         && result.run.scale < least
     {
-        return Err(format!("the run's scale of {} is below {least}, from which on it can be told", result.run.scale));
+        return Err(format!(
+            "the run's scale of {} is below {least}, the least at which the claim can be tested",
+            result.run.scale
+        ));
     }
     let other = |v: &&CheckResult| v.check == "data-to-memory-differs" && v.severity > Severity::Pass;
     if let Some(differs) = result.checks.iter().find(other).filter(|_| claim.needs_data_to_memory) {
-        return Err(format!("it speaks of documents as large beside the memory as the study's: {}", differs.observed));
+        return Err(format!("the claim needs the study's data-to-memory ratio: {}", differs.observed));
     }
     claim.test.as_ref().ok_or_else(|| "the study gives no test for it".to_owned())
 }
 
-/// What a rise and a fall come to where the claim gives no range.
+/// The ranges for a rise and a fall if the claim gives none.
 const RISES: Between = Between { low: 1.0 + PRACTICAL, high: None };
 const FALLS: Between = Between { low: 0.0, high: Some(1.0 / (1.0 + PRACTICAL)) };
 
@@ -135,7 +138,7 @@ fn range(between: &Between) -> String {
     }
 }
 
-/// A figure's logarithms of the trials on each side, and the way the figure is better.
+/// The logarithms of a figure for the trials on each side, and whether more or less is better.
 fn cells(
     configurations: &Configurations<'_>,
     name: &str,
@@ -149,7 +152,7 @@ fn cells(
         let Some(side) = on.next() else { continue };
         if let Some(other) = on.next() {
             return Err(format!(
-                "a configuration is on both sides: {} and {}; name a value that tells them apart",
+                "a configuration is on both sides: {} and {}; add a value that distinguishes them",
                 text(&sides[side]),
                 text(&sides[other])
             ));
@@ -159,7 +162,7 @@ fn cells(
             let group = group(whole.trial, compared);
             let trial = whole.trial.trial;
             let figure =
-                figure.ok_or_else(|| format!("trial {trial} has none: nothing succeeded, or not enough of it"))?;
+                figure.ok_or_else(|| format!("trial {trial} has no `{name}`: nothing succeeded, or too little"))?;
             out.push(Cell { group, side, round: whole.trial.round, value: figure.ln() });
         }
     }
@@ -175,7 +178,7 @@ fn conclude(
     grid: &Grid,
     judge: impl Fn(&Sides) -> Option<Judged>,
 ) -> Result<Outcome, String> {
-    let all = judge(&grid.all).ok_or("its figures have no ratio")?;
+    let all = judge(&grid.all).ok_or("the figures have no ratio")?;
     let mut each = Vec::new();
     if grid.groups.len() > 1 {
         each = grid
@@ -196,30 +199,32 @@ fn conclude(
     let invalid = configurations.invalid(name, |trial| picked.iter().any(|picked| picks(picked, trial)));
     if !invalid.is_empty() {
         verdict = ClaimVerdict::Undecided;
-        why.insert(0, format!("these figures are invalid by {}", invalid.join(", ")));
+        why.insert(0, format!("these figures are invalid: {}", invalid.join(", ")));
     }
     if !grid.rounds_left_out.is_empty() {
         let rounds: Vec<String> = grid.rounds_left_out.iter().map(u32::to_string).collect();
-        why.push(format!("left out, for lack of a configuration: round {}", rounds.join(", ")));
+        why.push(format!("left out because a configuration is missing: round {}", rounds.join(", ")));
     }
     if !grid.groups_left_out.is_empty() {
-        why.push(format!("left out, for lack of a value: {}", grid.groups_left_out.join("; ")));
+        why.push(format!("left out because a value is missing: {}", grid.groups_left_out.join("; ")));
     }
     Ok(Outcome { verdict, found: all.found, why, each })
 }
 
-/// Where an estimate lies.
+/// Judges an estimate by where it lies.
 fn place(found: Estimate, between: &Between) -> Judged {
     let (verdict, why) = match (found.low, found.high) {
-        (Some(low), Some(high)) if between.holds(low, high) => (ClaimVerdict::Matches, "the interval lies within"),
-        (Some(low), Some(high)) if between.misses(low, high) => (ClaimVerdict::Differs, "the interval lies outside"),
-        (Some(_), Some(_)) => {
-            (ClaimVerdict::Undecided, "the interval reaches over an end of the range: run more rounds")
+        (Some(low), Some(high)) if between.holds(low, high) => {
+            (ClaimVerdict::Matches, "the interval lies within the range")
         }
+        (Some(low), Some(high)) if between.misses(low, high) => {
+            (ClaimVerdict::Differs, "the interval lies outside the range")
+        }
+        (Some(_), Some(_)) => (ClaimVerdict::Undecided, "the interval overlaps an end of the range; run more rounds"),
         _ if between.holds(found.value, found.value) => {
-            (ClaimVerdict::Undecided, "one round has no interval; its value lies within: run more rounds")
+            (ClaimVerdict::Undecided, "one round has no interval; its value lies within the range; run more rounds")
         }
-        _ => (ClaimVerdict::Undecided, "one round has no interval; its value lies outside: run more rounds"),
+        _ => (ClaimVerdict::Undecided, "one round has no interval; its value lies outside the range; run more rounds"),
     };
     Judged { verdict, found, why: why.to_owned() }
 }
@@ -244,7 +249,7 @@ struct Ladder {
     values: Vec<f64>,
     sides: Vec<Picked>,
     compared: BTreeSet<Key>,
-    /// Values that no trial completed at.
+    /// Values without a completed trial.
     failed: Vec<Value>,
 }
 
@@ -273,7 +278,7 @@ impl Ladder {
         Ok(Self { values, sides, compared, failed })
     }
 
-    /// Without the values above one.
+    /// Drops the values above `highest`.
     fn up_to(mut self, highest: Option<f64>) -> Result<Self, String> {
         let Some(highest) = highest else { return Ok(self) };
         let kept = self.values.iter().filter(|value| **value <= highest).count();
@@ -286,7 +291,8 @@ impl Ladder {
         Ok(self)
     }
 
-    /// Says which values are missing. One beyond the ends decides nothing, and might have decided otherwise.
+    /// Says which values are missing. A match becomes undecided if one of them lies beyond the measured values, because
+    /// it might have changed the outcome.
     fn note(&self, mut outcome: Outcome) -> Outcome {
         if !self.failed.is_empty() {
             let failed: Vec<String> = self.failed.iter().map(value_text).collect();
@@ -301,8 +307,8 @@ impl Ladder {
     }
 }
 
-/// Rises and falls: the greatest value over the smallest lies in the range, and no step surely goes the other way by more than
-/// the practical threshold. That a step goes the right way is not asked for: a curve may flatten.
+/// Rises and falls: the ratio of the highest value to the lowest lies in the range, and no step clearly goes the other
+/// way by more than the practical threshold. A step need not go the right way: a curve may flatten.
 fn trend(
     configurations: &Configurations<'_>,
     name: &str,
@@ -316,7 +322,7 @@ fn trend(
     let outcome = conclude(configurations, name, &ladder.sides, &grid, |sides| {
         let mut judged = place(ratio(sides, last, 0)?, &between);
         let back = (1..=last).find(|to| {
-            // The earlier over the later, the way round that is above 1 where it goes the wrong way.
+            // The ratio is above 1 if the step goes the wrong way.
             let step = match trend {
                 Trend::Up => ratio(sides, to - 1, *to),
                 Trend::Down => ratio(sides, *to, to - 1),
@@ -334,16 +340,17 @@ fn trend(
     Ok(ladder.note(outcome))
 }
 
-/// A peak: the values that may be the best all lie in the range. Those may be that the best does not surely beat.
+/// A peak: all values that may be the best lie in the range. A value may be the best unless the best one clearly beats
+/// it.
 fn peak(configurations: &Configurations<'_>, test: &PeakTest) -> Result<Outcome, String> {
     let ladder = Ladder::of(configurations, &test.over, &test.at)?;
     let inside = |value: &f64| test.between.holds(*value, *value);
-    // Where all values lie on one side of the claim any outcome would confirm it, or none.
+    // If all values lie inside the range, any outcome would confirm the claim. If none does, no outcome would.
     if !ladder.values.iter().any(inside) {
-        return Err(format!("no value of {} from {} was run", test.over, range(&test.between)));
+        return Err(format!("no value of {} in the range ({}) was run", test.over, range(&test.between)));
     }
     if ladder.values.iter().all(inside) {
-        return Err(format!("no value of {} was run but {}", test.over, range(&test.between)));
+        return Err(format!("no value of {} outside the range ({}) was run", test.over, range(&test.between)));
     }
     let (cells, better) = cells(configurations, &test.peak, &ladder.sides, &ladder.compared)?;
     let grid = Grid::of(ladder.sides.len(), &cells)?;
@@ -368,26 +375,26 @@ fn peak(configurations: &Configurations<'_>, test: &PeakTest) -> Result<Outcome,
         } else if maybe.iter().all(inside) {
             let (lowest, highest) = (ladder.values.first(), ladder.values.last());
             let open = |end: Option<&f64>, at: Option<&f64>, bounded: bool| bounded && end == at;
-            // What lies beyond the values that were run may be better still.
+            // Values beyond those that ran may be better still.
             if open(maybe.last(), highest, test.between.high.is_some()) {
-                (ClaimVerdict::Undecided, "the highest value that was run may be the best: higher ones tell")
+                (ClaimVerdict::Undecided, "the highest value may be the best; run higher ones")
             } else if open(maybe.first(), lowest, test.between.low > 0.0) {
-                (ClaimVerdict::Undecided, "the lowest value that was run may be the best: lower ones tell")
+                (ClaimVerdict::Undecided, "the lowest value may be the best; run lower ones")
             } else {
-                (ClaimVerdict::Matches, "every value that may be the best lies within")
+                (ClaimVerdict::Matches, "every value that may be the best lies within the range")
             }
         } else if !maybe.iter().any(inside) {
-            (ClaimVerdict::Differs, "every value that may be the best lies outside")
+            (ClaimVerdict::Differs, "every value that may be the best lies outside the range")
         } else {
-            (ClaimVerdict::Undecided, "values within and without may be the best: run more rounds")
+            (ClaimVerdict::Undecided, "values inside and outside the range may be the best; run more rounds")
         };
         Some(Judged { verdict, found, why: why.to_owned() })
     })?;
     Ok(ladder.note(outcome))
 }
 
-/// The share within a limit: the mean over rounds with Student's interval, on the shares themselves, since one may
-/// be 0.
+/// The share within a limit: the mean over rounds with Student's interval. It uses the shares themselves, not their
+/// logarithms, because a share may be 0.
 fn share_within(configurations: &Configurations<'_>, test: &ShareTest) -> Result<Outcome, String> {
     let picked = configurations.picked(&test.at)?;
     let compared = picked.iter().map(|(key, _)| key.clone()).collect();
@@ -413,13 +420,14 @@ fn no_limit(configurations: &Configurations<'_>, path: &str) -> String {
         .map(|limit| limit.path.as_str())
         .collect();
     match did_you_mean(path, paths) {
-        Some(near) if near == path => format!("the limit `{path}` is on no time, so it has no share"),
-        Some(near) => format!("no trial of these configurations has the limit `{path}`; is it `{near}`?"),
+        Some(near) if near == path => format!("the limit `{path}` is not on a time, so it has no share"),
+        Some(near) => format!("no trial of these configurations has the limit `{path}`; did you mean `{near}`?"),
         None => format!("no trial of these configurations has the limit `{path}`"),
     }
 }
 
-/// The arithmetic mean of shares: what the geometric mean is to logarithms, it is to the numbers themselves.
+/// The arithmetic mean of shares with its interval, computed as the logarithm of the geometric mean of their
+/// exponentials.
 fn mean(shares: &[f64]) -> Option<Estimate> {
     let raised: Vec<f64> = shares.iter().map(|share| share.exp()).collect();
     Some(geometric_mean(&raised)?.map(|raised| raised.ln().clamp(0.0, 1.0)))

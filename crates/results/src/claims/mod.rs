@@ -1,20 +1,20 @@
-//! Published claims held against the configurations that were measured.
+//! Tests published claims against the configurations that were measured.
 //!
-//! What is compared is the *shape* (a ratio, a rise, a peak, a share), never the published figure itself: that came from
-//! other hardware and other versions. A claim *matches in shape* when the whole interval of what was found lies where
-//! the claim says, *differs here* when it lies wholly elsewhere, and is *undecided* when it straddles or there is
-//! no interval, as with a single round; the value is shown then too. It is *not testable at this scale* when the
-//! configurations or figures are not there, the scale is smaller than the claim needs, or the study says so.
+//! Claims are compared in *shape* (a ratio, a rise, a peak, a share), never in absolute figures, which came from other
+//! hardware and other versions. A claim *matches in shape* if the whole interval lies where the claim says. It *differs
+//! here* if the whole interval lies elsewhere. It is *undecided* if the interval straddles, or if there is none, as
+//! with a single round; the value is shown all the same. It is *not testable at this scale* if configurations or
+//! figures are missing, the scale is smaller than the claim needs, or the study says so.
 //!
 //! # How configurations are paired
-//! Every configuration on one side stands against the configurations on the other that are alike in all else (store and remaining
-//! factors), within each round. A round is one observation: the pairs of one round are averaged on logarithms before
-//! the interval is taken over rounds, since three stores in one round are not three repeats. A round that lacks a configuration
-//! is left out, so that each round averages the same configurations. Where such groups of configurations disagree (one surely matches,
-//! another surely differs) the claim is undecided, and each is listed: their mean would be true of none of them.
+//! Within each round, every configuration on one side is paired with those on the other side that share its store and
+//! remaining factors. A round is one observation: its pairs are averaged as logarithms before the interval is taken
+//! over rounds, since three stores in one round are not three repeats. A round that lacks a configuration is left out,
+//! so that each round averages the same configurations. If groups of configurations disagree (one clearly matches,
+//! another clearly differs), the claim is undecided and each group is listed: their mean would be true of neither.
 //!
-//! No correction is made for the number of claims: of 40 that hold at the very edge of their range, one or two
-//! differ by chance.
+//! There is no correction for the number of claims: of 40 that hold at the very edge of their range, one or two differ
+//! by chance.
 
 mod configurations;
 mod grid;

@@ -1,4 +1,4 @@
-//! What came of a claim.
+//! The result of testing a claim.
 
 use std::fmt;
 
@@ -8,26 +8,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::stats::Estimate;
 
-/// How a claim stands against what was measured.
+/// How a claim compares with the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimVerdict {
     /// The interval lies where the claim says.
     Matches,
-    /// The interval lies wholly elsewhere.
+    /// The whole interval lies elsewhere.
     Differs,
-    /// The interval straddles, there is none, or groups of configurations disagree.
+    /// The interval straddles the range, there is none, or groups of configurations disagree.
     Undecided,
-    /// This run cannot tell.
+    /// This run cannot decide it.
     NotTestable,
 }
 
 impl ClaimVerdict {
-    /// Every one, the clearest first.
+    /// All of them, the clearest first.
     pub(crate) const ALL: [Self; 4] = [Self::Matches, Self::Differs, Self::Undecided, Self::NotTestable];
 
-    /// In a word or two, behind a count.
+    /// In a few words, to follow a count.
     pub(crate) fn in_short(self) -> &'static str {
         match self {
             Self::Matches => "match in shape",
@@ -49,7 +49,7 @@ impl fmt::Display for ClaimVerdict {
     }
 }
 
-/// A claim and what came of it.
+/// A claim and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ClaimResult {
@@ -59,16 +59,17 @@ pub struct ClaimResult {
     pub figures: String,
     /// Where it was published.
     pub source: Option<String>,
-    /// How it stands.
+    /// The verdict.
     pub verdict: ClaimVerdict,
-    /// What was found here, over all groups of configurations: a ratio; a share from 0 to 1; of a peak the best value, with the
-    /// least and the greatest value that may be the best as its ends. Null where nothing was to be found.
+    /// What was found here, over all groups of configurations: a ratio; a share from 0 to 1; for a peak the best value,
+    /// with the lowest and the highest value that may be the best as its ends. Null if nothing was found.
     pub found: Option<Estimate>,
-    /// What the claim comes to in figures of a run; empty without a test.
+    /// What the claim predicts for the figures of a run. Empty without a test.
     pub expected: String,
     /// Why the verdict is what it is, and what else a reader should know.
     pub why: String,
-    /// What was found for each group of configurations that are alike but for what is compared; empty where there is one.
+    /// What was found for each group of configurations that differ only in what is compared. Empty if there is one
+    /// group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub each: Vec<ClaimPart>,
 }
@@ -79,7 +80,7 @@ pub struct ClaimResult {
 pub struct ClaimPart {
     /// What its configurations share: `redb, batch = 100`.
     pub configurations: String,
-    /// How the claim stands for it alone.
+    /// The verdict for this group alone.
     pub verdict: ClaimVerdict,
     /// As in [`ClaimResult`].
     pub found: Estimate,

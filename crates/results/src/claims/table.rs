@@ -7,13 +7,13 @@ use crate::human::number;
 use crate::lines::wrap;
 use crate::stats::Estimate;
 
-/// Columns of text, of 120: the claim, what was published, what was found, the verdict; two spaces between.
+/// Widths of the columns, 120 in all with two spaces between: claim, published, found, verdict.
 const WIDTHS: [usize; 4] = [42, 24, 24, 24];
 const INDENT: usize = 4;
 const WIDTH: usize = 120;
 
-/// Claims as a table of at most 120 columns; under each the test, what was found for each group of configurations, and why
-/// the verdict is what it is.
+/// Claims as a table of at most 120 columns. Below each claim stand its test, the finding for each group of
+/// configurations, and the reason for the verdict.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClaimTable<'a>(pub &'a [ClaimResult]);
 
@@ -24,7 +24,7 @@ impl fmt::Display for ClaimTable<'_> {
         }
         row(f, ["claim", "published", "found here", "verdict"].map(str::to_owned))?;
         for claim in self.0 {
-            let found = claim.found.as_ref().map_or("-".to_owned(), estimate);
+            let found = claim.found.as_ref().map_or("not measured".to_owned(), estimate);
             row(f, [claim.says.clone(), claim.figures.clone(), found, claim.verdict.to_string()])?;
             if !claim.expected.is_empty() {
                 note(f, &format!("expected: {}", claim.expected))?;
@@ -64,7 +64,7 @@ fn row(f: &mut fmt::Formatter<'_>, cells: [String; 4]) -> fmt::Result {
         let mut text = String::new();
         for (column, width) in columns.iter().zip(WIDTHS) {
             let part = column.get(line).map_or("", String::as_str);
-            // Padding by signs, not bytes.
+            // Pads by characters, not bytes.
             text += &format!("{part:<width$}  ");
         }
         writeln!(f, "{}", text.trim_end())?;
@@ -72,7 +72,7 @@ fn row(f: &mut fmt::Formatter<'_>, cells: [String; 4]) -> fmt::Result {
     Ok(())
 }
 
-/// Lines of at most `width` signs, also where one word is longer.
+/// Lines of at most `width` characters, even if one word is longer.
 fn narrow(text: &str, width: usize) -> Vec<String> {
     let pieces = |line: &String| line.chars().collect::<Vec<_>>().chunks(width).map(String::from_iter).collect();
     wrap(text, width).iter().flat_map(|line| if line.is_empty() { vec![String::new()] } else { pieces(line) }).collect()

@@ -1,4 +1,4 @@
-//! Claims against runs that were made by hand.
+//! Claims against hand-made runs.
 
 use indexmap::IndexMap;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::*;
 use crate::validity::{CheckResult, Severity};
 use crate::{Failure, LimitResult, OpResult, Percentiles, PhaseResult, RunResult, TrialResult, fixture};
 
-/// A trial whose phase `load` writes so many documents a second, in batches of its factor `batch` (or of 10).
+/// A trial whose phase `load` writes `documents_per_s`, in batches of its factor `batch` (10 if it has none).
 fn trial(store: &str, values: Value, round: u32, documents_per_s: f64) -> TrialResult {
     let values: IndexMap<String, Value> = serde_json::from_value(values).unwrap();
     let batch = values.get("phases.load.batch").and_then(Value::as_u64).unwrap_or(10);
@@ -106,7 +106,7 @@ fn configurations_and_figures_that_are_not_there_are_not_testable() {
     let unknown = why(with(json!({ "workers": 2 }), "load.documents"));
     assert_eq!(unknown, "`workers` was not varied; the factors of the run are `phases.load.batch`");
     let wrong = why(with(json!({ "batch": 10 }), "load.servic.p99"));
-    assert!(wrong.contains("has the figure `load.servic.p99`; is it `load.service.p99`?"), "{wrong}");
+    assert!(wrong.contains("has the figure `load.servic.p99`; did you mean `load.service.p99`?"), "{wrong}");
     let same = why(with(json!({ "store": "a" }), "load.documents"));
     assert!(same.contains("a configuration is on both sides: store = a and batch = 1"), "{same}");
     assert!(why(json!({ "peak": "load.documents", "over": "batch", "between": [200, 300] })).contains("no value"));
@@ -145,11 +145,11 @@ fn a_factor_goes_by_as_much_of_its_path_as_tells_it_apart() {
     let run = of(trials);
     let test = |name: &str| json!({ "rises": "load.documents", "over": name });
     let ambiguous = judged(test("workers"), &run);
-    assert_eq!(ambiguous.why, "`workers` may be phases.load.workers or phases.read.workers; say which");
+    assert_eq!(ambiguous.why, "`workers` is ambiguous; use phases.load.workers or phases.read.workers");
     for name in ["load.workers", "phases.load.workers"] {
         let result = judged(test(name), &run);
         assert_eq!(result.verdict, ClaimVerdict::Matches, "{result:?}");
-        // The other factor makes two groups of one observation for each round, not two observations.
+        // The other factor makes two groups with one observation per round, not two observations.
         assert_eq!((result.each.len(), result.found.unwrap().trials), (2, 3));
         assert_eq!(result.each[0].configurations, "a, workers = 1");
     }
@@ -225,7 +225,7 @@ fn a_peak_is_where_the_values_that_may_be_the_best_are() {
     assert_eq!(result.verdict, ClaimVerdict::Matches);
     assert_eq!((found.value, found.low, found.high), (10.0, Some(10.0), Some(10.0)));
     assert_eq!(verdict(at(json!([50])), &clear), ClaimVerdict::Differs);
-    // The least of times is at the same value.
+    // The lowest time is at the same value.
     let times = json!({ "peak": "load.service.p99", "over": "batch", "between": [10, 50] });
     assert_eq!(verdict(times, &clear), ClaimVerdict::Matches);
     let near = run(BATCH, &[far[0], (10, &[300.0, 320.0, 290.0]), (100, &[310.0, 300.0, 298.0])]);
@@ -233,7 +233,7 @@ fn a_peak_is_where_the_values_that_may_be_the_best_are() {
     let found = result.found.unwrap();
     assert_eq!(result.verdict, ClaimVerdict::Undecided);
     assert_eq!((found.low, found.high), (Some(10.0), Some(100.0)));
-    // The highest value may be the best, and nobody knows what lies beyond it.
+    // The highest value may be the best; what lies beyond it is unknown.
     assert_eq!(verdict(at(json!([10, 100])), &near), ClaimVerdict::Undecided);
     assert_eq!(verdict(at(json!([10])), &near), ClaimVerdict::Matches);
     let one = run(BATCH, &[(1, &[100.0]), (10, &[300.0])]);
@@ -263,7 +263,7 @@ fn a_share_within_a_limit_is_a_mean_of_shares() {
     assert_eq!(verdict(test(json!([0.9, 1])), &limited(&[0.0, 0.0, 0.0])), ClaimVerdict::Differs);
     assert_eq!(verdict(test(json!([0.9, 1])), &limited(&[1.0, 1.0, 0.6])), ClaimVerdict::Undecided);
     let typo = json!({ "share_within": "load.response.p98", "between": [0.9, 1] });
-    assert!(judged(typo, &limited(&[1.0])).why.contains("is it `load.response.p99`?"));
+    assert!(judged(typo, &limited(&[1.0])).why.contains("did you mean `load.response.p99`?"));
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn what_failed_takes_no_part_and_is_named() {
     run.trials[4].failure = Some(Failure::default());
     let result = judged(ratio(json!([2, 4])), &run);
     assert_eq!((result.verdict, result.found.unwrap().trials), (ClaimVerdict::Matches, 2), "{result:?}");
-    assert!(result.why.ends_with("left out, for lack of a configuration: round 2"), "{}", result.why);
+    assert!(result.why.ends_with("left out because a configuration is missing: round 2"), "{}", result.why);
     for trial in run.trials.iter_mut().filter(|trial| trial.values[BATCH] == 100) {
         trial.phases[0].partial = Some("the store went away".into());
     }
@@ -300,8 +300,8 @@ fn invalid_figures_decide_nothing() {
     run.checks = vec![invalid.clone()];
     let result = judged(ratio(json!([2, 4])), &run);
     assert_eq!(result.verdict, ClaimVerdict::Undecided);
-    assert!(result.why.starts_with("these figures are invalid by client-saturated"), "{}", result.why);
-    // Of another phase, of configurations that take no part, or only a caution: nothing to it.
+    assert!(result.why.starts_with("these figures are invalid: client-saturated"), "{}", result.why);
+    // Another phase, configurations that are not compared, or only a caution: no effect.
     for other in [
         CheckResult { phase: Some("read".into()), ..invalid.clone() },
         CheckResult { trial: Some(9), ..invalid.clone() },
@@ -334,7 +334,7 @@ fn the_table_stays_within_120_columns() {
         Claim {
             says: "Fifty nodes take a million writes a second".into(),
             figures: "1.1 M/s".into(),
-            not_testable: Some("one machine is no fifty".into()),
+            not_testable: Some("one machine is not fifty".into()),
             ..Claim::default()
         },
     ];

@@ -1,40 +1,40 @@
-//! Why runs are not compared.
+//! Errors of `compare`.
 
 use std::path::PathBuf;
 
 use crate::FolderError;
 
-/// Why runs are not compared. All of it is bad input.
+/// Errors of `compare`. All of them are bad input.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
     /// A run cannot be read.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// A run has no such configuration, or several.
+    /// No configuration, or more than one, matches the name.
     #[error("{run} has {} called `{wanted}`; its configurations are: {}", if *.several { "several configurations" } else { "no configuration" }, list(.there))]
     Configuration {
         /// The run as it was named.
         run: String,
         /// The configuration that was asked for.
         wanted: String,
-        /// Whether more than one configuration is meant by it.
+        /// Whether more than one configuration matches.
         several: bool,
-        /// The configurations that there are.
+        /// The configurations of the run.
         there: Vec<String>,
     },
-    /// There are no two configurations that belong to each other.
+    /// No two configurations to compare.
     #[error("{0}")]
     Nothing(String),
-    /// What is partial is not compared.
+    /// A run is partial.
     #[error(
-        "what is partial is not compared:\n  {}\nrun it again, or compare the trials that are whole with --anyway",
+        "cannot compare partial runs:\n  {}\nrun again, or use --anyway to compare the complete trials",
         .0.join("\n  ")
     )]
     Partial(Vec<String>),
-    /// What did unlike work is not compared.
+    /// The runs did different work.
     #[error(
-        "these are not alike, so that their figures say nothing of each other:\n  {}\n\
-         compare them all the same with --anyway; the differences then stand above the figures",
+        "these runs are not comparable:\n  {}\n\
+         use --anyway to compare them; the output then lists the differences above the figures",
         .0.join("\n  ")
     )]
     Unlike(Vec<String>),
@@ -43,10 +43,10 @@ pub enum CompareError {
     NoFigure {
         /// The gate as it was typed.
         gate: String,
-        /// What there is instead.
+        /// The available figures.
         what: String,
     },
-    /// A baseline's name, or a baseline that is not there.
+    /// A baseline's name is invalid, or the baseline does not exist.
     #[error("{0}")]
     Baseline(String),
     /// A baseline cannot be written.
@@ -54,7 +54,7 @@ pub enum CompareError {
     Write {
         /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! What text and Markdown share: figures as they are shown, and which are.
+//! What the text, Markdown and the page share: which figures are shown, and how.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +17,15 @@ use crate::validity::Severity;
 /// Percentiles that are shown unless all are.
 const SHOWN: [&str; 3] = ["p50", "p99", "p99.9"];
 
-/// Said where ratios are not taken within rounds.
-pub(super) const APART: &str = "measured apart: a drift of the machine between A and B is in every ratio";
-/// Said where they are.
-pub(super) const PAIRED: &str = "paired by round: a drift of the machine from round to round cancels";
-/// Said where a trial stands alone.
-pub(super) const ONE_TRIAL: &str = "one trial tells no spread: run with repeats = 5";
+/// The note on ratios that are not taken within rounds.
+pub const APART: &str = "not paired: every ratio includes any drift of the machine between A and B";
+/// The note on ratios within rounds.
+pub const PAIRED: &str = "paired by round: drift of the machine between rounds cancels out";
+/// The note on a single trial.
+pub const ONE_TRIAL: &str = "a single trial has no interval; run with repeats = 5";
 
 /// A figure with its unit.
-pub(super) fn value(figure: &ComparedFigure, estimate: &Estimate) -> String {
+pub fn value(figure: &ComparedFigure, estimate: &Estimate) -> String {
     if estimate.trials == 0 {
         return if figure.unit == "ns" { INFINITE } else { "none" }.to_owned();
     }
@@ -37,21 +37,21 @@ pub(super) fn value(figure: &ComparedFigure, estimate: &Estimate) -> String {
     }
 }
 
-/// `±1.2 %`; nothing without an interval.
-pub(super) fn spread(estimate: &Estimate) -> String {
+/// `±1.2 %`; empty without an interval.
+pub fn spread(estimate: &Estimate) -> String {
     estimate
         .relative_half_width()
         .filter(|share| *share > 0.0)
         .map_or_else(String::new, |share| format!("±{}", percent(share)))
 }
 
-/// A ratio: near 1 three digits behind the point. Nothing where there is none.
-pub(super) fn ratio(of: Option<Estimate>) -> String {
+/// A ratio, with three decimals below 10; empty without a ratio.
+pub fn ratio(of: Option<Estimate>) -> String {
     of.map_or_else(String::new, |of| times(of.value))
 }
 
-/// `0.981 – 1.034`; nothing without an interval.
-pub(super) fn interval(of: Option<Estimate>) -> String {
+/// `0.981 – 1.034`; empty without an interval.
+pub fn interval(of: Option<Estimate>) -> String {
     match of.and_then(|of| Some((of.low?, of.high?))) {
         Some((low, high)) => format!("{} – {}", times(low), times(high)),
         None => String::new(),
@@ -62,12 +62,13 @@ fn times(ratio: f64) -> String {
     if ratio < 9.9995 { format!("{ratio:.3}") } else { digits(ratio) }
 }
 
-/// Figures of a pair that are shown: all, or those that most readers want. Times of an open loop are response times.
-pub(super) fn shown(pair: &ComparedPair, all: bool) -> Vec<&ComparedFigure> {
+/// The figures of a pair to show: all, or those that most readers want. For an open loop that includes response times, not
+/// service times.
+pub fn shown(pair: &ComparedPair, all: bool) -> Vec<&ComparedFigure> {
     let has_response = |figure: &ComparedFigure| {
         pair.figures.iter().any(|other| other.phase == figure.phase && other.measure.starts_with("response."))
     };
-    // Of operations on one document each they are the throughput once more.
+    // If each operation is on one document, this repeats the throughput.
     let doubled = |figure: &ComparedFigure| {
         let of = |f: &ComparedFigure| (f.phase.clone(), f.op.clone(), f.a.value, f.b.value);
         figure.measure == DOCUMENTS.name
@@ -82,15 +83,15 @@ pub(super) fn shown(pair: &ComparedPair, all: bool) -> Vec<&ComparedFigure> {
     pair.figures.iter().filter(|figure| all || wanted(figure)).collect()
 }
 
-/// `3 slower, 1 faster, 8 alike`, worst first.
-pub(super) fn counts(figures: &[&ComparedFigure]) -> String {
+/// `3 slower, 1 faster, 8 unchanged`, worst first.
+pub fn counts(figures: &[&ComparedFigure]) -> String {
     let order = [
-        Judgement::Lacking,
+        Judgement::Missing,
         Judgement::Worse,
         Judgement::Better,
-        Judgement::Unsure,
+        Judgement::Inconclusive,
         Judgement::AtLeast,
-        Judgement::Alike,
+        Judgement::Unchanged,
         Judgement::OneTrial,
     ];
     let mut out = Vec::new();
@@ -105,12 +106,12 @@ pub(super) fn counts(figures: &[&ComparedFigure]) -> String {
     if out.is_empty() { "no figure in common".to_owned() } else { out.join(", ") }
 }
 
-/// What a configuration is, in facts.
-pub(super) fn facts(configuration: &ComparedConfiguration) -> Vec<String> {
+/// Facts about a configuration: run, name, version of the store, trials, when.
+pub fn facts(configuration: &ComparedConfiguration) -> Vec<String> {
     let run =
         configuration.baseline.as_ref().map_or_else(|| configuration.run.clone(), |name| format!("baseline {name}"));
     let trials = plural(configuration.trials.len() as u64, "trial");
-    // The day and minute tell runs apart; the rest is in the result.
+    // To the minute: enough to distinguish runs.
     let began = configuration.began.get(..16).unwrap_or(&configuration.began).replace('T', " ");
     [run, configuration.configuration.clone(), configuration.store_version.clone(), trials, began]
         .into_iter()
@@ -118,33 +119,33 @@ pub(super) fn facts(configuration: &ComparedConfiguration) -> Vec<String> {
         .collect()
 }
 
-/// `noisy-rounds (3)`, those of one severity.
-pub(super) fn checks(checks: &[CheckCount], severity: Severity) -> Option<String> {
+/// `noisy-rounds (3)`: the checks of one severity.
+pub fn checks(checks: &[CheckCount], severity: Severity) -> Option<String> {
     let told = |v: &CheckCount| if v.count == 1 { v.check.clone() } else { format!("{} ({})", v.check, v.count) };
     let checks: Vec<String> = checks.iter().filter(|v| v.severity == severity).map(told).collect();
     (!checks.is_empty()).then(|| checks.join(", "))
 }
 
-/// What a reader must know before any figure: what is unlike, and what is not whole.
-pub(super) fn reservations(result: &CompareResult) -> Vec<String> {
+/// What a reader must know before any figure: differences, and incomplete trials.
+pub fn reservations(result: &CompareResult) -> Vec<String> {
     let mut out = IndexSet::new();
     for pair in &result.pairs {
         let (a, b) = (pair.a.label(), pair.b.label());
-        out.extend(pair.differences.iter().map(|d| format!("{a} and {b} are not alike: {}", d.place_and_text())));
+        out.extend(pair.differences.iter().map(|d| format!("{a} and {b} differ: {}", d.place_and_text())));
         for configuration in [&pair.a, &pair.b] {
             let told =
-                |t: &LeftOutTrial| format!("{}, trial {} is in no figure: {}", configuration.label(), t.trial, t.why);
+                |t: &LeftOutTrial| format!("{}, trial {} is excluded: {}", configuration.label(), t.trial, t.why);
             out.extend(configuration.left_out.iter().map(told));
         }
     }
     out.into_iter().collect()
 }
 
-/// What a reader should know of a pair besides its figures.
-pub(super) fn notes(pair: &ComparedPair) -> Vec<String> {
+/// Notes on a pair.
+pub fn notes(pair: &ComparedPair) -> Vec<String> {
     let mut notes = pair.notes.clone();
     for (side, outlying) in [("A", outlying(pair, |f| &f.outlying_a)), ("B", outlying(pair, |f| &f.outlying_b))] {
-        notes.extend(outlying.map(|text| format!("{side}, in the figures all the same: {text}")));
+        notes.extend(outlying.map(|text| format!("{side}, included in the figures: {text}")));
     }
     if pair.figures.iter().any(|figure| figure.judgement == Judgement::OneTrial) {
         notes.push(ONE_TRIAL.to_owned());
@@ -152,19 +153,18 @@ pub(super) fn notes(pair: &ComparedPair) -> Vec<String> {
     notes
 }
 
-/// `trial 3 is unlike the others in read.response.p99`.
+/// `trial 3 is an outlier in read.response.p99`.
 fn outlying(pair: &ComparedPair, of: impl Fn(&ComparedFigure) -> &Vec<u32>) -> Option<String> {
     let mut by_trial: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
     for figure in shown(pair, false) {
         of(figure).iter().for_each(|trial| by_trial.entry(*trial).or_default().push(&figure.figure));
     }
-    let told =
-        |(trial, figures): (&u32, &Vec<&str>)| format!("trial {trial} is unlike the others in {}", figures.join(", "));
+    let told = |(trial, figures): (&u32, &Vec<&str>)| format!("trial {trial} is an outlier in {}", figures.join(", "));
     (!by_trial.is_empty()).then(|| by_trial.iter().map(told).collect::<Vec<_>>().join("; "))
 }
 
-/// Configurations without another, in words.
-pub(super) fn unmatched(result: &CompareResult) -> Vec<String> {
+/// Configurations without a counterpart, in words.
+pub fn unmatched(result: &CompareResult) -> Vec<String> {
     result
         .unmatched
         .iter()
@@ -172,11 +172,11 @@ pub(super) fn unmatched(result: &CompareResult) -> Vec<String> {
         .collect()
 }
 
-/// What came of a gate, in words.
-pub(super) fn outcome(outcome: GateOutcome) -> &'static str {
+/// The outcome of a gate, in words.
+pub fn outcome(outcome: GateOutcome) -> &'static str {
     match outcome {
         GateOutcome::Passed => "passed",
-        GateOutcome::NotSure => "not sure",
+        GateOutcome::Inconclusive => "inconclusive",
         GateOutcome::Failed => "FAILED",
         GateOutcome::NotJudged => "not judged",
     }

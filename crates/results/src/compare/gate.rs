@@ -1,4 +1,4 @@
-//! Gates: what must not have become worse, as `--fail-on` says it.
+//! Gates: limits on the change of figures, as `--fail-on` gives them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +9,10 @@ use storebench_study::workload::did_you_mean;
 use super::error::{CompareError, list};
 use super::model::{ComparedFigure, ComparedPair, GateOutcome, GateResult, Judgement};
 
-/// More phases and operations than these are not listed where a gate names no figure.
+/// At most this many phases and operations are listed in the error about a gate that names no figure.
 const PLACES_AT_MOST: usize = 12;
 
-/// `read.response.p99 > +5%`: fails when B / A of that figure lies beyond the line, wholly.
+/// `read.response.p99 > +5%`: fails if the whole interval of B / A of that figure is beyond the line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
     /// As it was typed.
@@ -25,7 +25,7 @@ pub struct Gate {
     pub line: f64,
 }
 
-/// A gate that cannot be read: where, and what was expected.
+/// A gate that cannot be parsed: where, and what was expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateError {
     text: String,
@@ -39,7 +39,7 @@ impl fmt::Display for GateError {
         let mark = format!("{:at$}^", "", at = self.at);
         write!(
             f,
-            "--fail-on: {}\n  {}\n  {mark}\nwrite it such as 'read.response.p99 > +5%', 'throughput < -5%' or 'disk > x1.1'",
+            "--fail-on: {}\n  {}\n  {mark}\nexamples: 'read.response.p99 > +5%', 'throughput < -5%' or 'disk > x1.1'",
             self.expected, self.text
         )
     }
@@ -58,7 +58,7 @@ impl FromStr for Gate {
         };
         let Some(sign) = text.find(['>', '<']) else {
             let end = text.trim_end().len();
-            return Err(wrong(text.find('=').unwrap_or(end), "expected > or < between the figure and the line"));
+            return Err(wrong(text.find('=').unwrap_or(end), "expected > or < between the figure and the limit"));
         };
         let path = text[..sign].trim();
         if path.is_empty() {
@@ -66,7 +66,7 @@ impl FromStr for Gate {
         }
         if let Some(space) = path.find(char::is_whitespace) {
             let before = text.len() - text.trim_start().len();
-            return Err(wrong(before + space, "expected > or < behind the figure"));
+            return Err(wrong(before + space, "expected > or < after the figure"));
         }
         let rest = &text[sign + 1..];
         let value = rest.trim();
@@ -94,12 +94,12 @@ fn line(value: &str) -> Result<f64, (usize, &'static str)> {
         return Err((value.len(), "expected % behind the number"));
     }
     if percent <= -100.0 {
-        return Err((0, "expected more than -100%: nothing falls by all of itself"));
+        return Err((0, "expected more than -100%"));
     }
     Ok(1.0 + percent / 100.0)
 }
 
-/// A plain number: `f64` would also take `inf` and `1e3`.
+/// A plain number. `f64` would also accept `inf` and `1e3`.
 fn number(text: &str) -> Option<f64> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let plain = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.')
@@ -107,16 +107,16 @@ fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| plain && number.is_finite())
 }
 
-/// The threshold of what matters: `2%` is 0.02.
+/// Parses a threshold: `2%` is 0.02.
 ///
 /// # Errors
-/// It is no percentage from 0 to 100.
+/// It is not a percentage from 0 to below 100.
 pub fn parse_threshold(text: &str) -> Result<f64, String> {
     let percent = text.trim().strip_suffix('%').and_then(|percent| number(percent.trim_end()));
     percent
         .filter(|percent| (0.0..100.0).contains(percent))
         .map(|percent| percent / 100.0)
-        .ok_or_else(|| "a threshold is a percentage below 100, such as 2%".to_owned())
+        .ok_or_else(|| "expected a percentage below 100, such as 2%".to_owned())
 }
 
 /// Judges each gate on each figure that it names.
@@ -137,7 +137,7 @@ pub(super) fn judge_gates(gates: &[Gate], pairs: &[ComparedPair]) -> Result<Vec<
                     why,
                 });
             }
-            // A gate that looks at nothing must not pass.
+            // A gate without a figure must not pass.
             if results.len() == before {
                 return Err(CompareError::NoFigure { gate: gate.text.clone(), what: no_figure(&gate.path, pair) });
             }
@@ -151,26 +151,26 @@ impl Gate {
         let beyond = |ratio: f64| if self.above { ratio > self.line } else { ratio < self.line };
         let why = || Some(figure.word.clone());
         match (figure.judgement, figure.ratio.and_then(|ratio| Some((ratio.value, ratio.low?, ratio.high?)))) {
-            // Nothing is worse than none, whatever the line.
-            (Judgement::Lacking, _) if figure.none_in_a.is_empty() && self.above == (figure.better == "less") => {
+            // A missing figure is worse than any value.
+            (Judgement::Missing, _) if figure.none_in_a.is_empty() && self.above == (figure.better == "less") => {
                 (GateOutcome::Failed, why())
             }
-            (Judgement::Lacking | Judgement::AtLeast, _) => (GateOutcome::NotJudged, why()),
+            (Judgement::Missing | Judgement::AtLeast, _) => (GateOutcome::NotJudged, why()),
             (_, Some((_, low, high))) if beyond(low) && beyond(high) => (GateOutcome::Failed, None),
-            (_, Some((value, ..))) if beyond(value) => (GateOutcome::NotSure, None),
+            (_, Some((value, ..))) if beyond(value) => (GateOutcome::Inconclusive, None),
             (_, Some(_)) => (GateOutcome::Passed, None),
-            (_, None) => (GateOutcome::NotJudged, Some("one trial has no interval; use repeats".to_owned())),
+            (_, None) => (GateOutcome::NotJudged, Some("a single trial has no interval; use repeats".to_owned())),
         }
     }
 }
 
-/// Whether a path means a figure: the end of its name, with the whole measure.
+/// Whether a path names a figure: the path is the end of its name, and contains the complete measure.
 fn names(path: &str, figure: &ComparedFigure) -> bool {
     ends(path, &figure.measure)
         && (ends(&figure.figure, path) || figure.also.as_deref().is_some_and(|name| ends(name, path)))
 }
 
-/// Whether a dotted name ends with this, at a dot.
+/// Whether a dotted name ends with `end`, at a dot.
 fn ends(name: &str, end: &str) -> bool {
     name.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
@@ -178,7 +178,7 @@ fn ends(name: &str, end: &str) -> bool {
 fn no_figure(path: &str, pair: &ComparedPair) -> String {
     let none = format!("{} and {} have no figure `{path}` in common", pair.a.label(), pair.b.label());
     if ends(path, "cost") {
-        return format!("{none}: they carry no cost");
+        return format!("{none}: they have no costs");
     }
     match other_times(path, pair).as_slice() {
         [] => {}
@@ -188,7 +188,7 @@ fn no_figure(path: &str, pair: &ComparedPair) -> String {
         }
         [response, service, ..] => {
             return format!(
-                "{none}; use `{response}` for what clients wait (open loops), or `{service}` for what the store takes"
+                "{none}; use `{response}` for what clients wait (open loops), or `{service}` for what the store needs"
             );
         }
     }
@@ -209,8 +209,8 @@ fn no_figure(path: &str, pair: &ComparedPair) -> String {
     format!("{none}; there are {} of {}{rest}", list(&measures), list(&places))
 }
 
-/// Figures whose paths differ only in which time it is: none was said, or the response time of a closed loop. Response times
-/// come first: a load, which has none, must not have another phase judged by its service times.
+/// Figures whose paths differ only in the kind of time: the path names no kind, or names the response time of a closed loop.
+/// Response times come first, so that a load, which has none, does not make another phase be judged by its service times.
 fn other_times(path: &str, pair: &ComparedPair) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for kind in ["response", "service"] {

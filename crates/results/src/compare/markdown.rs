@@ -31,7 +31,7 @@ pub fn markdown(result: &CompareResult, all: bool) -> String {
     }
     let _ = writeln!(
         out,
-        "\n<sub>A is what B is compared with. Alike: the whole interval lies within {}.</sub>",
+        "\n<sub>B is compared with A. Unchanged: the whole interval of B/A lies within {} of 1.</sub>",
         percent(result.threshold)
     );
     out
@@ -67,7 +67,7 @@ fn pair_markdown(out: &mut String, pair: &ComparedPair, all: bool) {
 fn row(figure: &ComparedFigure) -> [String; 6] {
     let with_spread = |of: &Estimate| format!("{} {}", value(figure, of), spread(of)).trim_end().to_owned();
     let word = match figure.judgement {
-        Judgement::Better | Judgement::Worse | Judgement::Lacking => format!("**{}**", figure.word),
+        Judgement::Better | Judgement::Worse | Judgement::Missing => format!("**{}**", figure.word),
         _ => figure.word.clone(),
     };
     let (a, b) = (with_spread(&figure.a), with_spread(&figure.b));

@@ -1,12 +1,12 @@
-//! Runs beside each other: each figure of two configurations, their ratio with its interval, and what of it is sure.
+//! Comparison of runs: each figure of two configurations, their ratio with its interval, and how certain it is.
 //!
-//! A pure function of run folders. Configurations of one run are paired by round; configurations of two runs are not, and then a drift of
-//! the machine between the two is in every ratio. What did unlike work is refused. `docs/compare.md` tells what each
-//! word means.
+//! A pure function of run folders. Configurations of one run are paired by round. Those of two runs are not, so every
+//! ratio includes any drift of the machine between the two. Runs with different work are refused. `docs/compare.md`
+//! explains each word.
 
 mod baseline;
 mod error;
-mod format;
+pub mod format;
 mod gate;
 mod markdown;
 mod model;
@@ -29,10 +29,10 @@ pub use pairs::{CompareRequest, compare};
 pub use sides::Source;
 pub use text::text;
 
-/// The threshold below which a difference is too small to matter, where none is given.
+/// The default threshold. Smaller differences do not matter.
 pub const DEFAULT_THRESHOLD: &str = "2%";
 
-/// The JSON Schema of what `compare --json` prints.
+/// The JSON Schema of the output of `compare --json`.
 #[cfg(feature = "schema")]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(CompareResult).to_value()

@@ -18,17 +18,17 @@ pub const COMPARE_FORMAT: &str = "storebench-compare/2";
 pub struct CompareResult {
     /// Always `storebench-compare/2`.
     pub format: String,
-    /// What is within this share is alike: 0.02 for 2 %.
+    /// The share within which a figure counts as unchanged: 0.02 for 2 %.
     pub threshold: f64,
     /// Confidence of every interval: 0.95.
     pub confidence: f64,
-    /// Whether what is partial, unlike or invalid was to be compared all the same.
+    /// Whether `--anyway` allowed runs that are partial, invalid or not comparable.
     pub anyway: bool,
-    /// Each two configurations that were compared.
+    /// The configurations that were compared, two by two.
     pub pairs: Vec<ComparedPair>,
     /// Configurations that only one of the runs has.
     pub unmatched: Vec<UnmatchedConfiguration>,
-    /// What was judged of each `--fail-on`, once for each figure that it names.
+    /// The outcome of each `--fail-on`, once for each figure that it names.
     pub gates: Vec<GateResult>,
 }
 
@@ -36,11 +36,11 @@ pub struct CompareResult {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ComparedPair {
-    /// What B is compared with.
+    /// The reference.
     pub a: ComparedConfiguration,
-    /// The other.
+    /// The configuration that is compared with A.
     pub b: ComparedConfiguration,
-    /// Whether ratios were taken within rounds of one run. Otherwise a drift between A and B is in them.
+    /// Whether ratios were taken within rounds of one run. Otherwise they contain any drift between A and B.
     pub paired_by_round: bool,
     /// How their work, guarantees, copies or documents differ. Empty unless compared anyway.
     pub differences: Vec<Difference>,
@@ -70,29 +70,29 @@ pub struct ComparedConfiguration {
     pub store_version: String,
     /// Trials that are in the figures.
     pub trials: Vec<u32>,
-    /// Trials that are not whole, and so in no figure.
+    /// Incomplete trials, which are in no figure.
     pub left_out: Vec<LeftOutTrial>,
     /// Its checks at `caution` and `invalid`, worst first.
     pub checks: Vec<CheckCount>,
 }
 
-/// A trial that is in no figure.
+/// An incomplete trial, which is in no figure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LeftOutTrial {
     /// Its number.
     pub trial: u32,
-    /// Why it is not whole.
+    /// Why it is incomplete.
     pub why: String,
 }
 
-/// How often a check said something.
+/// How often a check reported a severity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CheckCount {
     /// Name of the check.
     pub check: String,
-    /// What it said.
+    /// The severity.
     pub severity: Severity,
     /// How often, over trials and phases.
     pub count: u32,
@@ -143,16 +143,16 @@ pub struct ComparedFigure {
     pub outlying_b: Vec<u32>,
     /// B / A; null where a trial has none.
     pub ratio: Option<Estimate>,
-    /// What of the difference is sure.
+    /// How certain the difference is.
     pub judgement: Judgement,
-    /// The same in the figure's own word: `faster`, `larger`, `alike`, …
+    /// The same in the figure's own word: `faster`, `larger`, `unchanged`, …
     pub word: String,
     /// The figure's name with the operation, where the phase has a single one: gates may say it.
     #[serde(skip)]
     pub(crate) also: Option<String>,
 }
 
-/// What of a difference is sure.
+/// How certain a difference is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -162,14 +162,14 @@ pub enum Judgement {
     /// B is worse, likewise.
     Worse,
     /// The whole interval lies within the threshold.
-    Alike,
-    /// Neither: the trials do not tell.
-    Unsure,
+    Unchanged,
+    /// None of these: the trials do not decide.
+    Inconclusive,
     /// A single trial has no interval.
     OneTrial,
-    /// A trial of A, of B or of both has no such figure.
-    Lacking,
-    /// The limits are met at the highest rate of a search: how much higher the figure is nobody knows.
+    /// A trial of A, of B or of both lacks the figure.
+    Missing,
+    /// The limits are met at the highest rate of a search, so the figure is a lower bound.
     AtLeast,
 }
 
@@ -183,36 +183,35 @@ pub struct GateResult {
     pub pair: u32,
     /// The figure.
     pub figure: String,
-    /// The ratio B / A that it must not lie beyond.
+    /// The limit as a ratio B / A.
     pub line: f64,
     /// B / A; null where a trial has no such figure.
     pub ratio: Option<Estimate>,
-    /// What came of it.
+    /// The outcome.
     pub outcome: GateOutcome,
     /// Why it failed without a ratio, or could not be judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
-/// What came of a gate.
+/// The outcome of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum GateOutcome {
     /// The ratio is on the right side of the line.
     Passed,
-    /// The ratio is beyond the line, but its interval is not wholly: passes.
-    NotSure,
+    /// The ratio is beyond the line, but part of its interval is not. The gate passes.
+    Inconclusive,
     /// The whole interval is beyond the line, or only B has trials without the figure.
     Failed,
-    /// There is no interval: it cannot be judged.
+    /// The ratio has no interval.
     NotJudged,
 }
 
 impl CompareResult {
-    /// The exit code: 4 when a run is invalid by its own checks (unless compared anyway), 1 when a gate failed, 4 when
-    /// one could not be judged, otherwise 0. The first that holds counts: a gate on figures that do not measure the
-    /// store says nothing.
+    /// The exit code: 4 if a run is invalid by its own checks (unless compared anyway), 1 if a gate failed, 5 if a gate
+    /// could not be judged, otherwise 0. The first that applies counts: a gate on invalid figures has no meaning.
     pub fn exit_code(&self) -> u8 {
         let any = |outcome| self.gates.iter().any(|gate| gate.outcome == outcome);
         if !self.anyway && !self.invalid().is_empty() {
@@ -220,13 +219,13 @@ impl CompareResult {
         } else if any(GateOutcome::Failed) {
             1
         } else if any(GateOutcome::NotJudged) {
-            4
+            5
         } else {
             0
         }
     }
 
-    /// What an exit code that is not 0 stands for, in words.
+    /// The reason for an exit code other than 0.
     pub fn trouble(&self) -> Option<String> {
         let of = |outcome| -> Vec<String> {
             let gates = self.gates.iter().filter(|gate| gate.outcome == outcome);
@@ -237,11 +236,11 @@ impl CompareResult {
         let (failed, not_judged) = (of(GateOutcome::Failed), of(GateOutcome::NotJudged));
         if !self.anyway && !invalid.is_empty() {
             let runs = invalid.join("; ");
-            Some(format!("invalid by its own checks: {runs}; measure again, or pass over it with --anyway"))
+            Some(format!("invalid by its own checks: {runs}; measure again, or use --anyway"))
         } else if !failed.is_empty() {
             Some(format!("gate failed: {}", failed.join("; ")))
         } else if !not_judged.is_empty() {
-            Some(format!("measurement invalid, this cannot be judged: {}", not_judged.join("; ")))
+            Some(format!("gate not judged: {}", not_judged.join("; ")))
         } else {
             None
         }

@@ -1,4 +1,4 @@
-//! Two configurations: their figures, the ratio of each, and what of it is sure.
+//! Two configurations: their figures, the ratio of each, and how certain it is.
 
 use std::collections::BTreeSet;
 
@@ -12,33 +12,33 @@ use super::model::{
 use super::sides::{Configuration, Source, matched};
 use crate::comparability::{Difference, client_differences, differences};
 use crate::cost::{PriceSheet, cost_figure};
-use crate::figures::{Better, COST, DISK, Figure, RATE_WITHIN_LIMITS, SPACE_AMPLIFICATION};
+use crate::figures::{Better, COST, DISK, Figure, Measure, RATE_WITHIN_LIMITS, SPACE_AMPLIFICATION, STORE_CPU};
 use crate::human::bytes;
 use crate::series::Series;
 use crate::stats::{CONFIDENCE, Estimate};
 use crate::validity::{CheckResult, Severity};
 use crate::{RunResult, TrialResult};
 
-/// Checks that speak of data that were lost or wrong.
+/// Checks on lost or wrong data.
 const SPOILED: [&str; 2] = ["lost-writes", "wrong-content"];
 
 /// What is compared, and how.
 #[derive(Debug, Clone, Copy)]
 pub struct CompareRequest<'a> {
-    /// The runs. The first is what the others are compared with; one alone has its configurations compared.
+    /// The runs. The others are compared with the first. Of a single run, the configurations are compared.
     pub runs: &'a [Source],
-    /// What is within this share of 1 is alike.
+    /// Ratios within this share of 1 count as unchanged.
     pub threshold: f64,
-    /// What must not be.
+    /// Limits on the change of figures.
     pub gates: &'a [Gate],
-    /// Whether what is partial or unlike is compared all the same.
+    /// Whether to compare runs even if they are partial or not comparable.
     pub anyway: bool,
 }
 
 /// Compares runs.
 ///
 /// # Errors
-/// There is nothing to compare; what there is is partial or unlike, and `anyway` was not asked for; a gate names no
+/// There is nothing to compare; a run is partial or not comparable without `anyway`; a gate names no
 /// figure.
 pub fn compare(request: &CompareRequest<'_>) -> Result<CompareResult, CompareError> {
     let matched = matched(request.runs)?;
@@ -56,7 +56,7 @@ pub fn compare(request: &CompareRequest<'_>) -> Result<CompareResult, CompareErr
         let told = |d: &Difference| format!("{} and {}: {}", a.label(), b.label(), d.place_and_text());
         unlike.extend(pair.differences.iter().map(told));
         if a.is(b) {
-            unlike.push(format!("{} and {}: they are the same trials", a.label(), b.label()));
+            unlike.push(format!("{} and {}: the same trials", a.label(), b.label()));
         }
         pairs.push(pair);
     }
@@ -75,7 +75,7 @@ pub fn compare(request: &CompareRequest<'_>) -> Result<CompareResult, CompareErr
     })
 }
 
-/// What of a configuration, or of its run, is partial.
+/// The reasons why a configuration or its run is partial.
 fn partial(configuration: &Configuration<'_>) -> Vec<String> {
     let run = configuration.source.unfinished().map(|why| format!("{}: {why}", configuration.source.label()));
     let (_, left_out) = configuration.whole();
@@ -131,16 +131,16 @@ fn compare_configurations(
     })
 }
 
-/// A configuration as it is told, and its whole trials.
+/// A configuration as it is reported, and its complete trials.
 fn side<'a>(configuration: &Configuration<'a>) -> Result<(ComparedConfiguration, Vec<&'a TrialResult>), CompareError> {
     let (whole, left_out) = configuration.whole();
     let Some(first) = whole.first() else {
-        return Err(CompareError::Nothing(format!("{} has no whole trial: run it again", configuration.label())));
+        return Err(CompareError::Nothing(format!("{} has no complete trial; run it again", configuration.label())));
     };
     let run = &configuration.source.run;
     let mut checks: Vec<CheckCount> = Vec::new();
     let is_of = |trials: &[&TrialResult], number: u32| trials.iter().any(|trial| trial.trial == number);
-    // What was lost or wrong is told also of trials that are in no figure.
+    // Lost or wrong data are reported even for excluded trials.
     let ours = |v: &CheckResult| match v.trial {
         None => true,
         Some(number) if SPOILED.contains(&v.check.as_str()) => is_of(&configuration.trials, number),
@@ -168,7 +168,7 @@ fn side<'a>(configuration: &Configuration<'a>) -> Result<(ComparedConfiguration,
     Ok((side, whole))
 }
 
-/// In what two runs differ that takes nothing from the comparison, but may explain it.
+/// Differences that leave two runs comparable, but may explain the figures.
 fn notes(a: &Source, b: &Source) -> Vec<String> {
     let (of_a, of_b) = (&a.run, &b.run);
     let or =
@@ -190,8 +190,8 @@ fn notes(a: &Source, b: &Source) -> Vec<String> {
     if differing.is_empty() { Vec::new() } else { vec![format!("A and B differ in {}", differing.join("; "))] }
 }
 
-/// The figures that two configurations are compared by. Times and throughput of a phase whose rate was searched are those of the
-/// rate that was found, another one in each trial: only the rate is compared.
+/// The figures to compare. If a phase's rate was searched, only the rate is compared: its times and throughput are those
+/// of a different rate in each trial.
 fn series(run: &RunResult, trials: &[&TrialResult]) -> IndexMap<String, Series> {
     let mut all = Series::of(trials.iter().copied(), |trial| cost_figure(run, trial).into_iter().collect());
     let searched = searched_phases(trials);
@@ -206,16 +206,16 @@ fn searched_phases(trials: &[&TrialResult]) -> BTreeSet<String> {
 
 fn searched(a: &[&TrialResult], b: &[&TrialResult]) -> Option<String> {
     let phases: Vec<String> = searched_phases(a).union(&searched_phases(b)).cloned().collect();
-    let told = "was searched for its rate, and only that is compared: its times are those of different rates";
+    let told = "was searched for its rate. Only the rate is compared, because the times are those of different rates";
     (!phases.is_empty()).then(|| format!("{} {told}", phases.join(", ")))
 }
 
-/// Whether the money of two runs is in different currencies, and by which price sheets it is, where they are two.
+/// Whether two runs have costs in different currencies, and the names of their price sheets if these differ.
 fn sheets(a: &RunResult, b: &RunResult) -> Option<(bool, String)> {
     let (a, b) = (&a.cost.as_ref()?.sheet, &b.cost.as_ref()?.sheet);
     let name = |sheet: &PriceSheet| format!("{}, {}, in {}", sheet.source, sheet.date, sheet.currency);
     let other = a.currency != b.currency;
-    let told = if other { "no cost is compared" } else { "costs are of two price sheets" };
+    let told = if other { "costs are not compared" } else { "costs come from two price sheets" };
     (a != b).then(|| (other, format!("{told}: A is priced by {}; B by {}", name(a), name(b))))
 }
 
@@ -224,17 +224,17 @@ fn compared(a: &Series, b: &Series, trials_a: &[&TrialResult], paired: bool, thr
     let (none_in_a, none_in_b) = (a.none_in(), b.none_in());
     let ratio = b.ratio_to(a, paired).filter(|_| none_in_a.is_empty() && none_in_b.is_empty());
     let judgement = match ratio {
-        None => Judgement::Lacking,
+        None => Judgement::Missing,
         Some(_) if a.at_least() || b.at_least() => Judgement::AtLeast,
         Some(ratio) => judge(&ratio, measure.better, threshold),
     };
     let word = match judgement {
-        Judgement::Lacking => match (none_in_a.is_empty(), none_in_b.is_empty()) {
+        Judgement::Missing => match (none_in_a.is_empty(), none_in_b.is_empty()) {
             (true, _) => lacking("B", &none_in_b, b),
             (_, true) => lacking("A", &none_in_a, a),
             _ => format!("{}, {}", lacking("A", &none_in_a, a), lacking("B", &none_in_b, b)),
         },
-        _ => judgement.word(measure.unit).to_owned(),
+        _ => judgement.word(measure).to_owned(),
     };
     ComparedFigure {
         figure: a.figure.name(),
@@ -256,51 +256,52 @@ fn compared(a: &Series, b: &Series, trials_a: &[&TrialResult], paired: bool, thr
     }
 }
 
-/// `none in 2 of 3 trials of B`.
+/// `missing in 2 of 3 trials of B`.
 fn lacking(side: &str, none_in: &[u32], series: &Series) -> String {
     let trials = series.trials();
     match (none_in.len(), trials) {
         (0, _) => format!("no round in common with {side}"),
-        (_, 1) => format!("none in {side}"),
-        (n, of) => format!("none in {n} of {of} trials of {side}"),
+        (_, 1) => format!("missing in {side}"),
+        (n, of) => format!("missing in {n} of {of} trials of {side}"),
     }
 }
 
-/// A phase with one operation has figures for all only; this is what they are called by that operation.
+/// A phase with a single operation has only totals. This is their name with that operation.
 fn lone_name(trial: &TrialResult, figure: &Figure) -> Option<String> {
     let phase = trial.phases.iter().find(|phase| phase.name == figure.phase)?;
     let (op, _) = phase.ops.first().filter(|_| phase.ops.len() == 1)?;
     Some(format!("{}.{op}.{}", figure.phase, figure.measure.name))
 }
 
-/// What of a ratio B / A is sure.
+/// How certain a ratio B / A is.
 pub(super) fn judge(ratio: &Estimate, better: Better, threshold: f64) -> Judgement {
     let (Some(low), Some(high)) = (ratio.low, ratio.high) else { return Judgement::OneTrial };
     if low >= 1.0 - threshold && high <= 1.0 + threshold {
-        Judgement::Alike
+        Judgement::Unchanged
     } else if ratio.beyond(1.0) && (ratio.value - 1.0).abs() > threshold {
         if (ratio.value > 1.0) == (better == Better::More) { Judgement::Better } else { Judgement::Worse }
     } else {
-        Judgement::Unsure
+        Judgement::Inconclusive
     }
 }
 
 impl Judgement {
-    /// In a word that fits the unit: sizes are not fast.
-    fn word(self, unit: &str) -> &'static str {
-        let (better, worse) = match unit {
+    /// The word for this measure: times are faster, sizes smaller, costs cheaper.
+    fn word(self, measure: &Measure) -> &'static str {
+        let (better, worse) = match measure.unit {
+            _ if measure.name == STORE_CPU.name => ("less", "more"),
             "/s" | "ns" => ("faster", "slower"),
-            "B" => ("smaller", "larger"),
-            _ => ("cheaper", "dearer"),
+            _ if measure.name == COST.name => ("cheaper", "more expensive"),
+            _ => ("smaller", "larger"),
         };
         match self {
             Self::Better => better,
             Self::Worse => worse,
-            Self::Alike => "alike",
-            Self::Unsure => "unsure",
+            Self::Unchanged => "unchanged",
+            Self::Inconclusive => "inconclusive",
             Self::OneTrial => "one trial",
-            Self::Lacking => "none",
-            Self::AtLeast => "not known: the limits are met at the highest rate of the search",
+            Self::Missing => "missing",
+            Self::AtLeast => "lower bound: the limits are met at the highest rate of the search",
         }
     }
 }

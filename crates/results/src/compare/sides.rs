@@ -1,4 +1,4 @@
-//! The runs that were named, their configurations, and which configurations belong to each other.
+//! The named runs, their configurations, and which configurations are compared with each other.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use super::model::{LeftOutTrial, UnmatchedConfiguration};
 use crate::configurations::configurations_of;
 use crate::{RESULT_FILE, RunResult, TrialResult, read_run};
 
-/// A run that was named to be compared, and what of it.
+/// A run to compare.
 #[derive(Debug, Clone)]
 pub struct Source {
     /// The run as it was named.
@@ -16,9 +16,9 @@ pub struct Source {
     pub baseline: Option<String>,
     /// Its `run.json`.
     pub file: PathBuf,
-    /// The one configuration that was asked for: its name or a part of it.
+    /// The only configuration to compare: its name or a part of it.
     pub configuration: Option<String>,
-    /// What it found.
+    /// Its result.
     pub run: RunResult,
 }
 
@@ -50,12 +50,12 @@ impl Source {
         Ok(Self { name, baseline, file, configuration: configuration.map(str::to_owned), run })
     }
 
-    /// How it is named to the user.
+    /// Its name for the user.
     pub(super) fn label(&self) -> String {
         self.baseline.as_ref().map_or_else(|| self.name.clone(), |name| format!("baseline {name}"))
     }
 
-    /// Whether both are the same run, be one a copy of the other.
+    /// Whether both are the same run; a copy counts as the same.
     pub(super) fn is_run_of(&self, other: &Self) -> bool {
         self.run.run == other.run.run
     }
@@ -65,7 +65,7 @@ impl Source {
         let all = self.all_configurations();
         let Some(wanted) = &self.configuration else {
             return if all.is_empty() {
-                Err(CompareError::Nothing(format!("{} holds no trial; run it again", self.label())))
+                Err(CompareError::Nothing(format!("{} has no trials; run it again", self.label())))
             } else {
                 Ok(all)
             };
@@ -85,7 +85,7 @@ impl Source {
         Err(self.no_configuration(wanted, false, &all))
     }
 
-    /// Every configuration, whatever was asked for.
+    /// All configurations, regardless of `#CONFIGURATION`.
     pub(super) fn all_configurations(&self) -> Vec<Configuration<'_>> {
         let all = configurations_of(&self.run.plan, &self.run.trials).into_iter();
         all.map(|crate::configurations::Configuration { name, trials }| Configuration { source: self, name, trials })
@@ -97,12 +97,12 @@ impl Source {
         CompareError::Configuration { run: self.label(), wanted: wanted.to_owned(), several, there }
     }
 
-    /// Why the run as a whole is partial, if it is.
+    /// Why the run is partial, if it is.
     pub(super) fn unfinished(&self) -> Option<&'static str> {
         if self.run.run.interrupted {
             Some("it was interrupted")
         } else if self.run.run.ended.is_none() {
-            Some("it has no end: it still runs, or was killed")
+            Some("it is still running, or was killed")
         } else {
             None
         }
@@ -118,7 +118,7 @@ pub(super) struct Configuration<'a> {
 }
 
 impl<'a> Configuration<'a> {
-    /// How it is named to the user.
+    /// Its name for the user.
     pub(super) fn label(&self) -> String {
         format!("{}#{}", self.source.label(), self.name)
     }
@@ -142,28 +142,28 @@ impl<'a> Configuration<'a> {
 
     fn not_whole(&self, trial: &TrialResult) -> Option<String> {
         if let Some(failure) = &trial.failure {
-            return Some(format!("it ended early, in {}: {}", failure.during, failure.message));
+            return Some(format!("ended early, in {}: {}", failure.during, failure.message));
         }
         let partial = |phase: &crate::PhaseResult| Some((phase.name.clone(), phase.partial.clone()?));
         if let Some((phase, why)) = trial.phases.iter().find_map(partial) {
-            return Some(format!("its phase {phase} ended early: {why}"));
+            return Some(format!("phase {phase} ended early: {why}"));
         }
         let run = &self.source.run;
         let last = run.trials.last().is_some_and(|last| last.trial == trial.trial);
-        // Between two phases nothing else tells that the rest is missing.
+        // If the run ended between two phases, only the missing phases show it.
         (last && self.source.unfinished().is_some() && trial.phases.len() < run.plan.phases.len())
-            .then(|| "it lacks phases".to_owned())
+            .then(|| "phases are missing".to_owned())
     }
 }
 
-/// Configurations that belong together, and those that have no other.
+/// Pairs of configurations, and those without a counterpart.
 pub(super) struct Matched<'a> {
     pub(super) pairs: Vec<(Configuration<'a>, Configuration<'a>)>,
     pub(super) unmatched: Vec<UnmatchedConfiguration>,
 }
 
-/// Which configurations are compared: of one run each with its first (or with the one that was asked for), of several each run with
-/// the first run, by name.
+/// The pairs to compare. Within one run: its first configuration (or the selected one) with each other one. Of several
+/// runs: each run with the first, configurations of the same name.
 pub(super) fn matched(runs: &[Source]) -> Result<Matched<'_>, CompareError> {
     let mut found = Matched { pairs: Vec::new(), unmatched: Vec::new() };
     let Some((first, others)) = runs.split_first() else {

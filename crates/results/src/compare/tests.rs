@@ -83,7 +83,7 @@ fn configurations_of_a_run_are_paired_by_round_and_drift_cancels() {
     let apart = [source("a", run(DAY_1, &[("old", &drift)])), source("b", run(DAY_2, &[("new", &b)]))];
     let result = compared(&apart, &[]).unwrap();
     assert!(!result.pairs[0].paired_by_round);
-    assert_eq!(figure(&result, "steady.throughput").judgement, Judgement::Unsure);
+    assert_eq!(figure(&result, "steady.throughput").judgement, Judgement::Inconclusive);
 }
 
 #[test]
@@ -118,10 +118,10 @@ fn what_only_one_of_two_has_is_no_ratio_and_passes_no_gate() {
     };
     let (gates_of, words, code) = outcomes(&idle, false);
     assert_eq!(gates_of, [GateOutcome::Failed, GateOutcome::NotJudged, GateOutcome::Passed]);
-    assert_eq!((words[0].as_str(), code), ("none in 1 of 5 trials of B", 1));
+    assert_eq!((words[0].as_str(), code), ("missing in 1 of 5 trials of B", 1));
     let (gates_of, words, code) = outcomes(&idle, true);
     assert_eq!(gates_of[..2], [GateOutcome::NotJudged, GateOutcome::NotJudged]);
-    assert_eq!((words[0].as_str(), code), ("none in 1 of 5 trials of A", 4));
+    assert_eq!((words[0].as_str(), code), ("missing in 1 of 5 trials of A", 5));
     // More than 1 % of its attempts fail: its 99th percentile is among them, however fast the others are.
     let failing = |run: &mut RunResult| {
         for trial in &mut run.trials {
@@ -133,7 +133,7 @@ fn what_only_one_of_two_has_is_no_ratio_and_passes_no_gate() {
     };
     let (gates_of, words, code) = outcomes(&failing, false);
     assert_eq!((gates_of[2], code), (GateOutcome::Failed, 1));
-    assert_eq!(words[1], "none in 5 of 5 trials of B");
+    assert_eq!(words[1], "missing in 5 of 5 trials of B");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_phase_that_was_searched_is_compared_by_its_rate_alone() {
         result.pairs[0].figures.iter().filter(|f| f.phase == "steady").map(|f| f.measure.as_str()).collect();
     assert_eq!(steady, ["rate-within-limits"]);
     assert_eq!(figure(&result, "steady.rate-within-limits").judgement, Judgement::AtLeast);
-    assert_eq!((result.gates[0].outcome, result.exit_code()), (GateOutcome::NotJudged, 4));
+    assert_eq!((result.gates[0].outcome, result.exit_code()), (GateOutcome::NotJudged, 5));
     assert!(
         result.pairs[0].notes.iter().any(|note| note.contains("searched for its rate")),
         "{:?}",
@@ -201,11 +201,11 @@ fn what_is_sure_of_a_ratio() {
     let word = |value: f64, low: f64, high: f64, better| {
         judge(&Estimate { value, low: Some(low), high: Some(high), trials: 5 }, better, 0.02)
     };
-    assert_eq!(word(1.0, 0.98, 1.02, Better::More), Judgement::Alike);
+    assert_eq!(word(1.0, 0.98, 1.02, Better::More), Judgement::Unchanged);
     // Surely different, but too little to matter.
-    assert_eq!(word(1.01, 1.005, 1.015, Better::More), Judgement::Alike);
-    assert_eq!(word(1.015, 1.005, 1.025, Better::More), Judgement::Unsure);
-    assert_eq!(word(1.1, 0.99, 1.2, Better::More), Judgement::Unsure);
+    assert_eq!(word(1.01, 1.005, 1.015, Better::More), Judgement::Unchanged);
+    assert_eq!(word(1.015, 1.005, 1.025, Better::More), Judgement::Inconclusive);
+    assert_eq!(word(1.1, 0.99, 1.2, Better::More), Judgement::Inconclusive);
     assert_eq!(word(1.1, 1.05, 1.2, Better::More), Judgement::Better);
     assert_eq!(word(1.1, 1.05, 1.2, Better::Less), Judgement::Worse);
     assert_eq!(word(0.9, 0.85, 0.95, Better::Less), Judgement::Better);
@@ -274,7 +274,7 @@ fn gates_hold_fail_or_are_not_sure() {
     assert_eq!(outcome(0.9, "steady.read.response.p99 > +5%"), GateOutcome::Failed);
     assert_eq!(outcome(0.9, "steady.read.response.p99 > x1.05"), GateOutcome::Failed);
     // It straddles the line: the point beyond, and not.
-    assert_eq!(outcome(0.945, "steady.throughput < -5%"), GateOutcome::NotSure);
+    assert_eq!(outcome(0.945, "steady.throughput < -5%"), GateOutcome::Inconclusive);
     assert_eq!(outcome(0.955, "steady.throughput < -5%"), GateOutcome::Passed);
     assert_eq!(outcome(1.0, "steady.throughput < -5%"), GateOutcome::Passed);
     assert_eq!(outcome(1.2, "steady.throughput < -5%"), GateOutcome::Passed);
@@ -359,7 +359,7 @@ fn one_trial_is_shown_and_cannot_be_judged() {
     let result = compared(&runs, &["steady.throughput < -5%"]).unwrap();
     assert_eq!(figure(&result, "steady.throughput").word, "one trial");
     assert_eq!(result.gates[0].outcome, GateOutcome::NotJudged);
-    assert_eq!(result.exit_code(), 4);
+    assert_eq!(result.exit_code(), 5);
     assert!(result.trouble().unwrap().contains("use repeats"));
     assert_eq!(compared(&runs, &[]).unwrap().exit_code(), 0);
 }
@@ -399,7 +399,7 @@ fn what_is_unlike_is_refused_and_stands_on_top_if_not() {
     assert!(text.contains("a#x and b#x: durability") && text.contains("fsync") && text.contains("--anyway"), "{text}");
     let result = anyway(&runs);
     let shown = super::text(&result, false, Layout::plain());
-    assert!(shown.starts_with("Compared anyway\n  a#x and b#x are not alike: durability"), "{shown}");
+    assert!(shown.starts_with("Compared anyway\n  a#x and b#x differ: durability"), "{shown}");
     assert!(markdown(&result, false).starts_with("**Compared anyway**"));
 }
 

@@ -36,7 +36,7 @@ pub fn text(result: &CompareResult, all: bool, layout: Layout) -> String {
         left.iter().for_each(|text| paragraph(&mut out, "", text, layout));
     }
     gates(&mut out, result, layout);
-    let _ = writeln!(out, "\nalike: the whole interval lies within {}", percent(result.threshold));
+    let _ = writeln!(out, "\nunchanged: the whole 95 % interval of B/A lies within {} of 1", percent(result.threshold));
     out
 }
 
@@ -75,9 +75,9 @@ fn table(figures: &[&ComparedFigure], paint: Paint) -> String {
         let code = match figure.judgement {
             Judgement::Better => "32",
             Judgement::Worse => "31",
-            Judgement::Lacking => "1;31",
-            Judgement::Unsure | Judgement::OneTrial | Judgement::AtLeast => "33",
-            Judgement::Alike => "0",
+            Judgement::Missing => "1;31",
+            Judgement::Inconclusive | Judgement::OneTrial | Judgement::AtLeast => "33",
+            Judgement::Unchanged => "0",
         };
         table.row([
             figure.measure.clone(),
@@ -116,7 +116,7 @@ fn gates(out: &mut String, result: &CompareResult, layout: Layout) {
     for gate in &result.gates {
         let code = match gate.outcome {
             GateOutcome::Passed => "32",
-            GateOutcome::NotSure => "33",
+            GateOutcome::Inconclusive => "33",
             GateOutcome::Failed | GateOutcome::NotJudged => "1;31",
         };
         let head = paint.with(code, &format!("{:<10}", outcome(gate.outcome)));

@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 use super::sheet::{PriceSheet, RunsOn};
 use crate::stats::Estimate;
 
-/// Hours of a month: a twelfth of a year.
+/// Hours in a month: a twelfth of a year.
 pub(crate) const HOURS_PER_MONTH: f64 = 730.0;
-/// Hours of a year of 365 days.
+/// Hours in a year of 365 days.
 pub(crate) const HOURS_PER_YEAR: f64 = 8_760.0;
 
 const GIB: f64 = (1u64 << 30) as f64;
 const SECONDS_PER_HOUR: f64 = 3_600.0;
 const MILLION: f64 = 1e6;
 
-/// What was measured of a configuration, as far as its cost depends on it.
+/// The measurements of a configuration that its cost depends on.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ConfigurationCostInput {
     /// Name of the store in the study.
@@ -26,14 +26,14 @@ pub(crate) struct ConfigurationCostInput {
     pub(crate) configuration: String,
     /// Operations each second, over the trials of the configuration.
     pub(crate) throughput_per_s: Estimate,
-    /// The rate at which the limit on latency holds, in operations each second; none where there is no limit, or
-    /// no rate holds it.
+    /// The rate that meets the latency limit, in operations per second. `None` if there is no limit, or no rate meets
+    /// it.
     pub(crate) within_limit_per_s: Option<Estimate>,
-    /// Bytes of the store's files, where they are known.
+    /// Bytes of the store's files, if known.
     pub(crate) disk_bytes: Option<u64>,
-    /// Bytes read by one operation, on average over all of them; none where they are not known.
+    /// Bytes read per operation, on average. `None` if unknown.
     pub(crate) read_bytes_per_op: Option<f64>,
-    /// Bytes written by one operation, in the same way.
+    /// Bytes written per operation, on average. `None` if unknown.
     pub(crate) written_bytes_per_op: Option<f64>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct ConfigurationCostInput {
 pub struct Money {
     /// For the store alone.
     pub without_clients: f64,
-    /// With the client's machines; null where the sheet does not price them.
+    /// With the client's machines. Null if the sheet does not price them.
     pub with_clients: Option<f64>,
 }
 
@@ -60,44 +60,44 @@ impl Money {
     }
 }
 
-/// Disk that is paid for apart from the machines.
+/// Disk that is paid for separately from the machines.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct DiskCost {
     /// GiB on all nodes together.
     pub gib: f64,
-    /// Whether these are the bytes that were measured; otherwise the sheet says them.
+    /// Whether the size was measured; otherwise it comes from the sheet.
     pub measured: bool,
     /// Money for a month of 730 hours.
     pub per_month: f64,
 }
 
-/// What a million operations cost by their bytes, apart from machines and disk.
+/// The cost of a million operations by their bytes, without machines and disk.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct UsageCost {
-    /// I/O requests: bytes read and written over the bytes of one request. Null where they have no price, or the
-    /// bytes are not known.
+    /// I/O requests: bytes read and written, divided by the bytes of one request. Null if they have no price, or the
+    /// bytes are unknown.
     pub io_per_million: Option<f64>,
-    /// Bytes read, as sent out. Null in the same way.
+    /// Egress: the bytes read. Null if it has no price, or the bytes are unknown.
     pub egress_per_million: Option<f64>,
 }
 
 impl UsageCost {
-    /// Both together.
+    /// The sum of both.
     pub fn per_million(&self) -> f64 {
         self.io_per_million.unwrap_or(0.0) + self.egress_per_million.unwrap_or(0.0)
     }
 }
 
-/// Money for a million operations: machines and disk for the time they take, and I/O and egress where priced. The
-/// interval is that of the rate, turned round: the cheap end is the fast one.
+/// Money for a million operations: machines and disk for the time they take, plus I/O and egress if priced. The
+/// interval is the inverse of the rate's: the fast end is the cheap end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PerMillion {
     /// For the store alone.
     pub without_clients: Estimate,
-    /// With the client's machines; null where the sheet does not price them.
+    /// With the client's machines. Null if the sheet does not price them.
     pub with_clients: Option<Estimate>,
 }
 
@@ -121,9 +121,9 @@ pub struct ConfigurationCost {
     pub configuration: String,
     /// Name of the store in the study.
     pub store: String,
-    /// What it runs on, as the sheet says.
+    /// What it runs on, according to the sheet.
     pub runs_on: RunsOn,
-    /// Disk that is paid for apart from the machines; null where there is none, or its size is not known.
+    /// Disk that is paid for separately from the machines. Null if there is none, or its size is unknown.
     pub disk: Option<DiskCost>,
     /// Machines and disk for an hour.
     pub per_hour: Money,
@@ -131,30 +131,30 @@ pub struct ConfigurationCost {
     pub per_month: Money,
     /// For a year of 8,760 hours.
     pub per_year: Money,
-    /// I/O and egress of a million operations; null where neither has a price, or no bytes are known.
+    /// I/O and egress of a million operations. Null if neither has a price, or no bytes are known.
     pub usage: Option<UsageCost>,
-    /// At the rate that was measured; null where nothing was done.
+    /// At the measured rate. Null if nothing was done.
     pub measured: Option<AtRate>,
-    /// At the rate that holds the limit on latency; null where there is no limit, or no rate holds it.
+    /// At the rate that meets the latency limit. Null if there is no limit, or no rate meets it.
     pub within_limit: Option<AtRate>,
-    /// What is not in these figures though the sheet prices it.
+    /// What these figures lack although the sheet prices it.
     pub notes: Vec<String>,
 }
 
-/// A rate that configurations are compared at.
+/// The rate at which configurations are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RateBasis {
     /// The rate that was measured.
     Measured,
-    /// The rate that holds the limit on latency.
+    /// The rate that meets the latency limit.
     WithinLimit,
 }
 
 impl ConfigurationCost {
-    /// What a configuration costs. None where the sheet does not say what it runs on, names a machine that it has not (a
-    /// checked sheet never does), or its prices add up to more than a number holds.
+    /// The cost of a configuration. `None` if the sheet does not say what it runs on, names a machine that it lacks (a
+    /// checked sheet never does), or its prices overflow a number.
     pub(crate) fn of(sheet: &PriceSheet, configuration: &ConfigurationCostInput) -> Option<Self> {
         let on = sheet.runs_on(&configuration.store, &configuration.configuration)?;
         let mut notes = Vec::new();
@@ -186,7 +186,7 @@ impl ConfigurationCost {
         })
     }
 
-    /// Its cost at a rate; none where it has no such rate.
+    /// The cost at a rate. `None` if there is no such rate.
     pub fn at(&self, at: RateBasis) -> Option<&AtRate> {
         match at {
             RateBasis::Measured => self.measured.as_ref(),
@@ -195,12 +195,12 @@ impl ConfigurationCost {
     }
 }
 
-/// So many machines for an hour.
+/// The price of `count` machines for an hour.
 fn machines(sheet: &PriceSheet, node: &str, count: u32) -> Option<f64> {
     Some(sheet.nodes.get(node)?.per_hour * f64::from(count))
 }
 
-/// The client's machines for an hour; none where the sheet does not say how many or at which price.
+/// The price of the client's machines for an hour. `None` if the sheet lacks their number or price.
 fn clients(sheet: &PriceSheet, on: &RunsOn) -> Option<f64> {
     match (on.clients?, &on.client_node) {
         (0, _) => Some(0.0),
@@ -208,8 +208,8 @@ fn clients(sheet: &PriceSheet, on: &RunsOn) -> Option<f64> {
     }
 }
 
-/// The disk that is paid for. What the sheet says comes before what was measured, and a machine's own disk is paid
-/// with it.
+/// The disk that is paid for. The sheet's size takes precedence over the measured one, and the price of a machine
+/// includes its own disk.
 fn disk(
     sheet: &PriceSheet,
     on: &RunsOn,
@@ -222,7 +222,7 @@ fn disk(
         _ if sheet.nodes.get(&on.node).is_some_and(|node| node.disk.is_some()) => return None,
         (None, Some(bytes)) => (bytes as f64 / GIB, true),
         (None, None) => {
-            notes.push("its disk is not in its cost: its bytes are not known; say them with disk_gib".into());
+            notes.push("the cost excludes the disk, because its size is unknown; set disk_gib".into());
             return None;
         }
     };
@@ -236,7 +236,7 @@ fn usage(sheet: &PriceSheet, configuration: &ConfigurationCostInput, notes: &mut
     let mut priced = |what: &str, bytes: Option<f64>, per_byte: f64| {
         let cost = bytes.map(|bytes| bytes * per_byte * MILLION).filter(|cost| cost.is_finite());
         if cost.is_none() {
-            notes.push(format!("its {what} is not in its cost: the bytes of an operation are not known"));
+            notes.push(format!("the cost excludes {what}, because the bytes per operation are unknown"));
         }
         cost
     };
@@ -249,7 +249,7 @@ fn usage(sheet: &PriceSheet, configuration: &ConfigurationCostInput, notes: &mut
     (usage.io_per_million.is_some() || usage.egress_per_million.is_some()).then_some(usage)
 }
 
-/// The cost at a rate; none where the rate is 0, or too small for a number to hold the cost.
+/// The cost at a rate. `None` if the rate is 0, or so small that the cost overflows.
 fn at_rate(rate: Estimate, per_hour: Money, usage_per_million: f64) -> Option<AtRate> {
     let per_million = |hour: f64| {
         let cost = |per_s: f64| {
@@ -270,8 +270,8 @@ fn at_rate(rate: Estimate, per_hour: Money, usage_per_million: f64) -> Option<At
     })
 }
 
-/// The configuration whose million operations cost least at a rate, without clients; the first of several that cost the same.
-/// Configurations without such a rate (that do not hold the limit, say) are left out; none where that leaves no configuration.
+/// The configuration with the lowest cost per million operations at a rate, without clients; the first one on a tie.
+/// Configurations without such a rate, such as those that miss the limit, are left out. `None` if none remains.
 pub(crate) fn cheapest(configurations: &[ConfigurationCost], at: RateBasis) -> Option<usize> {
     let price = |configuration: &ConfigurationCost| configuration.at(at).map(|at| at.per_million.without_clients.value);
     let priced =
@@ -279,8 +279,8 @@ pub(crate) fn cheapest(configurations: &[ConfigurationCost], at: RateBasis) -> O
     priced.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(index, _)| index)
 }
 
-/// The other configurations that cannot be told from the cheapest: their interval overlaps with its, or one of the two has
-/// none, having fewer than two trials.
+/// The other configurations whose cost does not clearly differ from the cheapest one's: the intervals overlap, or one
+/// of the two has no interval because it has fewer than two trials.
 pub(crate) fn not_told_apart(configurations: &[ConfigurationCost], cheapest: usize, at: RateBasis) -> Vec<usize> {
     let price = |configuration: &ConfigurationCost| configuration.at(at).map(|at| at.per_million.without_clients);
     let Some(best) = configurations.get(cheapest).and_then(price) else { return Vec::new() };
@@ -298,7 +298,7 @@ fn overlap(a: Estimate, b: Estimate) -> bool {
     }
 }
 
-/// What the time of a plan costs.
+/// The cost of a plan's time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PlanCost {
@@ -308,15 +308,16 @@ pub struct PlanCost {
     pub most: f64,
     /// Configurations whose machines have no price in the sheet; they are in neither figure.
     pub unpriced: Vec<String>,
-    /// Whether every configuration's client machines are in the figures. Where one has no price, they lack it.
+    /// Whether the figures include the client machines of every configuration. Machines without a price are left out.
     pub with_clients: bool,
 }
 
-/// What a plan costs that takes `least_s` to `most_s` seconds; `configurations` are pairs of a store's name and a configuration's.
+/// The cost of a plan that takes `least_s` to `most_s` seconds. `configurations` are pairs of a store's name and a
+/// configuration's name.
 ///
-/// The machines of every store stand for the whole time, since nothing here rents or returns them. Configurations of one store
-/// run one after another on the same machines, and all configurations after one another from the same clients: of each the
-/// dearest counts. Disk counts where the sheet says its size; I/O and egress do not.
+/// The machines of every store are paid for the whole time, since nothing here rents or returns them. Configurations of
+/// one store run one after another on the same machines, and all configurations use the same clients, so the most
+/// expensive of each counts. Disk counts if the sheet gives its size; I/O and egress do not.
 pub fn plan_cost<'a>(
     sheet: &PriceSheet,
     configurations: impl IntoIterator<Item = (&'a str, &'a str)>,

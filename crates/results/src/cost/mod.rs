@@ -1,8 +1,8 @@
 //! What configurations cost: money for an hour, a month, a year and a million operations.
 //!
-//! Prices come from a [sheet](PriceSheet) that somebody wrote and dated; nothing here looks one up. The whole
-//! sheet is kept in the result, so that a cost can be checked against the prices it was made of.
-//! What is priced and what is not stands in `docs/cost.md`.
+//! Prices come from a dated [sheet](PriceSheet) that the user writes; nothing here looks prices up. The result keeps
+//! the whole sheet, so that a cost can be checked against its prices. `docs/cost.md` lists what is priced and what is
+//! not.
 
 mod configurations;
 mod of_run;

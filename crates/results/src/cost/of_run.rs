@@ -1,4 +1,4 @@
-//! What the configurations of a run cost: which of their figures are priced.
+//! Selects the figures of a run that are priced.
 
 use indexmap::IndexSet;
 
@@ -7,9 +7,9 @@ use crate::configurations::configuration_of;
 use crate::figures::{COST, DISK, DOCUMENTS, Figure, RATE_WITHIN_LIMITS, THROUGHPUT};
 use crate::{ConfigurationResult, FigureOverTrials, OpResult, PhaseResult, RunResult, TrialResult};
 
-/// The cost of every configuration of a run. Operations are those of one phase: the one whose rate was searched, else the last with
-/// a limit, else the last that was measured. The rate within the limits is the one that was searched for, or the
-/// throughput where every limit was met in every trial.
+/// The cost of every configuration of a run. The priced operations are those of one phase: the one whose rate was
+/// searched, otherwise the last one with a limit, otherwise the last measured one. The rate within the limits is the
+/// searched one, or the throughput if every trial met every limit.
 pub(crate) fn cost_of_run(sheet: &PriceSheet, result: &RunResult) -> CostResult {
     let Some(phase) = priced_phase(result) else { return CostResult::of(sheet.clone(), &[], None, Work::Operations) };
     let of_phase = || result.phases().filter(|p| p.name == phase);
@@ -32,13 +32,13 @@ pub(crate) fn cost_of_run(sheet: &PriceSheet, result: &RunResult) -> CostResult 
         .map(|configuration| configuration.configuration.as_str())
         .collect();
     if !without.is_empty() {
-        cost.notes.push(format!("no rate was measured, and so no cost is known, of {}", without.join(", ")));
+        cost.notes.push(format!("no rate was measured, so the cost is unknown: {}", without.join(", ")));
     }
     cost
 }
 
-/// Money for a million operations (documents, where operations are on several) in one trial, by the prices that its run was
-/// given: a figure `PHASE.cost`.
+/// Money for a million operations (documents, if operations have several) in one trial, by the prices of its run: the
+/// figure `PHASE.cost`.
 pub(crate) fn cost_figure(result: &RunResult, trial: &TrialResult) -> Option<Figure> {
     let all = result.cost.as_ref()?;
     let cost = all.configurations.iter().find(|cost| cost.configuration == configuration_of(trial))?;
@@ -51,10 +51,10 @@ pub(crate) fn cost_figure(result: &RunResult, trial: &TrialResult) -> Option<Fig
     Some(Figure { phase: name, op: None, measure: COST, value, up_to: 1.0 })
 }
 
-/// The phase whose operations are priced, alike for all configurations and trials.
+/// The phase whose operations are priced. It is the same for all configurations and trials.
 fn priced_phase(result: &RunResult) -> Option<String> {
     let searched = || result.trials.iter().flat_map(|trial| &trial.searches).map(|search| search.phase.clone()).next();
-    // In the order of the study: a trial that failed has fewer.
+    // In study order: a failed trial has fewer phases.
     let planned = result.plan.phases.iter().map(|phase| &phase.name);
     let names: IndexSet<&String> = planned.chain(result.phases().map(|phase| &phase.name)).collect();
     let last = |wanted: &dyn Fn(&PhaseResult) -> bool| {
@@ -82,7 +82,7 @@ fn input(
         Work::Operations => |op| op.succeeded as f64,
         Work::Documents => |op| op.documents as f64,
     });
-    // Where a trial has none, a mean over the others would be the price of luck.
+    // If a trial lacks the figure, a mean over the others would depend on luck.
     let known = |figure: &FigureOverTrials| figure.none_in.is_empty().then_some(figure.figure);
     let rate = known(figure(match work {
         Work::Operations => THROUGHPUT.name,
@@ -92,7 +92,7 @@ fn input(
     let limits = || trials.iter().flat_map(|trial| &trial.phases).flat_map(|p| &p.limits);
     let met = configuration.failed == 0 && limits().next().is_some() && limits().all(|limit| limit.met);
     let within_limit_per_s = if searched {
-        // The phase is kept at the rate that was found, which documents are counted at too.
+        // The phase ran at the rate that was found, so its documents per second belong to that rate too.
         let found = figure(RATE_WITHIN_LIMITS.name).filter(|_| configuration.failed == 0).and_then(known);
         found.map(|found| if work == Work::Documents { rate } else { found })
     } else {

@@ -1,4 +1,4 @@
-//! The costs of a run as they stand in its result, and as a table.
+//! The costs of a run, as stored in its result and as a table.
 
 use std::fmt;
 
@@ -16,10 +16,10 @@ use crate::table::Table;
 
 /// Columns of the widest line.
 const WIDTH: usize = 120;
-/// Signs of the longest name that a table shows.
+/// Characters of the longest name in a table.
 const NAME: usize = 30;
 
-/// What a million of costs what is said.
+/// What is priced by the million.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -27,12 +27,12 @@ pub enum Work {
     /// Operations that succeeded.
     #[default]
     Operations,
-    /// Documents written, read or found, where operations are on several: batches of any size are then priced alike.
+    /// Documents written, read or found, if operations have several. Batches of any size are then priced alike.
     Documents,
 }
 
 impl Work {
-    /// How many each second an operation did.
+    /// How many an operation did each second.
     pub(super) fn per_s(self, op: &OpResult) -> f64 {
         match self {
             Self::Operations => op.throughput_per_s,
@@ -50,7 +50,7 @@ impl fmt::Display for Work {
     }
 }
 
-/// What the configurations of a run cost, and the prices it was made of.
+/// The costs of the configurations of a run, and the prices behind them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CostResult {
@@ -59,23 +59,23 @@ pub struct CostResult {
     /// What is priced by the million.
     #[serde(default)]
     pub work: Work,
-    /// The limit on latency, in words; null where the study has none.
+    /// The latency limit, in words. Null if the study has none.
     pub limit: Option<String>,
     /// The configurations that the sheet prices, in the order of the study.
     pub configurations: Vec<ConfigurationCost>,
-    /// The rate that the cheapest was chosen at: where there is a limit, the one that holds it.
+    /// The rate at which the cheapest was chosen. If there is a limit, it is the rate that meets it.
     pub compared_at: RateBasis,
-    /// The configuration whose million operations cost least; null where none has a price or holds the limit.
+    /// The configuration with the lowest cost per million. Null if none has a price or meets the limit.
     pub cheapest: Option<String>,
-    /// Other configurations that cannot be told from the cheapest.
+    /// Other configurations whose cost does not clearly differ from the cheapest one's.
     pub not_told_apart: Vec<String>,
-    /// What has to be known to read these figures.
+    /// What a reader needs to know about these figures.
     pub notes: Vec<String>,
 }
 
 impl CostResult {
-    /// The costs of configurations; `limit` says in words which limit `within_limit_per_s` holds, and is none where the study
-    /// has no limit. Configurations without a price are named in the notes.
+    /// The costs of configurations. `limit` describes the limit that `within_limit_per_s` meets; `None` if the study
+    /// has no limit. The notes name configurations without a price.
     pub(crate) fn of(
         sheet: PriceSheet,
         configurations: &[ConfigurationCostInput],
@@ -130,7 +130,8 @@ impl CostResult {
         };
         let no_clients = named(&|configuration| configuration.per_hour.with_clients.is_none());
         if !no_clients.is_empty() {
-            notes.push(format!("without the client's machines, which the sheet does not price: {no_clients}"));
+            notes
+                .push(format!("client machines are not included, because the sheet does not price them: {no_clients}"));
         }
         if self.limit.is_some() {
             let beyond = named(&|configuration| configuration.within_limit.is_none());
@@ -140,23 +141,26 @@ impl CostResult {
         }
         let idle = named(&|configuration| configuration.measured.is_none());
         if !idle.is_empty() {
-            notes.push(format!("no {} were measured, so a million of them have no price: {idle}", self.work));
+            notes.push(format!("no {} were measured, so a million of them has no price: {idle}", self.work));
         }
         for configuration in &self.configurations {
             notes.extend(configuration.notes.iter().map(|note| format!("{}: {note}", configuration.configuration)));
         }
         if self.configurations.iter().any(|configuration| configuration.usage.is_some()) {
-            notes.push(format!("I/O and egress are in the price of a million {}, not in that of an hour", self.work));
+            notes.push(format!(
+                "I/O and egress are included in the price per million {}, not in the price per hour",
+                self.work
+            ));
         }
         notes
     }
 
-    /// Which configuration is cheapest, in a sentence; none where no configuration is.
+    /// A sentence that names the cheapest configuration. `None` if there is none.
     fn conclusion(&self) -> Option<String> {
         let best = self.cheapest.as_ref()?;
         let within = match &self.limit {
             Some(limit) => format!(" within {limit}"),
-            None => " at the rate that was measured".to_owned(),
+            None => " at the measured rate".to_owned(),
         };
         let alike = match self.not_told_apart.as_slice() {
             [] => String::new(),
@@ -167,9 +171,12 @@ impl CostResult {
                     configuration.and_then(|configuration| configuration.at(self.compared_at)).is_some_and(has_interval)
                 };
                 let all = interval(best) && others.iter().all(interval);
-                let why =
-                    if all { "their intervals overlap" } else { "intervals overlap, or fewer than two trials tell" };
-                format!("; not told apart from it ({why}): {}", others.join(", "))
+                let why = if all {
+                    "their intervals overlap"
+                } else {
+                    "intervals overlap, or there are fewer than two trials"
+                };
+                format!("; not clearly cheaper than {} ({why})", others.join(", "))
             }
         };
         Some(format!("Cheapest for a million {}{within}: {best}{alike}.", self.work))
@@ -194,7 +201,7 @@ impl CostResult {
             if let Some(clients) = on.clients.filter(|clients| *clients > 0) {
                 let node = on.client_node.as_deref().unwrap_or("(no price)");
                 let clients = format!("+ {} × {node}", human::count(clients.into()));
-                table.row(row("  with clients", &clients, moneys.map(|m| m.with_clients.map_or("-".into(), money))));
+                table.row(row("  with clients", &clients, moneys.map(|m| m.with_clients.map_or("n/a".into(), money))));
             }
         }
         table
@@ -208,7 +215,7 @@ impl CostResult {
             for (name, at) in [("measured", configuration.measured), ("within limit", configuration.within_limit)] {
                 let Some(at) = at else { continue };
                 let alone = at.per_million.without_clients;
-                let maybe = |value: Option<f64>| value.map_or("-".to_owned(), money);
+                let maybe = |value: Option<f64>| value.map_or("n/a".to_owned(), money);
                 table.row([
                     clip(&configuration.configuration, NAME),
                     name.to_owned(),
@@ -230,7 +237,7 @@ fn has_interval(at: &AtRate) -> bool {
 }
 
 impl fmt::Display for CostResult {
-    /// Two tables and notes, no line wider than 120 columns; longer names are cut.
+    /// Two tables and notes in at most 120 columns. Longer names are cut.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sheet = &self.sheet;
         let paragraph = |f: &mut fmt::Formatter<'_>, first: &str, text: &str| {
@@ -271,7 +278,7 @@ impl fmt::Display for CostResult {
     }
 }
 
-/// The first signs of a text, with `…` where some are left out.
+/// The start of a text, with `…` if it was cut.
 fn clip(text: &str, width: usize) -> String {
     match text.char_indices().nth(width) {
         Some(_) => text.chars().take(width - 1).chain(['…']).collect(),
@@ -279,8 +286,8 @@ fn clip(text: &str, width: usize) -> String {
     }
 }
 
-/// Money: two decimals from 1, four digits below, whole from 1,000; very large and small with an exponent. At most
-/// 11 signs.
+/// Money: two decimals from 1 on, four digits below, no decimals from 1,000 on, an exponent for very large and small
+/// values. At most 11 characters.
 fn money(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),

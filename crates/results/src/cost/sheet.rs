@@ -14,24 +14,24 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use storebench_study::units::ByteSize;
 use storebench_study::workload::{Problem, StudyErrors, did_you_mean, read_toml};
 
-/// Prices, where they are from, and which configuration runs on what.
+/// Prices, their source, and which configuration runs on what.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PriceSheet {
     /// The currency of every price, in three capital letters (ISO 4217): `USD`.
     pub currency: String,
-    /// Where the prices are from.
+    /// The source of the prices.
     pub source: String,
     /// The day on which they were valid.
     pub date: PriceDate,
-    /// What a reader has to know about them.
+    /// What a reader needs to know about the prices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Machines by name.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub nodes: IndexMap<String, NodePrice>,
-    /// Disk that is paid for apart from the machines.
+    /// Disk that is paid for separately from the machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskPrice>,
     /// I/O requests that are paid for.
@@ -40,10 +40,10 @@ pub struct PriceSheet {
     /// Bytes sent out that are paid for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub egress: Option<EgressPrice>,
-    /// What configurations run on, by the configuration's name; `*` in it stands for any text. These come before `stores`.
+    /// What configurations run on, by configuration name. `*` matches any text. These take precedence over `stores`.
     #[serde(default, alias = "arms", skip_serializing_if = "IndexMap::is_empty")]
     pub configurations: IndexMap<String, RunsOn>,
-    /// What stores run on, by the store's name in the study; `default` is every other store.
+    /// What stores run on, by store name in the study. `default` covers every other store.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub stores: IndexMap<String, RunsOn>,
 }
@@ -55,19 +55,19 @@ pub struct PriceSheet {
 pub struct NodePrice {
     /// Money for one machine for one hour.
     pub per_hour: f64,
-    /// Its processors, as the provider counts them. To be read, not reckoned with.
+    /// Its processors, as the provider counts them. For the reader only; no cost depends on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<u32>,
-    /// Its memory. To be read, not reckoned with.
+    /// Its memory. For the reader only; no cost depends on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<ByteSize>,
-    /// The disk that its price holds. With it, measured bytes on disk are not paid for again.
+    /// The disk included in its price. If it is given, measured bytes on disk are not charged again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<ByteSize>,
-    /// Where this price is from, if not from where the sheet is.
+    /// The source of this price, if it differs from the sheet's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The day on which this price was valid, if not the sheet's.
+    /// The day on which this price was valid, if it differs from the sheet's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<PriceDate>,
 }
@@ -116,19 +116,18 @@ pub struct RunsOn {
     /// How many of them; default 1.
     #[serde(default = "one")]
     pub nodes: u32,
-    /// Machines of the client. 0 says that it has none of its own; left out, nothing is said of them, and no cost
-    /// with clients is shown.
+    /// Machines of the client. 0 means that it has none of its own. If left out, no cost with clients is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<u32>,
-    /// The machine of the client: a name in `nodes`. Left out, the clients have no price.
+    /// The machine of the client: a name in `nodes`. If left out, the clients have no price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_node: Option<String>,
-    /// GiB of disk that are paid for on each node, in place of the bytes that were measured.
+    /// GiB of disk that are paid for on each node, instead of the measured bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_gib: Option<f64>,
 }
 
-/// What to write for a key that must be there.
+/// What to write for a required key.
 fn remedy(key: &str) -> &'static str {
     match key {
         "currency" => "write the three letters of the currency, like currency = \"USD\"",
@@ -139,7 +138,7 @@ fn remedy(key: &str) -> &'static str {
         "per_million" => "write what a million I/O requests cost, like per_million = 0.2",
         "per_gib" => "write what 1 GiB sent costs, like per_gib = 0.09",
         "node" => "name a machine of [nodes], like node = \"large\"",
-        _ => "write it",
+        _ => "add it",
     }
 }
 
@@ -151,13 +150,13 @@ impl PriceSheet {
     /// Reads and checks a price sheet.
     ///
     /// # Errors
-    /// Every fault found, each with file, line and key, as those of a study: what is missing, unknown or
-    /// negative, machines that are not in the sheet, a date to come.
+    /// Every problem, with file, line and key as for a study: missing or unknown keys, negative prices, machines that
+    /// are not in the sheet, a date in the future.
     pub fn read(file: &Path) -> Result<Self, StudyErrors> {
         Self::parse(&read_toml(file, "a price sheet")?, file)
     }
 
-    /// The same from a text; `file` is only named in errors.
+    /// Parses a price sheet. `file` only appears in errors.
     ///
     /// # Errors
     /// As [`PriceSheet::read`].
@@ -172,17 +171,17 @@ impl PriceSheet {
         if problems.is_empty() { Ok(sheet) } else { Err(StudyErrors::of(file, text, problems)) }
     }
 
-    /// Checks a sheet that was not read from a file; `origin` stands in errors for the file.
+    /// Checks a sheet that was not read from a file. Errors name `origin` instead of a file.
     ///
     /// # Errors
-    /// Every fault found, by its key.
+    /// Every problem, by its key.
     pub fn validate(self, origin: &str) -> Result<Self, StudyErrors> {
         let problems = self.problems(today());
         if problems.is_empty() { Ok(self) } else { Err(StudyErrors::of(Path::new(origin), "", problems)) }
     }
 
-    /// What a configuration runs on: by the configuration's name; by the first pattern that fits it; by its store; by `default`.
-    /// None where the sheet says nothing of it.
+    /// What a configuration runs on, by the first of these that applies: its name, the first matching pattern, its
+    /// store, `default`. `None` if the sheet has none of them.
     pub fn runs_on(&self, store: &str, configuration: &str) -> Option<&RunsOn> {
         let by_pattern =
             || self.configurations.iter().find(|(pattern, _)| fits(pattern, configuration)).map(|(_, on)| on);
@@ -240,13 +239,16 @@ impl PriceSheet {
             found.add(&at("nodes"), "a store runs on at least 1 machine; write nodes = 1 or more".into());
         }
         if on.client_node.is_some() && on.clients.is_none() {
-            found.add(&at("client_node"), "how many of them is not said; add clients = 1 or more".into());
+            found.add(&at("client_node"), "the number of client machines is missing; add clients = 1 or more".into());
         }
         if let Some(gib) = on.disk_gib {
             if !(gib.is_finite() && gib >= 0.0) {
                 found.add(&at("disk_gib"), format!("invalid size {gib}; write 0 or more GiB"));
             } else if self.disk.is_none() {
-                found.add(&at("disk_gib"), "disk has no price here; add a table [disk] with per_gib_month".into());
+                found.add(
+                    &at("disk_gib"),
+                    "disk has no price in this sheet; add a table [disk] with per_gib_month".into(),
+                );
             }
         }
     }
@@ -266,7 +268,7 @@ impl PriceSheet {
     }
 }
 
-/// Faults that were found.
+/// The problems that were found.
 struct SheetProblems(Vec<Problem>);
 
 impl SheetProblems {
@@ -288,17 +290,17 @@ impl SheetProblems {
 
     fn date(&mut self, path: &[&str], date: PriceDate, today: Date) {
         if date.0 > today {
-            self.add(path, format!("{date} is still to come; write the day on which these prices were valid"));
+            self.add(path, format!("{date} is in the future; write the day on which these prices were valid"));
         }
     }
 }
 
-/// The latest day that it is anywhere on Earth, so that nobody's today is called a day to come.
+/// The latest date anywhere on Earth, so that nobody's today counts as the future.
 fn today() -> Date {
     jiff::tz::Offset::constant(14).to_datetime(jiff::Timestamp::now()).date()
 }
 
-/// Whether a name fits a pattern, in which `*` stands for any text.
+/// Whether a name matches a pattern, in which `*` matches any text.
 pub(super) fn fits(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
@@ -311,12 +313,12 @@ pub(super) fn fits(pattern: &str, name: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// A day, as RFC 3339 writes it: `2026-11-22`. A TOML date without quotes is read too.
+/// A day in RFC 3339 form: `2026-11-22`. An unquoted TOML date is accepted too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PriceDate(pub Date);
 
-/// How the TOML parser hands a date on: as a table of this one key. The name is the parser's own; a test reads a date
-/// without quotes, so that a change of it is seen.
+/// The TOML parser passes a date on as a table with this one key. The name is private to the parser; a test that reads
+/// an unquoted date would catch a change.
 const TOML_DATE: &str = "$__toml_private_datetime";
 
 impl std::str::FromStr for PriceDate {

@@ -1,12 +1,12 @@
-//! The host and the port of a store, by its URL.
+//! The host and the port of a store, from its URL.
 
-/// The hosts of a URL with their ports, as they stand in it; none where it has no place for them.
+/// The hosts and ports of a URL, unchanged. `None` if the URL has no place for them.
 pub fn authority_of(url: &str) -> Option<&str> {
     let (_, rest) = url.split_once("://")?;
     rest.split(['/', '?']).next()?.rsplit('@').next()
 }
 
-/// The first host of a URL; none where it names none.
+/// The first host of a URL. `None` if the URL has no place for hosts.
 pub fn host_of(url: &str) -> Option<&str> {
     let host = authority_of(url)?.split(',').next()?;
     match host.strip_prefix('[') {
@@ -15,7 +15,7 @@ pub fn host_of(url: &str) -> Option<&str> {
     }
 }
 
-/// Ports of URLs that name none, by scheme.
+/// Default ports by scheme.
 const PORTS: [(&str, u16); 7] = [
     ("postgres", 5432),
     ("postgresql", 5432),
@@ -26,8 +26,8 @@ const PORTS: [(&str, u16); 7] = [
     ("ravendb", 8080),
 ];
 
-/// The port of the first host of a URL, or what its scheme has in place of one; none where neither is known. Decorators before
-/// the scheme are passed over.
+/// The port of the first host of a URL, or the default of its scheme. `None` if neither is known. Decorators before the
+/// scheme are ignored.
 pub fn port_of(url: &str) -> Option<u16> {
     let scheme = url.split_once("://")?.0;
     let first = authority_of(url)?.split(',').next()?;
@@ -41,7 +41,7 @@ pub fn port_of(url: &str) -> Option<u16> {
     }
 }
 
-/// Whether a URL says by its host's name that it is of this machine.
+/// Whether the host name of a URL denotes this machine.
 pub fn is_loopback(url: &str) -> bool {
     let local = |name: &str| matches!(name, "localhost" | "::1" | "0.0.0.0" | "") || name.starts_with("127.");
     host_of(url).is_some_and(local)

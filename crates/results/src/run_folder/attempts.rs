@@ -1,4 +1,5 @@
-//! Percentiles over all attempts: what failed, or was not answered when the phase ended, took for ever.
+//! Percentiles over all attempts. Operations that failed, or were unanswered when the phase ended, count as infinitely
+//! slow.
 
 use std::borrow::Borrow;
 
@@ -7,22 +8,22 @@ use storebench_engine::measure::{PhaseRecord, Tally, histogram};
 
 use super::model::Percentiles;
 
-/// The place of a quantile among so many attempts, from 1 in the order of their times.
+/// The rank of a quantile among the sorted times of `attempts` attempts, from 1.
 pub(super) fn rank(quantile: f64, attempts: u64) -> u64 {
     (quantile * attempts as f64).ceil().max(1.0) as u64
 }
 
-/// The time at this place, in ns; none where the place is among those that took for ever.
+/// The time at this rank, in ns. `None` if the attempt at this rank is infinitely slow.
 pub(super) fn at_rank(answered: &Histogram<u64>, rank: u64) -> Option<u64> {
     (rank <= answered.len()).then(|| answered.value_at_quantile(rank as f64 / answered.len() as f64))
 }
 
-/// The percentiles of one operation; none where all of it was answered, so that they are those of the answers.
+/// The percentiles of one operation. `None` if everything was answered, because they are then those of the answers.
 pub(super) fn of_op(tally: &Tally, answered: &Histogram<u64>) -> Option<Percentiles> {
     over(answered, tally.attempts())
 }
 
-/// The times of several operations together.
+/// The merged times of several operations.
 pub(super) fn merged<'a, H: Borrow<Histogram<u64>>>(
     tallies: impl IntoIterator<Item = &'a Tally>,
     pick: impl Fn(&'a Tally) -> H,

@@ -1,4 +1,4 @@
-//! What was done to a store's server.
+//! Faults and restarts of a store's server.
 
 use indexmap::IndexMap;
 #[cfg(feature = "schema")]
@@ -6,54 +6,54 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use storebench_study::workload::FaultKind;
 
-/// A fault: what was done to the store's server while a phase ran, and what clients saw of it.
+/// A fault: what was done to the store's server during a phase, and what clients saw of it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct FaultResult {
     /// What was done.
     pub what: FaultKind,
-    /// Nodes of the store that it was done to.
+    /// How many nodes of the store it was done to.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub nodes: u32,
-    /// Nodes of the store that the run controls.
+    /// How many nodes of the store the run controls.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub of_nodes: u32,
-    /// What more is to be said of it, such as by how much a link was slower.
+    /// Further details, such as by how much a link was slowed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
-    /// When, in ns from the phase's start; null where the phase was over before.
+    /// When it began, in ns from the phase's start. Null if the phase was over before.
     pub began_ns: Option<u64>,
     /// When the server was told to run again, in ns from the phase's start.
     pub mended_ns: Option<u64>,
-    /// When somebody listened on the server's port again, in ns from the phase's start; null where that is not known.
+    /// When a process listened on the server's port again, in ns from the phase's start. Null if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listening_ns: Option<u64>,
     /// When the store answered control calls again, in ns from the phase's start.
     pub ready_ns: Option<u64>,
-    /// Clients: the longest time around it in which none was answered, in ns; 0 where none was as long as an interval.
+    /// The longest time around the fault in which no client got an answer, in ns. 0 if it was shorter than an interval.
     pub unavailable_ns: u64,
-    /// The same of each operation that had such a time, by name.
+    /// The same for each operation that had such an outage, by name.
     pub unavailable_by_op_ns: IndexMap<String, u64>,
-    /// Clients: from the fault until an answer ended that time, in ns; null where none did.
+    /// From the fault until an answer ended that outage, in ns. Null if none did.
     pub first_answer_ns: Option<u64>,
-    /// Clients: the same of each operation that had such a time and was answered again, by name.
+    /// The same for each operation that had such an outage and got answers again, by name.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub first_answer_by_op_ns: IndexMap<String, u64>,
-    /// How much later the first client was answered than the store had answered control calls (`ready_ns`), in ns; so much at
-    /// least where `first_answer_ns` is null. Null where clients were answered throughout. So long the outage may be the
-    /// client's, and not the store's.
+    /// How much later than the store's first answer to control calls (`ready_ns`) the first client got an answer, in
+    /// ns. A lower bound if `first_answer_ns` is null. Null if clients got answers throughout. For this time the outage
+    /// may be the client's, not the store's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients_late_ns: Option<u64>,
-    /// Clients: from the fault until 95 % of the rate before were answered, and for a second on; null where that was not
-    /// reached, or no rate before is known.
+    /// From the fault until clients got answers at 95 % of the earlier rate for a second. Null if that was not reached,
+    /// or the earlier rate is unknown.
     pub recovered_ns: Option<u64>,
-    /// Of a power cut: what the disk forgot.
+    /// For a power cut: what the disk lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forgotten: Option<ForgottenResult>,
-    /// Of a cold start: what was dropped from the system's cache.
+    /// For a cold start: what was dropped from the operating system's cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<String>,
-    /// Why it could not be done, or mended.
+    /// Why the fault could not be injected, or undone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -62,27 +62,27 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// What a disk forgot when its power was cut.
+/// What a disk lost in a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ForgottenResult {
-    /// Files whose content is older than it was.
+    /// Files whose content went back to an older state.
     pub files: u64,
     /// Bytes of pages that had not been synced.
     pub bytes: u64,
-    /// Operations on names that had not been: files made, renamed, removed.
+    /// Operations on names that had not been synced: files created, renamed, removed.
     pub names: u64,
 }
 
-/// How a server was started again before a phase.
+/// How a server was restarted before a phase.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RestartedResult {
-    /// How long it took to stop in order, in ns.
+    /// How long an orderly stop took, in ns.
     pub stop_ns: u64,
-    /// What was dropped from the system's cache meanwhile; null where nothing was to be.
+    /// What was dropped from the operating system's cache meanwhile. Null if nothing was to be dropped.
     pub dropped: Option<String>,
-    /// From its start until somebody listened on its port, in ns; null where that is not known.
+    /// From its start until a process listened on its port, in ns. Null if unknown.
     pub listening_ns: Option<u64>,
     /// From its start until it and the store answered, in ns.
     pub ready_ns: u64,

@@ -4,25 +4,27 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A disk over a phase, by its own counters: what a file system writes for itself is in them, and what others write.
+/// A disk over a phase, by its own counters. They include what the file system writes for itself, and what other
+/// processes write.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct DiskResult {
     /// Its name in the system.
     pub name: String,
-    /// Bytes read, whoever read them.
+    /// Bytes read, by any process.
     pub read_bytes: u64,
-    /// Bytes written, whoever wrote them.
+    /// Bytes written, by any process.
     pub write_bytes: u64,
-    /// Of them what others wrote, taken to be as many each second as before the phase. Null where that was not looked at.
+    /// The part of them that other processes wrote, assuming the same rate as before the phase. Null if that was not
+    /// measured.
     #[serde(default)]
     pub others_write_bytes: Option<u64>,
-    /// Bytes written to it without those of others, for each byte of documents that was written. Null where none was, and
-    /// where others may have written as much.
+    /// Bytes written to it, without those of other processes, for each byte of documents written. Null if no documents
+    /// were written, or other processes may have written as much.
     pub write_amplification: Option<f64>,
-    /// Why there is none though documents were written.
+    /// Why there is no write amplification although documents were written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amplification_unknown: Option<String>,
-    /// Times that its own cache was flushed, as for a sync.
+    /// How often its own cache was flushed, as for a sync.
     pub flushes: u64,
 }

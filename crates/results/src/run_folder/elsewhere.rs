@@ -1,34 +1,34 @@
-//! What other machines and stores tell of themselves, in Prometheus' text format, over a phase.
+//! What other machines and stores report about themselves over a phase, in Prometheus text format.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What an endpoint told of its machine and its process over a phase: differences of its counters between the first answer and
-/// the last. Null where it does not tell.
+/// What an endpoint reported about its machine and its process over a phase: differences of its counters between the
+/// first answer and the last. Null if it does not report a figure.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ElsewhereResult {
     /// Its URL.
     pub url: String,
-    /// Answers.
+    /// Number of answers.
     pub answers: u64,
-    /// How often it did not answer, or made no sense.
+    /// How often it did not answer, or gave an invalid answer.
     pub failed: u64,
-    /// Why not, the first time.
+    /// The message of the first failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Between the first answer and the last, in ns.
     pub span_ns: u64,
-    /// Of all its processors: in use.
+    /// Share of all its processors that was in use.
     pub cpu_busy_share: Option<f64>,
-    /// Of all its processors: idle while something waited for a disk.
+    /// Share of all its processors that was idle while something waited for a disk.
     pub disk_wait_share: Option<f64>,
-    /// Of the time: some task waited for memory.
+    /// Share of the time in which some task waited for memory.
     pub memory_pressure_share: Option<f64>,
-    /// Of the time: some task waited for a disk.
+    /// Share of the time in which some task waited for a disk.
     pub disk_pressure_share: Option<f64>,
-    /// Memory that could be had without swapping, at least, in bytes.
+    /// The least memory that was available without swapping, in bytes.
     pub available_min_bytes: Option<f64>,
     /// Read from its disks, in bytes.
     pub disk_read_bytes: Option<f64>,
@@ -38,8 +38,8 @@ pub struct ElsewhereResult {
     pub network_received_bytes: Option<f64>,
     /// Sent over its network, in bytes.
     pub network_sent_bytes: Option<f64>,
-    /// Processor time of the process that answers, in seconds: of the store, or of the exporter.
+    /// CPU time of the process that answers (the store or an exporter), in seconds.
     pub process_cpu_s: Option<f64>,
-    /// Memory of that process at most, in bytes.
+    /// Peak memory of that process, in bytes.
     pub process_rss_max_bytes: Option<f64>,
 }

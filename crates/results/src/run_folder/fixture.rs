@@ -1,4 +1,4 @@
-//! Measurements made by hand, for tests of this crate.
+//! Hand-made measurements for the tests of this crate.
 
 use storebench_documents::Compression;
 use storebench_engine::measure::{
@@ -120,7 +120,7 @@ fn mixed(open: bool) -> (Vec<Label>, Vec<Interval>) {
     (labels, intervals)
 }
 
-/// 12 s at 1,000 operations per second, all well.
+/// 12 s at 1,000 operations per second, without errors.
 pub(crate) fn open_loop() -> PhaseRecord {
     let (labels, intervals) = mixed(true);
     record("steady", labels, intervals, Some(12_000))
@@ -139,7 +139,7 @@ pub(crate) fn closed_loop() -> PhaseRecord {
     record
 }
 
-/// What an embedded store can do.
+/// The capabilities of an embedded store.
 pub(crate) fn capabilities() -> Capabilities {
     Capabilities {
         operations: vec![(OpKind::Read, Support::Native)],
@@ -220,7 +220,7 @@ pub(crate) fn run_of(phases: &[PhaseRecord]) -> RunResult {
     }
 }
 
-/// Makes a trial that many times as fast.
+/// Makes a trial `factor` times as fast.
 pub(crate) fn speed(trial: &mut TrialResult, factor: f64) {
     let times = |p: &mut Percentiles| {
         for ns in [&mut p.p50, &mut p.p90, &mut p.p95, &mut p.p99, &mut p.p99_9, &mut p.p99_99, &mut p.max] {
@@ -269,7 +269,7 @@ pub(crate) fn swept() -> RunResult {
     run
 }
 
-/// The same with what follows from it.
+/// The run with everything that is derived from its trials.
 pub(crate) fn concluded(mut run: RunResult) -> RunResult {
     conclude(&[], &mut run);
     run

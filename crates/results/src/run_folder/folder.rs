@@ -1,4 +1,5 @@
-//! The run folder: made once, never written over; each file is put there whole, but for tables and events, which grow.
+//! The run folder. It is created once and never overwritten. Each file is written whole, except for tables and events,
+//! which grow.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -18,10 +19,10 @@ use super::tables::{FigureRow, RowKey, Table, append, members, of_trials};
 pub const RESULT_FILE: &str = "run.json";
 const STUDY_FILE: &str = "study.toml";
 const EVENTS_FILE: &str = "events.jsonl";
-/// While a run goes on its events grow here; the file gets its name when it is whole.
+/// Events are appended here during a run. The file gets its final name when it is complete.
 const EVENTS_GROWING: &str = "events.jsonl.part";
 
-/// A run folder that cannot be made, written or read.
+/// A run folder that cannot be created, written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// The folder or a file of it could not be written.
@@ -32,8 +33,8 @@ pub enum FolderError {
         /// What the system says.
         source: std::io::Error,
     },
-    /// No folder for a run can be made where runs are kept.
-    #[error("{path}: no folder for this run can be made here: {source}; give another folder with --out")]
+    /// No run folder can be created in the folder of runs.
+    #[error("{path}: cannot create a run folder here: {source}; give another folder with --out")]
     Runs {
         /// The folder of runs.
         path: PathBuf,
@@ -48,7 +49,7 @@ pub enum FolderError {
         /// What the system says.
         source: std::io::Error,
     },
-    /// The file is no result of Storebench, or was damaged.
+    /// The file is not a result of Storebench, or is damaged.
     #[error("{path}: {what}")]
     Corrupt {
         /// The file.
@@ -57,7 +58,7 @@ pub enum FolderError {
         what: String,
     },
     /// The file was written in a format this version does not know.
-    #[error("{path}: its format is `{format}`, this version reads `{}`; {remedy}", super::model::FORMAT)]
+    #[error("{path}: unknown format `{format}`, expected `{}`; {remedy}", super::model::FORMAT)]
     Format {
         /// The file.
         path: PathBuf,
@@ -73,11 +74,11 @@ fn writing(path: &Path) -> impl FnOnce(std::io::Error) -> FolderError + use<> {
     |source| FolderError::Write { path, source }
 }
 
-/// Held while a run goes on; gone with the process, however it ends.
+/// Locks a run folder while it is written. The lock is released when the process ends, however it ends.
 fn lock(file: &File, path: &Path) -> Result<(), FolderError> {
     rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|_| FolderError::Corrupt {
         path: path.to_owned(),
-        what: "another process writes this run; wait until it has ended".into(),
+        what: "another process is writing this run; wait until it ends".into(),
     })
 }
 
@@ -91,16 +92,21 @@ pub struct RunFolder {
     logs: HashSet<String>,
 }
 
+/// `NAME-YYYYMMDD-HHMMSS` in local time: how folders of runs and copies are called.
+pub fn dated(name: &str) -> String {
+    format!("{name}-{}", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S"))
+}
+
 impl RunFolder {
-    /// Makes `RUNS/NAME-YYYYMMDD-HHMMSS` (local time); a number follows where that exists already. Nothing
-    /// that is written into it holds one of the `secrets`.
+    /// Creates `RUNS/NAME-YYYYMMDD-HHMMSS` (local time), with a number appended if that exists. The `secrets` are
+    /// removed from everything that is written into it.
     ///
     /// # Errors
-    /// The folder cannot be made.
+    /// The folder cannot be created.
     pub fn create(runs_dir: &Path, name: &str, secrets: Secrets) -> Result<Self, FolderError> {
         let refused = |source| FolderError::Runs { path: runs_dir.to_owned(), source };
         std::fs::create_dir_all(runs_dir).map_err(refused)?;
-        let stem = format!("{}-{}", file_name(name), jiff::Zoned::now().strftime("%Y%m%d-%H%M%S"));
+        let stem = dated(&file_name(name));
         for n in 1.. {
             let path = runs_dir.join(if n == 1 { stem.clone() } else { format!("{stem}-{n}") });
             match std::fs::create_dir(&path) {
@@ -112,10 +118,10 @@ impl RunFolder {
         unreachable!("some number is free")
     }
 
-    /// The files of a run in a folder that is there already and holds none.
+    /// Starts a run in an existing folder that holds no run.
     ///
     /// # Errors
-    /// It holds some, or cannot be written.
+    /// The folder holds a run, or cannot be written.
     pub fn at(path: PathBuf, secrets: Secrets) -> Result<Self, FolderError> {
         let events = path.join(EVENTS_GROWING);
         let file = File::create_new(&events).map_err(writing(&events))?;
@@ -123,10 +129,10 @@ impl RunFolder {
         Ok(Self { path, events: BufWriter::new(file), secrets, logs: HashSet::new() })
     }
 
-    /// Goes on with a run folder: what it holds of these trials stays, and events are added to those that are there.
+    /// Continues a run folder: keeps the rows of these trials, and appends to the events.
     ///
     /// # Errors
-    /// It cannot be read or written, or another process writes it.
+    /// The folder cannot be read or written, or another process is writing it.
     pub fn reopen(path: &Path, trials: &[u32], secrets: Secrets) -> Result<Self, FolderError> {
         let (growing, whole) = (path.join(EVENTS_GROWING), path.join(EVENTS_FILE));
         if whole.exists() && !growing.exists() {
@@ -139,7 +145,7 @@ impl RunFolder {
             let table = path.join(&name);
             let kept = of_trials(&table, trials).map_err(|error| FolderError::Corrupt {
                 path: table,
-                what: format!("this table is damaged: {error}; move it away to go on without its rows"),
+                what: format!("this table is damaged: {error}; move it away to continue without its rows"),
             })?;
             if let Some(kept) = kept {
                 reopened.put(&name, &kept)?;
@@ -148,12 +154,12 @@ impl RunFolder {
         Ok(reopened)
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Keeps the study as it was given, without secrets.
+    /// Saves the study as it was given, without secrets.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -165,7 +171,7 @@ impl RunFolder {
     /// `server_resources`.
     ///
     /// # Errors
-    /// A file cannot be written. What was there stays whole.
+    /// A file cannot be written. Existing files stay intact.
     pub fn add_phase<'a>(
         &mut self,
         trial: u32,
@@ -194,10 +200,10 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Writes `run.json`, in place of the one before.
+    /// Writes `run.json` and replaces the previous one.
     ///
     /// # Errors
-    /// The file cannot be written. The one before stays whole.
+    /// The file cannot be written. The previous one stays intact.
     pub fn write_result(&self, result: &RunResult) -> Result<(), FolderError> {
         let text = || {
             let mut value = serde_json::to_value(result)?;
@@ -226,10 +232,10 @@ impl RunFolder {
             .map_err(writing(&path))
     }
 
-    /// Ends the log of events.
+    /// Completes the event log.
     ///
     /// # Errors
-    /// The file cannot be written or named.
+    /// The file cannot be written or renamed.
     pub fn finish(mut self) -> Result<PathBuf, FolderError> {
         let growing = self.path.join(EVENTS_GROWING);
         self.events.flush().map_err(writing(&growing))?;
@@ -237,7 +243,7 @@ impl RunFolder {
         Ok(self.path)
     }
 
-    /// Writes a file beside its place, then moves it there, so that a reader never sees a part.
+    /// Writes a temporary file and renames it, so that readers never see a partial file.
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
         let temporary = self.path.join(format!(".{name}.new"));
         let write = || {
@@ -254,14 +260,14 @@ impl RunFolder {
     }
 }
 
-/// The histogram log of a pass of a phase in its run folder. Of phases whose names become the same the later ones have `-2`
-/// and so on before the dot.
+/// The file name of the histogram log for a pass of a phase. If the names of several phases collide, the later ones get
+/// `-2` and so on before the dot.
 pub fn log_name(trial: u32, store: &str, phase: &str, pass: Pass) -> String {
     let probe = if let Pass::Probe(_) = pass { format!("-{pass}") } else { String::new() };
     format!("{trial:03}-{}-{}{probe}.hlog", file_name(store), file_name(phase))
 }
 
-/// A name as a part of a file name: letters, digits, `-`, `_`; at most 60.
+/// A name as part of a file name: letters, digits, `-`, `_`; at most 60 characters.
 pub(crate) fn file_name(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars().take(60) {
@@ -344,10 +350,7 @@ mod tests {
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
         let error = RunFolder::create(&file.join("runs"), "x", Secrets::default()).unwrap_err().to_string();
-        assert!(
-            error.contains("file/runs: no folder for this run can be made here") && error.contains("--out"),
-            "{error}"
-        );
+        assert!(error.contains("file/runs: cannot create a run folder here") && error.contains("--out"), "{error}");
     }
 
     #[test]

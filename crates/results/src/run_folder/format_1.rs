@@ -1,4 +1,4 @@
-//! Run folders of format 1, which had other names for the same things.
+//! Reads run folders of format 1, which used other names for the same things.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 /// The format before [`FORMAT`](super::FORMAT).
 pub(super) const FORMAT_1: &str = "storebench-run/1";
 
-/// Fields of `run.json` by their names then and now. `level` is not here: it became two.
+/// Fields of `run.json`: the old name and the new one. `level` is missing because it became two fields.
 const FIELDS: [(&str, &str); 17] = [
     ("arm", "configuration"),
     ("arms", "configurations"),
@@ -28,7 +28,7 @@ const FIELDS: [(&str, &str); 17] = [
     ("verdicts", "checks"),
 ];
 
-/// Checks, and why a rate was probed.
+/// Checks, and reasons for probing a rate: the old name and the new one.
 const WORDS: [(&str, &str); 9] = [
     ("between held and failed", "between met and failed"),
     ("does it fail again?", "confirm that they fail"),
@@ -41,11 +41,11 @@ const WORDS: [(&str, &str); 9] = [
     ("schedule-slip", "send-delay"),
 ];
 
-/// Columns of the tables, as they stand in a line of JSON.
+/// Columns of the tables as they appear in a line of JSON: the old name and the new one.
 const COLUMNS: [(&str, &str); 3] =
     [("\"censored\":", "\"unfinished\":"), ("\"slot_wait_", "\"client_queueing_"), ("\"slip_", "\"send_delay_")];
 
-/// Fields whose members are named by users: their names stay, and so does what is in them.
+/// Fields whose members users named. Neither these names nor what they contain is changed.
 const OF_USERS: [&str; 11] = [
     "distinct_keys_by_collection",
     "errors_by_kind",
@@ -60,7 +60,7 @@ const OF_USERS: [&str; 11] = [
     "unavailable_by_op_ns",
 ];
 
-/// A `run.json` of format 1 with the names of the format that is written now.
+/// A `run.json` of format 1 with the current names.
 pub(super) fn renamed(mut run: Value) -> Value {
     for name in ["run", "plan", "documents", "trials", "arms", "sweeps", "claims", "cost", "verdicts"] {
         if let Some(part) = run.get_mut(name) {
@@ -80,7 +80,7 @@ fn fields(value: &mut Value) {
         Value::Object(object) => {
             for (name, inner) in object.iter_mut() {
                 match name.as_str() {
-                    // The names of operations are the user's, and so is all of a study but its claims.
+                    // Users name operations, and everything in a study except its claims.
                     "ops" => inner.as_object_mut().into_iter().flatten().for_each(|(_, op)| fields(op)),
                     "study" => inner.get_mut("published").into_iter().for_each(fields),
                     "sheet" => inner.as_object_mut().into_iter().for_each(members),
@@ -119,8 +119,7 @@ fn word(value: &mut Value) {
     }
 }
 
-/// A row of a table with the names of the columns that are written now. Quotes within text are escaped, so that what is
-/// replaced is a name.
+/// A row of a table with the current column names. Quotes within text are escaped, so only names are replaced.
 pub(super) fn renamed_row(line: &[u8]) -> Cow<'_, [u8]> {
     let Ok(text) = std::str::from_utf8(line) else { return line.into() };
     if !COLUMNS.iter().any(|(then, _)| text.contains(then)) {

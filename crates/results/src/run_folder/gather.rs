@@ -1,4 +1,4 @@
-//! From what was measured to what is written down: one phase of one store.
+//! Turns the record of a phase into its result.
 
 use hdrhistogram::Histogram;
 use indexmap::IndexMap;
@@ -14,7 +14,7 @@ use super::model::{
     RateResult,
 };
 
-/// Lateness of the sampler below this is the ordinary inexactness of a timer, in ns.
+/// Lateness of the sampler below this, in ns, is normal timer inaccuracy.
 const ORDINARY_LATENESS_NS: u64 = 5_000_000;
 
 impl Percentiles {
@@ -31,16 +31,16 @@ impl Percentiles {
         }
     }
 
-    /// Of so many values, whose quantiles are told.
+    /// The percentiles of `count` values, from their quantiles.
     pub(super) fn at(count: u64, at: impl Fn(f64) -> Option<u64>) -> Self {
         let (p50, p90, p95, p99) = (at(0.5), at(0.9), at(0.95), at(0.99));
         Self { count, p50, p90, p95, p99, p99_9: at(0.999), p99_99: at(0.9999), ..Self::default() }
     }
 }
 
-/// Gathers the result of a phase, as far as the record tells it: the rest is left for the caller. `documents` are those of
-/// the study, in its order; `calibrated_ns_per_op` is the client's processor time for one operation on the null store, by
-/// label, of embedded stores.
+/// Gathers the result of a phase as far as its record allows; the caller adds the rest. `documents` are those of the
+/// study, in its order. `calibrated_ns_per_op` is the client's CPU time per operation on the null store, by label, for
+/// embedded stores.
 pub fn gather_phase(
     record: &PhaseRecord,
     documents: &[CollectionResult],
@@ -113,8 +113,8 @@ pub fn gather_phase(
     }
 }
 
-/// Whether a figure of each interval stayed at its level. A last interval that is cut short is left out; none where an
-/// interval has no such figure.
+/// Whether a figure stayed level over the intervals. A short last interval is left out. `None` if an interval lacks the
+/// figure.
 fn steadiness_of(record: &PhaseRecord, of: impl Fn(&Interval) -> Option<f64>) -> Option<Steadiness> {
     let sent = || record.intervals.iter().filter(|i| i.to_ns <= record.sending_ns);
     let longest_ns = sent().map(length).max()?;
@@ -122,13 +122,13 @@ fn steadiness_of(record: &PhaseRecord, of: impl Fn(&Interval) -> Option<f64>) ->
     steadiness(&whole.map(of).collect::<Option<Vec<f64>>>()?)
 }
 
-/// Parts of a phase's course, at most.
+/// The most parts in the course of a phase.
 const COURSE: usize = 40;
-/// Intervals that make a course.
+/// The fewest intervals that make a course.
 const FEWEST_FOR_COURSE: usize = 3;
 
-/// Answers each second in parts of a phase, of whole intervals: counts over times, so that nothing is averaged that must
-/// not be. What is left of an interval at the end goes to the part before it.
+/// Answers per second in parts of a phase, each of whole intervals. Counts are divided by times, so that no averages
+/// are averaged. A short last part is merged into the one before it.
 fn course(record: &PhaseRecord) -> Vec<f64> {
     let intervals: Vec<(u64, u64)> = record.intervals.iter().map(|i| (answered(&i.record()), length(i))).collect();
     if intervals.len() < FEWEST_FOR_COURSE {
@@ -165,7 +165,7 @@ fn per_second(count: u64, ns: u64) -> f64 {
     if ns == 0 { 0.0 } else { count as f64 * 1e9 / ns as f64 }
 }
 
-/// A quotient, or 0 where there is nothing to divide by: JSON knows no infinity.
+/// A quotient, or 0 if the divisor is 0: JSON has no infinity.
 fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
@@ -222,10 +222,10 @@ fn answered(recorder: &Recorder) -> u64 {
     recorder.ops.iter().map(|t| t.succeeded + t.missed).sum()
 }
 
-/// The time that successes and misses took, in ns. In a closed loop, all of the phase. In an open loop, the time in which
-/// they come to the best rate from the start to the end of any interval that ends after the schedule did: over the whole
-/// time, one operation that hangs through the drain would speak against all others. The last operation was scheduled at the end
-/// of the schedule, so its least service time is no delay.
+/// The time that successes and misses took, in ns. In a closed loop it is the whole phase. In an open loop it is the
+/// time in which they reach the best rate, taken from the start to the end of any interval that ends after the
+/// schedule. Over the whole time, one operation that hangs through the drain would count against all others. The last
+/// operation was scheduled at the end of the schedule, so its least service time is not a delay.
 fn answering_ns(record: &PhaseRecord) -> f64 {
     let all = answered(&record.total);
     if record.scheduled.is_none() || all == 0 {
@@ -248,7 +248,7 @@ fn answering_ns(record: &PhaseRecord) -> f64 {
     share(all as f64 * 1e9, best)
 }
 
-/// Little's law: the time operations spent at the store, over the time times the in-flight limit.
+/// Little's law: the time that operations spent at the store, divided by the elapsed time times the in-flight limit.
 fn in_flight_share(record: &PhaseRecord) -> f64 {
     let limit = f64::from(record.workers) * f64::from(record.connections) * f64::from(record.in_flight);
     let busy_ns: f64 = record.total.ops.iter().map(|t| t.service.mean() * t.service.len() as f64).sum();
@@ -290,14 +290,12 @@ fn gather_client(record: &PhaseRecord, embedded: bool, calibrated_ns_per_op: Opt
     }
 }
 
-/// Time lost to late wakes. Lateness beyond the ordinary means that the process did not run though
-/// it asked to.
+/// Time lost to late wake-ups. More than normal lateness means that the process wanted to run but did not.
 fn starved_ns(samples: &[ResourceSample]) -> u64 {
     samples.iter().map(|s| s.lateness_ns).filter(|ns| *ns >= ORDINARY_LATENESS_NS).sum()
 }
 
-/// Processor time of the process over the phase. The samples do not reach quite to its ends, so
-/// their slope is taken for the whole.
+/// CPU time of the process over the phase. The samples do not quite reach its ends, so their slope is extrapolated.
 fn process_cpu_ns(samples: &[ResourceSample], elapsed_ns: u64) -> Option<f64> {
     let (first, last) = (samples.first()?, samples.last()?);
     let span = last.at_ns.saturating_sub(first.at_ns);
@@ -310,7 +308,7 @@ fn gather_documents(
     name_of: impl Fn(usize) -> String,
 ) -> PhaseDocuments {
     let bytes_of = |tally: &Tally| tally.bytes_written + tally.bytes_read;
-    // Ratios of several collections: weighted by the bytes each had in this phase.
+    // Ratios of several collections are weighted by their bytes in this phase.
     let weighted = |pick: fn(&Compression) -> f64| {
         let (mut ratio, mut weight) = (0.0, 0.0);
         for (label, tally) in record.labels.iter().zip(&record.total.ops) {

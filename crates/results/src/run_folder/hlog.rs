@@ -1,8 +1,8 @@
-//! Histogram logs: HdrHistogram's interval log, V2 compressed, which other tools read.
+//! Histogram logs: HdrHistogram's interval log, V2 compressed, which other tools can read.
 //!
-//! One file holds one phase of one trial. Each line is one histogram of one interval, tagged
-//! `OPERATION.response`, `OPERATION.service`, `OPERATION.failed`, `OPERATION.client-queueing` or `send-delay`. Values
-//! are ns; the maximum that stands in clear is in ms.
+//! One file holds one phase of one trial. Each line is one histogram of one interval, tagged `OPERATION.response`,
+//! `OPERATION.service`, `OPERATION.failed`, `OPERATION.client-queueing` or `send-delay`. Values are in ns; the
+//! plain-text maximum is in ms.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use storebench_engine::measure::PhaseRecord;
 /// The log of a phase as bytes.
 ///
 /// # Errors
-/// A histogram that cannot be packed.
+/// A histogram cannot be serialized.
 pub fn histogram_log(record: &PhaseRecord, title: &str) -> std::io::Result<Vec<u8>> {
     let mut out = Vec::new();
     let mut serializer = V2DeflateSerializer::new();
@@ -23,12 +23,12 @@ pub fn histogram_log(record: &PhaseRecord, title: &str) -> std::io::Result<Vec<u
         .add_comment("[Histogram log format version 1.3]")
         .add_comment(&format!("[Storebench: {}; values in ns]", title.replace(['\r', '\n'], " ")))
         .with_start_time(began)
-        // Without a base time readers guess whether times count from the start.
+        // Without a base time, readers guess whether times are relative to the start.
         .with_base_time(began)
         .with_max_value_divisor(1e6)
         .begin_log_with(&mut out, &mut serializer)?;
-    // The format's own legend of columns, without the sign that makes it a comment: a Java reader
-    // skips it, hdrhistogram's would take it for a histogram. So it stays a comment.
+    // The format has this legend of columns without a comment sign. A Java reader skips it, but the hdrhistogram crate
+    // would take it for a histogram, so it is written as a comment.
     log.write_comment("\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"")?;
     for interval in &record.intervals {
         let seen = interval.record();
@@ -59,7 +59,7 @@ pub fn histogram_log(record: &PhaseRecord, title: &str) -> std::io::Result<Vec<u
     Ok(out)
 }
 
-/// A name without the signs that a tag must not hold.
+/// A name without the characters that a tag must not contain.
 fn tag_name(name: &str) -> String {
     name.chars().map(|c| if c == ',' || c.is_whitespace() { '_' } else { c }).collect()
 }
@@ -110,7 +110,7 @@ mod tests {
             b'0'..=b'9' => c - b'0' + 52,
             b'+' => 62,
             b'/' => 63,
-            other => panic!("{other} is no base64"),
+            other => panic!("{other} is not base64"),
         };
         let mut out = Vec::new();
         for four in text.trim_end_matches('=').as_bytes().chunks(4) {

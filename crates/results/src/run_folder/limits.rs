@@ -1,4 +1,4 @@
-//! The study's limits, judged over all attempts of a phase: a store that fails its slow requests does not pass.
+//! Judges the study's limits over all attempts of a phase, so that a store cannot pass by failing its slow requests.
 
 use indexmap::IndexMap;
 use storebench_engine::measure::{PhaseRecord, Tally};
@@ -7,10 +7,10 @@ use storebench_study::workload::{Limit, LimitOn, LimitPath};
 use super::attempts::{at_rank, merged, rank};
 use super::model::LimitResult;
 
-/// Judges every limit that is on this phase.
+/// Judges every limit of this phase.
 ///
-/// What failed counts as infinitely slow, and so does what was not answered when the phase ended, whatever its age:
-/// give the phase a `drain` as long as the limit, and only what is slower is left unfinished.
+/// Operations that failed, or were unanswered when the phase ended, count as infinitely slow, whatever their age. Give
+/// the phase a `drain` as long as the limit, so that only slower operations are left unfinished.
 pub fn judge(record: &PhaseRecord, limits: &IndexMap<String, Limit>) -> Vec<LimitResult> {
     let of_phase = limits.iter().filter_map(|(path, limit)| Some((path, limit, LimitPath::parse(path)?)));
     let mine = of_phase.filter(|(.., of)| of.phase == record.name);
@@ -41,7 +41,7 @@ fn one(record: &PhaseRecord, limit: Limit, of: &LimitPath<'_>) -> LimitResult {
     found.share_within = Some(within as f64 / attempts as f64);
     let rank = rank(quantile, attempts);
     found.found = at_rank(&answered, rank).map(|ns| ns as f64);
-    // Values of a histogram are the ends of ranges: the count within the limit decides.
+    // Histogram values are the ends of ranges, so the count within the limit decides.
     found.met = rank <= within;
     found
 }
@@ -54,7 +54,8 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// 1,000 attempts on one label: so many failed or were not answered, the rest took 1 ms, but for `slow` of 10 ms.
+    /// 1,000 attempts on one label: `failed` of them failed, `unfinished` were not answered, `slow` took 10 ms, the
+    /// rest 1 ms.
     fn phase(failed: u64, unfinished: u64, slow: u64) -> PhaseRecord {
         let mut phase = fixture::open_loop();
         phase.name = "steady".into();
@@ -100,7 +101,7 @@ mod tests {
         assert!(judged(&phase(0, 0, 11), "steady.service.p99", "\"2ms\"").met);
     }
 
-    /// Every one of them is older than the limit, so that none of those within it is one of them.
+    /// All unfinished operations are older than the limit, so none of them counts as within it.
     #[test]
     fn what_was_not_answered_is_counted_once() {
         let mut unfinished = phase(0, 20, 0);

@@ -1,6 +1,6 @@
-//! The run folder: its document, its tables, its logs; written whole, read with care.
+//! The run folder: its document, tables and logs, how they are written, and how they are read.
 //!
-//! `docs/results-format.md` says what each file and field holds.
+//! `docs/results-format.md` describes each file and field.
 
 mod attempts;
 mod broken;
@@ -26,7 +26,7 @@ mod tables;
 pub use broken::{FaultResult, ForgottenResult, RestartedResult};
 pub use disk::DiskResult;
 pub use elsewhere::ElsewhereResult;
-pub use folder::{FolderError, RESULT_FILE, RunFolder, log_name};
+pub use folder::{FolderError, RESULT_FILE, RunFolder, dated, log_name};
 pub use gather::gather_phase;
 pub use hlog::histogram_log;
 pub use limits::judge as judge_limits;

@@ -1,22 +1,22 @@
-//! Which time of a phase something was recorded: one whose rate is searched runs several times in one trial.
+//! Passes of a phase: a phase whose rate is searched runs several times in one trial.
 
 use std::fmt;
 
 use super::model::PhaseResult;
 
-/// Which time of a phase.
+/// A pass of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pass {
-    /// It only warmed up.
+    /// A warm-up.
     WarmUp,
-    /// It is the result.
+    /// The result.
     Measured,
-    /// It is this probe of a search, counted from 1.
+    /// This probe of a search, counted from 1.
     Probe(u32),
 }
 
 impl Pass {
-    /// The probe of a search, or the phase as it is.
+    /// The pass that a phase is: a probe of a search, a warm-up, or the result.
     pub fn of(probe: Option<u32>, warm_up: bool) -> Self {
         match probe {
             Some(number) => Self::Probe(number),
@@ -37,7 +37,7 @@ impl fmt::Display for Pass {
 }
 
 impl PhaseResult {
-    /// The pass that its figures are of.
+    /// The pass that its figures come from.
     pub fn pass(&self) -> Pass {
         Pass::of(self.probe, self.warm_up)
     }

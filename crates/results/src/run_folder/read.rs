@@ -1,4 +1,4 @@
-//! Reading a run folder that anybody may have made, moved or damaged.
+//! Reads a run folder that anyone may have made, moved or damaged.
 
 use std::path::{Path, PathBuf};
 
@@ -11,34 +11,40 @@ use super::model::{FORMAT, RunResult};
 /// Reads a run from its folder, or from the path of its `run.json`.
 ///
 /// # Errors
-/// [`FolderError`]: it cannot be read, is no result, is damaged, or has another format; each names
-/// the file and what to do.
+/// [`FolderError`]: the result cannot be read, is not a result, is damaged, or has another format. Each error names the
+/// file and what to do.
 pub fn read_run(path: &Path) -> Result<RunResult, FolderError> {
     let file = if path.is_dir() { path.join(RESULT_FILE) } else { path.to_owned() };
     let bytes = std::fs::read(&file).map_err(|source| FolderError::Read { path: file.clone(), source })?;
     read_result(&bytes, &file)
 }
 
-/// Reads a result from the bytes of a `run.json`; `file` is only named in errors.
+/// Reads a result from the bytes of a `run.json`. `file` only appears in errors.
 ///
 /// # Errors
 /// As [`read_run`].
 pub fn read_result(bytes: &[u8], file: &Path) -> Result<RunResult, FolderError> {
     let corrupt = |what: String| FolderError::Corrupt { path: file.to_owned(), what };
     if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Err(corrupt("it is empty; the run was not written, or its copy failed: run or copy it again".into()));
+        return Err(corrupt(
+            "the file is empty: the run was not written, or its copy failed; run or copy it again".into(),
+        ));
     }
     let value: Value = serde_json::from_slice(bytes).map_err(|e| {
         corrupt(match e.classify() {
             serde_json::error::Category::Eof => {
-                format!("it ends at line {} in the middle of a value: it was cut off; copy it again", e.line())
+                format!("the file ends in the middle of a value at line {}: it was cut off; copy it again", e.line())
             }
-            _ => format!("it is not JSON (line {}, column {}); give the {RESULT_FILE} of a run", e.line(), e.column()),
+            _ => format!(
+                "the file is not JSON (line {}, column {}); give the {RESULT_FILE} of a run",
+                e.line(),
+                e.column()
+            ),
         })
     })?;
     let Some(format) = value.get("format").and_then(Value::as_str).map(str::to_owned) else {
         return Err(corrupt(format!(
-            "it names no `format`, so Storebench did not write it; give the {RESULT_FILE} of a run"
+            "the file has no `format`, so Storebench did not write it; give the {RESULT_FILE} of a run"
         )));
     };
     let value = if format == FORMAT_1 {
@@ -48,7 +54,7 @@ pub fn read_result(bytes: &[u8], file: &Path) -> Result<RunResult, FolderError> 
         value
     };
     serde_json::from_value(value).map_err(|e| {
-        corrupt(format!("it says that it is `{format}`, but {e}; it was changed after the run: take the original"))
+        corrupt(format!("the file claims format `{format}`, but {e}: it was changed after the run; use the original"))
     })
 }
 
@@ -72,7 +78,7 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// Two configurations in two rounds: what is said of several at once is there too.
+    /// Two configurations in two rounds, so that results over several of them exist too.
     fn whole() -> Vec<u8> {
         let mut result = fixture::swept();
         result.trials.retain(|trial| trial.round < 3 && trial.phases[1].workers < 3);
@@ -91,8 +97,8 @@ mod tests {
             (&b""[..], "empty"),
             (b"\x00\xff\xfe garbage", "not JSON"),
             (&whole[..whole.len() / 2], "cut off"),
-            (b"{\"a\": 1}", "names no `format`"),
-            (b"[1, 2]", "names no `format`"),
+            (b"{\"a\": 1}", "has no `format`"),
+            (b"[1, 2]", "has no `format`"),
             (b"{\"format\": \"other/1\"}", "did not write it"),
             (newer.as_bytes(), "newer Storebench"),
             (b"{\"format\": \"storebench-run/0\"}", "older Storebench"),
@@ -122,8 +128,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(300))]
 
-        /// Whatever happens to a file: it is read or refused, and what is read can be judged, printed
-        /// and written again.
+        /// Whatever happens to a file, it is read or rejected. A result that is read can be judged, printed and written
+        /// again.
         #[test]
         fn a_damaged_result_never_panics(
             cuts in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3usize), 1..6),
@@ -142,7 +148,7 @@ mod tests {
             survives(&bytes);
         }
 
-        /// The same with values replaced by others that are JSON, which gets past the parser.
+        /// The same with values replaced by other JSON values, which get past the parser.
         #[test]
         fn a_changed_result_never_panics(
             places in proptest::collection::vec((any::<prop::sample::Index>(), 0..8usize), 1..8),

@@ -1,6 +1,6 @@
-//! Takes secrets out of texts before anything is written.
+//! Removes secrets from texts before anything is written.
 
-/// What stands in place of a secret.
+/// The replacement for a secret.
 pub(super) const HIDDEN: &str = "***";
 
 /// Names of URL options that hold a secret.
@@ -16,23 +16,22 @@ const SECRET_OPTIONS: [&str; 13] = [
     "access_key_id",
     "secret_access_key",
     "session_token",
-    // Of URLs that are signed for whoever has them.
+    // Of presigned URLs.
     "sig",
     "signature",
 ];
 
-/// What the names of others begin with: a URL that is signed again is the same but for these.
+/// Prefixes of further such names. If a URL is signed again, only these options change.
 const SECRET_BEGINNINGS: [&str; 2] = ["x-amz-", "x-goog-"];
 
-/// Whether the value of an option of a URL is a secret.
+/// Whether a URL option of this name holds a secret.
 pub(super) fn is_secret(name: &str) -> bool {
     SECRET_OPTIONS.iter().any(|s| name.eq_ignore_ascii_case(s))
         || SECRET_BEGINNINGS.iter().any(|s| name.get(..s.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(s)))
 }
 
-/// Hides, in every URL of a text, what stands between `user:` and `@`, and the values of options
-/// that name a secret (`password`, `token`, …). Everything else stays, so that a study can be run
-/// again once the secret is put back.
+/// Hides the secrets in every URL of a text: what stands between `user:` and `@`, and the values of secret options
+/// (`password`, `token`, …). Everything else stays, so that a study can be run again once the secret is restored.
 pub fn redact(text: &str) -> String {
     options(&user_parts(text))
 }
@@ -41,10 +40,10 @@ fn ends_url(c: char) -> bool {
     c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>')
 }
 
-/// Where the user's name and password end in what follows `://`: at the last `@` before path and query.
+/// Where user name and password end in the text after `://`: at the last `@` before the query.
 ///
-/// A password may hold `/`, `?` and `@` unescaped. An `@` behind a `?` ends one where what stands before it
-/// is no `host:port`; it hides more than it must rather than less.
+/// A password may contain `/`, `?` and `@` unescaped. An `@` after a `?` ends one unless a `host:port` stands before
+/// it. This hides too much rather than too little.
 fn user_end(after: &str) -> Option<usize> {
     let query = after.find('?').unwrap_or(after.len());
     after[..query].rfind('@').or_else(|| {
@@ -56,8 +55,8 @@ fn user_end(after: &str) -> Option<usize> {
     })
 }
 
-/// One URL, alone, as it may be shown. Unlike in a [text](redact), where it ends is known, so that its
-/// password may hold blanks and quotes.
+/// Redacts a single URL. Unlike in a [text](redact), its end is known, so that its password may contain spaces and
+/// quotes.
 pub fn redact_url(url: &str) -> String {
     match password_of(url) {
         Some(password) => redact(&url.replacen(&format!(":{password}@"), &format!(":{HIDDEN}@"), 1)),
@@ -65,15 +64,15 @@ pub fn redact_url(url: &str) -> String {
     }
 }
 
-/// The password of a URL as it stands there, not decoded.
+/// The password of a URL, not decoded.
 pub(super) fn password_of(url: &str) -> Option<&str> {
     let (_, after) = url.split_once("://")?;
     let (_, password) = after[..user_end(after)?].split_once(':')?;
     Some(password).filter(|password| !password.is_empty())
 }
 
-/// The URL with no password in it, as it may be kept to be used again: the password then comes from a
-/// variable or a file. The same URL where it holds none.
+/// The URL without its password, so that it can be kept and used again with a password from a variable or a file. A URL
+/// without a password stays the same, except for secret options.
 pub fn without_password(url: &str) -> String {
     let Some((scheme, after)) = url.split_once("://") else { return options(url) };
     let Some(end) = user_end(after) else { return redact(url) };

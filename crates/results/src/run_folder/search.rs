@@ -1,4 +1,4 @@
-//! Searches for the highest rate at which limits are met, as `run.json` tells them.
+//! Searches for the highest rate that meets the limits, as `run.json` stores them.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -12,12 +12,11 @@ use super::model::LimitResult;
 pub struct SearchResult {
     /// The phase whose rate was searched.
     pub phase: String,
-    /// The highest rate at which every limit was met in most probes; null where none did.
+    /// The highest rate that met every limit in most probes. Null if there is none.
     pub rate: Option<f64>,
-    /// The lowest rate above it at which they did not in most probes; null where they were met at the highest that was
-    /// tried.
+    /// The lowest rate above it that missed a limit in most probes. Null if the highest rate that was tried met them.
     pub fails_at: Option<f64>,
-    /// Whether the bracket became as narrow as asked for before the probes ran out.
+    /// Whether the bracket became as narrow as requested before the probes ran out.
     pub complete: bool,
     /// Every rate that was tried, in order.
     pub probes: Vec<ProbeResult>,
@@ -40,9 +39,10 @@ pub struct ProbeResult {
     /// Share of the in-flight limit that was in use, on average.
     #[serde(default)]
     pub in_flight_share: f64,
-    /// How late the client sent though the in-flight limit was not reached: where it comes near the limit, the client failed, not the store.
+    /// How late the client sent although the in-flight limit was not reached. If this comes near the limit, the client
+    /// failed, not the store.
     pub send_delay_p99_ns: Option<u64>,
-    /// Whether the store had come to rest before it.
+    /// Whether the store had settled before the probe.
     pub rested: Option<bool>,
 }
 
@@ -50,20 +50,20 @@ pub struct ProbeResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub enum ProbeReason {
-    /// It is the first.
+    /// The first rate.
     #[default]
     #[serde(rename = "the first")]
     First,
-    /// The limits were met at half of it (or near `to`).
+    /// The limits were met at half of this rate (or near `to`).
     #[serde(rename = "limits met below")]
     Grow,
-    /// It lies in the middle of the bracket.
+    /// The middle of the bracket.
     #[serde(rename = "between met and failed")]
     Bisect,
-    /// It is the bracket's lower end, where they must be met again.
+    /// The lower end of the bracket, where the limits must be met again.
     #[serde(rename = "confirm that they are met")]
     ConfirmMet,
-    /// It is the bracket's upper end, where they must fail again.
+    /// The upper end of the bracket, where the limits must be missed again.
     #[serde(rename = "confirm that they fail")]
     ConfirmFails,
 }

@@ -1,8 +1,8 @@
 //! The passwords of a run, and how they are kept out of everything that is written or shown.
 //!
-//! [`redact`] hides what looks like a secret. This knows the secrets themselves: those in the URLs of the
-//! run's stores, in the variables and files these name, and in `STOREBENCH_PASSWORD`. A server that puts
-//! its client's password into an error message tells nobody.
+//! [`redact`] hides what looks like a secret. This module knows the secrets themselves: those in the URLs of the run's
+//! stores, in the variables and files that these name, and in `STOREBENCH_PASSWORD`. If a server puts its client's
+//! password into an error message, it does not leak.
 
 use serde_json::Value;
 use storebench_engine::store::StoreError;
@@ -10,14 +10,14 @@ use storebench_study::workload::Study;
 
 use super::redact::{HIDDEN, is_secret, password_of, redact};
 
-/// Shorter ones are not looked for: they stand everywhere, and hide nothing.
+/// Shorter secrets are not searched for: they would match everywhere and protect nothing.
 const SHORTEST: usize = 3;
 
-/// The variable that holds a password where nothing else is said.
+/// The variable that holds the default password.
 const VARIABLE: &str = "STOREBENCH_PASSWORD";
 
-/// Fields of results and events whose texts are Storebench's own words and names: a password that is also
-/// one of these may stand there.
+/// Fields of results and events whose texts are Storebench's own words and names. A password that equals one of them
+/// may appear there.
 const OWN_WORDS: [&str; 18] = [
     "at",
     "body",
@@ -39,7 +39,7 @@ const OWN_WORDS: [&str; 18] = [
     "began",
 ];
 
-/// What must not be told, in every spelling that it may be met in, the longest first.
+/// The secrets in every spelling in which they may occur, the longest first.
 #[derive(Debug, Clone, Default)]
 pub struct Secrets(Vec<String>);
 
@@ -93,7 +93,7 @@ impl Secrets {
             Value::Object(fields) => {
                 for (name, field) in fields {
                     match field {
-                        // A URL may stand anywhere: a study can call its store `name`.
+                        // A URL may appear anywhere: a study can call its store `name`.
                         Value::String(text) if OWN_WORDS.contains(&name.as_str()) && !text.contains("://") => {}
                         field => self.hide_value(field),
                     }
@@ -115,7 +115,7 @@ impl Secrets {
     }
 }
 
-/// As drivers read it: the first line.
+/// The first line, which is what drivers read.
 fn first_line(file: &str) -> Option<String> {
     std::fs::read_to_string(file).ok()?.lines().next().map(str::to_owned)
 }

@@ -1,11 +1,11 @@
-//! What a store told about itself over a phase, as `run.json` sums it up.
+//! Summarises what a store reported about itself over a phase, for `run.json`.
 
 use indexmap::IndexMap;
 use storebench_engine::measure::StoreStats;
 
 use super::model::{FigureResult, StoreStatsResult};
 
-/// First, last and greatest of each figure.
+/// The first, last and greatest value of each figure.
 pub(super) fn gather(told: &StoreStats) -> StoreStatsResult {
     let mut figures: IndexMap<String, FigureResult> = IndexMap::new();
     for (name, value) in told.samples.iter().flat_map(|sample| &sample.figures) {

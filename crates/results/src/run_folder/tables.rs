@@ -1,8 +1,8 @@
 //! The tables of a run folder: files of JSON lines to which each phase adds its rows.
 //!
-//! Every phase is one member of gzip, written in one go behind those before it and left to the system to store: what a
-//! phase adds costs what it holds, however long the run, and no sync stands between two phases on the disk that may be
-//! under test. Members may follow each other in a file of gzip, so that every reader of JSON lines takes it as it is.
+//! The rows of a phase are one gzip member. It is appended in one write, and the system decides when to store it. So a
+//! phase costs only what its own rows cost, however long the run. No sync between two phases disturbs the disk, which
+//! may be under test. A gzip file may hold several members, so every reader of JSON lines can read it.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write as _};
@@ -27,7 +27,7 @@ pub enum Table {
     Resources,
     /// What servers, the machine and the store's folder used, every second: a row for each figure.
     ServerResources,
-    /// What the store told about itself: a row for each figure.
+    /// What the store reported about itself: a row for each figure.
     StoreStats,
 }
 
@@ -35,7 +35,7 @@ impl Table {
     /// Every table.
     pub const ALL: [Self; 4] = [Self::Intervals, Self::Resources, Self::ServerResources, Self::StoreStats];
 
-    /// What its file is called, without what follows the dot.
+    /// The name of its file, without the extension.
     pub fn name(self) -> &'static str {
         match self {
             Self::Intervals => "intervals",
@@ -50,7 +50,7 @@ impl Table {
         format!("{}.jsonl.gz", self.name())
     }
 
-    /// The file in folders of versions that kept their tables as Parquet.
+    /// The file in folders of older versions, which kept their tables as Parquet.
     pub fn parquet_file(self) -> String {
         format!("{}.parquet", self.name())
     }
@@ -81,7 +81,7 @@ const COUNTS: [Count; 10] = [
     ("wrong", |of| of.wrong),
 ];
 
-/// Series of times by name; the last is of the interval as a whole, the same in each row of it.
+/// Names of the series of times. The last one covers the whole interval and is the same in each of its rows.
 const SERIES: [&str; 5] = ["response", "service", "failed", "client_queueing", "send_delay"];
 
 type Quantile = (&'static str, fn(&Percentiles) -> Option<u64>);
@@ -148,21 +148,21 @@ struct ResourceRow {
     lateness_ns: u64,
 }
 
-/// One figure at one moment. Those that only grow end in `_total`.
+/// One figure at one moment. Names of counters end in `_total`.
 #[derive(Debug, Serialize)]
 pub struct FigureRow<'a> {
     /// When, in ns from the phase's start.
     pub at_ns: u64,
-    /// How long it took to answer, of what a store tells of itself.
+    /// How long the answer took, for figures that a store reports about itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub took_ns: Option<u64>,
     /// Its name.
     pub figure: &'a str,
-    /// What it was.
+    /// Its value.
     pub value: f64,
 }
 
-/// The rows of a phase in each table, as members of gzip.
+/// The rows of a phase in each table, as gzip members.
 pub(super) fn members<'a>(
     place: RowKey<'_>,
     record: &PhaseRecord,
@@ -231,7 +231,7 @@ fn intervals(record: &PhaseRecord) -> impl Iterator<Item = serde_json::Map<Strin
     })
 }
 
-/// Adds a member to a table. Where that fails, the table is as it was.
+/// Appends a member to a table. If that fails, the table is unchanged.
 pub(super) fn append(path: &Path, member: &[u8]) -> io::Result<()> {
     let mut file = File::options().create(true).append(true).open(path)?;
     let length = file.metadata()?.len();
@@ -241,8 +241,8 @@ pub(super) fn append(path: &Path, member: &[u8]) -> io::Result<()> {
     })
 }
 
-/// Gives each row of a table as JSON, in order; none where there is no such file. The end of a table that a crash has torn
-/// is left out.
+/// Calls `each` with every row of a table as JSON, in order. A missing file has no rows. An end that was torn by a
+/// crash is left out.
 ///
 /// # Errors
 /// The file cannot be read, or is damaged before its end.
@@ -266,10 +266,10 @@ pub fn lines_of(path: &Path, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> i
     }
 }
 
-/// The rows of a table, each as what is asked for; see [`lines_of`].
+/// The rows of a table, deserialized; see [`lines_of`].
 ///
 /// # Errors
-/// As [`lines_of`]; or a row lacks what was asked for.
+/// As [`lines_of`], or a row does not fit the type.
 pub fn rows_of<R: DeserializeOwned>(path: &Path) -> io::Result<Vec<R>> {
     let mut rows = Vec::new();
     lines_of(path, |line| {
@@ -279,7 +279,7 @@ pub fn rows_of<R: DeserializeOwned>(path: &Path) -> io::Result<Vec<R>> {
     Ok(rows)
 }
 
-/// A table with the rows of these trials only, as one member; none where there is no such file.
+/// A table with the rows of these trials only, as one member. `None` if there is no such file.
 pub(super) fn of_trials(path: &Path, trials: &[u32]) -> io::Result<Option<Vec<u8>>> {
     #[derive(serde::Deserialize)]
     struct Of {

@@ -1,5 +1,5 @@
-//! Intervals of a mean and of a ratio, on logarithms: a ratio and its inverse are treated alike, and what multiplies
-//! a whole round (a warmer machine, a busier disk) cancels.
+//! Confidence intervals of means and ratios, computed on logarithms. A ratio and its inverse are then treated alike,
+//! and a factor on a whole round (a warmer machine, a busier disk) cancels.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -9,22 +9,22 @@ use special::Beta as _;
 /// The confidence of every interval that is shown.
 pub(crate) const CONFIDENCE: f64 = 0.95;
 
-/// A figure over trials, and the interval around it.
+/// A figure over trials, with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Estimate {
-    /// The geometric mean over trials; of a ratio, over rounds.
+    /// The geometric mean over trials; for a ratio, over rounds.
     pub value: f64,
-    /// Lower end of the 95 % interval; none where fewer than two trials tell.
+    /// Lower end of the 95 % interval. Null with fewer than two trials.
     pub low: Option<f64>,
-    /// Upper end, in the same way.
+    /// Upper end of the 95 % interval. Null with fewer than two trials.
     pub high: Option<f64>,
-    /// Trials, or pairs of them, that it rests on.
+    /// The number of trials, or of pairs of trials, behind it.
     pub trials: u32,
 }
 
 impl Estimate {
-    /// Whether the whole interval lies beyond `line`, on the side of `value`. Without an interval never.
+    /// Whether the whole interval lies beyond `line`, on the side of `value`. Never true without an interval.
     pub fn beyond(&self, line: f64) -> bool {
         match (self.low, self.high) {
             (Some(low), Some(high)) => low > line && self.value > line || high < line && self.value < line,
@@ -32,46 +32,47 @@ impl Estimate {
         }
     }
 
-    /// Half of the interval's width over the value: ±.
+    /// Half of the interval's width, relative to the value: ±.
     pub fn relative_half_width(&self) -> Option<f64> {
         Some((self.high? / self.low?).sqrt() - 1.0)
     }
 
-    /// The same in another unit, of which more is more.
+    /// Converts the estimate with an increasing function.
     pub(crate) fn map(self, to: impl Fn(f64) -> f64) -> Self {
         Self { value: to(self.value), low: self.low.map(&to), high: self.high.map(&to), ..self }
     }
 
-    /// The ratio the other way round.
+    /// The inverse of a ratio.
     pub fn inverse(self) -> Self {
         Self { value: 1.0 / self.value, low: self.high.map(|h| 1.0 / h), high: self.low.map(|l| 1.0 / l), ..self }
     }
 }
 
-/// The geometric mean of positive figures, one for each trial, with Student's interval on their logarithms. None
-/// where one is not positive and finite, or there is none.
+/// The geometric mean of positive figures, one for each trial, with Student's interval on their logarithms. `None` if a
+/// figure is not positive and finite, or if there are none.
 pub(crate) fn geometric_mean(figures: &[f64]) -> Option<Estimate> {
     let logs = logs(figures)?;
-    // Exactly: by its logarithm one figure would be another in the last digit, and once in a while in the digits shown.
+    // A single figure is returned unchanged. Its logarithm would change the last digits, sometimes even those that are
+    // shown.
     if let [value] = *figures {
         return Some(Estimate { value, low: None, high: None, trials: 1 });
     }
     Some(back(mean(&logs), spread(&logs).map(|variance| (variance, logs.len() as f64 - 1.0)), figures.len()))
 }
 
-/// The ratio `a / b` of two configurations that were measured in the same rounds, from one pair of figures for each round:
-/// Student's interval on the logarithms of the rounds' ratios. None where a figure is not positive and finite.
+/// The ratio `a / b` of two configurations that were measured in the same rounds, from one pair of figures for each
+/// round: Student's interval on the logarithms of the rounds' ratios. `None` if a figure is not positive and finite.
 ///
-/// Configurations run in shuffled order within each round, so that a drift over rounds cancels and one within a round makes
-/// the interval wider, not wrong.
+/// Configurations run in shuffled order within each round. So a drift over rounds cancels, and a drift within a round
+/// makes the interval wider, not wrong.
 pub(crate) fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
     let ratios: Vec<f64> = pairs.iter().map(|(a, b)| a / b).collect();
     pairs.iter().all(|(a, b)| *a > 0.0 && *b > 0.0).then(|| geometric_mean(&ratios))?
 }
 
-/// The ratio `a / b` of two configurations that share no rounds, such as two runs: Welch's interval on logarithms (Welch 1947,
-/// with the degrees of freedom of Satterthwaite 1946). A drift between the two is in it and cannot be told from a
-/// difference.
+/// The ratio `a / b` of two configurations that share no rounds, such as two runs: Welch's interval on logarithms
+/// (Welch 1947, with the degrees of freedom of Satterthwaite 1946). It includes a drift between the two, which cannot
+/// be distinguished from a difference.
 pub(crate) fn unpaired_ratio(a: &[f64], b: &[f64]) -> Option<Estimate> {
     let (a, b) = (logs(a)?, logs(b)?);
     let variance = spread(&a).zip(spread(&b)).map(|(va, vb)| {
@@ -91,14 +92,14 @@ pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The variance of the mean; none of one value.
+/// The variance of the mean. `None` for a single value.
 fn spread(values: &[f64]) -> Option<f64> {
     let n = values.len() as f64;
     let mean = mean(values);
     (values.len() > 1).then(|| values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0) / n)
 }
 
-/// From logarithms to figures. `variance` is that of the mean, with its degrees of freedom.
+/// Converts logarithms back to figures. `variance` is that of the mean, with its degrees of freedom.
 fn back(mean: f64, variance: Option<(f64, f64)>, trials: usize) -> Estimate {
     let half = variance.map(|(variance, degrees)| quantile(degrees) * variance.sqrt());
     Estimate {
@@ -112,7 +113,7 @@ fn back(mean: f64, variance: Option<(f64, f64)>, trials: usize) -> Estimate {
 /// The two-sided quantile of Student's t, by the inverse of the incomplete beta function (Abramowitz and Stegun,
 /// *Handbook of Mathematical Functions*, 26.5.27).
 fn quantile(degrees: f64) -> f64 {
-    // From here on the normal distribution's, to five digits.
+    // From here on it equals that of the normal distribution to five digits.
     const MANY: f64 = 1e5;
     let (a, b) = (degrees.min(MANY) / 2.0, 0.5_f64);
     let x = (1.0 - CONFIDENCE).inv_inc_beta(a, b, a.ln_beta(b));
@@ -162,7 +163,7 @@ mod tests {
         let ratio = paired_ratio(&pairs).unwrap();
         assert!((ratio.value - 1.1).abs() < 1e-12 && ratio.relative_half_width().unwrap() < 1e-9, "{ratio:?}");
         assert!(ratio.beyond(1.05) && ratio.beyond(1.2) && !ratio.beyond(ratio.value));
-        // What does not share rounds cannot know that it was drift.
+        // Without shared rounds, the drift cannot be recognised.
         let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
         assert!(!unpaired_ratio(&a, &b).unwrap().beyond(1.0));
     }

@@ -1,8 +1,8 @@
-//! How sure a figure is: intervals of configurations and of their ratios over trials, bands within a run, and what
-//! happened on a run's time axis. Each rule names its source.
+//! Statistics: intervals of configurations and of their ratios over trials, bands within a run, and events on a run's
+//! time axis. Each rule names its source.
 //!
-//! The trial is the unit. What lies within a trial (its seconds) is dependent, so it draws bands on charts
-//! and finds events, and gates nothing.
+//! The trial is the unit of observation. Values within a trial (its seconds) depend on each other. They only draw bands
+//! on charts and reveal events, and never decide a gate.
 
 mod interval;
 mod outliers;

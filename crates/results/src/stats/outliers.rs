@@ -1,14 +1,14 @@
-//! Trials that are unlike the others of their configuration. They are shown and never left out.
+//! Trials that are outliers in their configuration. They are shown and never left out.
 
-/// The modified z-score from which a trial is called outlying: Iglewicz and Hoaglin, *How to Detect and Handle
-/// Outliers*, 1993.
+/// The modified z-score above which a trial is an outlier: Iglewicz and Hoaglin, *How to Detect and Handle Outliers*,
+/// 1993.
 pub(crate) const OUTLYING: f64 = 3.5;
-/// A spread below this share counts as so much: what is that near is alike.
+/// A smaller spread, as a share, is raised to this value: figures that are so close are equal.
 const LEAST_SPREAD: f64 = 0.005;
 
-/// The positions of outlying figures, by the distance of their logarithms from the median in median absolute deviations,
-/// with that modified z-score: rates and times differ by factors. Fewer than five tell nothing, nor do any of which one is
-/// not positive and finite.
+/// The positions of outliers with their modified z-scores: the distances of their logarithms from the median, in median
+/// absolute deviations. Logarithms, because rates and times differ by factors. Empty for fewer than five figures, and
+/// if one of them is not positive and finite.
 pub(crate) fn outlying(figures: &[f64]) -> Vec<(usize, f64)> {
     let logs: Vec<f64> = figures.iter().map(|figure| figure.ln()).collect();
     if logs.len() < 5 || logs.iter().any(|log| !log.is_finite()) {

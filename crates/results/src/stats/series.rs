@@ -1,11 +1,11 @@
-//! What the seconds of one run are worth: how many independent ones they stand for, and a band around their mean.
+//! How many independent values the seconds of one run represent, and a band around their mean.
 
 use storebench_documents::keys::Rng;
 
-/// Resamples of a bootstrap.
+/// The number of resamples of a bootstrap.
 const RESAMPLES: usize = 1_000;
 
-/// How many independent values a series is worth: n / (1 + 2 Σ ρ(k)), the sum ended before the first pair ρ(2m) + ρ(2m+1)
+/// The effective sample size of a series: n / (1 + 2 Σ ρ(k)), where the sum ends before the first pair ρ(2m) + ρ(2m+1)
 /// that is not positive (Geyer, *Practical Markov Chain Monte Carlo*, 1992). Between 1 and n; n for a constant series.
 pub(crate) fn effective_size(series: &[f64]) -> f64 {
     let n = series.len();
@@ -20,7 +20,7 @@ pub(crate) fn effective_size(series: &[f64]) -> f64 {
     if variance <= f64::EPSILON * mean * mean {
         return n as f64;
     }
-    // Pairs (0, 1), (2, 3), …: of a reversible chain the sum of each is positive.
+    // Pairs (0, 1), (2, 3), …: for a reversible chain the sum of each is positive.
     let mut sum = 0.0;
     let mut lag = 0;
     while lag + 1 < n {
@@ -34,7 +34,7 @@ pub(crate) fn effective_size(series: &[f64]) -> f64 {
     (n as f64 / (2.0 * sum - 1.0).max(1.0)).clamp(1.0, n as f64)
 }
 
-/// A band of 95 % around the mean of a series. For charts: it says nothing of another run.
+/// A 95 % band around the mean of a series. It is for charts only and says nothing about another run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Band {
     /// The mean.
@@ -43,12 +43,13 @@ pub struct Band {
     pub low: f64,
     /// Its upper edge.
     pub high: f64,
-    /// How many independent values the series is worth.
+    /// The effective sample size: how many independent values the series represents.
     pub effective_size: f64,
 }
 
-/// The stationary bootstrap of Politis and Romano (1994), which keeps neighbours together: blocks of random length, on
-/// average as long as one independent value lasts, at least the cube root of the length. Decided by `seed`.
+/// Computes a band with the stationary bootstrap of Politis and Romano (1994), which keeps neighbours together. Blocks
+/// have random lengths: on average as long as one independent value lasts, and at least the cube root of the series'
+/// length. The same `seed` gives the same band.
 pub fn band(series: &[f64], seed: u64) -> Option<Band> {
     let n = series.len();
     if n < 2 || series.iter().any(|value| !value.is_finite()) {
@@ -96,7 +97,7 @@ mod tests {
                 band.low <= 0.0 && 0.0 <= band.high
             })
             .count();
-        // 95 % less what a bootstrap of few independent values always lacks.
+        // Slightly less than 95 %, as always with a bootstrap of few independent values.
         assert!(covered >= 172, "{covered} of 200");
         assert_eq!(band(&[1.0], 1), None);
         assert_eq!(band(&noise(3, 100, 0.5), 4), band(&noise(3, 100, 0.5), 4));

@@ -1,10 +1,10 @@
-//! Simulated studies: whether intervals cover what they should.
+//! Simulated studies that test the coverage of intervals.
 
 use storebench_documents::keys::Rng;
 
 use super::{paired_ratio, unpaired_ratio};
 
-/// Normal values of variance 1 of which each remembers its predecessor: AR(1) with `phi`.
+/// Autocorrelated normal values of variance 1: AR(1) with `phi`.
 pub(super) fn noise(seed: u64, n: usize, phi: f64) -> Vec<f64> {
     let mut random = Rng::new(seed ^ 0x006e_6f69_7365);
     let mut value = normal(&mut random);
@@ -16,14 +16,14 @@ pub(super) fn noise(seed: u64, n: usize, phi: f64) -> Vec<f64> {
         .collect()
 }
 
-/// Box and Muller.
+/// A normal value, by the Box-Muller method.
 fn normal(random: &mut Rng) -> f64 {
     let radius = (-2.0 * (1.0 - random.unit()).ln()).sqrt();
     radius * (std::f64::consts::TAU * random.unit()).cos()
 }
 
-/// One study of two configurations in rounds, configurations shuffled within each: the machine drifts by 20 % over the study, and the
-/// noise of each trial remembers that of the trial before.
+/// One study of two configurations in rounds, in shuffled order within each. The machine drifts by 20 % over the study,
+/// and the noise of each trial is correlated with that of the trial before.
 fn study(seed: u64, rounds: usize, effect: f64) -> Vec<(f64, f64)> {
     let noise = noise(seed, 2 * rounds, 0.5);
     let mut random = Rng::new(seed ^ 0x0073_7475_6479);

@@ -1,4 +1,4 @@
-//! What happened on the time axis of a run: stalls, changes of level, a slope.
+//! Finds events on the time axis of a run: stalls, changes of level, a slope.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -10,31 +10,31 @@ use super::series::effective_size;
 
 /// Below this share of the median a second is a stall.
 pub(crate) const STALLED: f64 = 0.1;
-/// Changes smaller than this share of the mean are no events, however sure they are.
+/// Changes smaller than this share of the mean are not events, however certain they are.
 pub(crate) const CHANGE: f64 = 0.10;
-/// A change of level is one from so many standard errors on: the place of the largest of many differences is chosen,
-/// so that more is needed than of one difference.
+/// The standard errors that a change of level must exceed. A single difference would need fewer, but here the largest
+/// of many is chosen.
 const SURE: f64 = 4.0;
-/// A slope is one from so many standard errors on.
+/// The standard errors that a slope must exceed.
 const SURE_SLOPE: f64 = 2.6;
 /// The fewest values on either side of a change.
 const SHORTEST: usize = 5;
-/// A longer series is averaged to so many values.
+/// A longer series is averaged down to this many values.
 const LONGEST: usize = 600;
-/// The most changes of level that are looked for, and how many values there are for each.
+/// The most changes of level that are searched for, and the number of values for each.
 const MOST_CHANGES: usize = 8;
 const VALUES_A_CHANGE: usize = 25;
 
-/// What happened.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SeriesEventKind {
     /// Hardly anything was answered for a while.
     Stall,
-    /// From here on the level is another one.
+    /// The level is different from here on.
     Change,
-    /// The level moves all the time.
+    /// The level rises or falls throughout.
     Slope,
 }
 
@@ -42,44 +42,46 @@ pub enum SeriesEventKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SeriesEvent {
-    /// What.
+    /// The kind of the event.
     pub kind: SeriesEventKind,
-    /// Where it begins: number of a value, from 0.
+    /// The number of its first value, from 0.
     pub from: u64,
-    /// The first value that is not part of it.
+    /// The number of the first value after it.
     pub to: u64,
-    /// The level before it; of a slope, at its begin.
+    /// The level before it; for a slope, at its start.
     pub before: f64,
-    /// The level behind it, in it for a stall; of a slope, at its end.
+    /// The level after it; for a stall, during it; for a slope, at its end.
     pub after: f64,
 }
 
-/// What a series says of a run.
+/// The events in a series, and how steady it is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Steadiness {
-    /// What happened, in order of time.
+    /// The events, in order of time.
     pub events: Vec<SeriesEvent>,
-    /// The change over the whole series by its slope (Theil and Sen), over its median.
+    /// The change over the whole series by its slope (Theil and Sen), relative to its median.
     pub slope_share: f64,
-    /// How many independent values the series is worth.
+    /// The effective sample size: how many independent values the series represents.
     pub effective_size: f64,
 }
 
 impl Steadiness {
-    /// Whether performance was stable.
+    /// Whether performance was stable. Stalls do not count.
     pub fn is_steady(&self) -> bool {
         self.events.iter().all(|event| event.kind == SeriesEventKind::Stall)
     }
 }
 
-/// Looks for events in values at equal distances, such as operations in each second of a run. None of fewer than ten
-/// values.
+/// Finds events in values at equal distances, such as operations in each second of a run. `None` for fewer than ten
+/// values, and if one of them is not finite.
 ///
-/// Stalls come first, and are left out of the rest. A change of level is where two means differ most for their
-/// standard error (binary segmentation: Scott and Knott 1974; Vostrikova 1981; here with elimination backwards), with
-/// the memory of what they leave in it; a slope is Theil's and Sen's median of pairwise slopes, sure by the test of Mann and Kendall with that memory in its
-/// variance (after Yue and Wang 2004, by the effective size). Of the two the one that leaves less counts.
+/// Stalls are found first and left out of the rest. A change of level is where two means differ most relative to their
+/// standard error (binary segmentation: Scott and Knott 1974; Vostrikova 1981; here with backward elimination). The
+/// standard error includes the autocorrelation of the residuals. A slope is the median of pairwise slopes by Theil and
+/// Sen. It must pass the test of Mann and Kendall, whose variance includes the autocorrelation of the slope's residuals
+/// (after Yue and Wang 2004, by the effective size). If there are both, the one with the smaller residual variance is
+/// reported.
 pub(crate) fn steadiness(series: &[f64]) -> Option<Steadiness> {
     if series.len() < 2 * SHORTEST || series.iter().any(|value| !value.is_finite()) {
         return None;
@@ -136,7 +138,7 @@ pub(crate) fn steadiness(series: &[f64]) -> Option<Steadiness> {
     Some(found)
 }
 
-/// At most [`LONGEST`] values, each the mean of its neighbours, with the number of the first of them.
+/// At most [`LONGEST`] values, each the mean of neighbours, with the number of the first of them.
 fn averaged(values: &[(u64, f64)]) -> Vec<(u64, f64)> {
     let each = values.len().div_ceil(LONGEST);
     values
@@ -149,7 +151,7 @@ struct Line {
     per_value: f64,
     middle: f64,
     sure: bool,
-    /// The variance that it leaves.
+    /// The residual variance.
     unexplained: f64,
 }
 
@@ -177,14 +179,14 @@ fn slope(values: &[f64]) -> Line {
 struct Steps {
     /// The first value of each new level.
     places: Vec<usize>,
-    /// The variance that they leave.
+    /// The residual variance.
     unexplained: f64,
 }
 
 impl Steps {
-    /// First as many changes as there could be, each where it explains most; then the least sure of them goes, until all
-    /// that are left are sure and matter. What the noise remembers is taken from what all of them leave, in which
-    /// another change is no memory.
+    /// First adds as many changes as there can be, each where it explains most. Then removes the least certain one
+    /// until all that are left are certain and large enough. The autocorrelation of the noise is computed from the
+    /// residuals of all of them, so that another change does not count as autocorrelation.
     fn find(values: &[f64]) -> Self {
         let mut steps = Self::default();
         for _ in 0..(values.len() / VALUES_A_CHANGE).clamp(1, MOST_CHANGES) {
@@ -224,7 +226,7 @@ impl Steps {
         levels.flat_map(|((from, to), level)| values[from..to].iter().map(move |value| value - level)).collect()
     }
 
-    /// Each change in standard errors; 0 where it is too small to matter.
+    /// Each change in standard errors; 0 if it is too small to matter.
     fn sureness(&self, values: &[f64], error: f64) -> Vec<f64> {
         let (means, all) = (self.means(values), mean(values));
         let lengths: Vec<f64> = self.segments(values.len()).map(|(from, to)| (to - from) as f64).collect();
@@ -237,7 +239,7 @@ impl Steps {
     }
 }
 
-/// Where the means of two sides differ most for their lengths, and by how much.
+/// Where the means of the two sides differ most relative to their lengths, and by how much.
 fn strongest_split(values: &[f64]) -> Option<(f64, usize)> {
     let n = values.len();
     if n < 2 * SHORTEST {
@@ -303,7 +305,7 @@ mod tests {
         assert_eq!(kinds(&found), [SeriesEventKind::Slope], "{found:?}");
         assert!((-0.65..-0.4).contains(&found.slope_share), "{found:?}");
         assert!(found.events[0].before > 930.0 && found.events[0].after < 680.0, "{found:?}");
-        // Surely, but too little to matter.
+        // A certain slope, but too small to matter.
         assert!(steadiness(&series(4, 400, 0.0, |at| 1_000.0 + 0.1 * at as f64)).unwrap().is_steady());
     }
 

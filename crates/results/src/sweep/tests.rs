@@ -4,7 +4,7 @@ use storebench_documents::keys::Rng;
 
 use super::*;
 
-/// A curve with so much noise in each trial, in so many rounds that differ by up to a half.
+/// A curve with noise in each trial, over rounds that differ by up to a half.
 fn curve(shape: &[(f64, f64)], rounds: u32, noise: f64, seed: u64) -> Vec<Measured> {
     let mut random = Rng::new(seed);
     let drift: Vec<f64> = (0..rounds).map(|_| 1.0 + 0.5 * random.unit()).collect();
@@ -34,7 +34,7 @@ fn a_saturating_curve_is_best_where_it_bends() {
     let at_4 = &sweep.curve[2];
     assert!((at_4.speed_up.unwrap().value - 3.6).abs() < 0.05, "{at_4:?}");
     assert!((at_4.efficiency.unwrap().value - 0.9).abs() < 0.02, "{at_4:?}");
-    // What multiplies a whole round is in the figure's interval and not in the speed-up's.
+    // A factor on a whole round is in the interval of the figure, not in that of the speed-up.
     assert!(at_4.figure.unwrap().relative_half_width() > Some(0.05));
     assert!(at_4.speed_up.unwrap().relative_half_width() < Some(0.02));
     assert_eq!(sweep.curve[0].speed_up.unwrap().value, 1.0);
@@ -55,7 +55,7 @@ fn a_value_that_failed_is_on_the_curve() {
     let sweep = more(&values);
     assert_eq!((sweep.sweet_spot, sweep.beyond), (Some(4.0), Some(Beyond::Failed)));
     assert_eq!((&sweep.failed[..], sweep.curve[3].figure), (&[128.0][..], None));
-    assert_eq!(sweep.in_words("workers"), "workers = 4 is enough of the values that completed; 128 failed");
+    assert_eq!(sweep.in_words("workers"), "workers = 4 is enough among the values that completed; 128 failed");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_value_whose_trials_failed_stays_in_the_curve() {
     // Values that share no round cannot be compared.
     let apart = more(&[(1.0, vec![(1, 5.0), (2, 5.0)]), (2.0, vec![(3, 5.0), (4, 5.0)])]);
     assert_eq!(apart.undecided, [OpenPair { value: 1.0, later: 2.0, gain: None }]);
-    // And where nothing was measured nothing is said.
+    // Without measurements there is no result.
     let none = more(&[(1.0, vec![]), (2.0, vec![])]);
     assert_eq!((none.sweet_spot, none.likely, none.beyond), (None, None, None));
 }

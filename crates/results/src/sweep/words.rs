@@ -3,7 +3,7 @@
 use super::{Beyond, Sweep};
 use crate::human::count;
 
-/// Factors of which twice as many should do twice as much.
+/// Factors for which twice as many should do twice as much.
 const PARALLEL: [&str; 4] = [".workers", ".tasks", ".connections", ".in_flight"];
 
 /// Whether twice as much of a factor should do twice as much.
@@ -11,18 +11,19 @@ pub(crate) fn is_parallel(factor: &str) -> bool {
     PARALLEL.iter().any(|key| factor.ends_with(key))
 }
 
-/// Whether it is what a user spends more or less of. Of a size or a rate none is enough: it is what is asked for.
+/// Whether a factor is something that users spend more or less of. No size or rate is enough: it is part of the
+/// request.
 pub(crate) fn is_spent(factor: &str) -> bool {
     is_parallel(factor) || [".batch", ".parallel"].iter().any(|key| factor.ends_with(key))
 }
 
-/// A value as the study says it.
+/// A value in the notation of a study.
 pub(crate) fn value_in_words(value: f64) -> String {
     if value.fract() == 0.0 && value < 1e15 { count(value as u64) } else { value.to_string() }
 }
 
 impl Sweep {
-    /// How much of `factor` is enough: a clause without its full stop.
+    /// How much of `factor` is enough, as a clause without a full stop.
     pub fn in_words(&self, factor: &str) -> String {
         let shown = value_in_words;
         match (self.sweet_spot, self.beyond) {
@@ -32,7 +33,7 @@ impl Sweep {
             (Some(spot), Some(Beyond::Failed)) => {
                 let failed: Vec<String> = self.failed.iter().map(|value| shown(*value)).collect();
                 format!(
-                    "{factor} = {} is enough of the values that completed; {} failed",
+                    "{factor} = {} is enough among the values that completed; {} failed",
                     shown(spot),
                     failed.join(", ")
                 )

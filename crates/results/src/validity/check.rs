@@ -1,21 +1,21 @@
-//! What a check is, what it looks at, and what it finds.
+//! What a check is, what it examines, and what it finds.
 
 use super::model::{CheckResult, Severity};
 use crate::configurations::{Configuration, configuration_of, configurations_of};
 use crate::{PhaseResult, RunResult, TrialResult};
 
-/// A named check: all that the list and the running of it need. What it means is told in `checks/page.md`.
+/// A named check, with everything that is needed to list and run it. `checks/page.md` explains what it means.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Check {
-    /// Its name in checks and on the page.
+    /// Its name in results and on the page.
     pub(super) name: &'static str,
-    /// What it means for the result where it does not pass, in a few plain words.
+    /// What it means for the result if it does not pass, in a few plain words.
     pub(super) short: &'static str,
-    /// What it looks at.
+    /// What it examines.
     pub(super) looks: &'static [Looks],
-    /// Whether warm-ups are judged too: they are no result, but what they lose is lost.
+    /// Whether warm-ups are checked too. They are not results, but data that they lose is lost.
     pub(super) warm_ups: bool,
-    /// Whether the answer itself hangs on it, and not only how exact it is: the headline then says what was seen.
+    /// Whether the answer itself depends on it, not only its accuracy. The headline then says what was observed.
     pub(super) of_the_answer: bool,
 }
 
@@ -33,18 +33,18 @@ impl Check {
     }
 }
 
-/// What a check looks at, and the function that does. One that has no meaning here gives nothing.
+/// What a check examines, and the function that does so. A check that does not apply returns nothing.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Looks {
-    /// The run as a whole: what was compared, beside each other.
+    /// The run as a whole, with its configurations.
     Configurations(fn(&Configurations<'_>) -> Vec<Finding>),
-    /// One store measured once.
+    /// One trial.
     Trial(fn(&RunResult, &TrialResult) -> Option<Finding>),
-    /// One phase of it.
+    /// One phase of a trial.
     Phase(fn(&Scene<'_>) -> Option<Finding>),
 }
 
-/// What a check of a phase looks at.
+/// What a check of a phase examines.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scene<'a> {
     pub(super) result: &'a RunResult,
@@ -53,8 +53,8 @@ pub(super) struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// The phase is what the study wants to know of operations: no load, no warm-up, and no copy, which asks for
-    /// each document once and ends when all are moved.
+    /// Whether the phase measures operations. It is then not a load, a warm-up or a copy, which requests each document
+    /// once and ends when all are moved.
     pub(super) fn measures(&self) -> bool {
         !self.phase.loads && !self.phase.warm_up && self.phase.tasks.is_none()
     }
@@ -84,7 +84,7 @@ impl<'a> Configurations<'a> {
     }
 }
 
-/// What a check found, before it is known where.
+/// What a check found, without the place.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Finding {
     pub(super) severity: Severity,
@@ -94,7 +94,7 @@ pub(super) struct Finding {
 }
 
 impl Finding {
-    /// The advice goes with every severity but *pass*.
+    /// A finding with advice, which is dropped if the severity is *pass*.
     pub(super) fn new(
         severity: Severity,
         observed: impl Into<String>,
@@ -105,7 +105,7 @@ impl Finding {
         Self { severity, observed: observed.into(), threshold: threshold.into(), advice }
     }
 
-    /// The check, now that it is known where.
+    /// The result of the check, with the place.
     pub(super) fn at(self, check: &str, trial: Option<&TrialResult>, phase: Option<&PhaseResult>) -> CheckResult {
         CheckResult {
             check: check.to_owned(),
@@ -121,7 +121,7 @@ impl Finding {
     }
 }
 
-/// The first few of a list, and how many more there are: a study may have hundreds of configurations.
+/// The first few texts of a list, and how many more there are: a study may have hundreds of configurations.
 pub(super) fn some(texts: &[String]) -> String {
     const MOST: usize = 4;
     let mut out = texts.iter().take(MOST).cloned().collect::<Vec<_>>().join("; ");

@@ -1,5 +1,5 @@
-//! Checks as they are told: worst first, those of one check, severity, threshold and advice together, each finding once
-//! with all the places where it was made.
+//! Groups checks for display, worst first. Results of one check with the same severity, threshold and advice stand
+//! together, and each finding appears once, with all its places.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,9 @@ use indexmap::{IndexMap, IndexSet};
 
 use super::model::{CheckResult, Severity};
 
-/// Findings of one check and severity that are told.
+/// The most findings that are shown for one check and severity.
 const MOST_FINDINGS: usize = 6;
-/// Configurations with a finding, and trials of each, that are named.
+/// The most configurations with a finding, and the most trials of each, that are named.
 const MOST_PLACES: usize = 4;
 const MOST_TRIALS: usize = 6;
 
@@ -20,13 +20,13 @@ pub struct Grouped {
     pub severity: Severity,
     /// Name of the check.
     pub check: String,
-    /// What it saw, and where; the first few.
+    /// The first few findings, with their places.
     pub findings: Vec<FoundAt>,
-    /// Further findings, which are in the result.
+    /// The number of further findings, which are in the result.
     pub more: usize,
-    /// Where its severities begin.
+    /// The thresholds of its severities.
     pub threshold: String,
-    /// What to do; empty where there is nothing to do.
+    /// What to do. Empty if there is nothing to do.
     pub advice: String,
 }
 
@@ -35,11 +35,11 @@ pub struct Grouped {
 pub struct FoundAt {
     /// `redb load (trials 1, 3)`; empty for the run as a whole.
     pub places: String,
-    /// What was seen.
+    /// What was observed.
     pub observed: String,
 }
 
-/// Everything but what passed, worst first; and the names of the checks that passed everywhere.
+/// All results except passes, worst first, and the names of the checks that passed everywhere.
 pub fn grouped(checks: &[CheckResult]) -> (Vec<Grouped>, Vec<String>) {
     let trials: BTreeSet<u32> = checks.iter().filter_map(|v| v.trial).collect();
     let several = trials.len() > 1;
@@ -64,7 +64,7 @@ pub fn grouped(checks: &[CheckResult]) -> (Vec<Grouped>, Vec<String>) {
 
 fn group(checks: &[&CheckResult], several: bool) -> Option<Grouped> {
     let first = checks.first()?;
-    // The same finding at several places is said once.
+    // The same finding at several places is shown once.
     let mut observed: IndexMap<&str, Vec<&CheckResult>> = IndexMap::new();
     for v in checks {
         observed.entry(&v.observed).or_default().push(v);
@@ -85,8 +85,8 @@ fn group(checks: &[&CheckResult], several: bool) -> Option<Grouped> {
     })
 }
 
-/// Where checks are, each phase with its configurations, of a run of several trials with their numbers: `load of sqlite in trials 1,
-/// 3; redb in trial 2`. Where there is one trial its store stands for it.
+/// The places of checks, with the numbers of trials if the run has several: `sqlite load (trials 1, 3); redb load
+/// (trial 2)`.
 fn places(checks: &[&CheckResult], several: bool) -> String {
     if !several {
         let mut places: Vec<String> = checks.iter().map(|v| place(v)).filter(|place| !place.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! What the guarantees of a trial allow to be lost, by what was done to its store.
+//! Which losses the guarantees of a trial allow, depending on what was done to its store.
 
 use storebench_engine::ledger::Struck;
 use storebench_engine::measure::LedgerReport;
@@ -7,24 +7,24 @@ use storebench_study::workload::FaultKind;
 
 use crate::{PhaseResult, TrialResult};
 
-/// A guarantee that allows a loss, and what it does not outlast.
+/// A guarantee that allows a loss, and the fault that it does not survive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Allowed {
-    /// The durability by its name.
+    /// The name of the durability.
     durability: String,
-    /// What was done.
+    /// The name of the fault.
     fault: String,
 }
 
 impl Allowed {
-    /// In words, behind what was lost.
+    /// In words, to follow what was lost.
     pub(crate) fn in_words(&self) -> String {
         format!("as durability `{}` allows after `{}`", self.durability, self.fault)
     }
 }
 
-/// What a phase or an earlier one was guaranteed by those who wrote, that allows a loss by what was done until the phase ended.
-/// `phase` need not be among the trial's own yet.
+/// The first guarantee for writes of this phase or an earlier one that allows a loss after a fault until the end of the
+/// phase. `phase` need not be among the trial's own yet.
 pub(crate) fn allowed(trial: &TrialResult, phase: &PhaseResult) -> Option<Allowed> {
     let until = || trial.phases.iter().take_while(|earlier| !std::ptr::eq(*earlier, phase)).chain([phase]);
     let guarantees = until().filter(|phase| writes(phase)).filter_map(|phase| {
@@ -45,7 +45,7 @@ fn writes(phase: &PhaseResult) -> bool {
     phase.loads || phase.ops.values().any(|op| writes(&op.kind) && op.count > 0)
 }
 
-/// What was done to the store in a phase, and before it.
+/// The faults of a phase, and a restart before it.
 fn struck(phase: &PhaseResult) -> impl Iterator<Item = Struck> {
     let restarted = phase.restarted.as_ref().map(|_| Struck { fault: FaultKind::Restart, nodes: 1, of: 1 });
     let faults = phase.faults.iter().filter(|fault| fault.began_ns.is_some());
@@ -53,13 +53,13 @@ fn struck(phase: &PhaseResult) -> impl Iterator<Item = Struck> {
     restarted.into_iter().chain(faults)
 }
 
-/// Keys of a ledger that are as they were before the latest acknowledged write: lost writes, and nothing worse. A torn document
-/// or one that nobody wrote is allowed by no guarantee.
+/// Keys of a ledger that are as they were before the latest acknowledged write: lost writes, and nothing worse. No
+/// guarantee allows a torn document, or one that nobody wrote.
 pub(crate) fn lost_writes(ledger: &LedgerReport) -> u64 {
     ledger.gone + ledger.stale + ledger.resurrected
 }
 
-/// Keys that are not as they must be, and reads that found what they must not, that no guarantee allows.
+/// The numbers of wrong keys and of wrong reads that no guarantee allows.
 pub(crate) fn forbidden(trial: &TrialResult, phase: &PhaseResult) -> (u64, u64) {
     let Some(ledger) = &phase.ledger else { return (0, 0) };
     let misread = if phase.consistency.name == "strong" { ledger.reads.stale + ledger.reads.backwards } else { 0 };

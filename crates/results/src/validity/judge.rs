@@ -1,4 +1,4 @@
-//! Runs every check, and says what a run's exit code is.
+//! Runs every check, and determines the exit code of a run.
 
 use super::check::{Configurations, Looks, Scene};
 use super::checks::CHECKS;
@@ -7,8 +7,8 @@ use super::lost::loaded_and_gone;
 use super::model::{CheckResult, Severity};
 use crate::{FailureKind, PhaseResult, RunResult, TrialResult};
 
-/// Judges a run: first what concerns all of it, then trial by trial, phase by phase. Warm-ups are
-/// judged only for what they lost or found wrong.
+/// Runs all checks: first those of the whole run, then trial by trial, phase by phase. Warm-ups are checked only for
+/// wrong or lost data, for faults, and for ending early.
 pub fn judge(result: &RunResult) -> Vec<CheckResult> {
     let mut checks = Vec::new();
     let configurations = Configurations::of(result);
@@ -36,7 +36,8 @@ pub fn judge(result: &RunResult) -> Vec<CheckResult> {
     checks
 }
 
-/// Whether data were lost against what was guaranteed, wrong or could not be verified in a phase, which need not be among the trial's own yet.
+/// Whether a phase lost data against its guarantee, or returned wrong or unverifiable data. It need not be among the
+/// trial's own phases yet.
 pub fn spoiled(trial: &TrialResult, phase: &PhaseResult) -> bool {
     let ledger = phase.ledger.as_ref();
     phase.ops.values().any(|op| op.wrong > 0)
@@ -45,9 +46,12 @@ pub fn spoiled(trial: &TrialResult, phase: &PhaseResult) -> bool {
         || loaded_and_gone(trial, phase) > 0
 }
 
-/// The exit code of a run: 1 when data were lost against what was guaranteed, wrong or could not be verified; 2 or 3 when a store
-/// refused or could not be reached, 1 when it failed, 4 when a phase had no key left to write; 130 when interrupted; 4 when the measurement
-/// is invalid by its own checks; otherwise 0. The first that holds counts.
+/// The exit code of a run. The first of these that applies:
+/// 1. Data was lost against the guarantee, wrong, or could not be verified: 1.
+/// 2. A store refused: 2. A store could not be reached: 3. A store failed: 1. A phase had no key left to write: 4.
+/// 3. The run was interrupted: 130.
+/// 4. A check is invalid: 4.
+/// 5. None of these: 0.
 pub fn exit_code(result: &RunResult) -> u8 {
     if result.trials.iter().any(|t| t.phases.iter().any(|p| spoiled(t, p))) {
         return 1;

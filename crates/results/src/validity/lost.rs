@@ -1,18 +1,19 @@
-//! Documents that were loaded and are not there, though nothing took them away.
+//! Documents that were loaded and are missing, although nothing removed them.
 
 use super::guarantee::allowed;
 use crate::{PhaseResult, TrialResult};
 
-/// Operations that ask for one document, or several, by key, and do not make what is not there.
+/// Operations that request one or several documents by key, and do not create missing ones.
 const BY_KEY: [&str; 8] = ["read", "exists", "bulk-read", "replace", "append", "prepend", "cas", "merge"];
-/// Operations after which a document may rightly be gone.
+/// Operations after which a document may legitimately be gone.
 const REMOVING: [&str; 3] = ["delete", "bulk-delete", "touch"];
 
-/// Operations of a phase that found no document, or not all of a batch, where each one was loaded, none was deleted or let
-/// expire until the phase ended, and reads see every acknowledged write. `phase` need not be among the trial's own yet.
+/// Operations of a phase that found no document, or not all of a batch, although each one was loaded, none was deleted
+/// or left to expire before the phase ended, and reads see every acknowledged write. `phase` need not be among the
+/// trial's own yet.
 ///
-/// Nothing is said (0) of reads that may be stale, of `latest`, which may ask for what is not yet acknowledged, and of
-/// kept databases that phases delete from.
+/// It is 0, because nothing can be said, for reads that may be stale, for `latest`, which may request what is not yet
+/// acknowledged, and for kept databases that phases delete from.
 pub(crate) fn loaded_and_gone(trial: &TrialResult, phase: &PhaseResult) -> u64 {
     let asks_for_the_newest = phase.settings.get("popularity").and_then(|p| p.as_str()).is_none_or(|p| p == "latest");
     if phase.loads || phase.consistency.name != "strong" || asks_for_the_newest {
@@ -22,12 +23,12 @@ pub(crate) fn loaded_and_gone(trial: &TrialResult, phase: &PhaseResult) -> u64 {
     let later = || trial.phases.iter().filter(|_| trial.database_kept);
     let removes =
         |phase: &PhaseResult| phase.ops.values().any(|op| REMOVING.contains(&op.kind.as_str()) && op.count > 0);
-    // A guarantee that a fault did not have to outlast: what was loaded may be gone, and is told so by the ledger.
+    // The guarantee does not cover the fault: loaded documents may be gone, and the ledger reports that.
     if allowed(trial, phase).is_some() || removes(phase) || before().chain(later()).any(removes) {
         return 0;
     }
     let loaded = |collection: &str| {
-        // Whoever made documents that were only sampled may take them away.
+        // Documents that were only sampled belong to somebody else, who may remove them.
         (trial.database_kept && !trial.sampled.contains_key(collection))
             || before().any(|earlier| {
                 earlier.loads && earlier.partial.is_none() && earlier.ops.values().any(|op| op.collection == collection)

@@ -1,8 +1,7 @@
-//! What a result is worth: named checks over the data of a run.
+//! Validity checks: whether the figures of a run measure the store.
 //!
-//! Each check is a pure function of the [result](crate::RunResult), so checks can be had
-//! again from a run folder. Each has a file of its own under `checks`; [`page`] says what every one sees, and
-//! what to do.
+//! Each check is a pure function of the [result](crate::RunResult), so checks can be recomputed from a run folder. Each
+//! has its own file under `checks`. [`page`] says what each of them observes, and what to do.
 
 mod check;
 mod checks;
@@ -22,12 +21,12 @@ pub(crate) use guarantee::{allowed, lost_writes};
 pub use judge::{exit_code, judge, spoiled};
 pub use model::{CheckResult, Severity};
 
-/// What a check means for the result where it does not pass, in a few plain words.
+/// What a check means for the result if it does not pass, in a few plain words.
 pub(crate) fn in_short(check: &str) -> Option<&'static str> {
     checks::CHECKS.iter().find(|known| known.name == check).map(|known| known.short)
 }
 
-/// Whether the answer of a run itself hangs on a check, and not only how exact it is.
+/// Whether the answer of a run itself depends on a check, not only its accuracy.
 pub(crate) fn is_of_the_answer(check: &str) -> bool {
     checks::CHECKS.iter().any(|known| known.name == check && known.of_the_answer)
 }

@@ -1,4 +1,4 @@
-//! What a check is.
+//! The result of a check.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How much a finding takes from the result. Ordered: later is worse.
+/// How severe a finding is. Ordered: later is worse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Looked at and found well.
+    /// Checked, and no problem found.
     Pass,
-    /// To be known; takes nothing away.
+    /// For information; the result remains valid.
     Note,
     /// The result holds with this reservation.
     Caution,
@@ -38,11 +38,11 @@ impl fmt::Display for Severity {
 pub struct CheckResult {
     /// Name of the check.
     pub check: String,
-    /// What it says.
+    /// How severe the finding is.
     pub severity: Severity,
-    /// The figure it saw, with its unit.
+    /// The figure that it observed, with its unit.
     pub observed: String,
-    /// Where its severities begin.
+    /// The thresholds of its severities.
     pub threshold: String,
     /// What to do, one sentence; empty when there is nothing to do.
     pub advice: String,

@@ -1,4 +1,4 @@
-//! What the tests of all checks share: runs in which all is well, and what a check says of one.
+//! Shared by the tests of all checks: runs without problems, and the results of one check.
 
 use super::{CheckResult, Severity, judge};
 use crate::{PhaseResult, RunResult, TrialResult, fixture};
@@ -8,7 +8,7 @@ pub(super) const NOTE: Option<Severity> = Some(Severity::Note);
 pub(super) const CAUTION: Option<Severity> = Some(Severity::Caution);
 pub(super) const INVALID: Option<Severity> = Some(Severity::Invalid);
 
-/// A run with one open-loop phase in which all is well, changed by `change`.
+/// A run without problems that has one open-loop phase, changed by `change`.
 pub(super) fn open(change: impl FnOnce(&mut PhaseResult)) -> RunResult {
     let mut result = fixture::run_of(&[fixture::open_loop()]);
     change(&mut result.trials[0].phases[0]);
@@ -33,7 +33,7 @@ pub(super) fn load(change: impl FnOnce(&mut PhaseResult)) -> RunResult {
     result
 }
 
-/// On a store with a machine of its own.
+/// The run with a store on a machine of its own.
 pub(super) fn separate(mut result: RunResult) -> RunResult {
     let trial = &mut result.trials[0];
     trial.embedded = false;
@@ -41,7 +41,7 @@ pub(super) fn separate(mut result: RunResult) -> RunResult {
     result
 }
 
-/// Two configurations that did the same, a load and a closed loop; the second changed by `change`.
+/// Two configurations that did the same work, a load and a closed loop; the second changed by `change`.
 pub(super) fn two_configurations(change: impl FnOnce(&mut TrialResult)) -> RunResult {
     let mut result = fixture::run_of(&[fixture::load(), fixture::closed_loop()]);
     let trial = &mut result.trials[0];
@@ -56,7 +56,7 @@ pub(super) fn two_configurations(change: impl FnOnce(&mut TrialResult)) -> RunRe
     result
 }
 
-/// What one check says.
+/// The results of one check.
 pub(super) fn all(result: &RunResult, check: &str) -> Vec<CheckResult> {
     let found: Vec<CheckResult> = judge(result).into_iter().filter(|v| v.check == check).collect();
     for v in &found {
@@ -66,7 +66,7 @@ pub(super) fn all(result: &RunResult, check: &str) -> Vec<CheckResult> {
     found
 }
 
-/// The worst that one check says.
+/// The worst severity of one check.
 pub(super) fn severity(result: &RunResult, check: &str) -> Option<Severity> {
     all(result, check).into_iter().map(|v| v.severity).max()
 }

@@ -1,4 +1,4 @@
-//! Configurations beside each other: what differs though nobody asked for it, and what the study varies.
+//! Compares configurations: differences that the study does not vary, and those that it does.
 
 use std::collections::BTreeSet;
 
@@ -7,22 +7,22 @@ use super::model::Severity;
 use crate::comparability::{Difference, DifferenceKind, differences};
 use crate::configurations::Configuration;
 
-/// One question about configurations: which differences, and what of a study explains them.
+/// One question about configurations: which differences, and which settings of a study explain them.
 pub(super) struct Question<'a> {
-    /// The differences that it is about.
+    /// The kinds of difference that it covers.
     pub(super) kinds: &'static [DifferenceKind],
-    /// Settings, as they stand in a factor's path, that make such a difference.
+    /// Settings, as parts of a factor's path, that cause such a difference.
     pub(super) varied_by: &'static [&'static str],
-    /// What is alike, where it is: `durability`.
+    /// What is the same if there is no difference: `durability`.
     pub(super) what: &'static str,
-    /// Where its severities begin.
+    /// The thresholds of its severities.
     pub(super) threshold: &'a str,
-    /// What to do about what nobody asked for.
+    /// What to do about a difference that the study does not vary.
     pub(super) advice: &'static str,
 }
 
-/// A caution for what nobody asked for, a note for what the study varies, *pass* where there is neither. Nothing where
-/// there is only one configuration.
+/// A caution for differences that the study does not vary, a note for those that it varies, *pass* if there are none.
+/// Empty if there is only one configuration.
 pub(super) fn unlike(configurations: &Configurations<'_>, question: &Question<'_>) -> Vec<Finding> {
     if configurations.configurations.len() < 2 {
         return Vec::new();
@@ -45,18 +45,18 @@ pub(super) fn unlike(configurations: &Configurations<'_>, question: &Question<'_
     }
     if !asked.is_empty() {
         let paths: Vec<String> = paths.into_iter().collect();
-        let advice = format!("the study varies this on purpose by {}: name it beside the figures", some(&paths));
+        let advice = format!("the study varies this on purpose ({}): state it next to the figures", some(&paths));
         findings.push(finding(Severity::Note, some(&asked), advice));
     }
     if findings.is_empty() {
-        let observed = format!("{} configurations: {} alike", configurations.configurations.len(), question.what);
+        let observed = format!("{} configurations: same {}", configurations.configurations.len(), question.what);
         findings.push(finding(Severity::Pass, observed, String::new()));
     }
     findings
 }
 
-/// Each configuration beside the first one at the same values, where nothing is varied, and beside the first one of its store
-/// (or of all), where all is that differs by the values.
+/// Pairs each configuration with the first one at the same values, where nothing is varied, and with the first one of
+/// its store (or of all), where the values explain every difference.
 fn pairs<'a, 'b>(configurations: &'b [Configuration<'a>]) -> Vec<(&'b Configuration<'a>, &'b Configuration<'a>)> {
     let values = |configuration: &Configuration<'a>| configuration.trials.first().map(|trial| &trial.values);
     let store = |configuration: &Configuration<'a>| configuration.trials.first().map(|trial| &trial.store);
@@ -72,7 +72,7 @@ fn pairs<'a, 'b>(configurations: &'b [Configuration<'a>]) -> Vec<(&'b Configurat
     pairs
 }
 
-/// The factor, or the search, that makes a difference between two configurations.
+/// The factor, or the search, that causes a difference between two configurations.
 fn asked_for(
     configurations: &Configurations<'_>,
     a: &Configuration<'_>,
@@ -80,7 +80,7 @@ fn asked_for(
     found: &Difference,
     by: &[&str],
 ) -> Option<String> {
-    // A search ends at another rate on each store: that is what it finds out.
+    // A search ends at a different rate on each store: that is its result.
     let searched = configurations.result.run.study["search"]["phase"].as_str();
     if found.kind == DifferenceKind::Work && searched.is_some() && searched == found.phase.as_deref() {
         return Some("search".to_owned());
@@ -92,7 +92,7 @@ fn asked_for(
     x.keys().chain(y.keys()).find(|path| x.get(*path) != y.get(*path) && makes(path, found, by)).cloned()
 }
 
-/// Whether a setting can make a difference: it is one of those, and of the same phase if it is of one.
+/// Whether a setting can cause a difference: it is one of `by`, and belongs to the same phase if it belongs to one.
 fn makes(path: &str, found: &Difference, by: &[&str]) -> bool {
     if let (Some(rest), Some(phase)) = (path.strip_prefix("phases."), &found.phase) {
         // A phase by its number, or every phase.
@@ -101,7 +101,7 @@ fn makes(path: &str, found: &Difference, by: &[&str]) -> bool {
         if !number && !own {
             return false;
         }
-        // All of the phase.
+        // The whole phase.
         if rest == phase {
             return true;
         }

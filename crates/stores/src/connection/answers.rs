@@ -1,29 +1,29 @@
-//! What every session does with its links.
+//! What all sessions do with their links.
 
 use storebench_engine::store::Completions;
 
 use super::{Link, Turn};
 
-/// A session over one link or several, by their numbers.
+/// A session over one or more links, addressed by number.
 pub(crate) trait Answers {
-    /// What is awaited on a link.
+    /// The type of an awaited answer.
     type Awaited;
 
     fn link(&mut self, number: usize) -> &mut Link<Self::Awaited>;
 
-    /// Takes all answers that are whole.
+    /// Processes all complete answers.
     ///
     /// # Errors
-    /// Why the connection is of no use any more, such as an answer that makes no sense.
+    /// Why the connection can no longer be used, such as an invalid answer.
     fn take(&mut self, number: usize, out: &mut dyn Completions) -> Result<(), String>;
 
-    /// Ends what was in flight on a link that was lost.
+    /// Fails the operations in flight on a lost link.
     fn lose(&mut self, number: usize, why: &str, out: &mut dyn Completions);
 
-    /// A link is connected again.
+    /// Called when a link has reconnected.
     fn connected(&mut self, _number: usize) {}
 
-    /// Moves a link on until it gives nothing more.
+    /// Drives a link until it makes no more progress.
     fn advance(&mut self, number: usize, out: &mut dyn Completions) {
         loop {
             match self.link(number).turn() {
@@ -40,7 +40,7 @@ pub(crate) trait Answers {
         }
     }
 
-    /// Whether a link can be sent to; one that is down is looked after on the way.
+    /// Whether requests can be sent on a link. If the link is down, this also drives its reconnection.
     #[inline]
     fn is_ready(&mut self, number: usize, out: &mut dyn Completions) -> bool {
         let link = self.link(number);

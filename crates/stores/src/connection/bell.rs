@@ -1,12 +1,11 @@
-//! Tells one link of many that its socket is ready.
+//! Tells each of many links whether its socket is ready.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 
-/// A waker that remembers that it was woken, and passes it on. A worker polls all its sessions when
-/// one of them has news; the others see here that they have none, which costs less than asking the
-/// reactor.
+/// A waker that records a wake-up and passes it on. A worker polls all its sessions when one of them has news.
+/// The other sessions see here that they have none, which is cheaper than asking the reactor.
 #[derive(Debug)]
 pub(super) struct Bell {
     rung: AtomicBool,
@@ -14,19 +13,19 @@ pub(super) struct Bell {
 }
 
 impl Bell {
-    /// Rung from the beginning: nobody has looked yet.
+    /// Starts rung, because nobody has polled yet.
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self { rung: AtomicBool::new(true), listener: Mutex::new(Waker::noop().clone()) })
     }
 
-    /// From now on this one is woken.
+    /// Sets the waker to wake from now on.
     pub(super) fn listen(&self, waker: &Waker) {
         self.listener.lock().unwrap_or_else(PoisonError::into_inner).clone_from(waker);
     }
 
-    /// Whether it was rung since this was last asked.
+    /// Whether it was rung since the last call.
     pub(super) fn take(&self) -> bool {
-        // Read first: the usual answer is no, and then nothing is written.
+        // Load first: usually the bell is not rung, and then nothing is written.
         self.rung.load(Ordering::Relaxed) && self.rung.swap(false, Ordering::AcqRel)
     }
 }

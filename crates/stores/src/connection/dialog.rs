@@ -1,4 +1,4 @@
-//! A connection on which one thing is asked at a time: that of control calls, and the beginning of every session's.
+//! A connection that carries one request at a time: for control calls, and for the start of every session.
 
 use std::io;
 
@@ -6,15 +6,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::net::Stream;
 
-/// A read has room for so many bytes.
+/// The buffer space for one read.
 const ROOM_BYTES: usize = 64 << 10;
 
-/// A connection and what was read from it.
+/// A connection and its read buffer.
 #[derive(Debug)]
 pub(crate) struct Dialog {
     stream: Stream,
     input: Vec<u8>,
-    /// Bytes of the input that were taken.
+    /// The number of input bytes already taken.
     start: usize,
 }
 
@@ -29,10 +29,10 @@ impl Dialog {
         self.stream.flush().await
     }
 
-    /// Waits until more has come. The buffer grows with what comes, not with what a length claims.
+    /// Waits for more input. The buffer grows with the data received, not with the length that the server announces.
     ///
     /// # Errors
-    /// Where the connection breaks, or ends.
+    /// If the connection breaks or is closed.
     pub(crate) async fn read(&mut self) -> io::Result<()> {
         self.input.drain(..std::mem::take(&mut self.start));
         self.input.reserve(ROOM_BYTES);
@@ -42,24 +42,24 @@ impl Dialog {
         }
     }
 
-    /// What came and was not taken yet.
+    /// The input that was not taken yet.
     pub(crate) fn input(&self) -> &[u8] {
         &self.input[self.start..]
     }
 
-    /// Takes so many bytes of it, which are there.
+    /// Takes `bytes` bytes of the input. They must have been read already.
     pub(crate) fn take(&mut self, bytes: usize) -> &[u8] {
         let start = self.start;
         self.start += bytes;
         &self.input[start..self.start]
     }
 
-    /// Takes all of it.
+    /// Takes all input.
     pub(crate) fn take_all(&mut self) {
         self.start = self.input.len();
     }
 
-    /// The connection for other use, and what came over it and was not taken.
+    /// The connection for other uses, and the input that was not taken.
     pub(crate) fn into_stream(mut self) -> (Stream, Vec<u8>) {
         (self.stream, self.input.split_off(self.start))
     }

@@ -1,4 +1,4 @@
-//! A pipe over a connection that comes back by itself.
+//! A pipe over a connection that reconnects by itself.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,13 +14,13 @@ use super::Pipe;
 use super::bell::Bell;
 use crate::net::{Backoff, Stream, not_connected};
 
-/// A connection being made, up to where requests may be sent.
+/// Establishes a connection until requests may be sent.
 pub(crate) type Connecting = Pin<Box<dyn Future<Output = Result<Stream, StoreError>>>>;
 
-/// Makes the connection of a link again.
+/// Reconnects a link.
 pub(crate) type Connect = Box<dyn Fn() -> Connecting>;
 
-/// How a link connects again: from what it needs for that, which each try gets a clone of.
+/// Builds a [`Connect`] from `connect` and its input. Each attempt gets a clone of `from`.
 pub(crate) fn again<T: Clone + 'static, F>(from: T, connect: impl Fn(T) -> F + 'static) -> Connect
 where
     F: Future<Output = Result<Stream, StoreError>> + 'static,
@@ -28,7 +28,7 @@ where
     Box::new(move || Box::pin(connect(from.clone())))
 }
 
-/// One connection with what is in flight on it.
+/// One connection and the requests in flight on it.
 pub(crate) struct Link<T> {
     /// Requests and answers.
     pub(crate) pipe: Pipe<T>,
@@ -36,50 +36,50 @@ pub(crate) struct Link<T> {
     connect: Connect,
     backoff: Backoff,
     disconnects: u64,
-    /// How often something was read.
+    /// The number of successful reads.
     reads: u64,
-    /// How often that was when an operation was given up, and when nothing has been read since, since when.
+    /// When an operation was first abandoned without a read since: the value of `reads` then, and the time.
     silence: Option<(u64, Instant)>,
-    /// How long an operation is waited for.
+    /// The timeout of an operation.
     timeout: Duration,
-    /// What the server can no longer guarantee, found when the last connection was being made.
+    /// What the server can no longer guarantee, found during the last reconnection.
     refusal: Option<String>,
     bell: Arc<Bell>,
     waker: Waker,
-    /// Whom the bell wakes.
+    /// The waker that the bell wakes.
     listener: Option<Waker>,
 }
 
 enum ConnectionState {
     Up(Stream),
-    /// Closed, since nothing came over it any more. The next turn tells.
+    /// Closed because the server fell silent. The next turn reports it.
     Silent,
-    /// Not connected, and waiting before the next try.
+    /// Not connected; waiting before the next attempt.
     Down(Pin<Box<Sleep>>),
     Connecting(Connecting),
 }
 
-/// What a look at a link gave.
+/// The result of [`Link::turn`].
 #[derive(Debug)]
 pub(crate) enum Turn {
-    /// Nothing more now; the waker is registered.
+    /// No progress is possible now; the waker is registered.
     Nothing,
-    /// More bytes came into the pipe.
+    /// The pipe received more bytes.
     Input,
-    /// The connection was lost, or could not be made, for this reason. The caller takes what was
-    /// awaited with [`Pipe::lose`].
+    /// The connection was lost or could not be established, for this reason. The caller takes the awaited
+    /// requests with [`Pipe::lose`].
     Lost(String),
-    /// It is connected again.
+    /// The link has reconnected.
     Connected,
 }
 
 impl<T> Link<T> {
-    /// Over a connection that is there.
+    /// Creates a link over an existing connection.
     pub(crate) fn connected(stream: Stream, connect: Connect, window: u32, timeout: Duration, seed: u64) -> Self {
         Self::new(ConnectionState::Up(stream), connect, window, timeout, seed)
     }
 
-    /// Over one that is to be made: what is asked meanwhile is sent when it is.
+    /// Creates a link that is still connecting. Requests made meanwhile are sent once it is connected.
     pub(crate) fn connecting(connect: Connect, window: u32, timeout: Duration, seed: u64) -> Self {
         Self::new(ConnectionState::Connecting(connect()), connect, window, timeout, seed)
     }
@@ -108,13 +108,13 @@ impl<T> Link<T> {
         matches!(self.state, ConnectionState::Up(_))
     }
 
-    /// Whether it waits before it tries to connect again.
+    /// Whether it is waiting before the next attempt to connect.
     pub(crate) fn is_down(&self) -> bool {
         matches!(self.state, ConnectionState::Down(_))
     }
 
-    /// The error of what cannot be sent, since it is not up. A server that came back and guarantees less
-    /// is not used, and that is no matter of trying again.
+    /// The error of a request that cannot be sent because the link is down. If the server came back with weaker
+    /// guarantees, the link refuses to use it, and retrying does not help.
     pub(crate) fn not_connected(&self) -> OpError {
         match &self.refusal {
             Some(why) => OpError::new(ErrorKind::Failed, why.clone()),
@@ -122,9 +122,9 @@ impl<T> Link<T> {
         }
     }
 
-    /// An operation on it was given up. A connection over which nothing has come since another one was,
-    /// a timeout ago or more, leads nowhere, and nobody may ever say so: it is replaced.
-    /// Says whether it was just now.
+    /// Records that an operation on this link was abandoned. If nothing has been read since another one was abandoned
+    /// at least one timeout ago, the connection is considered dead, because no error may ever be reported. It is
+    /// then replaced. Returns whether that happened in this call.
     pub(crate) fn abandoned(&mut self) -> bool {
         if !self.is_up() {
             return false;
@@ -146,14 +146,14 @@ impl<T> Link<T> {
         }
     }
 
-    /// Closes the connection, which still works, and connects again at once. The caller has taken what was
-    /// awaited with [`Pipe::lose`].
+    /// Closes the connection, which still works, and reconnects at once. The caller has taken the awaited requests
+    /// with [`Pipe::lose`].
     pub(crate) fn replace(&mut self) {
         self.state = ConnectionState::Connecting((self.connect)());
         self.bell.wake_by_ref();
     }
 
-    /// Says so much before it is closed, if nothing is in flight and the socket takes it now.
+    /// Sends `bytes` before the connection is closed, if nothing is in flight and the socket accepts them now.
     pub(crate) fn say_goodbye(&mut self, bytes: &[u8]) {
         if let ConnectionState::Up(stream) = &mut self.state
             && self.pipe.is_idle()
@@ -165,12 +165,12 @@ impl<T> Link<T> {
         }
     }
 
-    /// How often it was lost after it had been made.
+    /// How often an established connection was lost.
     pub(crate) fn disconnects(&self) -> u64 {
         self.disconnects
     }
 
-    /// Whether a [`Link::turn`] may give anything. Wakes the task of `cx` when that changes.
+    /// Whether [`Link::turn`] may make progress. Wakes the task of `cx` when that changes.
     #[inline]
     pub(crate) fn has_news(&mut self, cx: &Context<'_>) -> bool {
         if !self.listener.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
@@ -180,12 +180,12 @@ impl<T> Link<T> {
         self.bell.take()
     }
 
-    /// Whether it was woken while nobody polled: a link that is down is looked after by submits too.
+    /// Whether it was woken since the last poll. Submits use this, because they also drive a link that is down.
     pub(crate) fn was_woken(&self) -> bool {
         self.bell.take()
     }
 
-    /// Writes what may be written. What goes wrong shows at the next turn.
+    /// Writes what may be written. The next turn reports any error.
     pub(crate) fn flush(&mut self) {
         if let ConnectionState::Up(stream) = &mut self.state
             && write(&mut self.pipe, stream, &mut Context::from_waker(&self.waker)).is_err()
@@ -194,7 +194,7 @@ impl<T> Link<T> {
         }
     }
 
-    /// Moves on: connects, writes, reads once. To be called again until it gives nothing.
+    /// Makes progress: connects, writes, reads once. Call it until it returns [`Turn::Nothing`].
     pub(crate) fn turn(&mut self) -> Turn {
         let cx = &mut Context::from_waker(&self.waker);
         match &mut self.state {
@@ -202,7 +202,7 @@ impl<T> Link<T> {
                 Ok(0) => Turn::Nothing,
                 Ok(_) => {
                     self.reads += 1;
-                    // Not when it was made: a server may take connections only to close them again.
+                    // Not reset on connecting: a server may accept connections only to close them.
                     self.backoff.reset();
                     Turn::Input
                 }
@@ -215,7 +215,7 @@ impl<T> Link<T> {
             ConnectionState::Silent => {
                 self.disconnects += 1;
                 self.wait();
-                Turn::Lost("the server had said nothing for twice the timeout, so the connection was replaced".into())
+                Turn::Lost("the server sent nothing for twice the timeout, so the connection was replaced".into())
             }
             ConnectionState::Down(sleep) => match sleep.as_mut().poll(cx) {
                 Poll::Pending => Turn::Nothing,
@@ -241,8 +241,8 @@ impl<T> Link<T> {
         }
     }
 
-    /// Gives the connection up, since what came over it is not to be trusted. The caller takes what
-    /// was awaited with [`Pipe::lose`].
+    /// Drops the connection because its input cannot be trusted. The caller takes the awaited requests with
+    /// [`Pipe::lose`].
     pub(crate) fn give_up(&mut self) {
         if self.is_up() {
             self.disconnects += 1;
@@ -252,12 +252,12 @@ impl<T> Link<T> {
 
     fn wait(&mut self) {
         self.state = ConnectionState::Down(Box::pin(tokio::time::sleep(self.backoff.next_wait())));
-        // The next turn registers for the end of the wait.
+        // The next turn registers a waker for the end of the wait.
         self.bell.wake_by_ref();
     }
 }
 
-/// Writes what may be written, and what TLS still holds.
+/// Writes what may be written, and flushes what TLS still holds.
 fn write<T>(pipe: &mut Pipe<T>, stream: &mut Stream, cx: &mut Context<'_>) -> Result<(), String> {
     let mut stream = Pin::new(stream);
     let mut wrote = false;
@@ -267,7 +267,7 @@ fn write<T>(pipe: &mut Pipe<T>, stream: &mut Stream, cx: &mut Context<'_>) -> Re
             break;
         }
         match stream.as_mut().poll_write(cx, bytes) {
-            Poll::Ready(Ok(0)) => return Err("the server takes no more bytes".to_owned()),
+            Poll::Ready(Ok(0)) => return Err("the server accepts no more bytes".to_owned()),
             Poll::Ready(Ok(bytes)) => pipe.sent(bytes),
             Poll::Ready(Err(error)) => return Err(error.to_string()),
             Poll::Pending => break,
@@ -283,9 +283,9 @@ fn write<T>(pipe: &mut Pipe<T>, stream: &mut Stream, cx: &mut Context<'_>) -> Re
     Ok(())
 }
 
-/// Writes, then reads once. Gives how many bytes came.
+/// Writes, then reads once. Returns the number of bytes read.
 fn exchange<T>(pipe: &mut Pipe<T>, stream: &mut Stream, cx: &mut Context<'_>) -> Result<usize, String> {
-    // A server that has gone may have said why before it went: what it said is read first.
+    // A server may say why before it closes the connection, so read before reporting a write error.
     let written = write(pipe, stream, cx);
     let mut room = ReadBuf::new(pipe.room());
     let read = Pin::new(stream).poll_read(cx, &mut room);
@@ -293,7 +293,7 @@ fn exchange<T>(pipe: &mut Pipe<T>, stream: &mut Stream, cx: &mut Context<'_>) ->
     pipe.filled(bytes);
     match read {
         Poll::Ready(Ok(())) if bytes > 0 => Ok(bytes),
-        Poll::Ready(Ok(())) => Err("the server closed it".to_owned()),
+        Poll::Ready(Ok(())) => Err("the server closed the connection".to_owned()),
         Poll::Ready(Err(error)) => Err(error.to_string()),
         Poll::Pending => written.map(|()| 0),
     }
@@ -316,7 +316,7 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
     }
 
-    /// A link to somebody, and the other end.
+    /// A link and the other end of its connection.
     async fn pair(timeout: Duration) -> (Link<u32>, tokio::net::TcpStream) {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -337,7 +337,7 @@ mod tests {
             let count = Arc::new(Count::default());
             let waker = Waker::from(Arc::clone(&count));
             assert!(link.has_news(&Context::from_waker(&waker)));
-            // What is not read makes the end a reset.
+            // Closing with unread data sends a reset.
             ask(&mut link, 1);
             there.readable().await.unwrap();
             drop(there);
@@ -358,9 +358,9 @@ mod tests {
             };
             ask(&mut link, 1);
             link.abandoned();
-            assert!(link.is_up(), "only one was given up");
+            assert!(link.is_up(), "only one operation was abandoned");
             assert!(matches!(link.turn(), Turn::Nothing));
-            // Something is said: it starts again.
+            // New input restarts the count.
             news(&mut link).await;
             there.try_write(b"!").unwrap();
             news(&mut link).await;

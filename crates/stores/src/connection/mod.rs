@@ -1,9 +1,9 @@
-//! The connections of sessions, for protocols that answer in the order they are asked.
+//! The connections of sessions, for protocols that answer requests in order.
 //!
-//! [`Pipe`] does no I/O: one buffer of requests, one of answers, and a queue of what is awaited.
-//! [`Link`] drives a pipe over a connection that comes back by itself when it breaks, from the polls
-//! of its session, without a task of its own. An operation costs no allocation once the buffers have
-//! grown; what was submitted between two flushes leaves with one `write`.
+//! [`Pipe`] does no I/O. It has a buffer of requests, a buffer of answers, and a queue of awaited answers.
+//! [`Link`] drives a pipe over a connection and reconnects when it breaks. The polls of its session drive it, so it
+//! needs no task. An operation allocates nothing once the buffers have grown. Requests submitted between two flushes
+//! leave in one `write`.
 
 mod answers;
 mod bell;

@@ -1,21 +1,21 @@
-//! Requests out, answers in, and what is awaited in between. No I/O happens here.
+//! Buffers of requests and answers, and the queue of awaited answers. This module does no I/O.
 //!
-//! A pipe has buffers only while there is something in them: all pipes of a thread lend each other the same
-//! two. What one has written is then still in the processor's cache when the next writes there, however
-//! many connections a worker has.
+//! A pipe has buffers only while they contain data: all pipes of a thread share the same two. The buffer that
+//! one pipe used is then still in the processor's cache when the next one uses it, however many connections a
+//! worker has.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-/// A buffer of answers begins with this and grows while reads fill it.
+/// The initial size of a buffer of answers. It grows while reads fill it.
 const INPUT_BYTES: usize = 16 << 10;
-/// A read takes no more than this at once, so that answers are handled while they are in the cache.
+/// The maximum size of a read, so that answers are processed while they are in the cache.
 const READ_BYTES: usize = 256 << 10;
-/// Sent bytes are moved out of the buffer of requests once there are so many before unsent ones.
+/// Sent bytes are removed from the buffer of requests once there are at least this many of them before unsent ones.
 const COMPACT_BYTES: usize = 1 << 20;
 
 thread_local! {
-    /// The buffers that no pipe of this thread needs: of requests and of answers.
+    /// The buffers that no pipe of this thread uses now: one of requests, one of answers.
     static SPARE: [Cell<Vec<u8>>; 2] = const { [const { Cell::new(Vec::new()) }; 2] };
 }
 const REQUESTS: usize = 0;
@@ -28,7 +28,7 @@ fn borrow(buffer: &mut Vec<u8>, which: usize) {
     }
 }
 
-/// Takes a buffer back that nothing is in; the larger of two stays.
+/// Takes back an empty buffer. The larger of two is kept.
 fn give_back(buffer: &mut Vec<u8>, which: usize) {
     let buffer = std::mem::take(buffer);
     SPARE.with(|spare| {
@@ -37,22 +37,22 @@ fn give_back(buffer: &mut Vec<u8>, which: usize) {
     });
 }
 
-/// One direction each of a connection, in order.
+/// Both directions of a connection. Answers come in the order of their requests.
 #[derive(Debug)]
 pub(crate) struct Pipe<T> {
     out: Vec<u8>,
-    /// Bytes of `out` that were written.
+    /// The number of bytes of `out` already written.
     written: usize,
-    /// Place of `out[0]` in all that was ever sent.
+    /// Offset of `out[0]` in the stream of all requests.
     base: u64,
     input: Vec<u8>,
     start: usize,
     end: usize,
-    /// The last read could have given more.
+    /// Whether the last read filled the buffer, so that more input may be waiting.
     filled_up: bool,
     queue: VecDeque<Awaited<T>>,
     window: usize,
-    /// So many entries of the queue may be on the wire; so many of them count.
+    /// How many entries of the queue may be on the wire, and how many of them count against the window.
     released: usize,
     counted: usize,
 }
@@ -60,13 +60,13 @@ pub(crate) struct Pipe<T> {
 #[derive(Debug)]
 struct Awaited<T> {
     what: T,
-    /// Where its request begins, in all that was ever sent.
+    /// Offset of its request in the stream of all requests.
     start: u64,
     counts: bool,
 }
 
 impl<T> Pipe<T> {
-    /// At most `window` requests that count are on the wire.
+    /// At most `window` counting requests are on the wire at once.
     pub(crate) fn new(window: u32) -> Self {
         Self {
             out: Vec::new(),
@@ -83,8 +83,8 @@ impl<T> Pipe<T> {
         }
     }
 
-    /// Awaits an answer; its request is to be appended to what this gives. `counts` against the
-    /// window: all but parts of a larger operation and the driver's own requests.
+    /// Queues an awaited answer. The caller appends its request to the returned buffer. `counts` says whether it counts
+    /// against the window: all requests do, except parts of a larger operation and the driver's own requests.
     #[inline]
     pub(crate) fn request(&mut self, what: T, counts: bool) -> &mut Vec<u8> {
         borrow(&mut self.out, REQUESTS);
@@ -92,7 +92,7 @@ impl<T> Pipe<T> {
         &mut self.out
     }
 
-    /// Changes what was last asked for.
+    /// Changes the last queued entry.
     #[inline]
     pub(crate) fn amend(&mut self, change: impl FnOnce(&mut T)) {
         if let Some(last) = self.queue.back_mut() {
@@ -100,21 +100,21 @@ impl<T> Pipe<T> {
         }
     }
 
-    /// Forgets what was last asked for, and what of its request was appended.
+    /// Removes the last queued entry and what was appended of its request.
     pub(crate) fn take_back(&mut self) {
         if let Some(last) = self.queue.pop_back() {
             self.out.truncate((last.start - self.base) as usize);
         }
     }
 
-    /// What is awaited next, and the bytes that came and are not taken yet.
+    /// The next awaited entry, and the input that was not taken yet. `None` if nothing is awaited.
     #[inline]
     pub(crate) fn front(&mut self) -> Option<(&mut T, &[u8])> {
         let front = self.queue.front_mut()?;
         Some((&mut front.what, &self.input[self.start..self.end]))
     }
 
-    /// The same, where bytes may come that nothing awaits.
+    /// Like [`Pipe::front`], but also gives the input if nothing is awaited.
     #[inline]
     pub(crate) fn look(&mut self) -> (Option<&mut T>, &[u8]) {
         (self.queue.front_mut().map(|front| &mut front.what), &self.input[self.start..self.end])
@@ -126,13 +126,13 @@ impl<T> Pipe<T> {
         self.queue.is_empty()
     }
 
-    /// Bytes that came and are not taken yet.
+    /// The input that was not taken yet.
     #[inline]
     pub(crate) fn input(&self) -> &[u8] {
         &self.input[self.start..self.end]
     }
 
-    /// Takes so many bytes of what came.
+    /// Takes `bytes` bytes of the input.
     #[inline]
     pub(crate) fn consume(&mut self, bytes: usize) {
         self.start = (self.start + bytes).min(self.end);
@@ -146,7 +146,7 @@ impl<T> Pipe<T> {
         give_back(&mut self.input, ANSWERS);
     }
 
-    /// What was awaited has been answered.
+    /// Removes the next awaited entry, because it was answered.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
         let front = self.queue.pop_front()?;
@@ -157,12 +157,12 @@ impl<T> Pipe<T> {
         Some(front.what)
     }
 
-    /// Everything awaited, in order.
+    /// All awaited entries, in order.
     pub(crate) fn awaited(&mut self) -> impl Iterator<Item = &mut T> {
         self.queue.iter_mut().map(|a| &mut a.what)
     }
 
-    /// What may be written now.
+    /// The bytes that may be written now.
     #[inline]
     pub(crate) fn sendable(&mut self) -> &[u8] {
         while self.counted < self.window
@@ -171,7 +171,7 @@ impl<T> Pipe<T> {
             self.released += 1;
             self.counted += usize::from(next.counts);
         }
-        // What follows a request that counts and belongs to it, or counts for nothing, may leave too.
+        // The requests that follow without counting may leave too: they belong to that operation or are the driver's.
         while let Some(next) = self.queue.get(self.released)
             && !next.counts
         {
@@ -181,7 +181,7 @@ impl<T> Pipe<T> {
         &self.out[self.written..end.max(self.written)]
     }
 
-    /// So many bytes of what may be written were.
+    /// Records that `bytes` of the sendable bytes were written.
     #[inline]
     pub(crate) fn sent(&mut self, bytes: usize) {
         self.written = (self.written + bytes).min(self.out.len());
@@ -197,7 +197,7 @@ impl<T> Pipe<T> {
         }
     }
 
-    /// Room for bytes to be read into; never empty.
+    /// The space to read into; never empty.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         borrow(&mut self.input, ANSWERS);
         let half = self.input.len() / 2;
@@ -215,7 +215,7 @@ impl<T> Pipe<T> {
         &mut self.input[self.end..end]
     }
 
-    /// So many bytes of the room were filled; it may be none.
+    /// Records that `bytes` bytes were read into the room. May be 0.
     pub(crate) fn filled(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.input.len());
         self.filled_up = self.end == self.input.len();
@@ -224,8 +224,8 @@ impl<T> Pipe<T> {
         }
     }
 
-    /// The connection is gone: forgets all bytes and hands over what was awaited, each with whether
-    /// anything of its request was written.
+    /// Clears all buffers after the connection is lost. Returns the awaited entries, each with whether any part of its
+    /// request was written.
     pub(crate) fn lose(&mut self) -> impl Iterator<Item = (T, bool)> + use<T> {
         let written = self.base + self.written as u64;
         self.base += self.out.len() as u64;

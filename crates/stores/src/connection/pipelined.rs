@@ -1,5 +1,6 @@
-//! A session of a store of values by key: one link, or one to each node that holds some of the keys. What the
-//! drivers of such stores share: single operations, bulk ones item by item, and merges in steps.
+//! A session of a key-value store, with one link, or one link to each node that holds some of the keys.
+//!
+//! The drivers of such stores share this code: single operations, bulk operations item by item, and merges in steps.
 
 use std::task::{Context, Poll};
 
@@ -13,11 +14,11 @@ use super::{Answers, Link, NONE, Works};
 use crate::document::{collection_of, merged, wrong_collection};
 use crate::net::lost;
 
-/// After so many redirections, or rounds of a merge that others were quicker in, an operation is
-/// given up for now.
+/// The maximum number of redirections, or of retries of a merge that lost a race. After that the operation fails
+/// with a temporary error.
 pub(crate) const MOST_AGAIN: u32 = 100;
 
-/// What is awaited on a link.
+/// An answer awaited on a link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Awaited<E> {
     pub(crate) token: Token,
@@ -27,49 +28,49 @@ pub(crate) struct Awaited<E> {
     pub(crate) contents: bool,
     pub(crate) abandoned: bool,
     pub(crate) collection: u16,
-    /// The operation of several requests that it belongs to.
+    /// The operation with several requests that it belongs to.
     pub(crate) work: u32,
     pub(crate) item: u32,
 }
 
-/// What an answer is to its operation.
+/// The role of an answer in its operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// All of it. Where its request may have to be sent elsewhere, a work keeps that.
+    /// The whole answer. If the request may have to be redirected, an entry of [`Works`] keeps it.
     Whole,
     /// An item of a bulk operation.
     Item,
-    /// One that gives several documents.
+    /// An answer with several documents.
     Rows,
     /// The first step of a merge, which only reads.
     Look,
     /// The second step of a merge.
     Swap,
-    /// None: the driver's own request.
+    /// Belongs to no operation: the driver's own request.
     Own,
 }
 
-/// How a driver puts operations into requests, and what it makes of answers.
+/// How a driver encodes requests and interprets answers.
 pub(crate) trait Dialect: Sized {
-    /// What the answer to a request looks like, and what it means.
+    /// The expected form of an answer, and its meaning.
     type Expect: Copy;
     /// A collection as the driver knows it.
     type Collection;
 
-    /// Of what the driver expects nothing before its request is made.
+    /// The placeholder until the request is made.
     const NOTHING: Self::Expect;
 
-    /// What the documents of a collection are.
+    /// The kind of documents in a collection.
     fn body(collection: &Self::Collection) -> Body;
 
-    /// Appends the request of an operation on one document. On an error, what was appended is taken back.
+    /// Appends the request of an operation on one document. On an error, the caller removes what was appended.
     fn single(&self, op: &Op<'_>, collection: &Self::Collection, out: &mut Vec<u8>) -> Result<Self::Expect, OpError>;
 
     /// Appends the request that reads a document and its revision.
     fn look(&self, key: &str, collection: &Self::Collection, out: &mut Vec<u8>) -> Result<Self::Expect, OpError>;
 
-    /// Appends the request that writes a document if it is still at a revision, as [`Pipelined::next_step`] was
-    /// told it.
+    /// Appends the request that writes a document if it still has the revision that [`Pipelined::next_step`] was
+    /// given.
     fn swap(
         &self,
         key: &str,
@@ -79,7 +80,7 @@ pub(crate) trait Dialect: Sized {
         out: &mut Vec<u8>,
     ) -> Result<Self::Expect, OpError>;
 
-    /// Takes all answers of a link that are whole.
+    /// Processes all complete answers of a link.
     fn take(session: &mut Pipelined<Self>, link: usize, out: &mut dyn Completions) -> Result<(), String>;
 
     /// The link for a key.
@@ -88,13 +89,13 @@ pub(crate) trait Dialect: Sized {
         0
     }
 
-    /// Whether there are several nodes, so that a request may have to be sent elsewhere.
+    /// Whether there are several nodes, so that a request may be redirected.
     #[inline]
     fn is_spread(&self) -> bool {
         false
     }
 
-    /// An operation that this driver does in a way of its own; none for the usual ones.
+    /// Runs an operation that this driver implements itself. `None` for all others.
     #[inline]
     fn other(
         _session: &mut Pipelined<Self>,
@@ -105,36 +106,36 @@ pub(crate) trait Dialect: Sized {
         None
     }
 
-    /// A write was put on a link.
+    /// Called when a write was put on a link.
     #[inline]
     fn wrote(&mut self, _link: usize) {}
 
-    /// A write has succeeded; whether its end is held back.
+    /// Called when a write has succeeded. Returns whether its completion is held back.
     #[inline]
     fn holds(&mut self, _link: usize, _awaited: &Awaited<Self::Expect>, _counter: Option<i64>) -> bool {
         false
     }
 
-    /// What is held back on a link.
+    /// The completions held back on a link.
     fn held(&mut self, _link: usize) -> impl Iterator<Item = &mut Awaited<Self::Expect>> {
         std::iter::empty()
     }
 
-    /// Sends everything.
+    /// Flushes all links.
     #[inline]
     fn send(session: &mut Pipelined<Self>) {
         session.links.iter_mut().for_each(Link::flush);
     }
 
-    /// A link is connected again; whether there is something to send.
+    /// Called when a link has reconnected. Returns whether there is something to send.
     fn connected(&mut self, _link: usize) -> bool {
         false
     }
 
-    /// A request of the driver's own will not be answered.
+    /// Called when one of the driver's own requests will get no answer.
     fn own_lost(&mut self, _expect: Self::Expect) {}
 
-    /// A link was lost, and what was in flight on it has ended.
+    /// Called when a link was lost, after the operations in flight on it have failed.
     fn lost(_session: &mut Pipelined<Self>, _link: usize, _why: &str, _out: &mut dyn Completions) {}
 }
 
@@ -162,7 +163,7 @@ impl<D: Dialect> Pipelined<D> {
         Self { dialect, collections, read_only, links, works, in_flight: 0, more: false, scratch: Vec::new() }
     }
 
-    /// What is awaited of an operation that is one request.
+    /// The awaited answer of an operation with a single request.
     #[inline]
     pub(crate) fn awaited(request: &Request<'_>, token: Token) -> Awaited<D::Expect> {
         Awaited {
@@ -172,7 +173,7 @@ impl<D: Dialect> Pipelined<D> {
             role: Role::Whole,
             contents: request.contents,
             abandoned: false,
-            // A layout has no more collections than this can number.
+            // A layout never has more collections than fit.
             collection: u16::try_from(request.collection.position()).unwrap_or(u16::MAX),
             work: NONE,
             item: 0,
@@ -211,7 +212,7 @@ impl<D: Dialect> Pipelined<D> {
     ) -> Result<(), OpError> {
         let link = key_of(op).map_or(0, |key| self.dialect.link_of(&self.collections[position], key));
         if !self.is_ready(link, out) {
-            // Refused all the same, connected or not, where it always would be.
+            // An invalid operation is refused with its own error, whether connected or not.
             self.scratch.clear();
             self.dialect.single(op, &self.collections[position], &mut self.scratch)?;
             return Err(self.links[link].not_connected());
@@ -229,7 +230,7 @@ impl<D: Dialect> Pipelined<D> {
         Ok(())
     }
 
-    /// Appends one request. Nothing is left of it when it is refused.
+    /// Appends one request. If it is refused, nothing of it remains.
     #[inline]
     fn append(
         &mut self,
@@ -263,7 +264,7 @@ impl<D: Dialect> Pipelined<D> {
         Ok(())
     }
 
-    /// Items one after another in one write, each with its own answer.
+    /// Sends the items one after another in one write. Each has its own answer.
     fn bulk<'b>(
         &mut self,
         position: usize,
@@ -282,7 +283,7 @@ impl<D: Dialect> Pipelined<D> {
         for (item, (key, body)) in items.iter().enumerate() {
             let link = self.dialect.link_of(&self.collections[position], key);
             let pushed = if spread && !self.is_ready(link, out) {
-                // Its place is kept empty: requests are found by the number of their item.
+                // Leave an empty slot, because requests are found by item number.
                 let work = self.works.get(number);
                 work.ends.push(work.requests.len());
                 Err(self.links[link].not_connected())
@@ -297,7 +298,7 @@ impl<D: Dialect> Pipelined<D> {
                 Err(error) if kind.writes() => work.rejects.push(Reject { item, error }),
                 Err(error) => work.error = Some(error),
             }
-            // All of them, so that an item finds its own.
+            // Store every key, because answers find theirs by item number.
             if kind == OpKind::BulkRead && contents {
                 work.keys.push(key, b"");
             }
@@ -338,7 +339,7 @@ impl<D: Dialect> Pipelined<D> {
         Ok(())
     }
 
-    /// The next request of a merge: the read, or the swap of what was read (by its revision) for what it becomes.
+    /// Sends the next request of a merge: the read, or the swap of a revision for the new document.
     fn step(&mut self, link: usize, number: u32, swap: Option<(&[u8], &[u8])>) -> Result<(), OpError> {
         let work = self.works.get(number);
         let mut request = std::mem::take(&mut work.requests);
@@ -371,8 +372,8 @@ impl<D: Dialect> Pipelined<D> {
         Ok(())
     }
 
-    /// Goes on with a merge: what was read, with its revision, is to become what the patch makes of it; or it is
-    /// read again, since somebody else was quicker.
+    /// Continues a merge. With a document and its revision, it applies the patch and writes the result. With `None`,
+    /// another writer was faster, and it reads the document again.
     pub(crate) fn next_step(
         &mut self,
         link: usize,
@@ -383,7 +384,7 @@ impl<D: Dialect> Pipelined<D> {
         let work = self.works.get(awaited.work);
         work.again += u32::from(read.is_none());
         let next = if awaited.abandoned || work.again > MOST_AGAIN {
-            Err(OpError::new(ErrorKind::Temporary, "others kept changing the document between read and write"))
+            Err(OpError::new(ErrorKind::Temporary, "other writers kept changing the document between read and write"))
         } else {
             match read {
                 None => self.step(link, awaited.work, None),
@@ -398,7 +399,7 @@ impl<D: Dialect> Pipelined<D> {
         }
     }
 
-    /// The front of a link was answered by so many bytes.
+    /// Removes the front of a link, whose answer was `used` bytes long.
     #[inline]
     pub(crate) fn done(&mut self, link: usize, used: usize) {
         let pipe = &mut self.links[link].pipe;
@@ -406,7 +407,7 @@ impl<D: Dialect> Pipelined<D> {
         pipe.pop();
     }
 
-    /// A write was answered. What succeeded may still be held back.
+    /// Handles the answer to a write. A success may still be held back.
     #[inline]
     pub(crate) fn settle(
         &mut self,
@@ -425,7 +426,7 @@ impl<D: Dialect> Pipelined<D> {
         }
     }
 
-    /// An operation, or an item of one, has ended.
+    /// Completes an operation, or an item of one.
     pub(crate) fn conclude(
         &mut self,
         awaited: Awaited<D::Expect>,
@@ -438,7 +439,7 @@ impl<D: Dialect> Pipelined<D> {
                 let work = self.works.get(awaited.work);
                 match result {
                     Ok(()) => work.documents += 1,
-                    // What is not there is left out of a removal.
+                    // Missing documents do not count as removed.
                     Err(error) if error.kind == ErrorKind::NotFound && work.kind == OpKind::BulkDelete => {}
                     Err(error) if awaited.role == Role::Item && work.kind.writes() => {
                         work.rejects.push(Reject { item: awaited.item as usize, error });
@@ -460,7 +461,7 @@ impl<D: Dialect> Pipelined<D> {
         }
     }
 
-    /// One answer less is pending.
+    /// Records that one pending answer has come.
     pub(crate) fn one_less(&mut self, number: u32, out: &mut dyn Completions) {
         let work = self.works.get(number);
         work.pending -= 1;
@@ -469,7 +470,7 @@ impl<D: Dialect> Pipelined<D> {
         }
     }
 
-    /// Nothing is pending any more.
+    /// Completes an operation that has no pending answers left.
     fn finish(&mut self, number: u32, out: &mut dyn Completions) {
         let work = self.works.get(number);
         if !work.abandoned {
@@ -530,7 +531,7 @@ impl<D: Dialect> Answers for Pipelined<D> {
 
 impl<D: Dialect> Session for Pipelined<D> {
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
-        // An error means that nothing was completed or queued.
+        // An error means that nothing was queued or completed.
         if let Err(error) = self.run(request, token, out) {
             out.complete(token, Err(error));
         }
@@ -541,7 +542,7 @@ impl<D: Dialect> Session for Pipelined<D> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
-        // Redirections may add links on the way.
+        // Redirections may add links during the loop.
         let mut link = 0;
         while link < self.links.len() {
             if self.links[link].has_news(cx) {

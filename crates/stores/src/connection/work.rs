@@ -1,12 +1,12 @@
-//! Operations that take more than one request or one answer.
+//! Operations with more than one request or answer.
 
 use serde_json::Value;
 use storebench_engine::store::{BatchBuf, ErrorKind, OpError, OpKind, Reject, Reply, Token};
 
-/// No work: the operation is one request with one answer.
+/// No [`Work`]: the operation has one request and one answer.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// One such operation. Used again and again, so that its buffers have grown.
+/// One such operation. Reused, to keep its grown buffers.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) token: Token,
@@ -18,18 +18,19 @@ pub(crate) struct Work {
     pub(crate) items: u32,
     pub(crate) documents: u32,
     pub(crate) bytes: u64,
-    /// Keys asked for; the key of a row whose document is still to come.
+    /// The requested keys.
     pub(crate) keys: BatchBuf,
     pub(crate) rows: BatchBuf,
     pub(crate) rejects: Vec<Reject>,
-    /// What makes all of it fail.
+    /// An error that fails the whole operation.
     pub(crate) error: Option<OpError>,
-    /// Requests, for when they must be sent elsewhere, and where each ends.
+    /// The requests, kept in case they are redirected, and where each ends.
     pub(crate) requests: Vec<u8>,
     pub(crate) ends: Vec<usize>,
-    /// How often it was sent again.
+    /// The number of retries.
     pub(crate) again: u32,
-    /// Of a merge: the collection, the key and the patch.
+    /// For a merge: the collection, the key and the patch. For scans, `key` is that of the row whose document is
+    /// still to come.
     pub(crate) collection: usize,
     pub(crate) key: String,
     pub(crate) patch: Value,
@@ -44,7 +45,7 @@ impl Work {
         self.requests.get(start..end).unwrap_or_default()
     }
 
-    /// Takes a document of those whose keys were asked for.
+    /// Adds a document that was asked for by key.
     pub(crate) fn add(&mut self, item: u32, body: &[u8]) {
         self.documents += 1;
         self.bytes += body.len() as u64;
@@ -55,7 +56,7 @@ impl Work {
         }
     }
 
-    /// How it ended, once nothing is pending.
+    /// The result, once nothing is pending.
     pub(crate) fn result(&mut self) -> Result<Reply<'_>, OpError> {
         if let Some(error) = self.error.take() {
             return Err(error);
@@ -66,7 +67,7 @@ impl Work {
             && self.rejects.len() == self.items as usize
             && self.rejects.iter().all(all_lost)
         {
-            // Unknown, if any is: what may have been done must not be taken for not done.
+            // Unknown if any outcome is: a write that may have been applied must not count as not applied.
             let worst = self.rejects.iter().max_by_key(|reject| reject.error.kind);
             if let Some(worst) = worst {
                 return Err(worst.error.clone());
@@ -78,7 +79,7 @@ impl Work {
     }
 }
 
-/// Works by number.
+/// Pool of works, addressed by number.
 #[derive(Debug, Default)]
 pub(crate) struct Works {
     all: Vec<Work>,
@@ -86,7 +87,7 @@ pub(crate) struct Works {
 }
 
 impl Works {
-    /// A new one, emptied.
+    /// Returns the number of an empty work.
     pub(crate) fn take(&mut self, token: Token, kind: OpKind, contents: bool) -> u32 {
         if let Some(number) = self.free.pop() {
             let work = &mut self.all[number as usize];
@@ -129,7 +130,7 @@ impl Works {
         &mut self.all[number as usize]
     }
 
-    /// It has completed, or will not.
+    /// Returns a work to the pool, whether it completed or not.
     pub(crate) fn give_back(&mut self, number: u32) {
         self.free.push(number);
     }

@@ -1,4 +1,4 @@
-//! Bulk operations: many operations on single keys in flight in one go.
+//! Bulk operations: many single-key operations in flight at once.
 
 use futures_util::stream;
 use futures_util::{Stream, StreamExt};
@@ -7,18 +7,18 @@ use storebench_engine::store::{BatchBuf, Collected, ErrorKind, OpError, OpKind, 
 use super::operations::{Context, Target, item, item_kind};
 use crate::repeats::{Rounds, Within};
 
-/// Items of one bulk operation in flight at once. More do not shorten it: the connections of a session
-/// are busy with these.
+/// The most items of one bulk operation in flight at once. More do not shorten it, since these keep the connections of
+/// a session busy.
 const IN_FLIGHT: usize = 128;
 
-/// The next answer. Without tokio's budget: many items are polled in one turn, and where it is used up
-/// tokio wakes them only when the turn of its own scheduler ends, which a caller that runs `submit` in a
-/// `block_on` of its own does not wait for. They would never be woken.
+/// The next answer, without tokio's budget. Many items are polled in one turn. When the budget is used up, tokio wakes
+/// them only at the end of its scheduler's turn. A caller that runs `submit` in a separate `block_on` does not wait for
+/// that, so they would never be woken.
 async fn next<T>(answers: &mut (impl Stream<Item = T> + Unpin)) -> Option<T> {
     tokio::task::unconstrained(answers.next()).await
 }
 
-/// Does a bulk operation. Items of one key are not in flight together: they would be done in any order.
+/// Does a bulk operation. Items with the same key are not in flight together, since they would be done in any order.
 pub(super) async fn perform(
     context: &Context,
     target: &Target,
@@ -53,7 +53,7 @@ pub(super) async fn perform(
             }
         }
     }
-    // When nothing was done, and all for now, the whole may be tried again as one.
+    // If nothing was done and every error is temporary, the whole operation may be retried.
     let nothing = done == 0 && !rejects.is_empty() && rejects.len() == items.len();
     if nothing && rejects.iter().all(|reject| reject.error.kind == ErrorKind::Temporary) {
         return Err(rejects.swap_remove(0).error);
@@ -62,7 +62,7 @@ pub(super) async fn perform(
     Ok(reply.rejects(rejects))
 }
 
-/// Reads documents in the order of their keys; those that are gone meanwhile are left out.
+/// Reads documents in the order of `keys`, without those that are gone meanwhile.
 pub(super) async fn read_in_order(
     context: &Context,
     target: &Target,
@@ -85,7 +85,7 @@ pub(super) async fn read_in_order(
     Ok(found.into_reply())
 }
 
-/// One more, as it was read.
+/// Adds a document that was read.
 fn add(found: &mut Collected, key: &str, reply: &OwnedReply) {
     let reply = reply.as_reply();
     found.add_measured(key.as_bytes(), reply.bytes, reply.body.unwrap_or_default());

@@ -1,5 +1,5 @@
-//! Counters. Couchbase's own are unsigned and stop at zero, so they count up where nothing is negative;
-//! everything else is read and swapped.
+//! Counters. Couchbase's own counters are unsigned and stop at zero, so they are used only if neither the delta nor the
+//! initial value is negative. Everything else uses a compare-and-swap loop.
 
 use couchbase::error::ErrorKind as Kind;
 use couchbase::options::kv_binary_options::IncrementOptions;
@@ -9,14 +9,14 @@ use storebench_engine::store::{ErrorKind, OpError, OpKind, OwnedReply};
 use super::operations::{Called, Context, Target, call, flags, written};
 
 const KIND: OpKind = OpKind::Counter;
-/// So often another writer may come first.
+/// The most attempts while other writers come first.
 pub(super) const TRIES: usize = 256;
 pub(super) const CONTENDED: OpError = OpError {
     kind: ErrorKind::Temporary,
-    message: std::borrow::Cow::Borrowed("others changed the document each time before this could"),
+    message: std::borrow::Cow::Borrowed("other clients keep changing this document; nothing was written"),
 };
 
-/// Adds to a counter, which begins at `initial`.
+/// Adds to a counter, which starts at `initial`.
 pub(super) async fn add(
     context: &Context,
     target: &Target,
@@ -34,7 +34,7 @@ pub(super) async fn add(
                 let value = i64::try_from(result.content()).map_err(|_| beyond(result.content()))?;
                 return Ok(OwnedReply::documents(1).revision(result.cas().to_be_bytes().to_vec()).counter(value));
             }
-            // What stands there is below zero.
+            // The stored value is negative.
             Err(called) if called.kind() == Some(&Kind::DeltaInvalid) => {}
             Err(called) => return Err(called.into()),
         }
@@ -47,18 +47,18 @@ const OVERFLOW: OpError = OpError {
     message: std::borrow::Cow::Borrowed("the counter would leave the range of 64-bit integers"),
 };
 
-/// The server counts on to 2^64 - 1: it has added, and what it has now is no counter of this store any more.
+/// The server counts up to 2^64 - 1. It has added, and the result is no longer a counter of this store.
 fn beyond(value: u64) -> OpError {
     OpError::new(
         ErrorKind::OutcomeUnknown,
-        format!("the server has added, and the counter has left the range of signed 64-bit integers: it is {value}"),
+        format!("the server has added, and the counter is now {value}, outside the range of signed 64-bit integers"),
     )
 }
 
 async fn swap(context: &Context, target: &Target, key: &str, delta: i64, initial: i64) -> Result<OwnedReply, OpError> {
     let (collection, flags) = (&target.collection, flags(target.body));
     for _ in 0..TRIES {
-        // The read changes nothing: what it fails with leaves the counter as it was.
+        // The read changes nothing, so its errors leave the counter as it was.
         let found = match call(context, OpKind::Read, key, collection.get(key, None)).await {
             Ok(found) => Some(found),
             Err(called) if called.kind() == Some(&Kind::DocumentNotFound) => None,

@@ -1,4 +1,4 @@
-//! How Storebench's durability is said to Couchbase.
+//! Maps Storebench's durability to Couchbase's levels.
 
 use couchbase::durability_level::DurabilityLevel;
 use storebench_engine::store::{Acknowledged, Durability, Persisted};
@@ -7,44 +7,44 @@ const fn durability(acknowledged_by: Acknowledged, persisted: Persisted, on: u32
     Durability { acknowledged_by, persisted, on }
 }
 
-/// A majority holds it, and the active copy's node has it on disk.
+/// In the memory of a majority, and on the disk of the active copy's node.
 const MAJORITY_AND_ACTIVE: Durability = durability(Acknowledged::Majority, Persisted::Disk, 1);
-/// A majority has it on disk; with 1 or 2 replicas a majority is two.
+/// On the disks of a majority. With 1 or 2 replicas, a majority is two.
 const MAJORITY_ON_DISK: Durability = durability(Acknowledged::Majority, Persisted::Disk, 2);
 const TWO: Durability = durability(Acknowledged::Nodes(2), Persisted::None, 0);
 const TWO_AND_ACTIVE: Durability = durability(Acknowledged::Nodes(2), Persisted::Disk, 1);
 const TWO_ON_DISK: Durability = durability(Acknowledged::Nodes(2), Persisted::Disk, 2);
 
-/// What a bucket has for copies of a document.
+/// The copies of a document that a bucket wants, and the nodes for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Copies {
-    /// Wanted beside the active copy.
+    /// Wanted besides the active copy.
     pub(super) replicas: u32,
     /// Nodes with the data service.
     pub(super) nodes: u32,
 }
 
 impl Copies {
-    /// Why there is no level but none. The majority is one of the wanted copies, whether or not there are
-    /// nodes for all of them.
+    /// Why only the level none is available. The majority is that of the wanted copies, whether or not there are nodes
+    /// for all of them.
     pub(super) fn why_none(self) -> Option<&'static str> {
         if self.replicas > MOST_REPLICAS {
-            Some("the server makes no durable writes in buckets with more than 2 replicas")
+            Some("the server does not support durable writes in buckets with more than 2 replicas")
         } else if self.nodes < self.replicas.div_ceil(2) + 1 {
-            Some("there are fewer nodes than a majority of the copies needs; add nodes, or have fewer replicas")
+            Some("there are fewer nodes than a majority of the copies needs; add nodes, or reduce the replicas")
         } else {
             None
         }
     }
 }
 
-/// With more the server refuses durable writes:
+/// With more replicas, the server refuses durable writes:
 /// <https://docs.couchbase.com/server/current/learn/data/durability.html>.
 const MOST_REPLICAS: u32 = 2;
 
-/// What a bucket with such copies can guarantee, and what each level is set to; of any bucket when that is
-/// not known yet. With 1 or 2 replicas a majority of the copies is exactly two, so both ways to ask for it
-/// are one.
+/// What a bucket with these copies can guarantee, and the level for each guarantee. `None` stands for any bucket, if
+/// the copies are not known yet. With 1 or 2 replicas a majority of the copies is exactly two, so both ways to ask for
+/// it are the same.
 pub(super) fn guarantees(copies: Option<Copies>) -> Vec<(Durability, &'static str)> {
     let mut all = vec![(Durability::MEMORY, "level none: in the memory of the active copy")];
     if copies.is_some_and(|copies| copies.why_none().is_some()) {
@@ -67,7 +67,7 @@ pub(super) fn guarantees(copies: Option<Copies>) -> Vec<(Durability, &'static st
     all
 }
 
-/// The level that keeps a guarantee; none for the level none.
+/// The level that gives a guarantee. `None` for the level none.
 pub(super) fn level(durability: Durability) -> Option<DurabilityLevel> {
     match (durability.persisted, durability.on) {
         _ if durability == Durability::MEMORY => None,

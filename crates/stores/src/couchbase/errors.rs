@@ -17,13 +17,13 @@ pub(super) fn closed_in_flight(error: &Error) -> bool {
     matches!(error.kind(), Kind::OtherFailure(text) if text.contains("Closed in flight"))
 }
 
-/// A text of the SDK's without the ports it was dispatched from and to, which differ each time.
+/// An error text of the SDK without the ports of the connection, which differ each time.
 fn without_ports(text: &str) -> &str {
     text.split(", dispatched").next().unwrap_or(text)
 }
 
-/// What the error of an operation of this kind means. Texts hold no keys and no statements, so that
-/// equal errors are counted as one.
+/// The meaning of an error for an operation of this kind. Texts contain no keys and no statements, so that equal errors
+/// are counted together.
 pub(super) fn op_error(kind: OpKind, error_of: &Error) -> OpError {
     use ErrorKind::{Failed, OutcomeUnknown, Refused, Temporary};
     match error_of.kind() {
@@ -31,10 +31,10 @@ pub(super) fn op_error(kind: OpKind, error_of: &Error) -> OpError {
         Kind::DocumentExists => EXISTS,
         Kind::CasMismatch => CHANGED,
         Kind::TemporaryFailure => error(Temporary, "the server is out of memory or busy (temporary failure)"),
-        Kind::RateLimitedFailure => error(Temporary, "the server holds this user to a rate (rate limited)"),
+        Kind::RateLimitedFailure => error(Temporary, "the server limits the rate of this user (rate limited)"),
         Kind::DocumentLocked => error(Temporary, "another client has locked the document"),
         Kind::DurabilityWriteInProgress | Kind::DurableWriteRecommitInProgress => {
-            error(Temporary, "a durable write of this document is under way")
+            error(Temporary, "a durable write of this document is in progress")
         }
         Kind::DurabilityImpossible => {
             error(Temporary, "too few copies are in the cluster's map for this durability; nothing was written")
@@ -43,15 +43,17 @@ pub(super) fn op_error(kind: OpKind, error_of: &Error) -> OpError {
             error(OutcomeUnknown, "the copies did not all acknowledge in time (durability ambiguous)")
         }
         Kind::DurabilityLevelNotAvailable => error(Refused, "this bucket does not offer this durability"),
-        Kind::ValueTooLarge => error(Refused, "the document is larger than the server stores (20 MiB)"),
+        Kind::ValueTooLarge => error(Refused, "the document is larger than the server's limit (20 MiB)"),
         Kind::QuotaLimitedFailure => error(Refused, "the scope's quota is used up"),
-        Kind::AuthenticationFailure => error(Refused, "this user may not do that in this collection"),
+        Kind::AuthenticationFailure => {
+            error(Refused, "this user has no permission for this operation in this collection")
+        }
         Kind::InvalidArgument(wrong) => OpError::new(Refused, format!("invalid argument: {}", wrong.msg())),
         Kind::CollectionNotFound | Kind::ScopeNotFound => {
-            error(Failed, "the collection is gone from the bucket; was it dropped meanwhile?")
+            error(Failed, "the bucket no longer has the collection; it may have been dropped")
         }
         Kind::IndexNotFound | Kind::PlanningFailure => {
-            error(Refused, "no index of the collection fits the query; keys=none makes none for key ranges")
+            error(Refused, "no index of the collection fits the query; with keys=none there is none for key ranges")
         }
         Kind::ParsingFailure | Kind::UnsupportedOperation | Kind::FeatureNotAvailable(_) => {
             OpError::new(Refused, error_of.kind().to_string())
@@ -70,16 +72,17 @@ pub(super) fn op_error(kind: OpKind, error_of: &Error) -> OpError {
     }
 }
 
-/// What the error of a control call means.
+/// The meaning of an error for a control call.
 pub(super) fn store_error(what: &str, error: &Error) -> StoreError {
     let text = error.kind();
     match text {
         Kind::AuthenticationFailure => StoreError::Unreachable(format!(
-            "{what}: this user may not; grant the roles Bucket Admin and Query Manage Index of the bucket"
+            "cannot {what}: this user has no permission; grant the roles Bucket Admin and Query Manage Index for the \
+             bucket"
         )),
         Kind::ServiceNotAvailable(service) => StoreError::NotSupported(format!(
-            "{what}: the cluster runs no {service} service; add it to a node, or use keys=none and no indexes"
+            "cannot {what}: the cluster runs no {service} service; add it to a node, or use keys=none and no indexes"
         )),
-        _ => StoreError::Failed(format!("{what}: {text}")),
+        _ => StoreError::Failed(format!("cannot {what}: {text}")),
     }
 }

@@ -1,10 +1,10 @@
-//! Which nodes a session has lost, so that operations on their documents are answered at once.
+//! Tracks the nodes that a session has lost, so that operations on their documents fail at once.
 //!
-//! The SDK keeps an operation whose node is away until the node is back or the caller gives up, and
-//! says nothing meanwhile: a session's places would fill with operations that never left. So the first
-//! operation that a lost connection ends closes the gate for its node's documents; a task asks the
-//! nodes until they answer, and opens it. An operation that was given up without an answer makes the task look as well:
-//! the SDK may have lost the node while nothing was in flight, or have told too early that it was back.
+//! If a node is away, the SDK keeps its operations until the node is back or the caller gives up, and says nothing
+//! meanwhile. A session's places would fill with operations that were never sent. So the first operation that ends with
+//! its connection closes the gate for the documents of that node. A task then polls the nodes until they answer, and
+//! opens the gate. An operation that was abandoned without an answer also starts the task: the SDK may have lost the
+//! node while nothing was in flight, or have reported too early that it was back.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -22,11 +22,11 @@ use super::settings::Settings;
 use super::topology::Topology;
 use crate::net::{Backoff, not_connected};
 
-/// All connections to a node end together, more or less.
+/// The time in which the SDK notices. All connections to a node end at about the same time.
 const NOTICED_WITHIN: Duration = Duration::from_millis(20);
-/// A node is back when it is connected, and still so after this time.
+/// A node is back if it is connected, and still connected after this time.
 const CONFIRMED_AFTER: Duration = Duration::from_millis(50);
-/// How long asking for the map may take: meanwhile the gate stays as it is.
+/// Timeout for reading the map. Until then the gate stays as it is.
 const REFRESHED_WITHIN: Duration = Duration::from_secs(1);
 
 /// What the gate's task and the session share.
@@ -34,7 +34,7 @@ const REFRESHED_WITHIN: Duration = Duration::from_secs(1);
 struct GateState {
     topology: Topology,
     lost: HashSet<String>,
-    /// Nodes that left an operation without an answer.
+    /// Nodes that left an operation unanswered.
     doubted: HashSet<String>,
     disconnects: u64,
 }
@@ -44,7 +44,7 @@ pub(super) struct Gate {
     settings: Arc<Settings>,
     link: Arc<Link>,
     state: Arc<Mutex<GateState>>,
-    /// Whether `lost` may hold any, without asking for the lock.
+    /// Whether `lost` may hold any node. Read without the lock.
     closed: Arc<AtomicBool>,
     task: RefCell<Option<AbortHandle>>,
 }
@@ -87,7 +87,7 @@ impl Gate {
         if node.is_some_and(|node| state.lost.contains(node)) { Err(not_connected()) } else { Ok(()) }
     }
 
-    /// An operation on this key ended with its connection.
+    /// Records that an operation on this key ended with its connection.
     pub(super) fn lost(&self, key: &str) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let node = state.topology.node_of(key).and_then(|node| state.topology.data.get(node).cloned());
@@ -101,9 +101,9 @@ impl Gate {
         self.watch();
     }
 
-    /// An operation on this key was given up before it was answered: its node is looked at.
+    /// Records that an operation on this key was abandoned without an answer, and checks its node.
     pub(super) fn doubt(&self, key: &str) {
-        // A session that ends gives up all that is left.
+        // A session that ends abandons everything that is left.
         if tokio::runtime::Handle::try_current().is_err() {
             return;
         }
@@ -118,7 +118,7 @@ impl Gate {
         self.watch();
     }
 
-    /// Asks the nodes until all that were lost answer, or are no longer in the map.
+    /// Polls the nodes until every lost one is connected again, or is no longer in the map.
     fn watch(&self) {
         let mut task = self.task.borrow_mut();
         if task.as_ref().is_some_and(|task| !task.is_finished()) {
@@ -135,8 +135,9 @@ impl Gate {
                 loop {
                     tokio::time::sleep(backoff.next_wait()).await;
                     let topology = refreshed(&settings, &state).await;
-                    // Looked at last, so that it is not old when it is acted on; and twice, since the SDK may take a
-                    // node for connected that it has only just lost, or that accepts connections and drops them.
+                    // Checked last, so that the result is still current when it is used. Checked twice, since the SDK
+                    // may report a node as connected that it has only just lost, or that accepts connections and drops
+                    // them.
                     let mut connected = link.connected().await;
                     if !connected.is_empty() {
                         tokio::time::sleep(CONFIRMED_AFTER).await;
@@ -168,7 +169,7 @@ impl Gate {
     }
 }
 
-/// Tells the gate when an operation is given up before it is answered.
+/// Tells the gate if an operation is abandoned before it is answered.
 pub(super) struct Unanswered<'a> {
     gate: &'a Gate,
     key: &'a str,
@@ -179,7 +180,7 @@ impl<'a> Unanswered<'a> {
         Self { gate, key }
     }
 
-    /// It was answered.
+    /// Records that the operation was answered.
     pub(super) fn answered(self) {
         std::mem::forget(self);
     }
@@ -191,7 +192,7 @@ impl Drop for Unanswered<'_> {
     }
 }
 
-/// The map as some node has it now; none where none tells it soon.
+/// The current map, from any node. `None` if no node returns it in time.
 async fn refreshed(settings: &Settings, state: &Mutex<GateState>) -> Option<Topology> {
     let known = state.lock().unwrap_or_else(PoisonError::into_inner).topology.clone();
     let management = Management::new(settings, &known).ok()?;

@@ -1,8 +1,8 @@
 //! Scopes, collections, indexes and the marker.
 //!
-//! A study's collections are collections of one scope. A scope that Storebench made holds a further
-//! collection, [`MARKERS`], with one document, [`MARKER`]: it says that the scope is Storebench's, or,
-//! in a scope of somebody else's, which of its collections are.
+//! A study's collections are collections of one scope. A scope that Storebench uses also has the collection [`MARKERS`]
+//! with one document, [`MARKER`]. The marker says whether Storebench made the scope, and which of its collections
+//! Storebench made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -27,30 +27,30 @@ use crate::net;
 /// The collection that holds the marker.
 const MARKERS: &str = "storebench_marker";
 const MARKER: &str = "storebench";
-/// What a mark says before its owner.
+/// The start of a mark, before its owner.
 const FORM: &str = "collection";
 /// The primary index, for pages and scans by key.
 const KEY_INDEX: &str = "storebench_keys";
-/// How long the parts of a cluster may take to learn of a new collection, and an index to be built.
+/// How long a cluster may take to propagate a new collection, and to build an index.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// A future of the SDK's in a control call: within a time, with its errors and panics explained.
+/// Runs a future of the SDK in a control call: with a timeout, and with its errors and panics explained.
 async fn control<T>(what: &str, calling: impl Future<Output = Result<T, Error>>) -> Result<T, StoreError> {
     match timeout(PATIENCE, unwound(calling)).await {
         Ok(Some(result)) => result.map_err(|e| store_error(what, &e)),
-        Ok(None) => Err(StoreError::Failed(format!("{what}: the server's answer could not be understood"))),
-        Err(_) => Err(StoreError::Unreachable(format!("{what}: no answer within {PATIENCE:?}"))),
+        Ok(None) => Err(StoreError::Failed(format!("cannot {what}: the server's answer is invalid"))),
+        Err(_) => Err(StoreError::Unreachable(format!("cannot {what}: no answer within {PATIENCE:?}"))),
     }
 }
 
-/// What the marker says.
+/// The contents of the marker.
 #[derive(Debug, Clone)]
 struct Marker {
     /// Whether Storebench made the scope.
     scope: bool,
     marked: Vec<Marked>,
-    /// Whether somebody is about to remove the scope.
+    /// Whether a client is about to remove the scope.
     removing: bool,
     cas: u64,
 }
@@ -59,14 +59,14 @@ struct Marker {
 pub(super) struct Scope<'s> {
     link: &'s Link,
     settings: &'s Settings,
-    /// With a primary index on each collection.
+    /// Whether each collection gets a primary index.
     key_index: bool,
-    /// The scope's collections; none when there is no scope.
+    /// The scope's collections. `None` if there is no scope.
     collections: Option<BTreeSet<String>>,
     marker: Option<Marker>,
-    /// It was removed just now. Not every node may know.
+    /// Whether it was removed just now. Not every node may know.
     removed: bool,
-    /// It was made here just now, whatever a marker says that somebody else wrote into it meanwhile.
+    /// Whether it was created here just now, whatever another client's marker in it says.
     created: bool,
 }
 
@@ -93,7 +93,7 @@ impl<'s> Scope<'s> {
         if value["made_by"] != "storebench" {
             return Ok(None);
         }
-        // A list of names is what older versions wrote.
+        // Older versions wrote a list of names.
         let names = value["collections"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let mut marked: Vec<Marked> = names.map(|name| Marked::new(name, FORM)).collect();
         let marks = value["collections"].as_object().into_iter().flatten();
@@ -101,7 +101,7 @@ impl<'s> Scope<'s> {
         Ok(Some(Marker { scope: value["scope"] == true, marked, removing: value["removing"] == true, cas }))
     }
 
-    /// Writes the marker in place of the one that the look found, or where there was none.
+    /// Writes the marker over the one that the look found, or creates it if there was none.
     async fn write_marker(&self, scope: bool, marked: &[Marked], removing: bool) -> Result<Made, StoreError> {
         let collection = self.link.bucket.scope(&self.settings.scope).collection(MARKERS);
         let marks: BTreeMap<&str, &str> = marked.iter().map(|made| (made.name.as_str(), made.mark.as_str())).collect();
@@ -148,7 +148,7 @@ impl Site for Scope<'_> {
         match layout.collections.iter().find(|collection| !is_name(&collection.name)) {
             None => Ok(()),
             Some(collection) => Err(StoreError::NotSupported(format!(
-                "Couchbase takes no collection `{}`: letters, digits, `-` and `_`, at most 30 of them, beginning with a \
+                "invalid collection name `{}`; use at most 30 letters, digits, `-` and `_`, beginning with a \
                  letter or a digit",
                 collection.name
             ))),
@@ -190,7 +190,7 @@ impl Site for Scope<'_> {
         Ok(taken.map(|name| format!("the collection `{}.{name}`", self.settings.scope)))
     }
 
-    /// The marker comes first: what is made after it is known to be ours, wherever this is interrupted.
+    /// Writes the marker first: what is made after it is known to be ours, wherever this is interrupted.
     async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
         let (link, settings) = (self.link, self.settings);
         if self.collections.is_none() {
@@ -201,7 +201,7 @@ impl Site for Scope<'_> {
                     result => result.map(|()| true),
                 }
             };
-            self.created = control(&format!("make the scope `{}`", settings.scope), creating).await?;
+            self.created = control(&format!("create the scope `{}`", settings.scope), creating).await?;
         }
         if !self.has(MARKERS) {
             create_collection(link, settings, MARKERS).await?;
@@ -224,8 +224,8 @@ impl Site for Scope<'_> {
         Ok(Made::Done)
     }
 
-    /// The marks say so first, while they are what was found: a copy that takes a collection over writes over them, too.
-    /// What a kill leaves is a study's, which the next one removes.
+    /// Changes the marks first, if they are still what was found: a copy that takes a collection over also overwrites
+    /// its mark. If this is killed, what is left belongs to a study, and the next one removes it.
     async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
         let scope = &self.settings.scope;
         let manager = self.link.bucket.collections();
@@ -234,7 +234,7 @@ impl Site for Scope<'_> {
             if self.write_marker(made, &removal.going, true).await? == Made::Changed {
                 return Ok(Made::Changed);
             }
-            // Others may have put theirs there since, or ended this removal and begun again.
+            // Others may have added collections since, or ended this removal and begun again.
             let now = self.look().await?;
             if !now.removing {
                 return Ok(Made::Changed);
@@ -258,14 +258,14 @@ impl Site for Scope<'_> {
         for going in removal.going.iter().filter(|going| self.has(&going.name)) {
             drop(&going.name).await?;
         }
-        // What others marked since keeps the marker.
+        // The marker stays if others have added marks meanwhile.
         self.marker = self.read_marker().await?;
         let now = self.marker.iter().flat_map(|marker| &marker.marked);
         let left: Vec<Marked> = now.filter(|marked| !removal.takes(&marked.name)).cloned().collect();
         if !left.is_empty() {
             return self.write_marker(made, &left, false).await;
         }
-        // Nobody marks anything from here on.
+        // From here on, nobody adds marks.
         if self.write_marker(made, &[], true).await? == Made::Changed {
             return Ok(Made::Changed);
         }
@@ -284,10 +284,10 @@ async fn existing_is_fine(making: impl Future<Output = Result<(), Error>>) -> Re
 async fn create_collection(link: &Link, settings: &Settings, name: &str) -> Result<(), StoreError> {
     let manager = link.bucket.collections();
     let making = existing_is_fine(manager.create_collection(&settings.scope, name, None, None));
-    control(&format!("make the collection `{}.{name}`", settings.scope), making).await
+    control(&format!("create the collection `{}.{name}`", settings.scope), making).await
 }
 
-/// Waits until the data service knows a collection. (The SDK asks again until it does.)
+/// Waits until the data service knows a collection. (The SDK retries until it does.)
 async fn usable(link: &Link, settings: &Settings, name: &str) -> Result<(), StoreError> {
     let collection = link.bucket.scope(&settings.scope).collection(name);
     let asking = async {
@@ -307,7 +307,7 @@ async fn make_indexes(
 ) -> Result<(), StoreError> {
     let collection = link.bucket.scope(&settings.scope).collection(&layout.name);
     let indexes = collection.query_indexes();
-    let what = format!("make the indexes of `{}.{}`", settings.scope, layout.name);
+    let what = format!("create the indexes of `{}.{}`", settings.scope, layout.name);
     let deadline = Instant::now() + PATIENCE;
     let mut wanted = Vec::new();
     if key_index {
@@ -328,7 +328,7 @@ async fn make_indexes(
         wanted.retain(|name| !all.iter().any(|index| index.name() == name && index.state() == "online"));
         if !wanted.is_empty() && Instant::now() >= deadline {
             return Err(StoreError::Failed(format!(
-                "{what}: {} not online after {PATIENCE:?}; look at the index service",
+                "cannot {what}: {} not online after {PATIENCE:?}; check the index service",
                 wanted.join(", ")
             )));
         }
@@ -339,7 +339,7 @@ async fn make_indexes(
     Ok(())
 }
 
-/// Tries again while the query service does not know a collection that was just made.
+/// Retries while the query service does not know a collection that was just created.
 async fn until_known<F>(deadline: Instant, mut making: impl FnMut() -> F) -> Result<(), Error>
 where
     F: Future<Output = Result<(), Error>>,
@@ -359,7 +359,7 @@ where
     }
 }
 
-/// Checks that what is read, or written as it is, is there.
+/// Checks that the existing collections that are to be read or written exist.
 pub(super) async fn check_existing(
     link: &Link,
     settings: &Settings,
@@ -385,8 +385,8 @@ pub(super) async fn check_existing(
     Ok(())
 }
 
-/// Scope and name of a collection: one that somebody else made is `scope.collection`, or `collection`
-/// of the default scope.
+/// The scope and the name of a collection. One of another program is `scope.collection`, or `collection` in the default
+/// scope.
 pub(super) fn place<'a>(settings: &'a Settings, layout: &'a CollectionLayout) -> (&'a str, &'a str) {
     match &layout.existing {
         None => (&settings.scope, &layout.name),

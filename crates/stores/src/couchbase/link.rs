@@ -17,7 +17,7 @@ use super::probe::probe;
 use super::settings::Settings;
 use super::topology::Topology;
 
-/// How long connecting may take, from the first packet to a connection to every node.
+/// Timeout of connecting, from the first packet to a connection to every node.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a session waits for nodes that do not answer while others do.
 const GRACE: Duration = Duration::from_secs(2);
@@ -25,17 +25,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A cluster and one of its buckets, with a connection to every node of the map.
 pub(super) struct Link {
-    /// Its connections end with it.
+    /// Its connections close when it is dropped.
     cluster: Cluster,
     pub(super) bucket: Bucket,
 }
 
 impl Link {
-    /// Connects, and waits until every node that the map names has answered, or one at least when
-    /// the time is up.
+    /// Connects, and waits until every node in the map is connected. After [`GRACE`], one connected node is enough.
     ///
     /// # Errors
-    /// `Unreachable` with cause and remedy.
+    /// `Unreachable`, with cause and remedy.
     pub(super) async fn open(settings: &Settings, topology: &Topology) -> Result<Self, StoreError> {
         let options = settings.cluster_options()?;
         let string = settings.connection_string();
@@ -48,8 +47,8 @@ impl Link {
         let link = match timeout(PATIENCE, unwound(connecting)).await {
             Ok(Some(Ok(link))) => link,
             Ok(Some(Err(error))) => return Err(unreachable(settings, &error.kind().to_string())),
-            Ok(None) => return Err(unreachable(settings, "its client could not make sense of the answers")),
-            // The SDK tries for ever and does not say why: the first contact may.
+            Ok(None) => return Err(unreachable(settings, "the client could not decode the answers")),
+            // The SDK retries forever and does not say why. The first contact may.
             Err(_) => {
                 probe(settings).await?;
                 return Err(unreachable(settings, "no connection was ready in time"));
@@ -61,7 +60,7 @@ impl Link {
             if topology.data.iter().all(|node| connected.contains(node)) {
                 break;
             }
-            // A node that is away keeps no session from the others: it is given some time, no more.
+            // A node that is away must not keep a session from the others, so it gets only limited time.
             if !connected.is_empty() && begun.elapsed() >= GRACE {
                 return Ok(link);
             }
@@ -71,15 +70,14 @@ impl Link {
             }
             sleep(LOOK_EVERY).await;
         }
-        // The bucket has connections of its own; this waits for those to all nodes.
+        // The bucket has separate connections. This waits for those to all nodes.
         let options = PingOptions::new().service_types(vec![ServiceType::KV]);
         let _ = timeout(GRACE, unwound(link.bucket.ping(options))).await;
         Ok(link)
     }
 
-    /// The nodes that the SDK is connected to now, as `host:port`. (These are the connections for the
-    /// cluster's map: of those for the bucket the SDK tells nothing while a single node is away. Both go
-    /// and come with their node.)
+    /// The nodes to which the SDK is connected now, as `host:port`. These are the connections for the cluster's map.
+    /// The SDK reports nothing about those of the bucket while a single node is away. Both come and go with their node.
     pub(super) async fn connected(&self) -> Vec<String> {
         let Some(Ok(report)) = unwound(self.cluster.diagnostics(None)).await else { return Vec::new() };
         let endpoints = report.services.into_values().flatten();
@@ -90,12 +88,12 @@ impl Link {
 
 fn unreachable(settings: &Settings, why: &str) -> StoreError {
     StoreError::Unreachable(format!(
-        "{}: {why}; are all nodes of the cluster reachable from here under the names it gives them?",
+        "{}: {why}; check that all nodes are reachable from here under the names that the cluster gives them",
         settings.address.shown
     ))
 }
 
-/// What a future gives; none when it panicked. The SDK panics on some answers that no server gives.
+/// The result of a future. `None` if it panicked: the SDK panics on some answers that no real server gives.
 pub(super) async fn unwound<T>(future: impl Future<Output = T>) -> Option<T> {
     AssertUnwindSafe(future).catch_unwind().await.ok()
 }

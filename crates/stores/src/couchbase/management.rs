@@ -1,4 +1,4 @@
-//! The management API, where the SDK has nothing: version, statistics, compaction.
+//! The management API, for what the SDK lacks: version, statistics, compaction.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The oldest server with collections.
 const OLDEST: u32 = 7;
 
-/// What the server calls a series, what it is here.
+/// The server's name of each series, and the name here.
 const SERIES: [(&str, &str); 9] = [
     (QUEUE, "write_queue_items"),
     (FLUSHING, "write_queue_flushing_items"),
@@ -36,7 +36,7 @@ pub(super) fn client(settings: &Settings) -> Result<Client, StoreError> {
     if let Some(tls) = &settings.address.tls {
         builder = builder.tls_backend_preconfigured((*tls.config()?).clone());
     }
-    builder.build().map_err(|e| StoreError::Failed(format!("no HTTP client could be made: {e}")))
+    builder.build().map_err(|e| StoreError::Failed(format!("cannot create an HTTP client: {e}")))
 }
 
 /// The management API of one bucket.
@@ -51,7 +51,7 @@ impl<'a> Management<'a> {
         Ok(Self { client: client(settings)?, settings, hosts: &topology.management })
     }
 
-    /// Asks one node after the other until one answers.
+    /// Asks one node after another until one answers.
     async fn ask(&self, method: Method, path: &str) -> Result<Value, StoreError> {
         let mut last = StoreError::Unreachable("the cluster has no node with a management port".into());
         for host in self.hosts {
@@ -84,18 +84,18 @@ impl<'a> Management<'a> {
         }
         Err(NotTold::Here(match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => StoreError::Unreachable(format!(
-                "{host}{path} answered {status}: `{user}` may not ask that; grant the role Bucket Admin of `{}`",
+                "{host}{path} answered {status}: `{user}` has no permission; grant it the role Bucket Admin for `{}`",
                 self.settings.bucket
             )),
             _ => StoreError::Failed(format!("{host}{path} answered {status}")),
         }))
     }
 
-    /// Whether somebody answers queries; otherwise why not. Not every cluster has the service, and mocks answer
-    /// that they do not implement it.
+    /// Returns `None` if a node answers queries, otherwise the reason. Not every cluster runs the service, and mocks
+    /// answer that they do not implement it.
     ///
     /// # Errors
-    /// `Unreachable` where a node should answer and none can be reached.
+    /// `Unreachable`, if a node should answer but none can be reached.
     pub(super) async fn lacks_queries(&self, topology: &Topology) -> Result<Option<String>, StoreError> {
         let mut why = None;
         let mut unreachable = None;
@@ -107,7 +107,7 @@ impl<'a> Management<'a> {
                 Ok(response) if matches!(response.status().as_u16(), 404 | 405 | 501) => {
                     why = Some(format!("the query service at {host} answers {}", response.status()));
                 }
-                // What else it says of the statement is the matter of those that follow.
+                // Other errors concern the statement, and are left to the statements that follow.
                 Ok(_) => return Ok(None),
                 Err(error) => {
                     let text = format!("{host} (query) cannot be reached: {}", error.without_url());
@@ -132,7 +132,7 @@ impl<'a> Management<'a> {
         match version.split('.').next().and_then(|major| major.parse::<u32>().ok()) {
             Some(major) if major >= OLDEST => Ok(version),
             _ => Err(StoreError::Unreachable(format!(
-                "{} is Couchbase Server `{version}`; Storebench works in collections and needs 7.0 or newer",
+                "{} is Couchbase Server `{version}`; Storebench needs collections; use 7.0 or newer",
                 self.hosts.first().map(ToString::to_string).unwrap_or_default()
             ))),
         }
@@ -143,7 +143,7 @@ impl<'a> Management<'a> {
         Ok(self.ask(Method::GET, &path).await?["op"].take())
     }
 
-    /// What the bucket tells about itself, over all nodes and all collections.
+    /// The bucket's statistics, over all nodes and all collections.
     pub(super) async fn stats(&self) -> Result<Stats, StoreError> {
         let op = self.samples().await?;
         let figures = SERIES.iter().filter_map(|(series, name)| {
@@ -153,7 +153,7 @@ impl<'a> Management<'a> {
         Ok(figures.collect())
     }
 
-    /// Whether nothing waits for the disk, and when the server looked, in ms of its clock.
+    /// Whether nothing waits for the disk, and when the server sampled this, in ms of its clock.
     pub(super) async fn idle(&self) -> Result<(bool, u64), StoreError> {
         let op = self.samples().await?;
         let last = |series: &str| op["samples"][series].as_array().and_then(|all| all.last()?.as_f64()).unwrap_or(0.0);
@@ -166,7 +166,7 @@ impl<'a> Management<'a> {
         self.ask(Method::POST, &path).await.map(drop)
     }
 
-    /// Whether a compaction of the bucket is under way.
+    /// Whether a compaction of the bucket is in progress.
     pub(super) async fn compacting(&self) -> Result<bool, StoreError> {
         let tasks = self.ask(Method::GET, "/pools/default/tasks").await?;
         Ok(tasks.as_array().is_some_and(|tasks| {
@@ -174,7 +174,7 @@ impl<'a> Management<'a> {
         }))
     }
 
-    /// The bucket's map as it is now. All nodes are asked at once: one that has gone may not even refuse.
+    /// The bucket's current map. All nodes are asked at once, since a node that has gone may not even refuse.
     pub(super) async fn topology(&self) -> Result<Topology, StoreError> {
         let mut asking = Vec::with_capacity(self.hosts.len());
         for host in self.hosts {
@@ -197,9 +197,9 @@ impl<'a> Management<'a> {
 
 /// Why a node gave no answer.
 enum NotTold {
-    /// Another may.
+    /// Another node may answer.
     Here(StoreError),
-    /// No other would do better.
+    /// No other node would do better.
     Other(StoreError),
 }
 

@@ -1,4 +1,5 @@
-//! Merge patches (RFC 7396): by sub-document operations where these do the same, else read and swapped.
+//! Merge patches (RFC 7396): through sub-document operations if these have the same effect, otherwise through a
+//! compare-and-swap loop.
 
 use couchbase::error::ErrorKind as Kind;
 use couchbase::options::kv_options::{MutateInOptions, ReplaceOptions};
@@ -10,22 +11,23 @@ use super::counter::{CONTENDED, TRIES};
 use super::operations::{Context, Target, call, flags, written};
 
 const KIND: OpKind = OpKind::MergePatch;
-/// The most paths that the server takes in one request.
+/// The most paths that the server accepts in one request.
 const MOST_PATHS: usize = 16;
-/// Shorter than the longest path the server takes (1,024 bytes), quotes included.
+/// Keeps a path, quotes included, below the server's limit of 1,024 bytes.
 const LONGEST_NAME: usize = 500;
 
 /// Merges a patch into a document.
 pub(super) async fn apply(context: &Context, target: &Target, key: &str, patch: &[u8]) -> Result<OwnedReply, OpError> {
     let patch: Value = serde_json::from_slice(patch)
         .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is not JSON: {e}")))?;
-    // The SDK (1.1) takes a durability level for sub-document writes, and does not send it.
+    // The SDK (1.1) accepts a durability level for sub-document writes, but does not send it.
     let parts = if context.level.is_none() { specs(&patch) } else { None };
     if let Some(parts) = parts {
         let options = MutateInOptions::new().preserve_expiry(true);
         match call(context, KIND, key, target.collection.mutate_in(key, &parts, options)).await {
             Ok(result) => return Ok(OwnedReply::documents(1).revision(result.cas().to_be_bytes().to_vec())),
-            // All or none was done: none. A member to be removed is not there, or the document is no object.
+            // All or nothing is done, so nothing was: a member to be removed does not exist, or the document is not an
+            // object.
             Err(called) if called.kind().is_some_and(is_about_paths) => {}
             Err(called) => return Err(called.into()),
         }
@@ -40,7 +42,7 @@ fn is_about_paths(kind: &Kind) -> bool {
     )
 }
 
-/// The parts of a patch that sets and removes members of the document itself; none for another.
+/// The parts of a patch that only sets and removes top-level members. `None` for other patches.
 fn specs(patch: &Value) -> Option<Vec<MutateInSpec>> {
     let members = patch.as_object().filter(|members| (1..=MOST_PATHS).contains(&members.len()))?;
     let spec = |(name, value): (&String, &Value)| {

@@ -1,4 +1,4 @@
-//! `couchbase://USER:PASSWORD@HOST,HOST/BUCKET`: Couchbase Server 7.0 and newer, by its official crate.
+//! `couchbase://USER:PASSWORD@HOST,HOST/BUCKET`: Couchbase Server 7.0 and newer, through its official crate.
 //!
 //! A study's collections are collections of one scope, `storebench` unless `scope=` names another.
 //!
@@ -9,32 +9,30 @@
 //! | acknowledged by majority, on disk on 1 | majorityAndPersistToActive |
 //! | acknowledged by majority or 2, on disk on 2 | persistToMajority |
 //!
-//! With one or two replicas a majority of the copies is exactly two. With three the server makes no durable
-//! writes at all, and neither where there are fewer data nodes than a majority needs: `none` is then all that
-//! is offered. `fsync` is offered on a bucket
-//! without replicas only: elsewhere no level means it exactly. The crate has neither the older
-//! `replicate_to` and `persist_to` nor a way to send a durability's own timeout: the server's holds
-//! (10 s), and a write that it ends is *outcome unknown*.
+//! With one or two replicas a majority of the copies is exactly two. The server makes no durable writes with three
+//! replicas, or with fewer data nodes than a majority needs. Only `none` is offered then. `fsync` is offered only on a
+//! bucket without replicas, since no level means exactly that on others. The crate supports neither the older
+//! `replicate_to` and `persist_to` nor a separate timeout for durability. The server's timeout applies (10 s), and a
+//! write that it ends is *outcome unknown*.
 //!
-//! Reads of keys go to the active copy, so they are always strong. Queries wait for their index
-//! (`request_plus`) unless `stale-ok` is asked for; waiting for one session's own writes (`at_plus`)
-//! would cost a mutation token on every write, so `session` waits as `strong` does.
+//! Reads of keys go to the active copy, so they are always strong. Queries wait for their index (`request_plus`),
+//! except with `stale-ok`. Waiting only for a session's own writes (`at_plus`) would cost a mutation token on every
+//! write, so `session` waits like `strong`.
 //!
-//! # What the crate costs, and what is done about what it does
-//! The crate (`couchbase` 1.1) takes 15 to 57 µs of processor an operation against a mock that a loop
-//! by hand serves at 0.4 to 26 µs (concurrency 128 to 1, SETs of 100 bytes). It is used nevertheless:
-//! it is what an application would use, so its cost is part of the answer.
+//! # The cost of the crate, and how the driver works around its problems
+//! The crate (`couchbase` 1.1) uses 15 to 57 µs of CPU time per operation against a mock. A hand-written loop uses 0.4
+//! to 26 µs (concurrency 128 to 1, SETs of 100 bytes). The driver uses the crate nevertheless, as an application would,
+//! so its cost is part of the answer.
 //!
-//! - It tries to log in for ever and says not why it fails: `probe` logs in once by hand first.
-//! - It keeps operations whose node is away and answers none: `gate` does.
-//! - It panics on some answers that no server gives: calls are caught, and end as unknown.
-//! - It takes a durability level for sub-document writes and does not send it: with durability, merges
-//!   are read and swapped.
-//! - It leaves Nagle's algorithm on, so that a small request may wait for the acknowledgement of the one
-//!   before it.
-//! - It has no key-range scan and no views: key ranges go by SQL++ over a primary index, views by the HTTP
-//!   interface of the view engine. The server has deprecated them, and keeps them of the default
-//!   collection only, which Storebench reads (`existing`) and never writes.
+//! - It retries a login forever and does not say why it fails: `probe` first logs in once by hand.
+//! - It keeps operations whose node is away, and does not answer them: `gate` does.
+//! - It panics on some answers that no real server gives: the panics are caught, and the calls end as unknown.
+//! - It accepts a durability level for sub-document writes, but does not send it: with durability, merges use a
+//!   compare-and-swap loop.
+//! - It leaves Nagle's algorithm on, so a small request may wait for the acknowledgement of the previous one.
+//! - It has no key-range scans and no views. Key ranges use SQL++ over a primary index, and views the HTTP interface of
+//!   the view engine. The server has deprecated views, and has them only for the default collection, which Storebench
+//!   reads (`existing`) but never writes.
 
 mod bulk;
 mod counter;
@@ -87,35 +85,34 @@ pub(crate) const SCHEME: Scheme = Scheme {
     decorator: false,
 };
 
-/// How long a control query may take.
+/// Timeout of a control query.
 const QUERY_PATIENCE: Duration = Duration::from_secs(60);
-/// How often settling and compacting look.
+/// How often settling and compacting poll.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Places in key order from which sampled keys are read on.
+/// The number of places in key order from which sampled keys are read.
 const SAMPLE_PLACES: u64 = 32;
 
-/// What `prepare` has settled.
+/// The result of `prepare`.
 #[derive(Debug, Clone)]
 struct Ready {
-    /// Scope, name and body of each.
+    /// Scope, name and body of each collection.
     collections: Vec<(String, String, Body)>,
     read_only: bool,
     ours: bool,
 }
 
-/// The store.
 pub(crate) struct CouchbaseStore {
     settings: Arc<Settings>,
     control: Control,
     topology: Memo<Topology>,
     version: Memo<String>,
-    /// Why no queries are answered, where that was found.
+    /// Why queries are not answered, if that was found.
     no_queries: Memo<String>,
     ready: Memo<Ready>,
 }
 
 impl CouchbaseStore {
-    /// Reads the URL; touches nothing.
+    /// Parses the URL, without connecting.
     pub(crate) fn new(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
         let settings = Arc::new(Settings::read(url, options)?);
         Ok(Self {
@@ -128,7 +125,7 @@ impl CouchbaseStore {
         })
     }
 
-    /// The first contact: who is there, and is it new enough.
+    /// The first contact: finds the nodes, and checks the version.
     async fn contact(&self) -> Result<Topology, StoreError> {
         let topology = probe::probe(&self.settings).await?;
         self.version.set(Management::new(&self.settings, &topology)?.version().await?);
@@ -136,7 +133,7 @@ impl CouchbaseStore {
         Ok(topology)
     }
 
-    /// Runs a control call over connections of its own.
+    /// Runs a control call on new connections.
     fn with_link<T>(&self, call: impl AsyncFnOnce(&Link, &Topology) -> Result<T, StoreError>) -> Result<T, StoreError> {
         self.control.block_on(async {
             let topology = self.contact().await?;
@@ -145,7 +142,7 @@ impl CouchbaseStore {
         })
     }
 
-    /// Asks the management API.
+    /// Calls the management API.
     fn manage<T>(&self, call: impl AsyncFnOnce(&Management<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
         self.control.block_on(async {
             let topology = match self.topology.get() {
@@ -156,8 +153,8 @@ impl CouchbaseStore {
         })
     }
 
-    /// Whether each collection gets a primary index. Where no queries are answered, only what the user asks for
-    /// fails for it.
+    /// Whether each collection gets a primary index. If no queries are answered, this fails only for what the user
+    /// asked for.
     async fn may_make_indexes(&self, topology: &Topology, layout: &Layout, how: Prepare) -> Result<bool, StoreError> {
         let wanted = layout.collections.iter().find(|collection| !collection.indexes.is_empty());
         if how.makes_nothing() || (wanted.is_none() && !self.settings.key_index) {
@@ -185,7 +182,7 @@ impl CouchbaseStore {
     }
 }
 
-/// Of 250 bytes, the number of the collection takes up to four.
+/// The server allows 250 bytes, of which the number of the collection takes up to four.
 const LONGEST_KEY_BYTES: usize = 246;
 
 impl Store for CouchbaseStore {
@@ -290,7 +287,7 @@ impl Store for CouchbaseStore {
 
     async fn open(&self, options: &SessionOptions) -> Result<CouchbaseSession, StoreError> {
         let ready = self.ready()?;
-        // Replicas and nodes decide what can be guaranteed, and may have changed.
+        // The guarantees depend on replicas and nodes, which may have changed.
         let topology = self.contact().await?;
         let copies = topology.copies();
         if !durability::guarantees(Some(copies)).iter().any(|(offered, _)| *offered == options.durability) {
@@ -314,7 +311,7 @@ impl Store for CouchbaseStore {
             return Ok(true);
         }
         self.manage(async |management| {
-            // What the server shows is up to seconds old: only a sample taken after the first counts.
+            // The server's samples are up to seconds old, so only one taken after the first counts.
             let mut first = None;
             settled(at_most, LOOK_EVERY, async || {
                 let (idle, at) = management.idle().await?;
@@ -327,7 +324,8 @@ impl Store for CouchbaseStore {
     fn compact(&self) -> Result<(), StoreError> {
         if !self.ready().is_ok_and(|ready| ready.ours && !ready.read_only) {
             return Err(StoreError::NotSupported(
-                "Couchbase compacts whole buckets; Storebench asks for it only where it may write its own scope".into(),
+                "Couchbase compacts whole buckets; Storebench does so only if it made the scope and may write to it"
+                    .into(),
             ));
         }
         self.manage(async |management| {
@@ -352,7 +350,7 @@ impl Store for CouchbaseStore {
             let scope = link.bucket.scope(scope);
             let unlisted = |why: &str| {
                 StoreError::NotSupported(format!(
-                    "the keys of `{name}` cannot be listed: {why}; a primary index on the collection makes it so"
+                    "cannot list the keys of `{name}`: {why}; create a primary index on the collection"
                 ))
             };
             if let Some(why) = self.no_queries.get() {

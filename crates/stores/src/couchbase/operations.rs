@@ -1,4 +1,4 @@
-//! What each operation asks of the SDK.
+//! The SDK's calls for each operation.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -30,7 +30,7 @@ pub(super) struct Target {
     pub(super) scope: Scope,
     pub(super) collection: Collection,
     pub(super) body: Body,
-    /// Whether the server keeps views of it.
+    /// Whether the server has views of it.
     pub(super) has_views: bool,
 }
 
@@ -38,13 +38,13 @@ pub(super) struct Target {
 pub(super) struct Context {
     pub(super) targets: Vec<Target>,
     pub(super) level: Option<DurabilityLevel>,
-    /// Whether queries wait for what was written before.
+    /// Whether queries wait for earlier writes.
     pub(super) fresh: bool,
     pub(super) timeout: Duration,
     pub(super) read_only: bool,
     /// Whether pages and scans by key are offered.
     pub(super) by_key: bool,
-    /// Whether anybody answers queries.
+    /// Whether the cluster answers queries.
     pub(super) queries: bool,
     pub(super) gate: Rc<Gate>,
     pub(super) views: Views,
@@ -60,9 +60,9 @@ pub(super) struct Task {
     pub(super) what: What,
 }
 
-/// What is not key and body.
+/// What an operation has besides key and body.
 pub(super) enum What {
-    /// Key and body say it all.
+    /// Nothing else.
     Single,
     Touch(Duration),
     Counter {
@@ -73,16 +73,16 @@ pub(super) enum What {
     Batch(BatchBuf),
     Query(Box<Query>),
     View(Box<Asked>),
-    /// It cannot be done, for this reason.
+    /// The operation cannot be done, for this reason.
     Refused(OpError),
 }
 
 const NOT_BYTES: OpError = refused("append and prepend work on collections of bytes only");
 const NOT_COUNTERS: OpError = refused("counter works on collections of counters only");
 const NO_VIEWS: OpError =
-    refused("Couchbase keeps views of a bucket's default collection only, which is read with existing = \"_default\"");
+    refused("Couchbase has views of a bucket's default collection only; read it with existing = \"_default\"");
 const NOT_JSON: OpError = refused("merge works on collections of JSON only");
-/// A revision that no document has: what cannot be read as one is compared as this.
+/// A revision that no document has. It replaces what cannot be read as a revision.
 const NO_REVISION: u64 = u64::MAX;
 
 const fn refused(message: &'static str) -> OpError {
@@ -90,7 +90,7 @@ const fn refused(message: &'static str) -> OpError {
 }
 
 impl Task {
-    /// Takes over what a request lends.
+    /// Copies what a request lends.
     pub(super) fn of(request: &Request<'_>, context: &Context) -> Self {
         let position = request.collection.position();
         let mut task = Self {
@@ -177,7 +177,7 @@ pub(super) async fn perform(context: Rc<Context>, task: Task) -> Result<OwnedRep
     };
     let target = &context.targets[position];
     match what {
-        // Boxed: they are rare and their futures large, and every operation's place has room for the largest.
+        // Boxed: they are rare and their futures are large, and every operation's place has room for the largest.
         What::Batch(batch) => Box::pin(bulk::perform(&context, target, kind, batch, contents)).await,
         What::View(asked) => Box::pin(view(&context, target, kind, &asked, contents)).await,
         What::Query(query) => Box::pin(page(&context, target, kind, *query, contents)).await,
@@ -206,20 +206,20 @@ pub(super) async fn call<T>(
             }
             Err(Called::Failed(kind, error))
         }
-        None => Err(Called::Answered(lost(kind, "the node's answer could not be understood"))),
+        None => Err(Called::Answered(lost(kind, "the node's answer is invalid"))),
     }
 }
 
 /// How a call failed.
 pub(super) enum Called {
-    /// The SDK said why.
+    /// With an error of the SDK.
     Failed(OpKind, Error),
-    /// It is explained already.
+    /// With an error that is already explained.
     Answered(OpError),
 }
 
 impl Called {
-    /// The SDK's reason.
+    /// The kind of the SDK's error.
     pub(super) fn kind(&self) -> Option<&Kind> {
         match self {
             Self::Failed(_, error) => Some(error.kind()),
@@ -237,7 +237,7 @@ impl From<Called> for OpError {
     }
 }
 
-/// The flags by which SDKs know what a document is.
+/// The flags that tell SDKs the format of a document.
 pub(super) fn flags(body: Body) -> u32 {
     encode_common_flags(if body == Body::Bytes { DataType::Binary } else { DataType::Json })
 }
@@ -294,13 +294,13 @@ async fn single(
             return Ok(OwnedReply::documents(1));
         }
         (OpKind::Touch, What::Touch(expiry)) => {
-            // The server counts in seconds; a document never lives shorter than was asked.
+            // The server counts in seconds. A document never lives shorter than requested.
             let seconds = expiry.as_secs() + u64::from(expiry.subsec_nanos() > 0);
             call(context, kind, key, collection.touch(key, Duration::from_secs(seconds.max(1)), None)).await?;
             return Ok(OwnedReply::documents(1));
         }
         (OpKind::Exists, _) => {
-            // Of a document that never was the SDK says that it is not found, of a deleted one `false`.
+            // For a document that never existed the SDK reports that it is not found, for a deleted one `false`.
             return match call(context, kind, key, collection.exists(key, None)).await {
                 Ok(found) => Ok(OwnedReply::documents(u32::from(found.exists()))),
                 Err(called) if called.kind() == Some(&Kind::DocumentNotFound) => Ok(OwnedReply::documents(0)),
@@ -348,16 +348,16 @@ async fn view(
     let keys = context.views.keys(asked, context.fresh, context.timeout).await?;
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let reply = bulk::read_in_order(context, target, kind, &keys, contents).await?;
-    // Who reads page after page would take it for the end.
+    // A client that reads page after page would take an empty page for the end.
     if context.fresh && asked.is_filled_by(keys.len()) && reply.as_reply().documents == 0 {
-        let why = "none of the documents of a page of the view is there: those that have expired stand in a view until \
+        let why = "no document of this page of the view exists any more: expired documents stay in a view until \
                    the server removes them";
         return Err(OpError::new(ErrorKind::Temporary, why));
     }
     Ok(reply)
 }
 
-/// What each item of a bulk operation is.
+/// The operation for each item of a bulk operation.
 pub(super) fn item_kind(kind: OpKind) -> OpKind {
     match kind {
         OpKind::BulkInsert => OpKind::Insert,

@@ -1,4 +1,4 @@
-//! The first contact: logs in once by hand, since the SDK tries for ever and tells nobody why.
+//! The first contact: logs in once by hand, since the SDK retries forever and does not say why.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +22,13 @@ use super::settings::Settings;
 use super::topology::Topology;
 use crate::net::{Host, connect};
 
-/// How long one host may take to answer.
+/// Timeout of one host.
 const PATIENCE: Duration = Duration::from_secs(7);
 
-/// Asks one host after the other until one gives the bucket's map.
+/// Asks one host after another until one returns the bucket's map.
 ///
 /// # Errors
-/// `Unreachable` naming host, cause and remedy: of the host that came furthest when none serves.
+/// `Unreachable` with host, cause and remedy. If no host serves, this is the error of the first one.
 pub(super) async fn probe(settings: &Settings) -> Result<Topology, StoreError> {
     let mut first = None;
     for host in &settings.address.hosts {
@@ -42,7 +42,7 @@ pub(super) async fn probe(settings: &Settings) -> Result<Topology, StoreError> {
 
 async fn probe_one(settings: &Settings, host: &Host) -> Result<Topology, StoreError> {
     let tls = settings.address.tls.as_ref();
-    // For its errors: the SDK's do not tell a name from a certificate.
+    // For its errors: those of the SDK do not distinguish a name from a certificate.
     drop(connect(host, tls, PATIENCE).await?);
     let config = match timeout(PATIENCE, log_in(settings, host)).await {
         Ok(result) => result?,
@@ -53,8 +53,8 @@ async fn probe_one(settings: &Settings, host: &Host) -> Result<Topology, StoreEr
 
 fn not_couchbase(host: &Host, what: &str) -> StoreError {
     StoreError::Unreachable(format!(
-        "{host} is not a Couchbase data service: {what}; its port is 11210, or 11207 under TLS (couchbases://), unless \
-         it was changed (8091 is the web console's)"
+        "{host} is not a Couchbase data service: {what}; check the port: the default is 11210, or 11207 with TLS \
+         (couchbases://), and 8091 is the web console"
     ))
 }
 
@@ -99,10 +99,10 @@ async fn log_in(settings: &Settings, host: &Host) -> Result<Vec<u8>, StoreError>
         get_cluster_config: Some(GetClusterConfigRequest::new()),
     };
     let result = OpBootstrap::bootstrap(OpsCore {}, &client, bootstrap).await;
-    // It has served; how it ends does not matter.
+    // It has served its purpose. How it ends does not matter.
     let _ = client.close().await;
     let result = result.map_err(|e| failed(&e))?;
-    let config = result.cluster_config.ok_or_else(|| not_couchbase(host, "it gives no map of the cluster"))?;
+    let config = result.cluster_config.ok_or_else(|| not_couchbase(host, "it returned no map of the cluster"))?;
     let config = String::from_utf8_lossy(&config.config).replace("$HOST", &host.name);
     Ok(config.into_bytes())
 }
@@ -116,19 +116,19 @@ fn explain(settings: &Settings, host: &Host, error: &Error) -> StoreError {
     };
     match server.map(|error| error.kind()) {
         Some(ServerErrorKind::UnknownBucketName) => StoreError::Unreachable(format!(
-            "{host} serves `{user}` no bucket `{bucket}`: it does not exist, or `{user}` may not use it; create it, or \
-             name another after the host"
+            "{host} has no bucket `{bucket}` for `{user}`: it does not exist, or `{user}` may not use it; create it, \
+             or name another bucket after the host"
         )),
         Some(ServerErrorKind::Auth { .. } | ServerErrorKind::Access) => login_refused(host, user),
         Some(ServerErrorKind::UnknownStatus { status: Status::AuthError }) => login_refused(host, user),
-        Some(_) => StoreError::Unreachable(format!("{host} refuses to serve: {error}")),
+        Some(_) => StoreError::Unreachable(format!("{host} refused the connection: {error}")),
         None => not_couchbase(host, &error.to_string()),
     }
 }
 
 fn login_refused(host: &Host, user: &str) -> StoreError {
     StoreError::Unreachable(format!(
-        "{host} refused the login of `{user}`: the user or the password is wrong; give them in the URL, or the password \
-         by STOREBENCH_PASSWORD or password_file="
+        "{host} refused the login of `{user}`: the user or the password is wrong; set them in the URL, or set the \
+         password with STOREBENCH_PASSWORD or password_file="
     ))
 }

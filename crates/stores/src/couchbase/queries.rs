@@ -1,4 +1,4 @@
-//! Pages and key ranges by the query service (SQL++).
+//! Pages and key ranges, through the query service (SQL++).
 //!
 //! Values are named parameters, so that a statement is planned once and then executed by its name.
 
@@ -23,7 +23,7 @@ pub(super) struct Query {
     parameters: Map<String, Value>,
 }
 
-/// A row: the key, and the document where it was asked for.
+/// A row: the key, and the document if it was requested.
 #[derive(Debug, Deserialize)]
 pub(super) struct Row {
     #[serde(rename = "k")]
@@ -33,8 +33,8 @@ pub(super) struct Row {
 }
 
 impl Query {
-    /// The query of a page, a prefix or a scan of a collection; none for other operations. `bodies`
-    /// says whether the service can give the documents, which it can where they are JSON.
+    /// The query of a page, prefix or scan of a collection. `None` for other operations. `bodies` says whether the
+    /// service can return the documents, which it can if they are JSON.
     ///
     /// # Errors
     /// *Refused* for a value that is not JSON.
@@ -58,7 +58,7 @@ impl Query {
         Ok(Some(Self { statement, parameters }))
     }
 
-    /// Keys from the `offset`-th on, in key order.
+    /// The query of keys from the `offset`-th on, in key order.
     pub(super) fn keys_from(collection: &str, offset: u64, limit: u64) -> Self {
         let from = quoted(collection);
         let mut parameters = Map::new();
@@ -78,7 +78,7 @@ impl Query {
         Ok((self.statement, options))
     }
 
-    /// Runs it; `fresh` waits for everything that was written before.
+    /// Runs the query. `fresh` waits for all earlier writes.
     pub(super) async fn run(
         self,
         scope: &Scope,
@@ -93,26 +93,27 @@ impl Query {
         };
         match unwound(querying).await {
             Some(result) => result.map_err(|e| op_error(kind, &e)),
-            None => Err(OpError::new(ErrorKind::Temporary, "the query service's answer could not be understood")),
+            None => Err(OpError::new(ErrorKind::Temporary, "the query service's answer is invalid")),
         }
     }
 
-    /// How the service would answer it.
+    /// How the service would answer the query.
     pub(super) async fn explain(self, scope: &Scope, within: Duration) -> Result<Explanation, StoreError> {
         let asking = async {
             let (statement, options) = self.options(false, within)?;
             let mut result = scope.query(format!("EXPLAIN {statement}"), options).await?;
             result.rows::<Value>().try_collect::<Vec<Value>>().await
         };
-        let rows = unwound(asking).await.unwrap_or_else(|| Ok(Vec::new())).map_err(|e| store_error("EXPLAIN", &e))?;
+        let rows =
+            unwound(asking).await.unwrap_or_else(|| Ok(Vec::new())).map_err(|e| store_error("explain a query", &e))?;
         let plan = rows.first().map(|row| &row["plan"]).filter(|plan| plan.is_object());
-        let plan = plan.ok_or_else(|| StoreError::Failed("EXPLAIN gave no plan".into()))?;
+        let plan = plan.ok_or_else(|| StoreError::Failed("EXPLAIN returned no plan".into()))?;
         let text = serde_json::to_string_pretty(plan).unwrap_or_else(|_| plan.to_string());
         Ok(Explanation { full_scan: reads_everything(plan), plan: text })
     }
 }
 
-/// Counts the documents of a collection, by an index.
+/// Counts the documents of a collection, through an index.
 pub(super) async fn count(scope: &Scope, collection: &str, within: Duration) -> Result<u64, StoreError> {
     #[derive(Deserialize)]
     struct Count {
@@ -125,10 +126,12 @@ pub(super) async fn count(scope: &Scope, collection: &str, within: Duration) -> 
     };
     let rows = unwound(counting).await.unwrap_or_else(|| Ok(Vec::new()));
     let rows = rows.map_err(|e| store_error(&format!("count the documents of `{collection}`"), &e))?;
-    rows.first().map(|row| row.n).ok_or_else(|| StoreError::Failed(format!("counting `{collection}` gave no number")))
+    rows.first()
+        .map(|row| row.n)
+        .ok_or_else(|| StoreError::Failed(format!("counting `{collection}` returned no number")))
 }
 
-/// A name as SQL++ takes any.
+/// Quotes a name for SQL++.
 fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }

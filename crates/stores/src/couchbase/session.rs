@@ -18,7 +18,7 @@ use super::{Ready, durability};
 
 /// A session. Its connections end with it.
 pub(crate) struct CouchbaseSession {
-    /// Boxed since the futures of the SDK have no names; once a session, not once an operation.
+    /// Boxed because the SDK's futures have no names. This costs once per session, not once per operation.
     inner: Box<dyn Session>,
     gate: Rc<Gate>,
 }

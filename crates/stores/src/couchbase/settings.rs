@@ -1,4 +1,4 @@
-//! What a URL says.
+//! Parses `couchbase://` URLs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use super::SCHEME;
 use crate::net::Address;
 use crate::registry::Options;
 
-/// Port of the data service.
+/// The port of the data service.
 const PORT: u16 = 11_210;
-/// The same under TLS.
+/// The same with TLS.
 const TLS_PORT: u16 = 11_207;
-/// The SDK compresses what is at least so long and shrinks at least so much: its own defaults.
+/// The SDK compresses documents of at least this size, if they shrink to this ratio or less. Both are its own defaults.
 const COMPRESS_FROM_BYTES: usize = 32;
 const COMPRESS_TO: f64 = 0.83;
 
-/// What a URL says.
+/// The contents of a URL.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) address: Address,
@@ -32,9 +32,9 @@ pub(super) struct Settings {
     pub(super) scope: String,
     /// Whether collections get a primary index, which prefix pages and scans need.
     pub(super) key_index: bool,
-    /// Whether the URL asks for that, so that it may not be left out where no query service answers.
+    /// Whether the URL asks for that, so that a missing query service is an error.
     pub(super) key_index_asked: bool,
-    /// Whether documents are sent compressed, by Snappy.
+    /// Whether documents are sent compressed with Snappy.
     compress: bool,
 }
 
@@ -43,23 +43,25 @@ impl Settings {
         let tls = url.starts_with("couchbases:");
         let port = if tls { TLS_PORT } else { PORT };
         let address = Address::parse(url, SCHEME.example, port, tls, options)?;
-        let bad = |what: &str| StoreError::BadUrl(format!("{what}; write it like {}", SCHEME.example));
+        let bad = |what: &str| StoreError::BadUrl(format!("{what}; write it as in {}", SCHEME.example));
         let [bucket] = &address.path[..] else {
             return Err(bad("a Couchbase URL names one bucket after its hosts"));
         };
         if address.user.is_none() || address.password.is_none() {
-            return Err(bad("Couchbase wants a user and a password (or STOREBENCH_PASSWORD, or password_file=)"));
+            return Err(bad(
+                "Couchbase needs a user and a password (in the URL, STOREBENCH_PASSWORD or password_file=)",
+            ));
         }
         if let Some(tls) = &address.tls {
             if tls.client.is_some() {
                 return Err(StoreError::BadUrl(
-                    "tls_cert: Storebench logs in to Couchbase by password only; leave tls_cert and tls_key out".into(),
+                    "tls_cert: Storebench logs in to Couchbase by password only; leave out tls_cert and tls_key".into(),
                 ));
             }
             if tls.name.is_some() {
                 return Err(StoreError::BadUrl(
-                    "tls_name: Couchbase's client checks certificates for the names that the cluster gives its nodes; \
-                     leave it out and use those names"
+                    "tls_name: Couchbase's client checks certificates against the names that the cluster gives its \
+                     nodes; leave it out and use those names"
                         .into(),
                 ));
             }
@@ -68,8 +70,8 @@ impl Settings {
         let scope = options.take("scope").unwrap_or("storebench").to_owned();
         if !is_name(&scope) {
             return Err(StoreError::BadUrl(format!(
-                "scope={scope}: a scope that Storebench makes has letters, digits, `-` and `_`, begins with a letter \
-                 or a digit, and has at most 30 of them"
+                "invalid scope={scope}; use at most 30 letters, digits, `-` and `_`, beginning with a letter \
+                 or a digit"
             )));
         }
         let keys = options.choice("keys", &["index", "none"])?;
@@ -78,21 +80,20 @@ impl Settings {
         Ok(Self { address, bucket, scope, key_index, key_index_asked, compress })
     }
 
-    /// What the SDK takes for an address.
+    /// The address in the SDK's format.
     pub(super) fn connection_string(&self) -> String {
         let scheme = if self.address.tls.is_some() { "couchbases" } else { "couchbase" };
         let hosts: Vec<String> = self.address.hosts.iter().map(ToString::to_string).collect();
         format!("{scheme}://{}", hosts.join(","))
     }
 
-    /// User and password.
     pub(super) fn credentials(&self) -> (&str, &str) {
         let password = self.address.password.as_ref().map_or("", |password| password.expose());
         (self.address.user.as_deref().unwrap_or_default(), password)
     }
 
-    /// What the SDK is set to: one connection a node, nothing tried again, nothing measured, nothing
-    /// asked of the server that is not used.
+    /// The SDK's options: one connection per node, no retries, no measurements, and nothing requested from the server
+    /// that is not used.
     pub(super) fn cluster_options(&self) -> Result<ClusterOptions, StoreError> {
         let (user, password) = self.credentials();
         let kv = KvOptions::new().enable_mutation_tokens(false).enable_server_durations(false).num_connections(1);
@@ -116,23 +117,23 @@ impl Settings {
 /// How long the SDK waits after a failed connection before the next try.
 const RECONNECT_EVERY: std::time::Duration = std::time::Duration::from_millis(250);
 
-/// The authorities to trust: those of the file, else the system's.
+/// The trusted certificate authorities: those in the file, otherwise the system's.
 fn authorities(file: Option<&PathBuf>) -> Result<Vec<CertificateDer<'static>>, StoreError> {
     let Some(file) = file else { return Ok(rustls_native_certs::load_native_certs().certs) };
     CertificateDer::pem_file_iter(file)
         .and_then(Iterator::collect)
-        .map_err(|e| StoreError::BadUrl(format!("tls_ca={}: no certificates in PEM were read: {e}", file.display())))
+        .map_err(|e| StoreError::BadUrl(format!("cannot read PEM certificates from tls_ca={}: {e}", file.display())))
 }
 
-/// Whether a scope or collection may be called so: the server's rule, without the `%` and the leading
-/// `_` that it keeps for others.
+/// Whether a scope or collection may have this name. This is the server's rule, without `%` and a leading `_`, which
+/// the server reserves.
 pub(super) fn is_name(name: &str) -> bool {
     let letters = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
     letters && name.len() <= 30 && name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric)
 }
 
-/// Retries are the engine's, and are counted there. (What the SDK retries whatever it is told is a
-/// partition that has moved and a collection that is not known yet: nothing was done then.)
+/// The engine does and counts all retries. (The SDK always retries for a partition that has moved, and for a collection
+/// that is not known yet. Nothing was done in these cases.)
 #[derive(Debug)]
 struct NoRetries;
 

@@ -1,4 +1,4 @@
-//! The cluster's map, as far as the driver needs it: which node serves a key, where management listens.
+//! The cluster's map, as far as the driver needs it: which node serves a key, and where management listens.
 
 use serde_json::Value;
 use storebench_engine::store::StoreError;
@@ -6,7 +6,7 @@ use storebench_engine::store::StoreError;
 use super::durability::Copies;
 use crate::net::Host;
 
-/// What a terse configuration says.
+/// The contents of a terse configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Topology {
     /// For each vbucket, the position of its node in `data`; -1 for none.
@@ -19,27 +19,27 @@ pub(super) struct Topology {
     pub(super) views: Vec<Host>,
     /// Where the query service of each node that runs it listens.
     pub(super) queries: Vec<Host>,
-    /// How many replicas the bucket has, beside the active copy.
+    /// The number of replicas that the bucket has besides the active copy.
     pub(super) replicas: u32,
 }
 
 impl Topology {
-    /// Reads the configuration that a node gave. `asked` is the name under which it was reached: nodes
-    /// without a name of their own are there.
+    /// Reads the configuration that a node returned. `asked` is the name under which that node was reached. It stands
+    /// for nodes without a name.
     ///
     /// # Errors
-    /// `Unreachable` naming what is missing.
+    /// `Unreachable`, with what is missing.
     pub(super) fn read(config: &[u8], asked: &str, tls: bool) -> Result<Self, StoreError> {
         let wrong = |what: &str| {
             StoreError::Unreachable(format!(
-                "the cluster's configuration, as {asked} gave it, {what}; is it Couchbase Server 7.0 or newer, and is \
-                 the bucket of the couchbase or ephemeral type?"
+                "the cluster's configuration from {asked} {what}; check that the server is Couchbase Server 7.0 or \
+                 newer, and that the bucket's type is couchbase or ephemeral"
             ))
         };
         let config: Value = serde_json::from_slice(config).map_err(|e| wrong(&format!("is not JSON ({e})")))?;
         let capabilities = config["bucketCapabilities"].as_array().cloned().unwrap_or_default();
         if !capabilities.iter().any(|capability| capability == "collections") {
-            return Err(wrong("knows no collections"));
+            return Err(wrong("lists no support for collections"));
         }
         let map = &config["vBucketServerMap"];
         let nodes = config["nodesExt"].as_array().ok_or_else(|| wrong("lists no nodes"))?;
@@ -49,8 +49,8 @@ impl Topology {
         for node in nodes {
             let host = node["hostname"].as_str().unwrap_or(asked);
             let port = |service: &str| node["services"][service].as_u64().and_then(|port| u16::try_from(port).ok());
-            // The SDK names nodes by this port, also under TLS, and cannot do without it.
-            port("mgmt").ok_or_else(|| wrong("gives a node no management port"))?;
+            // The SDK identifies nodes by this port, also with TLS, and requires it.
+            port("mgmt").ok_or_else(|| wrong("has a node without a management port"))?;
             if let Some(port) = port(kv) {
                 data.push(Host { name: host.to_owned(), port }.to_string());
             }
@@ -64,14 +64,14 @@ impl Topology {
         let active: Vec<i16> =
             active.iter().map(|holders| holders[0].as_i64().and_then(|n| n.try_into().ok()).unwrap_or(-1)).collect();
         let replicas = map["numReplicas"].as_u64().and_then(|n| u32::try_from(n).ok());
-        let replicas = replicas.ok_or_else(|| wrong("says not how many replicas there are"))?;
+        let replicas = replicas.ok_or_else(|| wrong("does not give the number of replicas"))?;
         if data.is_empty() {
             return Err(wrong("has no node with the data service"));
         }
         Ok(Self { active, data, management, views, queries, replicas })
     }
 
-    /// How many copies are wanted, and how many nodes there are for them.
+    /// The number of wanted copies, and of nodes for them.
     pub(super) fn copies(&self) -> Copies {
         Copies { replicas: self.replicas, nodes: u32::try_from(self.data.len()).unwrap_or(u32::MAX) }
     }

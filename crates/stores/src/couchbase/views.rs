@@ -1,7 +1,7 @@
-//! Views, by the HTTP interface of the view engine: the SDK has none.
+//! Views, through the HTTP interface of the view engine: the SDK does not support them.
 //!
-//! The server keeps views of a bucket's default collection only, and gives no documents with their rows:
-//! those are read by key. It has deprecated views since 7.0.
+//! The server has views of a bucket's default collection only, and does not return documents with the rows: those are
+//! read by key. Views are deprecated since 7.0.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use super::settings::Settings;
 use super::topology::Topology;
 use crate::net::Host;
 
-/// Where views are kept: the scope and the collection.
+/// The name of the scope and of the collection that have views.
 pub(super) const KEPT_IN: &str = "_default";
 
-/// What is asked of a view.
+/// A request to a view.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Asked {
     design: String,
     view: String,
-    /// Names and values of the query.
+    /// Names and values of the URL's query.
     query: Vec<(&'static str, String)>,
     /// A JSON array of keys.
     keys: Option<String>,
@@ -31,7 +31,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// What an operation asks; none for one that is no view query.
+    /// The request of an operation. `None` if it is not a view query.
     pub(super) fn of(op: &Op<'_>) -> Option<Self> {
         let Op::View { view, rows, skip, limit } = *op else { return None };
         let (design, view) = view.split_once('/').unwrap_or((view, view));
@@ -51,7 +51,7 @@ impl Asked {
         Some(Self { design: design.to_owned(), view: view.to_owned(), query, keys, limit })
     }
 
-    /// Whether so many rows are all that were asked for, so that there may be more.
+    /// Whether this many rows reach the limit, so that there may be more.
     pub(super) fn is_filled_by(&self, rows: usize) -> bool {
         rows > 0 && rows >= self.limit as usize
     }
@@ -80,8 +80,8 @@ impl Views {
         })
     }
 
-    /// Keys of the documents of the rows, in the order of the view; `fresh` waits until the view knows all
-    /// that was written before.
+    /// The keys of the rows' documents, in the order of the view. `fresh` waits until the view knows all earlier
+    /// writes.
     pub(super) async fn keys(&self, asked: &Asked, fresh: bool, within: Duration) -> Result<Vec<String>, OpError> {
         let mut last = OpError::new(ErrorKind::Refused, "no node of the cluster serves views");
         let encoded = |text: &str| percent_encoding::utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
@@ -136,12 +136,12 @@ fn rows(status: StatusCode, body: &[u8]) -> Result<Vec<String>, OpError> {
     if answer["errors"].as_array().is_some_and(|errors| !errors.is_empty()) {
         return Err(OpError::new(
             ErrorKind::Temporary,
-            format!("the view engine has only some of the rows: {}", answer["errors"]),
+            format!("the view engine returned only some of the rows: {}", answer["errors"]),
         ));
     }
     let rows = answer["rows"].as_array();
     rows.and_then(|rows| rows.iter().map(|row| row["id"].as_str().map(str::to_owned)).collect())
-        .ok_or_else(|| OpError::new(ErrorKind::Temporary, "the view engine's answer could not be understood"))
+        .ok_or_else(|| OpError::new(ErrorKind::Temporary, "the view engine's answer is invalid"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
-//! Bulk operations: `_bulk_docs`, and `_all_docs` with keys. What is too large for the server is cut
-//! in two, again and again; documents that somebody else changed are written again over their new
-//! revision.
+//! Bulk operations: `_bulk_docs`, and `_all_docs` with keys. A request that is too large for the server is split in
+//! two, recursively. Documents that another client changed are written again over their new revision.
 
 use std::borrow::Cow;
 
@@ -23,11 +22,11 @@ const NO_OBJECT: OpError =
 /// An outcome that is neither a revision nor an error.
 const NO_OUTCOME: OpError = OpError {
     kind: ErrorKind::OutcomeUnknown,
-    message: Cow::Borrowed("the server's answer does not say what became of this document"),
+    message: Cow::Borrowed("the server's answer does not give the outcome for this document"),
 };
 
 impl CouchDialect {
-    /// Begins a bulk write; false where there is nothing to send.
+    /// Starts a bulk write. Returns false if there is nothing to send.
     pub(super) fn begin_bulk_write(
         &self,
         upsert: bool,
@@ -56,7 +55,7 @@ impl CouchDialect {
         !items.is_empty()
     }
 
-    /// Begins a bulk operation that names documents by key; false where there are none.
+    /// Starts a bulk operation on documents by key. Returns false if there are none.
     pub(super) fn begin_by_keys(
         &self,
         awaits: Awaits,
@@ -66,7 +65,7 @@ impl CouchDialect {
     ) -> bool {
         memory.bulk.clear();
         for (number, (key, _)) in (0..).zip(keys.iter()) {
-            // A key that cannot be is a document that does not exist.
+            // A document with an invalid key does not exist.
             if check_key(key).is_ok() {
                 memory.bulk.part.push(number);
             }
@@ -92,7 +91,7 @@ impl CouchDialect {
         body.extend_from_slice(if memory.bulk.part.is_empty() { b"[]}" } else { b"]}" });
     }
 
-    /// Sends the part to `_bulk_docs`. What cannot be in it is rejected.
+    /// Sends the current part to `_bulk_docs`. Documents that are not JSON objects are rejected.
     fn send_part(&self, memory: &mut CouchMemory, out: &mut RequestBuf) {
         memory.awaits = Awaits::BulkWrite;
         out.begin(Method::POST).raw(&self.collections[memory.collection].path).raw("_bulk_docs");
@@ -123,7 +122,7 @@ impl CouchDialect {
         body.extend_from_slice(b"]}");
     }
 
-    /// An answer to a request of a bulk operation, or none.
+    /// Handles the answer to a request of a bulk operation, or the error if there is no answer.
     pub(super) fn bulk_answer<'a>(
         &'a mut self,
         memory: &'a mut CouchMemory,
@@ -132,12 +131,12 @@ impl CouchDialect {
     ) -> Step<'a> {
         let taken = match answer {
             Err(error) => Err(error),
-            // One of them may be the reason.
+            // A single document may be the cause.
             Ok(answer) if is_of_contents(&answer) && memory.bulk.cut() => {
                 self.splits += 1;
                 return self.ask_again(memory, out);
             }
-            // Of a document that is not there it tells in its rows.
+            // Missing documents are reported in rows, so a 404 means that the database is missing.
             Ok(answer) if answer.status == 404 => Err(gone(&answer)),
             Ok(answer) if !answer.is_success() => Err(fault(&answer, out.changes())),
             Ok(answer) => match memory.awaits {
@@ -153,7 +152,7 @@ impl CouchDialect {
                 if alone || memory.kind == OpKind::BulkRead {
                     return Step::Done(Err(error));
                 }
-                // Some is known of the others: each document tells its own.
+                // The outcome of other documents is known, so report each document separately.
                 for number in std::mem::take(&mut bulk.part) {
                     bulk.reject(number, error.clone());
                 }
@@ -166,12 +165,12 @@ impl CouchDialect {
                 }
                 self.next_part(memory, out)
             }
-            // Revisions have come: the write follows.
+            // The revisions are known; write next.
             Ok(()) if memory.awaits == Awaits::BulkRevisions && !memory.bulk.part.is_empty() => {
                 self.send_part(memory, out);
                 Step::Send
             }
-            // Some were changed by others meanwhile.
+            // Other clients changed some documents meanwhile.
             Ok(()) if memory.awaits == Awaits::BulkWrite && !memory.bulk.part.is_empty() => {
                 memory.tries += 1;
                 if memory.tries > TRIES {
@@ -187,10 +186,10 @@ impl CouchDialect {
         }
     }
 
-    /// The same request for the part as it is now.
+    /// Repeats the request for the current part.
     fn ask_again<'a>(&'a self, memory: &'a mut CouchMemory, out: &mut RequestBuf) -> Step<'a> {
         match memory.awaits {
-            // Revisions went with the request that was too large.
+            // The revisions were used up by the request that was too large. Read them again.
             Awaits::BulkWrite if memory.kind == OpKind::BulkDelete || memory.tries > 0 => {
                 self.ask_by_keys(Awaits::BulkRevisions, memory, out);
             }
@@ -200,7 +199,7 @@ impl CouchDialect {
         Step::Send
     }
 
-    /// Goes on with the next part, or ends.
+    /// Continues with the next part, or completes the operation.
     fn next_part<'a>(&'a self, memory: &'a mut CouchMemory, out: &mut RequestBuf) -> Step<'a> {
         if memory.bulk.next_part() {
             memory.tries = memory.tries.min(1);
@@ -212,7 +211,7 @@ impl CouchDialect {
         Step::Done(Ok(Reply { rejects: &memory.bulk.rejects, ..Reply::written(memory.bulk.written) }))
     }
 
-    /// The rows to the keys of the part, each for one key in their order.
+    /// The rows of the answer, one for each key of the part, in the order of the keys.
     fn rows_of<'a>(bulk: &Bulk, answer: &Answer<'a>) -> Result<Rows<'a>, OpError> {
         let rows = json::member(answer.body, "rows").and_then(|rows| Rows::of(rows, "key", bulk.part_keys()));
         rows.ok_or_else(|| senseless(answer, false))
@@ -225,7 +224,7 @@ impl CouchDialect {
         revisions.clear();
         part.retain(|_| {
             let revision = rows.next().and_then(row_revision);
-            // Nothing to delete where there is no document.
+            // There is no document to delete.
             if delete && revision.is_none() {
                 return false;
             }
@@ -252,7 +251,7 @@ impl CouchDialect {
         Ok(())
     }
 
-    /// What became of each document of the part; leaves in it what is to be written again.
+    /// Handles the outcome of each document of the part. Keeps in the part those that must be written again.
     fn take_outcomes(&mut self, memory: &mut CouchMemory, answer: &Answer<'_>) -> Result<(), OpError> {
         let outcomes = Rows::of(answer.body, "id", memory.bulk.part_keys());
         let mut outcomes = outcomes.ok_or_else(|| senseless(answer, true))?;

@@ -1,4 +1,4 @@
-//! Operations as requests of CouchDB.
+//! Encodes operations as CouchDB requests.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use super::memory::{Awaits, CouchMemory};
 use crate::document::{self, CHANGED, EXISTS, Effect};
 use crate::http::{Answer, Dialect, Method, RequestBuf, Step, status_error};
 
-/// How often a write begins again because somebody else changed the document in between.
+/// The maximum number of retries of a write after another client changed the document in between.
 pub(super) const TRIES: u32 = 20;
 
 /// A collection as a session knows it.
@@ -20,22 +20,22 @@ pub(super) const TRIES: u32 = 20;
 pub(super) struct Collection {
     /// `/database/`, encoded.
     pub(super) path: String,
-    /// What a document is.
+    /// The kind of documents.
     pub(super) body: Body,
-    /// How many documents of its database are designs of ours.
+    /// The number of Storebench's design documents in its database.
     pub(super) designs: u32,
-    /// Whether the last upsert met a document: the next one then asks for its revision first.
+    /// Whether the last upsert found an existing document. The next one then reads the revision first.
     pub(super) met: bool,
 }
 
-/// What a session knows of its server and collections.
+/// What a session knows about its server and collections.
 #[derive(Debug)]
 pub(crate) struct CouchDialect {
     pub(super) collections: Vec<Collection>,
-    /// Whether it is pouchdb-server, which tells revisions in bodies only.
+    /// Whether the server is pouchdb-server, which reports revisions only in bodies.
     pub(super) pouch: bool,
     pub(super) read_only: bool,
-    /// Whether a write is acknowledged by a majority of the replicas, or not at all.
+    /// Whether a write requires the acknowledgement of a majority of the replicas.
     pub(super) majority: bool,
     /// Whether reads may be stale.
     pub(super) stale: bool,
@@ -43,40 +43,38 @@ pub(crate) struct CouchDialect {
     pub(super) scratch: Vec<u8>,
 }
 
-/// Keys that CouchDB keeps for itself.
+/// The error of keys that CouchDB reserves.
 pub(super) const RESERVED: OpError = OpError {
     kind: ErrorKind::Refused,
-    message: Cow::Borrowed("CouchDB has no such key: one is not empty and does not begin with `_`; use another key"),
+    message: Cow::Borrowed("invalid key for CouchDB; expected a key that is not empty and does not begin with `_`"),
 };
 
-/// Of a write that others always overtook.
+/// The error of a write that lost every race against other clients.
 pub(super) const CONTENDED: OpError = OpError {
     kind: ErrorKind::Temporary,
-    message: Cow::Borrowed(
-        "others changed the document each time between reading its revision and writing; nothing was written",
-    ),
+    message: Cow::Borrowed("other clients kept changing the document between read and write; nothing was written"),
 };
 
-/// An answer of status 200 whose body is not what CouchDB sends.
+/// The error of an answer with status 200 whose body is not what CouchDB sends.
 pub(super) fn senseless(answer: &Answer<'_>, changes: bool) -> OpError {
     let kind = if changes { ErrorKind::OutcomeUnknown } else { ErrorKind::Failed };
-    OpError::new(kind, format!("the server's answer makes no sense: {}", answer.shown()))
+    OpError::new(kind, format!("unexpected answer from the server: {}", answer.shown()))
 }
 
-/// Whether a document of the request is none that CouchDB takes. That is found before anything is written, whatever
+/// Whether the server rejected a document of the request as invalid. It validates before it writes anything, whatever
 /// the status (PouchDB's is 500).
 pub(super) fn is_invalid(answer: &Answer<'_>) -> bool {
     json::member(answer.body, "error").and_then(json::text).as_deref() == Some("doc_validation")
 }
 
-/// Whether the server refused the whole for something that is in it. Nothing was done then, and one document of many
-/// may be the reason: it is too large, or no JSON that this server reads.
+/// Whether the server refused the whole request because of its contents. Then nothing was done, and a single document
+/// may be the cause: it is too large, or not JSON that this server can read.
 pub(super) fn is_of_contents(answer: &Answer<'_>) -> bool {
     matches!(answer.status, 400 | 413 | 422) || is_invalid(answer)
 }
 
-/// What an answer means that was not expected. The 404 of a document is a miss; that of a write, which
-/// needs no document to be there, and one that names the database are not.
+/// The error of an unexpected answer. A 404 for a document is a miss. A 404 for a write, which needs no existing
+/// document, means that the database is missing, and so does one that says so.
 pub(super) fn fault(answer: &Answer<'_>, changes: bool) -> OpError {
     if answer.status == 404 && (changes || database_is_gone(answer)) {
         gone(answer)
@@ -87,13 +85,13 @@ pub(super) fn fault(answer: &Answer<'_>, changes: bool) -> OpError {
     }
 }
 
-/// The database is not there; nothing was done.
+/// The error of a missing database. Nothing was done.
 pub(super) fn gone(answer: &Answer<'_>) -> OpError {
-    OpError::new(ErrorKind::Failed, format!("{}; was the database removed meanwhile?", answer.shown()))
+    OpError::new(ErrorKind::Failed, format!("{}; the database may have been removed meanwhile", answer.shown()))
 }
 
-/// Whether a 404 is the database's: `Database does not exist.` of CouchDB and `no_db_file` of both, while a
-/// document's is `missing` or `deleted`. The answer to a HEAD has no text.
+/// Whether a 404 means that the database is missing. Its reason then is `Database does not exist.` (CouchDB) or
+/// `no_db_file` (both). For a document it is `missing` or `deleted`. The answer to a HEAD has no text.
 fn database_is_gone(answer: &Answer<'_>) -> bool {
     let reason = json::member(answer.body, "reason").and_then(json::text);
     reason.is_some_and(|reason| reason.contains("Database does not exist") || reason == "no_db_file")
@@ -153,7 +151,7 @@ impl Dialect for CouchDialect {
 }
 
 impl CouchDialect {
-    /// Writes the first request of an operation; false where there is nothing to ask for.
+    /// Writes the first request of an operation. Returns false if there is nothing to request.
     fn first(
         &mut self,
         request: &Request<'_>,
@@ -209,7 +207,7 @@ impl CouchDialect {
                 if self.pouch {
                     self.put(memory, out);
                 } else {
-                    // CouchDB 3.5 stores a document that never was over any revision, where its shard holds others.
+                    // CouchDB 3.5 accepts any revision for a document that never existed, if its shard has others.
                     self.ask_revision(memory, out);
                 }
             }
@@ -252,11 +250,11 @@ impl CouchDialect {
         &self.collections[memory.collection].path
     }
 
-    /// Asks for the revision of a document without its body.
+    /// Requests the revision of a document without its body.
     fn ask_revision(&self, memory: &mut CouchMemory, out: &mut RequestBuf) {
         memory.awaits = Awaits::Revision;
         if self.pouch {
-            // Its ETag is a hash of the answer.
+            // PouchDB's ETag is a hash of the answer.
             out.begin(Method::GET).raw(self.path(memory)).raw("_all_docs?key=");
             push_json(out, &memory.key);
         } else {
@@ -281,7 +279,7 @@ impl CouchDialect {
         }
     }
 
-    /// The revision is known: writes.
+    /// Writes the document now that its revision is known.
     fn write<'a>(&'a self, memory: &'a mut CouchMemory, revision: Option<&[u8]>, out: &mut RequestBuf) -> Step<'a> {
         memory.revision.clear();
         match (revision, memory.kind) {
@@ -299,7 +297,7 @@ impl CouchDialect {
         Step::Send
     }
 
-    /// Stores the payload over the revision, or where there is none.
+    /// Stores the payload over the revision, or as a new document if there is none.
     fn put(&self, memory: &mut CouchMemory, out: &mut RequestBuf) {
         memory.awaits = Awaits::Write;
         let collection = &self.collections[memory.collection];
@@ -320,10 +318,10 @@ impl CouchDialect {
         out.begin(Method::GET).raw(self.path(memory)).segment(&memory.key);
     }
 
-    /// A write was answered.
+    /// Handles the answer to a write.
     fn written<'a>(&'a mut self, memory: &'a mut CouchMemory, answer: Answer<'a>, out: &mut RequestBuf) -> Step<'a> {
         match answer.status {
-            // Deleted by somebody else meanwhile, as PouchDB says it.
+            // PouchDB reports a document that another client deleted meanwhile like this.
             404 if memory.kind == OpKind::Delete && !database_is_gone(&answer) => {
                 return Step::Done(Err(OpError::not_found()));
             }
@@ -360,7 +358,7 @@ impl CouchDialect {
         Ok(Reply { revision: Some(revision), ..Reply::written(1) })
     }
 
-    /// 202 says that fewer replicas have the write than were asked for.
+    /// Status 202 means that fewer replicas have the write than requested.
     pub(super) fn check_quorum(&self, answer: &Answer<'_>) -> Result<(), OpError> {
         if self.majority && answer.status == 202 {
             return Err(OpError::new(
@@ -371,7 +369,7 @@ impl CouchDialect {
         Ok(())
     }
 
-    /// The answer to an operation of one request.
+    /// Handles the answer to an operation with a single request.
     fn last<'a>(&'a mut self, memory: &CouchMemory, answer: Answer<'a>, changes: bool) -> Result<Reply<'a>, OpError> {
         match memory.kind {
             OpKind::Exists => match answer.status {
@@ -404,7 +402,7 @@ impl CouchDialect {
         }
     }
 
-    /// The document has come: changes it and writes it over its revision.
+    /// Applies the change to the document read, and writes it over its revision.
     fn change(&mut self, memory: &mut CouchMemory, answer: &Answer<'_>, out: &mut RequestBuf) -> Result<(), OpError> {
         let kind = self.collections[memory.collection].body;
         let mut old = Vec::new();
@@ -438,16 +436,16 @@ impl CouchDialect {
     }
 }
 
-/// Refuses keys that CouchDB cannot have.
+/// Refuses keys that are invalid in CouchDB.
 pub(super) fn check_key(key: &str) -> Result<(), OpError> {
     if key.is_empty() || key.starts_with('_') { Err(RESERVED) } else { Ok(()) }
 }
 
-/// The longest key in a request line. Servers close the connection at lines of more than 8 KiB (mochiweb of CouchDB) or
-/// 16 KiB (Node.js of PouchDB), and part of the line is the collection's.
+/// The longest key in a request line. Servers close the connection if the line is longer than 8 KiB (CouchDB's
+/// mochiweb) or 16 KiB (PouchDB's Node.js). The line also contains the collection's path.
 const LONGEST_KEY_IN_PATH_BYTES: usize = 7_000;
 
-/// Refuses keys that cannot be in the path of a request. Bulk operations have theirs in the body.
+/// Refuses keys that do not fit into the path of a request. Bulk operations send keys in the body.
 fn check_key_in_path(key: &str) -> Result<(), OpError> {
     check_key(key)?;
     let encoded = |byte: u8| if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) { 1 } else { 3 };
@@ -458,26 +456,26 @@ fn check_key_in_path(key: &str) -> Result<(), OpError> {
     Err(OpError::new(
         ErrorKind::Refused,
         format!(
-            "a key of {} bytes takes {length} in a request's path, where servers take {LONGEST_KEY_IN_PATH_BYTES}; only \
-             bulk operations take longer ones",
+            "a key of {} bytes takes {length} bytes in a request's path (limit {LONGEST_KEY_IN_PATH_BYTES}); only bulk \
+             operations accept longer keys",
             key.len()
         ),
     ))
 }
 
-/// Refuses bodies that CouchDB cannot have.
+/// Refuses bodies that CouchDB cannot store.
 pub(super) fn check_document(kind: Body, key: &str, body: &[u8]) -> Result<(), OpError> {
     document::check(kind, body)?;
     match json::steering(body, key).filter(|_| kind == Body::Json) {
         None => Ok(()),
         Some(member) => Err(OpError::new(
             ErrorKind::Refused,
-            format!("the document has a member `{member}`, which CouchDB keeps for itself; rename it or leave it out"),
+            format!("the document has the field `{member}`, which CouchDB reserves; rename or remove it"),
         )),
     }
 }
 
-/// A JSON string as a query value.
+/// Appends a JSON string as a query value.
 pub(super) fn push_json(out: &mut RequestBuf, text: &str) {
     let mut quoted = Vec::with_capacity(text.len() + 2);
     json::push_text(text, &mut quoted);
@@ -500,7 +498,7 @@ pub(super) fn row_revision(row: &[u8]) -> Option<&[u8]> {
     json::is_revision(revision).then_some(revision)
 }
 
-/// Appends what is stored for a body: JSON as it is; bytes and counters inside a document.
+/// Appends the stored form of a body: JSON as it is; bytes and counters inside a document.
 pub(super) fn encode(kind: Body, body: &[u8], out: &mut Vec<u8>) {
     match kind {
         Body::Json => out.extend_from_slice(body),
@@ -520,12 +518,12 @@ pub(super) fn encode(kind: Body, body: &[u8], out: &mut Vec<u8>) {
 fn push_base64(bytes: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + bytes.len().div_ceil(3) * 4, b'=');
-    // The room is exactly what it takes.
+    // The buffer has exactly the required size.
     let written = BASE64.encode_slice(bytes, &mut out[start..]).unwrap_or_default();
     out.truncate(start + written);
 }
 
-/// The body of what is stored, into an emptied buffer.
+/// Decodes a stored document into its body. Clears the buffer first.
 pub(super) fn decode(kind: Body, stored: &[u8], into: &mut Vec<u8>) -> Result<(), OpError> {
     into.clear();
     let found = match kind {
@@ -535,7 +533,7 @@ pub(super) fn decode(kind: Body, stored: &[u8], into: &mut Vec<u8>) -> Result<()
     };
     let wrong = || {
         let what = if kind == Body::Counter { "a counter" } else { "bytes" };
-        OpError::new(ErrorKind::Failed, format!("the stored document does not hold {what} as Storebench stores them"))
+        OpError::new(ErrorKind::Failed, format!("the stored document does not hold {what} in Storebench's format"))
     };
     match (kind, found) {
         (Body::Bytes, Some(text)) => BASE64.decode_vec(text, into).map_err(|_| wrong()),

@@ -1,4 +1,4 @@
-//! Answers of any bytes, to every operation.
+//! Fuzz tests: arbitrary answers to every operation.
 
 use storebench_engine::store::{BatchBuf, BulkWrite, Op, ViewRows};
 use storebench_study::workload::Body;

@@ -1,10 +1,10 @@
-//! What CouchDB's documents carry besides their own members.
+//! CouchDB's own fields in documents.
 
 pub(super) use storebench_documents::json::{
     Elements, Member, Walk, elements, is_array, member, members, name, push_text, text,
 };
 
-/// The revision that a document carries. CouchDB writes it in front, PouchDB at the end.
+/// The revision in a document. CouchDB writes it at the start, PouchDB at the end.
 pub(super) fn revision(document: &[u8]) -> Option<&[u8]> {
     const NAME: &[u8] = b"\"_rev\":\"";
     let after_id = members(document).take(2).find(|member| member.name == b"_rev").map(|member| member.value);
@@ -18,7 +18,7 @@ pub(super) fn revision(document: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Whether this is how CouchDB writes a revision: a number, `-`, hexadecimal digits.
+/// Whether the text has the form of a CouchDB revision: a number, `-`, hexadecimal digits.
 pub(super) fn is_revision(text: &[u8]) -> bool {
     let Some(dash) = memchr::memchr(b'-', text) else { return false };
     let (number, digest) = (&text[..dash], &text[dash + 1..]);
@@ -29,8 +29,8 @@ pub(super) fn is_revision(text: &[u8]) -> bool {
         && digest.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// The first member of `document` that says something to CouchDB in the place of what the driver says: its key, its
-/// revision, that it is deleted. The key itself says nothing new.
+/// The first field of `document` that would override the driver's key, revision or deletion flag in CouchDB. An `_id`
+/// that equals the key is harmless.
 pub(super) fn steering(document: &[u8], key: &str) -> Option<&'static str> {
     const NAMES: [&str; 3] = ["_id", "_rev", "_deleted"];
     let may_have = |sign: &[u8]| memchr::memmem::find(document, sign).is_some();
@@ -44,9 +44,9 @@ pub(super) fn steering(document: &[u8], key: &str) -> Option<&'static str> {
     })
 }
 
-/// Appends `{"_id":key,"_rev":rev,` and the members of `document`, which must be an object.
+/// Appends `{"_id":key,"_rev":rev,` and the fields of `document`, which must be an object.
 ///
-/// Gives false, and appends nothing, where it is none.
+/// Otherwise it returns false and appends nothing.
 pub(super) fn push_document(out: &mut Vec<u8>, key: &str, revision: Option<&[u8]>, document: &[u8]) -> bool {
     let mut walk = Walk::new(document);
     if walk.take(b'{').is_none() {

@@ -1,4 +1,4 @@
-//! What an operation remembers from one of its requests to the next.
+//! The state that an operation keeps between its requests.
 
 use std::time::Duration;
 
@@ -6,31 +6,31 @@ use storebench_engine::store::{Collected, Op, OpKind};
 
 use crate::http::Bulk;
 
-/// What the request in flight is for.
+/// The purpose of the request in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Awaits {
-    /// The answer ends the operation: a read, an insert.
+    /// The answer completes the operation: a read, an insert.
     #[default]
     Last,
-    /// The revision of the document, which the write that follows names.
+    /// The revision of the document, for the write that follows.
     Revision,
-    /// The write; when somebody else was quicker, it begins again.
+    /// The write. If another client was faster, it starts over.
     Write,
-    /// The document, which is changed here and written.
+    /// The document, which the client changes and writes back.
     Document,
-    /// Whether a compare-and-swap failed on another revision or on nothing.
+    /// Whether the document of a failed compare-and-swap exists.
     Existence,
     /// A page of rows.
     Rows,
     /// The revisions of a bulk operation's documents.
     BulkRevisions,
-    /// What became of each document of a bulk write.
+    /// The outcome of each document of a bulk write.
     BulkWrite,
     /// The documents of a bulk read.
     BulkRead,
 }
 
-/// The state of one operation. Its buffers are used again by later ones.
+/// The state of one operation. Later operations reuse its buffers.
 #[derive(Debug)]
 pub(crate) struct CouchMemory {
     pub(super) awaits: Awaits,
@@ -38,18 +38,18 @@ pub(crate) struct CouchMemory {
     pub(super) collection: usize,
     pub(super) contents: bool,
     pub(super) key: String,
-    /// The body, bytes or patch that is written.
+    /// The body, bytes or patch to write.
     pub(super) payload: Vec<u8>,
     pub(super) revision: Vec<u8>,
     pub(super) delta: i64,
     pub(super) initial: i64,
     pub(super) counter: Option<i64>,
-    /// How often somebody else was quicker.
+    /// How often another client was faster.
     pub(super) tries: u32,
-    /// The first key that is not wanted, for pages.
+    /// For pages: the end of the range, excluded.
     pub(super) end: Option<String>,
     pub(super) left: u32,
-    /// How many rows the request in flight asks for.
+    /// The number of rows that the request in flight asks for.
     pub(super) asked: u32,
     pub(super) found: Collected,
     pub(super) bulk: Bulk,
@@ -79,7 +79,7 @@ impl Default for CouchMemory {
 }
 
 impl CouchMemory {
-    /// Begins with an operation.
+    /// Starts an operation.
     pub(super) fn begin(&mut self, kind: OpKind, collection: usize, contents: bool, key: &str, payload: &[u8]) {
         (self.awaits, self.kind, self.collection, self.contents) = (Awaits::Last, kind, collection, contents);
         self.key.clear();
@@ -90,7 +90,7 @@ impl CouchMemory {
         (self.counter, self.tries) = (None, 0);
     }
 
-    /// The operation again, as it was submitted, where it changes what is stored.
+    /// The operation as it was submitted, if it changes a stored document.
     pub(super) fn op(&self) -> Option<Op<'_>> {
         let (key, body) = (self.key.as_str(), self.payload.as_slice());
         Some(match self.kind {

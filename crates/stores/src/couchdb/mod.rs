@@ -1,20 +1,19 @@
-//! `couchdb://USER@HOST:PORT` and `couchdbs://…` (over TLS): Apache CouchDB, by its HTTP interface.
+//! `couchdb://USER@HOST:PORT` and `couchdbs://…` (over TLS): Apache CouchDB, through its HTTP interface.
 //!
-//! A collection is a database `storebench-NAME` (`?prefix=` changes the first part), in which a local
-//! document `_local/storebench` says that Storebench made it. Keys are document ids. An index of a
-//! study is a Mango index in a design document of its own.
+//! A collection is a database `storebench-NAME` (`?prefix=` changes the first part). In it, a local document
+//! `_local/storebench` says that Storebench created it. Keys are document ids. An index of a study is a Mango index in
+//! its own design document.
 //!
 //! | guarantee | CouchDB | pouchdb-server |
 //! |---|---|---|
-//! | `none` | refused | in memory: all there is |
-//! | `os` | as `fsync`: nothing weaker can be set | LevelDB: written to its log, not synced |
-//! | `fsync` | 3.x syncs each write before it answers; 2.x is asked to (`X-Couch-Full-Commit`) | refused |
-//! | `majority` | more than half of the replicas (the default quorum `w`); HTTP 202, which says that they were fewer, is *outcome unknown* | refused |
+//! | `none` | refused | in memory: the only level |
+//! | `os` | same as `fsync`: CouchDB has no weaker level | LevelDB: written to its log, not synced |
+//! | `fsync` | 3.x syncs each write before it answers; 2.x does so on request (`X-Couch-Full-Commit`) | refused |
+//! | `majority` | more than half of the replicas (the default quorum `w`); HTTP 202, which means fewer, is *outcome unknown* | refused |
 //!
-//! What was tested: pouchdb-server 4.2, which speaks CouchDB's interface over LevelDB or memory. No
-//! CouchDB was at hand; where the two differ (how a revision is asked for, sizes, tasks, quorums) the
-//! driver follows the documentation of CouchDB 3.x. `storebench conform couchdb://…` runs the suite
-//! against yours.
+//! The driver was tested with pouchdb-server 4.2, which offers CouchDB's interface over LevelDB or memory. It was not
+//! tested with CouchDB. Where the two differ (reading a revision, sizes, tasks, quorums), the driver follows the
+//! documentation of CouchDB 3.x. `storebench conform couchdb://…` runs the suite against your server.
 
 mod bulk;
 mod dialect;

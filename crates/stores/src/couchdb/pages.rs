@@ -1,4 +1,4 @@
-//! Pages: of keys (`_all_docs`), of an indexed field (`_find`), of a view.
+//! Pages of keys (`_all_docs`), of an indexed field (`_find`), and of a view.
 
 use std::borrow::Cow;
 
@@ -11,11 +11,10 @@ use super::memory::{Awaits, CouchMemory};
 use crate::document::prefix_end_text;
 use crate::http::{Answer, Method, RequestBuf, Step, status_error};
 
-/// Behind every key that anybody uses: PouchDB leaves out what lies behind U+00FF unless it is told
-/// an end.
+/// Sorts after every realistic key. Without an explicit end, PouchDB omits keys after U+00FF.
 const LAST: &str = "\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}";
 
-/// The path and query, without the collection's path, of a page of keys.
+/// Appends the path and query of a page of keys, without the collection's path.
 fn push_range(out: &mut RequestBuf, pouch: bool, start: &str, end: Option<&str>, limit: u32, behind_start: bool) {
     out.raw("_all_docs?include_docs=true&limit=").number(u64::from(limit)).raw("&startkey=");
     push_json(out, start);
@@ -35,16 +34,16 @@ fn push_range(out: &mut RequestBuf, pouch: bool, start: &str, end: Option<&str>,
     }
 }
 
-/// A query of Mango: documents whose top-level field equals a value of the same type.
+/// A Mango query for documents whose top-level field equals a value of the same type.
 pub(super) fn selector(field: &str, value: &str, limit: u32, stale: bool) -> String {
-    // A dot would lead into an object.
+    // An unescaped dot would select a field of a nested object.
     let field = serde_json::Value::from(field.replace('\\', "\\\\").replace('.', "\\."));
     let update = if stale { r#","update":false"# } else { "" };
     format!(r#"{{"selector":{{{field}:{{"$eq":{value}}}}},"limit":{limit}{update}}}"#)
 }
 
 impl CouchDialect {
-    /// Writes the first request; false where nothing can be found.
+    /// Writes the first request. Returns false if the result is certainly empty.
     pub(super) fn begin_rows(
         &self,
         op: &Op<'_>,
@@ -93,7 +92,7 @@ impl CouchDialect {
             }
             _ => return Err(OpError::unsupported()),
         };
-        // CouchDB refuses a range that is the wrong way round.
+        // CouchDB refuses a range whose end precedes its start.
         if limit == 0 || end.as_deref().is_some_and(|end| end <= start) {
             return Ok(false);
         }
@@ -103,8 +102,8 @@ impl CouchDialect {
         Ok(true)
     }
 
-    /// Asks for the rows that are still wanted. Where the range goes past the design documents,
-    /// which lie among the others, for so many more.
+    /// Requests the remaining rows. If the range includes design documents, which sort among the others, it requests
+    /// as many more.
     fn ask_rows(&self, memory: &mut CouchMemory, out: &mut RequestBuf, behind_start: bool) {
         let collection = &self.collections[memory.collection];
         let end = memory.end.as_deref();
@@ -115,7 +114,7 @@ impl CouchDialect {
         push_range(out, self.pouch, &memory.key, end, memory.asked, behind_start);
     }
 
-    /// Rows have come.
+    /// Handles an answer with rows.
     pub(super) fn rows<'a>(
         &'a mut self,
         memory: &'a mut CouchMemory,
@@ -128,25 +127,25 @@ impl CouchDialect {
         match self.take_rows(memory, answer.body) {
             None => Step::Done(Err(senseless(answer, false))),
             Some(Err(error)) => Step::Done(Err(error)),
-            // Design documents took the place of some; the others lie behind the last row.
+            // Some rows were design documents. The missing ones follow the last row.
             Some(Ok(rows)) if rows == memory.asked && memory.left > 0 => {
                 self.ask_rows(memory, out, true);
                 Step::Send
             }
-            // Who reads page after page would take it for the end.
+            // A caller that reads page by page would take an empty page for the end.
             Some(Ok(rows))
                 if memory.kind == OpKind::View && memory.found.documents() == 0 && rows >= memory.left.max(1) =>
             {
                 Step::Done(Err(OpError::new(
                     ErrorKind::Temporary,
-                    format!("all {rows} documents of a page of the view were removed while it was read"),
+                    format!("all {rows} documents of a page of the view were removed during the read"),
                 )))
             }
             Some(Ok(_)) => Step::Done(Ok(memory.found.reply())),
         }
     }
 
-    /// Adds the rows of an answer; gives how many there were, none where it is not such an answer.
+    /// Adds the rows of an answer. Returns how many there were, or `None` if the answer is invalid.
     fn take_rows(&mut self, memory: &mut CouchMemory, body: &[u8]) -> Option<Result<u32, OpError>> {
         let json::Member { name, value: rows, .. } =
             json::members(body).find(|member| matches!(member.name, b"rows" | b"docs"))?;
@@ -169,14 +168,14 @@ impl CouchDialect {
                     Some(document) if document != b"null" => document,
                     null => match without(row, &id) {
                         Some(error) => return Some(Err(error)),
-                        // Of what is gone CouchDB says null, and PouchDB nothing.
+                        // For a removed document, CouchDB sends null and PouchDB omits the field.
                         None if null.is_none() && !self.pouch => return None,
                         None => continue,
                     },
                 },
             };
             memory.left -= 1;
-            // A row of a view may stand for another document, which its value names.
+            // A view's row may refer to another document, which its value names.
             let own = if memory.kind == OpKind::View { text(document, "_id") } else { None };
             let document = match kind {
                 Body::Json => document,
@@ -201,7 +200,7 @@ fn text<'a>(object: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
     json::member(object, name).and_then(json::text)
 }
 
-/// What is wrong where a row has no document; none where that was removed meanwhile. Its value is no document.
+/// The error of a row without a document. `None` if the document was removed meanwhile.
 fn without(row: &[u8], id: &str) -> Option<OpError> {
     if let Some(error) = text(row, "error") {
         let why = format!("the server could not read the document of a row: {error}");
@@ -210,13 +209,13 @@ fn without(row: &[u8], id: &str) -> Option<OpError> {
     let value = json::member(row, "value")?;
     if let Some(other) = text(value, "_id").filter(|other| other != id) {
         let why = format!(
-            "the view's row of `{id}` stands for the document `{other}`, which is not there; let the view leave it out"
+            "the view's row of `{id}` refers to the document `{other}`, which does not exist; omit it in the view"
         );
         return Some(OpError::new(ErrorKind::Refused, why));
     }
-    // It may be there at another one.
+    // The document may exist at another revision.
     text(value, "_rev").map(|revision| {
-        let why = format!("the document `{id}` is no longer at the revision {revision}, which the view's row names");
+        let why = format!("the document `{id}` no longer has the revision {revision} that the view's row names");
         OpError::new(ErrorKind::Temporary, why)
     })
 }

@@ -1,22 +1,22 @@
-//! The rows of an answer, each to the document that it tells of.
+//! Matches the rows of an answer to the requested documents.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
 use super::json;
 
-/// One row for each document asked about, in the order of asking.
+/// One row for each requested document, in request order.
 pub(super) enum Rows<'a> {
     AsSent(json::Elements<'a>),
     Sorted(std::vec::IntoIter<&'a [u8]>),
 }
 
 impl<'a> Rows<'a> {
-    /// Of an array whose rows name their document in their member `name`. CouchDB answers in the order of
-    /// asking; PouchDB's server answers `_bulk_docs` in the order in which it came to an end with each.
+    /// Reads an array whose rows name their document in the field `name`. CouchDB answers in request order. PouchDB's
+    /// server answers `_bulk_docs` in completion order.
     ///
-    /// None when there are fewer or more rows than documents, or when one that lies elsewhere does not tell
-    /// of which it is. Documents that were asked for twice get their rows in the order of these.
+    /// Returns `None` if the number of rows differs from that of the documents, or if rows are out of order and do not
+    /// all name their document. Documents that were requested twice get their rows in order.
     pub(super) fn of<'k>(array: &'a [u8], name: &str, keys: impl Iterator<Item = &'k str> + Clone) -> Option<Self> {
         if !json::is_array(array) || json::elements(array).count() != keys.clone().count() {
             return None;

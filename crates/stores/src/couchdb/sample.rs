@@ -1,4 +1,4 @@
-//! Keys spread over a database that Storebench did not fill, without reading all of it.
+//! Samples keys of an existing database, without reading all of it.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use super::server::Server;
 use crate::http::Method;
 use crate::net::{draw, shuffle};
 
-/// So many keys from both ends begin the search.
+/// The number of keys read from each end to start the search.
 const ENDS: usize = 32;
-/// At most about so many jumps are made: where more keys are wanted, each gives several neighbours.
+/// The approximate maximum number of jumps. If more keys are wanted, each jump reads several adjacent keys.
 const JUMPS: usize = 1_000;
 
 struct Random(u64);
@@ -23,12 +23,11 @@ impl Random {
     }
 }
 
-/// Keys of a database, at most so many, decided by `seed`.
+/// At most `at_most` keys of a database, determined by `seed`.
 ///
-/// CouchDB cannot jump to the n-th key (`skip` reads all before it). So the search jumps to keys
-/// that might be: a known key, exchanged from where keys begin to differ for characters between the
-/// least and the greatest that were seen at those places.
-/// A database that is not much larger than the sample is read whole instead.
+/// CouchDB cannot jump to the n-th key (`skip` reads all keys before it). So the search jumps to likely keys: it takes
+/// a known key and, from where keys start to differ, replaces each character by one between the smallest and the
+/// largest seen at that position. A database that is not much larger than the sample is read completely instead.
 pub(super) async fn keys(
     server: &Server,
     database: &str,
@@ -59,7 +58,7 @@ pub(super) async fn keys(
             known.take(&server.ask(Method::GET, &page(None, backwards, ENDS), None).await?);
         }
         let run = (at_most / JUMPS).clamp(1, 100);
-        // Jumps to a key that is known already count too, so that the search ends.
+        // Jumps that find only known keys count too, so that the search terminates.
         for _ in 0..(at_most / run) * 3 {
             if known.keys.len() >= at_most + 2 * ENDS {
                 break;
@@ -74,7 +73,7 @@ pub(super) async fn keys(
     Ok(keys)
 }
 
-/// Keys found so far, and between which characters they lie at each place.
+/// The keys found so far, and the smallest and largest character at each position.
 #[derive(Default)]
 struct Known {
     keys: BTreeSet<String>,
@@ -101,7 +100,7 @@ impl Known {
         }
     }
 
-    /// A key that might be.
+    /// A likely key.
     fn guess(&self, random: &mut Random) -> Option<String> {
         let pattern = self.order.get(random.below(self.order.len()))?;
         let from = self.seen.iter().position(|(least, greatest)| least < greatest)?;
@@ -109,7 +108,7 @@ impl Known {
         for (least, greatest) in self.seen.iter().take(pattern.chars().count()).skip(from) {
             let between = *greatest as usize - *least as usize;
             let character = *least as usize + random.below(between + 1);
-            // Only surrogates are no characters.
+            // Surrogates are not characters.
             key.push(u32::try_from(character).ok().and_then(char::from_u32).unwrap_or(*least));
         }
         Some(key)

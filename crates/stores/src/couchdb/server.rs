@@ -1,4 +1,4 @@
-//! Control calls to a server: who it is, its databases, Storebench's marker, what it is busy with.
+//! Control calls to a server: version, databases, Storebench's marker, running tasks.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,12 @@ use storebench_engine::store::{Made, StoreError};
 use crate::http::{Client, Method, Response};
 use crate::net::Host;
 
-/// Where the marker lies in each database of ours. Local documents are not listed, not counted and
-/// not replicated.
+/// The marker in each of Storebench's databases. Local documents are not listed, counted or replicated.
 const MARKER: &str = "_local/storebench";
-/// What a mark says before its owner. Markers of older versions say nothing.
+/// The text before the owner in a mark. Markers of older versions have none.
 pub(super) const FORM: &str = "collection";
 
-/// What a server says of itself.
+/// What a server reports about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Welcome {
     /// Name and version, for the result.
@@ -28,7 +27,7 @@ pub(super) struct Welcome {
     pub(super) major: u32,
 }
 
-/// A database as its server describes it, zero where it does not tell.
+/// The sizes of a database, zero where the server does not report them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Sizes {
     pub(super) documents: f64,
@@ -39,7 +38,7 @@ pub(super) struct Sizes {
     pub(super) compacting: bool,
 }
 
-/// A server to make control calls to.
+/// A server for control calls.
 pub(super) struct Server {
     client: Client,
     host: Host,
@@ -50,19 +49,19 @@ impl Server {
         Self { client, host }
     }
 
-    /// A path made of encoded parts.
+    /// The path of a database, encoded, followed by `rest`.
     pub(super) fn path(database: &str, rest: &str) -> String {
         format!("/{}/{rest}", utf8_percent_encode(database, NON_ALPHANUMERIC))
     }
 
-    /// Makes a call whose status the caller looks at; refuses what means a wrong user everywhere.
+    /// Makes a call. The caller checks the status, except those of a rejected user or an overloaded server.
     async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Response, StoreError> {
         let body = body.map(|body| body.to_string().into_bytes());
         let response = self.client.call(method, path, body.as_deref()).await?;
         match response.status {
             401 | 403 if !is_admin_only(&response) => Err(StoreError::Unreachable(format!(
-                "{} does not let this user in ({}); are user and password right? Give them as in \
-                 couchdb://user@host, the password in STOREBENCH_PASSWORD",
+                "{} rejected this user ({}); check user and password: write couchdb://user@host, and put the password \
+                 into STOREBENCH_PASSWORD",
                 self.host,
                 response.answer().shown()
             ))),
@@ -77,16 +76,16 @@ impl Server {
 
     fn unexpected(&self, doing: &str, response: &Response) -> StoreError {
         let remedy =
-            if matches!(response.status, 401 | 403) { "; give an administrator's user and password" } else { "" };
+            if matches!(response.status, 401 | 403) { "; use an administrator's user and password" } else { "" };
         let text = format!("{}: cannot {doing}: {}{remedy}", self.host, response.answer().shown());
         if matches!(response.status, 401 | 403) { StoreError::Unreachable(text) } else { StoreError::Failed(text) }
     }
 
-    /// Who it is.
+    /// Identifies the server.
     ///
     /// # Errors
-    /// `Unreachable` for nobody, somebody else, or a wrong password; `NotSupported` for a version
-    /// that is too old.
+    /// `Unreachable` if there is no server, if it is not CouchDB, or if the password is wrong; `NotSupported` for a
+    /// version that is too old.
     pub(super) async fn welcome(&self) -> Result<Welcome, StoreError> {
         let response = self.call(Method::GET, "/", None).await?;
         let value = response.json();
@@ -99,7 +98,7 @@ impl Server {
         }
         if !response.is_success() || !value["couchdb"].is_string() {
             return Err(StoreError::Unreachable(format!(
-                "{} answers in HTTP, but is not CouchDB ({}); is the port right? CouchDB's own is 5984, with TLS 6984",
+                "{} speaks HTTP, but is not CouchDB ({}); check the port (CouchDB's default is 5984, with TLS 6984)",
                 self.host,
                 response.answer().shown()
             )));
@@ -107,15 +106,15 @@ impl Server {
         let major: u32 = version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0);
         if major < 2 {
             return Err(StoreError::NotSupported(format!(
-                "{} is CouchDB {version}, which is too old: Storebench needs 2.0 for index queries, and was written \
-                 to the documentation of 3.x; upgrade the server",
+                "{} is CouchDB {version}, which is too old: Storebench needs 2.0 or later for index queries, and \
+                 follows the documentation of 3.x; upgrade the server",
                 self.host
             )));
         }
         Ok(Welcome { version: format!("CouchDB {version}"), pouch: false, in_memory: false, major })
     }
 
-    /// The databases whose name begins so, in order. None where this user may not list them.
+    /// The databases whose name begins with `prefix`, sorted. `None` if this user may not list databases.
     pub(super) async fn databases(&self, prefix: &str) -> Result<Option<Vec<String>>, StoreError> {
         let range = |text: &str| utf8_percent_encode(&json!(text).to_string(), NON_ALPHANUMERIC).to_string();
         let end = format!("{prefix}\u{FFF0}");
@@ -128,47 +127,47 @@ impl Server {
         let Some(names) = value.as_array().filter(|_| response.is_success()) else {
             return Err(self.unexpected("list its databases", &response));
         };
-        // A server that knows no range gives all of them.
+        // A server without support for ranges returns all databases.
         let mut names: Vec<String> =
             names.iter().filter_map(Value::as_str).filter(|name| name.starts_with(prefix)).map(str::to_owned).collect();
         names.sort_unstable();
         Ok(Some(names))
     }
 
-    /// The mark of a database that carries Storebench's marker.
+    /// The mark of a database, if it has Storebench's marker.
     pub(super) async fn mark_of(&self, database: &str) -> Result<Option<String>, StoreError> {
         let response = self.call(Method::GET, &Self::path(database, MARKER), None).await?;
         match response.status {
             200 => Ok(mark_in(&response.json())),
             404 | 401 | 403 => Ok(None),
-            _ => Err(self.unexpected(&format!("look for Storebench's marker in `{database}`"), &response)),
+            _ => Err(self.unexpected(&format!("read Storebench's marker in `{database}`"), &response)),
         }
     }
 
-    /// Makes a database.
+    /// Creates a database.
     pub(super) async fn create(&self, database: &str) -> Result<Made, StoreError> {
         let begun = Instant::now();
         loop {
             let response = self.call(Method::PUT, &Self::path(database, ""), None).await?;
             match response.status {
                 200..=299 => return Ok(Made::Done),
-                // A cluster goes on removing the old one for a moment.
+                // A cluster may still be removing an old database of this name.
                 412 | 500 if begun.elapsed() < Duration::from_secs(10) => {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
                 412 if self.mark_of(database).await?.is_some() => return Ok(Made::Changed),
-                _ => return Err(self.unexpected(&format!("make the database `{database}`"), &response)),
+                _ => return Err(self.unexpected(&format!("create the database `{database}`"), &response)),
             }
         }
     }
 
-    /// Marks a database, in place of the mark that was there before.
+    /// Marks a database, if its previous mark still is `before`.
     pub(super) async fn mark(&self, database: &str, before: Option<&str>, mark: &str) -> Result<Made, StoreError> {
         let path = Self::path(database, MARKER);
         let mut marker = json!({ "made_by": "storebench", "made_for": mark });
         let there = self.call(Method::GET, &path, None).await?;
         if !there.is_success() && there.status != 404 {
-            return Err(self.unexpected(&format!("look for Storebench's marker in `{database}`"), &there));
+            return Err(self.unexpected(&format!("read Storebench's marker in `{database}`"), &there));
         }
         let there = there.json();
         if mark_in(&there).as_deref() != before {
@@ -182,11 +181,11 @@ impl Server {
             200..=299 => Ok(Made::Done),
             // Changed, or removed with its database.
             404 | 409 => Ok(Made::Changed),
-            _ => Err(self.unexpected(&format!("put Storebench's marker into `{database}`"), &response)),
+            _ => Err(self.unexpected(&format!("write Storebench's marker to `{database}`"), &response)),
         }
     }
 
-    /// Removes a database. One that is gone already is no error.
+    /// Removes a database. A missing one is not an error.
     pub(super) async fn remove(&self, database: &str) -> Result<(), StoreError> {
         let response = self.call(Method::DELETE, &Self::path(database, ""), None).await?;
         match response.status {
@@ -195,7 +194,7 @@ impl Server {
         }
     }
 
-    /// The sizes of a database; none where there is no such database.
+    /// The sizes of a database; `None` if it does not exist.
     pub(super) async fn sizes(&self, database: &str) -> Result<Option<Sizes>, StoreError> {
         let response = self.call(Method::GET, &Self::path(database, ""), None).await?;
         if response.status == 404 {
@@ -203,7 +202,7 @@ impl Server {
         }
         let value = response.json();
         if !response.is_success() || !value.is_object() {
-            return Err(self.unexpected(&format!("look at the database `{database}`"), &response));
+            return Err(self.unexpected(&format!("read the sizes of the database `{database}`"), &response));
         }
         let number = |value: &Value| value.as_f64().unwrap_or_default();
         let sizes = &value["sizes"];
@@ -217,17 +216,17 @@ impl Server {
         }))
     }
 
-    /// Makes an index over these fields, of this name; one that exists is kept.
+    /// Creates an index with this name over these fields. An existing one is kept.
     pub(super) async fn index(&self, database: &str, name: &str, fields: &[String]) -> Result<(), StoreError> {
         let index = json!({ "index": { "fields": fields }, "ddoc": name, "name": name, "type": "json" });
         let response = self.call(Method::POST, &Self::path(database, "_index"), Some(&index)).await?;
         if response.is_success() {
             return Ok(());
         }
-        Err(self.unexpected(&format!("make the index `{name}` in `{database}`"), &response))
+        Err(self.unexpected(&format!("create the index `{name}` in `{database}`"), &response))
     }
 
-    /// Asks for one row of an index, which waits until the index has all documents.
+    /// Requests one row of an index, which waits until the index is up to date.
     pub(super) async fn touch_index(&self, database: &str, field: &str) -> Result<(), StoreError> {
         let query = json!({ "selector": { field.replace('.', "\\."): { "$eq": null } }, "limit": 1 });
         let response = self.call(Method::POST, &Self::path(database, "_find"), Some(&query)).await?;
@@ -237,13 +236,13 @@ impl Server {
         Err(self.unexpected(&format!("wait for the index on `{field}` in `{database}`"), &response))
     }
 
-    /// What the server is busy with in these databases: the type of each task and how much is left
-    /// of it. Nothing where this user may not ask.
+    /// The server's running tasks in these databases: the type of each, and its remaining changes. Empty if this user
+    /// may not list tasks.
     pub(super) async fn tasks(&self, databases: &[String]) -> Result<Vec<(String, f64)>, StoreError> {
         let response = self.call(Method::GET, "/_active_tasks", None).await?;
         let value = response.json();
         let tasks = value.as_array().map(Vec::as_slice).unwrap_or_default();
-        // A cluster names shards: `shards/00000000-7fffffff/storebench-users.1700000000`.
+        // A cluster reports shards: `shards/00000000-7fffffff/storebench-users.1700000000`.
         let ours = |task: &&Value| {
             let name = task["database"].as_str().unwrap_or_default();
             let name = name.rsplit('/').next().unwrap_or_default().split('.').next().unwrap_or_default();
@@ -260,7 +259,7 @@ impl Server {
             .collect())
     }
 
-    /// Compacts a database and these indexes of it, and waits until it is done.
+    /// Compacts a database and these of its indexes, and waits until it has finished.
     pub(super) async fn compact(&self, database: &str, designs: &[String]) -> Result<(), StoreError> {
         let mut paths = vec!["_compact".to_owned()];
         paths.extend(designs.iter().map(|design| format!("_compact/{design}")));
@@ -282,7 +281,7 @@ impl Server {
         }
     }
 
-    /// Any request that reads; its answer as JSON.
+    /// Sends any request that only reads. Returns its answer as JSON.
     pub(super) async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, StoreError> {
         let response = self.call(method, path, body).await?;
         if response.is_success() { Ok(response.json()) } else { Err(self.unexpected("answer", &response)) }
@@ -295,7 +294,7 @@ fn mark_in(marker: &Value) -> Option<String> {
     (marker["made_by"] == "storebench").then_some(mark)
 }
 
-/// Whether it let the user in, but not to what only administrators may see.
+/// Whether the server accepted the user, but the request requires an administrator.
 fn is_admin_only(response: &Response) -> bool {
     let reason = response.json()["reason"].as_str().unwrap_or_default().to_lowercase();
     reason.contains("admin")

@@ -1,4 +1,4 @@
-//! The store: what it can do, and what is done to its databases.
+//! The store: its capabilities, and the management of its databases.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use crate::http::{Client, HttpSession, Method, Target};
 use crate::net::{self, Address, Control, Memo, settled};
 use crate::registry::Options;
 
-/// How long a control call may take that waits for no work of the server.
+/// The timeout of a control call that does not wait for work of the server.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a server may take for work that it was asked to finish: an index, a compaction.
+/// The timeout for work that the server has to finish: an index, a compaction.
 const WORK: Duration = Duration::from_secs(24 * 3600);
 
-/// The store.
+/// The CouchDB store.
 pub(crate) struct CouchStore {
     address: Address,
     prefix: String,
@@ -32,7 +32,7 @@ pub(crate) struct CouchStore {
     ready: Memo<Ready>,
 }
 
-/// What `prepare` has settled.
+/// What `prepare` found out.
 #[derive(Clone)]
 struct Ready {
     collections: Vec<Prepared>,
@@ -47,7 +47,7 @@ struct Prepared {
 }
 
 impl CouchStore {
-    /// Reads the URL; touches nothing.
+    /// Reads the URL. Does not connect.
     ///
     /// # Errors
     /// `BadUrl`.
@@ -56,21 +56,21 @@ impl CouchStore {
         let address = Address::parse(url, SCHEME.example, if tls { 6984 } else { 5984 }, tls, options)?;
         if let Some(part) = address.path.first() {
             return Err(StoreError::BadUrl(format!(
-                "`/{part}` follows the host, but each collection is a database of its own; leave it out, or name what \
-                 their names begin with by ?prefix="
+                "found `/{part}` after the host, but each collection is a separate database; remove it, or set the \
+                 prefix of their names with ?prefix="
             )));
         }
         if let [_, second, ..] = address.hosts.as_slice() {
             return Err(StoreError::BadUrl(format!(
-                "`{second}` is a second host; every node of a CouchDB cluster answers for all, so name one"
+                "found the second host `{second}`; name only one, because any node of a CouchDB cluster serves all data"
             )));
         }
         let prefix = options.take("prefix").unwrap_or("storebench-").to_owned();
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
         if !prefix.starts_with(|c: char| c.is_ascii_lowercase()) || !prefix.chars().all(fits) || prefix.len() > 100 {
             return Err(StoreError::BadUrl(format!(
-                "prefix={prefix}: the name of a database begins with a lower-case letter, and holds such letters, \
-                 digits, `_` and `-`"
+                "invalid prefix={prefix}; expected a lower-case letter followed by lower-case letters, digits, `_` and \
+                 `-`, at most 100 characters"
             )));
         }
         Ok(Self { address, prefix, control: Control::default(), welcome: Memo::default(), ready: Memo::default() })
@@ -85,7 +85,7 @@ impl CouchStore {
         self.ready.prepared(&self.address.shown)
     }
 
-    /// Asks who the server is, each time: it may have been exchanged.
+    /// Identifies the server. It does so each time, because the server may have been replaced.
     async fn greet(&self, server: &Server) -> Result<Welcome, StoreError> {
         let welcome = server.welcome().await?;
         self.welcome.set(welcome.clone());
@@ -113,7 +113,7 @@ impl CouchStore {
             let bytes = collections.iter().find(|c| c.layout.existing.is_some() && c.layout.body != Body::Json);
             if let Some(Prepared { database, .. }) = bytes.filter(|_| how == Prepare::WriteExisting) {
                 return Err(StoreError::NotSupported(format!(
-                    "`{database}` holds JSON; bytes and counters are in databases that Storebench made"
+                    "`{database}` holds JSON; bytes and counters require databases that Storebench created"
                 )));
             }
             for collection in &collections {
@@ -149,7 +149,7 @@ impl CouchStore {
         }
     }
 
-    /// The databases of the prepared collections, or else all of ours.
+    /// The databases of the prepared collections, or else all that Storebench created.
     async fn databases(&self, server: &Server) -> Result<Vec<String>, StoreError> {
         match self.ready() {
             Ok(ready) => Ok(ready.collections.into_iter().map(|c| c.database).collect()),
@@ -171,7 +171,7 @@ impl Databases<'_> {
     async fn names(&self) -> Result<Vec<String>, StoreError> {
         self.server.databases(&self.store.prefix).await?.ok_or_else(|| {
             StoreError::Unreachable(format!(
-                "{} lets this user in, but not list the databases; give an administrator's user and password",
+                "{} does not let this user list databases; use an administrator's user and password",
                 self.store.address.host()
             ))
         })
@@ -198,7 +198,7 @@ impl Site for Databases<'_> {
             }
         }
         if !found.theirs.is_empty() {
-            // One that somebody removed meanwhile had no mark any more, and is nobody's.
+            // A database that was removed meanwhile looks unmarked. Drop those that no longer exist.
             let now = self.names().await?;
             found.theirs.retain(|name| now.contains(name));
         }
@@ -234,7 +234,8 @@ impl Site for Databases<'_> {
         Ok(Made::Done)
     }
 
-    /// The mark says so first: whoever takes the database over meanwhile writes over the mark that was found, too.
+    /// Marks each database as being removed first. A copy that takes it over meanwhile also replaces the mark that was
+    /// found, so only one of the two succeeds.
     async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
         for going in &removal.going {
             let database = self.store.database_of(&going.name);
@@ -248,7 +249,8 @@ impl Site for Databases<'_> {
 }
 
 impl CouchStore {
-    /// The database of a collection of ours. Databases have no capitals; `$` stands in no collection's name.
+    /// The database of one of Storebench's collections. Database names have no capital letters, so `$` precedes each.
+    /// Collection names contain no `$`.
     fn database_of(&self, collection: &str) -> String {
         let mut name = self.prefix.clone();
         for c in collection.chars() {
@@ -260,7 +262,7 @@ impl CouchStore {
         name
     }
 
-    /// The collection that a database of ours was made for.
+    /// The collection that one of Storebench's databases was created for.
     fn collection_of(&self, database: &str) -> String {
         let mut name = String::new();
         let mut capital = false;
@@ -275,7 +277,7 @@ impl CouchStore {
     }
 }
 
-/// The name of an index and of the design document it lies in.
+/// The name of an index and of its design document.
 fn index_name(fields: &[String]) -> String {
     format!("storebench-{}", fields.join("-"))
 }
@@ -284,7 +286,7 @@ impl Store for CouchStore {
     type Session = HttpSession<CouchDialect>;
 
     fn describe(&self) -> Description {
-        let version = self.welcome.get().map_or_else(|| "CouchDB, not yet reached".to_owned(), |known| known.version);
+        let version = self.welcome.get().map_or_else(|| "CouchDB, not yet contacted".to_owned(), |known| known.version);
         Description { scheme: SCHEME.name, url: self.address.shown.clone(), version }
     }
 
@@ -353,7 +355,7 @@ impl Store for CouchStore {
             let server = self.server(PATIENCE);
             self.greet(&server).await?;
             if server.databases(&self.prefix).await?.is_none() {
-                // Not an administrator: may read what exists, and make nothing.
+                // The user is not an administrator and may only read existing databases.
                 return Ok(Holdings { absent: true, ..Holdings::default() });
             }
             Databases { store: self, server: &server }.look().await
@@ -383,7 +385,7 @@ impl Store for CouchStore {
         })
     }
 
-    /// Asked for by a user who may not list databases, too.
+    /// Also works for a user who may not list databases.
     fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
         let mark = async { self.server(PATIENCE).mark_of(&self.database_of(collection)).await };
         Ok(self.control.block_on(mark)?.map(|mark| Owner::read(&mark).1))
@@ -413,8 +415,8 @@ impl Store for CouchStore {
         HttpSession::open(dialect, target, options).await
     }
 
-    /// Asks each index for a row, which brings it up to date, and waits until the server is busy with
-    /// none of our databases.
+    /// Requests a row of each index, which brings it up to date. Then waits until the server has no task in
+    /// Storebench's databases.
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
         self.control.block_on(async {
             let server = self.server(WORK);
@@ -439,10 +441,10 @@ impl Store for CouchStore {
             let ready = self.ready()?;
             if ready.read_only || ready.collections.iter().any(|c| c.layout.existing.is_some()) {
                 return Err(StoreError::NotSupported(
-                    "compacting is for databases of Storebench's that may be written".into(),
+                    "only databases that Storebench created and may write can be compacted".into(),
                 ));
             }
-            // pouchdb-server compacts databases only.
+            // pouchdb-server compacts only databases, not indexes.
             let pouch = self.greet(&server).await?.pouch;
             let compacting = async {
                 for Prepared { database, layout } in &ready.collections {
@@ -453,7 +455,7 @@ impl Store for CouchStore {
                 Ok(())
             };
             tokio::time::timeout(WORK, compacting).await.unwrap_or_else(|_| {
-                Err(StoreError::Failed(format!("{}: compaction did not end within {WORK:?}", self.address.shown)))
+                Err(StoreError::Failed(format!("{}: compaction did not finish within {WORK:?}", self.address.shown)))
             })
         })
     }
@@ -479,7 +481,7 @@ impl Store for CouchStore {
             if sum.active_bytes > 0.0 {
                 stats.push(("active_bytes".to_owned(), sum.active_bytes));
                 stats.push(("external_bytes".to_owned(), sum.external_bytes));
-                // What compaction would give back, as a share of the file.
+                // The share of the file that compaction would free.
                 let fragmentation = (1.0 - sum.active_bytes / sum.file_bytes.max(1.0)).max(0.0);
                 stats.push(("fragmentation_share".to_owned(), fragmentation));
             }
@@ -517,7 +519,7 @@ impl Store for CouchStore {
             }
             Op::Page { field, value, limit } => {
                 let query: Value = serde_json::from_str(&pages::selector(field, value, limit, false))
-                    .map_err(|e| StoreError::Failed(format!("`{value}` is not a JSON value to look for: {e}")))?;
+                    .map_err(|e| StoreError::Failed(format!("cannot search for `{value}`, which is not JSON: {e}")))?;
                 let path = Server::path(&prepared.database, "_explain");
                 let plan = self
                     .control

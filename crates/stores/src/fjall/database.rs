@@ -10,7 +10,7 @@ use storebench_engine::store::{ErrorKind, OpError, Persisted};
 
 use super::text;
 
-/// Enough that writers of different keys seldom meet.
+/// Enough stripes that writers of different keys rarely contend.
 const STRIPES: usize = 64;
 
 /// An open database.
@@ -23,8 +23,8 @@ pub(crate) struct Keyspaces {
     pub(super) locks: KeyLocks,
 }
 
-/// Orders writes to the same key, so that what an operation has read still holds when it writes.
-/// A single write locks its key's stripe, a bulk operation the collection.
+/// Serializes writes to the same key, so that what an operation has read is still valid when it writes. A single write
+/// locks its key's stripe. A bulk operation locks the collection.
 #[derive(Debug)]
 pub(super) struct KeyLocks {
     all: RwLock<()>,
@@ -37,7 +37,7 @@ impl Default for KeyLocks {
     }
 }
 
-// A panic while one of them is held leaves nothing half done that they guard: they guard `()`.
+// The locks guard `()`, so a panic while one is held leaves no inconsistent state. Poisoning can be ignored.
 impl KeyLocks {
     fn key(&self, key: &str) -> (RwLockReadGuard<'_, ()>, MutexGuard<'_, ()>) {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(key);
@@ -51,13 +51,13 @@ impl KeyLocks {
     }
 }
 
-/// A read that failed, or a write that was not begun.
+/// The error of a failed read, or of a write that was not started.
 fn failed(error: fjall::Error) -> OpError {
     OpError::new(ErrorKind::Failed, text(&error))
 }
 
-/// A commit that failed. Its journal entry may have been written in full, and then the next opening
-/// finds it; only a database that refuses all writes has surely not taken it.
+/// The error of a failed commit. Its journal entry may be complete, and then the next opening recovers it. Only a
+/// database that refuses all writes has certainly not applied it.
 fn commit_failed(error: fjall::Error) -> OpError {
     let kind = match error {
         fjall::Error::Poisoned | fjall::Error::KeyspaceDeleted => ErrorKind::Failed,
@@ -68,9 +68,9 @@ fn commit_failed(error: fjall::Error) -> OpError {
 
 impl ordered_map::Database for FjallDatabase {
     const NAME: &'static str = "fjall";
-    /// The engine panics at others: lsm-tree keeps the length in 16 bits.
+    /// The engine panics at other lengths, because lsm-tree stores the length in 16 bits.
     const KEY_BYTES: RangeInclusive<usize> = 1..=u16::MAX as usize;
-    /// All items of a batch have one sequence number, so a key may be in it once only.
+    /// All items of a batch have the same sequence number, so a batch may contain a key only once.
     const READS_OWN_WRITES: bool = false;
 
     type Tables = Keyspaces;
@@ -81,12 +81,12 @@ impl ordered_map::Database for FjallDatabase {
         Ok(Reading { snapshot: self.0.snapshot(), tables })
     }
 
-    /// Without a snapshot.
+    /// Reads without a snapshot.
     fn get<T>(&self, tables: &Keyspaces, key: &str, show: impl FnOnce(Stored<'_>) -> T) -> Result<Option<T>, OpError> {
         Ok(tables.documents.get(key).map_err(failed)?.map(|body| show((&*body).into())))
     }
 
-    /// The filters answer that without reading the document.
+    /// Uses the filters, without reading the document.
     fn contains(&self, tables: &Keyspaces, key: &str) -> Result<bool, OpError> {
         tables.documents.contains_key(key).map_err(failed)
     }
@@ -121,7 +121,7 @@ impl ordered_map::Database for FjallDatabase {
     }
 }
 
-/// Reads all keyspaces as of one moment.
+/// Reads all keyspaces from one snapshot.
 pub(crate) struct Reading<'d> {
     snapshot: Snapshot,
     tables: &'d Keyspaces,
@@ -170,7 +170,7 @@ impl Reader for Reading<'_> {
     }
 }
 
-/// Writes in a batch; a single document at once where the batch would do no more.
+/// Writes in a batch, or a single document directly if a batch has no benefit.
 pub(crate) struct Writing<'w> {
     database: &'w Database,
     tables: &'w Keyspaces,
@@ -196,7 +196,7 @@ impl Documents for Writing<'_> {
 }
 
 impl Writer for Writing<'_> {
-    /// The filters answer that without reading the document.
+    /// Uses the filters, without reading the document.
     fn contains(&self, key: &str) -> Result<bool, OpError> {
         self.tables.documents.contains_key(key).map_err(failed)
     }
@@ -231,8 +231,8 @@ impl Writer for Writing<'_> {
         Ok(())
     }
 
-    /// One look. False where it does not tell: the keys are then asked for one by one, which also tells of a range
-    /// that cannot be read.
+    /// Whether the range has no keys, with one lookup. False also if the read fails. The keys are then looked up one by
+    /// one, which reports the error.
     fn is_vacant(&self, first: &str, last: &str) -> bool {
         self.tables.documents.range(first..=last).next().is_none()
     }

@@ -1,10 +1,10 @@
-//! `fjall:FOLDER`: fjall, a log-structured merge tree. One keyspace a collection, and one for each
-//! secondary index, whose entries are written in the same atomic batch as their document.
+//! `fjall:FOLDER`: fjall, a log-structured merge tree. Each collection is a keyspace, and so is each secondary index,
+//! whose entries are written in the same atomic batch as their document.
 //!
 //! | guarantee | how |
 //! |---|---|
 //! | `fsync` | each commit's journal entry is followed by `fsync` |
-//! | `os` | each commit's journal entry is handed to the operating system |
+//! | `os` | each commit's journal entry is passed to the operating system |
 //! | `none` | the journal entry may stay in the process's buffer (8 KiB) |
 
 mod database;
@@ -39,7 +39,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
     aliases: &[],
 };
 
-/// The version of the crate that is linked in; a test compares it with the lock file.
+/// The version of the linked crate. A test compares it with the lock file.
 const VERSION: &str = "3.1.13";
 
 type Opened = ordered_map::Opened<FjallDatabase>;
@@ -52,7 +52,7 @@ pub(crate) struct Fjall {
     compress: bool,
 }
 
-/// Reads the URL; touches nothing.
+/// Reads the URL. Does not access the folder.
 pub(crate) fn engine(path: &str, options: &mut Options<'_>) -> Result<Fjall, StoreError> {
     let cache = options.parse("cache")?;
     let compress = options.choice("compression", &["lz4", "none"])? != Some(1);
@@ -75,13 +75,13 @@ impl Fjall {
     }
 }
 
-/// An engine's error in words.
+/// The message of an engine's error.
 fn text(error: &fjall::Error) -> String {
     match error {
         fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error)) => io_text(error),
         fjall::Error::Locked => IN_USE.to_owned(),
         fjall::Error::Poisoned => {
-            "an earlier write or sync failed (is the disk full?), so fjall takes no more writes until it is opened again"
+            "an earlier write or sync failed (check for a full disk); fjall refuses all writes until it is reopened"
                 .to_owned()
         }
         fjall::Error::InvalidVersion(Some(version)) => {
@@ -157,7 +157,7 @@ impl Engine for Fjall {
 
     fn settle(&self, opened: &Opened, at_most: Duration) -> Result<bool, StoreError> {
         let start = Instant::now();
-        // A finished flush may ask for a compaction a moment later, so it must be quiet for a while.
+        // A finished flush may request a compaction a moment later, so require several quiet checks in a row.
         let mut quiet = 0;
         loop {
             let database = &opened.database.0;

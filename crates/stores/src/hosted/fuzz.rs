@@ -1,4 +1,4 @@
-//! Frames of any bytes.
+//! Fuzz tests of the frame parser.
 
 use std::sync::LazyLock;
 
@@ -36,7 +36,7 @@ fn take(bytes: &[u8]) {
         understand(frame);
         rest = &rest[length..];
     }
-    // Whatever its length says.
+    // Ignore the length.
     understand(bytes.get(4..).unwrap_or_default());
 }
 

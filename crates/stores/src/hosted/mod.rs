@@ -1,7 +1,7 @@
-//! A store of this process in a process of its own, so that it can be killed, paused and limited like any server.
+//! An embedded store in a separate process, so that it can be killed, paused and limited like a server.
 //!
-//! `storebench host URL --socket FILE` hosts an embedded store ([`serve`]); `hosted+URL?socket=FILE` is the store that talks
-//! to it. What the store can do and where its files are is known without asking; everything else is asked there.
+//! `storebench host URL --socket FILE` hosts an embedded store ([`serve`]). `hosted+URL?socket=FILE` is the store that
+//! talks to it. Capabilities and file paths are known locally. Everything else is requested from the other process.
 
 #[cfg(test)]
 mod fuzz;
@@ -40,15 +40,15 @@ pub(crate) const SCHEME: Scheme = Scheme {
 
 /// How long a session or a control call waits for a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a control call waits for its answer; what it asks for itself comes on top.
+/// How long a control call waits for its answer. Settling instead waits for the requested time plus [`PATIENCE`].
 const LONGEST_CALL: Duration = Duration::from_secs(600);
 
 /// A store that another process hosts.
 pub(crate) struct HostedStore {
-    /// The same store as this process would open it. Never opened: the other process has its files.
+    /// The same store in this process. It is never opened, because the other process owns its files.
     inner: Arc<dyn AnyStore>,
     socket: PathBuf,
-    /// What it was made ready for, for processes that begin later.
+    /// The prepared layout, for processes that start later.
     layout: Mutex<Option<(Layout, Prepare)>>,
     version: Mutex<Option<String>>,
 }
@@ -57,7 +57,7 @@ impl HostedStore {
     pub(crate) fn new(inner: Arc<dyn AnyStore>, socket: &str) -> Result<Self, StoreError> {
         if inner.runtime() != Runtime::Plain {
             return Err(StoreError::BadUrl(format!(
-                "{} is already a server; leave out `hosted+`",
+                "{} is already a server; remove `hosted+`",
                 inner.describe().scheme
             )));
         }
@@ -78,7 +78,7 @@ impl HostedStore {
         wire::write_frame(&mut stream, call).map_err(unreachable)?;
         let mut buffer = Vec::new();
         if !wire::read_frame(&mut stream, &mut buffer).map_err(unreachable)? {
-            return Err(unreachable(io::Error::other("it closed the connection")));
+            return Err(unreachable(io::Error::other("the process closed the connection")));
         }
         wire::outcome(&buffer)
     }
@@ -86,13 +86,13 @@ impl HostedStore {
 
 fn not_there(socket: &Path, error: &io::Error) -> StoreError {
     StoreError::Unreachable(format!(
-        "no process hosts the store at {}: {error}; run `storebench host URL --socket {}`",
+        "no process hosts the store at {}: {error}; start it with `storebench host URL --socket {}`",
         socket.display(),
         socket.display()
     ))
 }
 
-/// Connects and says what the session guarantees.
+/// Connects and sends the session's guarantees.
 async fn connect(socket: &Path, hello: &Hello) -> Result<Stream, StoreError> {
     let unreachable = |e: io::Error| not_there(socket, &e);
     let work = async {
@@ -157,7 +157,7 @@ impl Store for HostedStore {
     async fn open(&self, options: &SessionOptions) -> Result<HostedSession, StoreError> {
         let prepared = self.layout.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some((layout, how)) = prepared else {
-            return Err(StoreError::Failed("the store was not made ready".into()));
+            return Err(StoreError::Failed("the store must be prepared before a session opens".into()));
         };
         let hello = Arc::new(Hello::Session {
             guarantees: wire::Guarantees::of(options.durability, options.consistency),

@@ -1,4 +1,5 @@
-//! The process that hosts a store: sessions and control calls come over a socket, each connection on a thread of its own.
+//! The process that hosts a store. It serves sessions and control calls over a socket, with a thread for each
+//! connection.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -18,19 +19,19 @@ use storebench_engine::{Clock, RealClock};
 
 use super::wire::{self, Answer, Ask, Call, Ended, Hello};
 
-/// Bytes read at once.
+/// The initial size of a session's read buffer.
 const READ_BYTES: usize = 256 << 10;
 
-/// Serves the store at a socket that is created again, until the process ends.
+/// Serves the store at a socket until the process ends. Replaces an existing socket.
 ///
 /// # Errors
-/// Where the socket cannot be made, or the store lives on another server already.
+/// If the socket cannot be created, or if the store already is a server.
 pub fn serve(store: Arc<dyn AnyStore>, socket: &Path) -> Result<(), StoreError> {
     if store.runtime() != Runtime::Plain {
         let what = format!("{} is already a server; it needs no host", store.describe().scheme);
         return Err(StoreError::NotSupported(what));
     }
-    let cannot = |e: io::Error| StoreError::Failed(format!("{}: no socket can be made there: {e}", socket.display()));
+    let cannot = |e: io::Error| StoreError::Failed(format!("{}: cannot create the socket: {e}", socket.display()));
     match std::fs::remove_file(socket) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(cannot(error)),
         _ => {}
@@ -44,7 +45,7 @@ pub fn serve(store: Arc<dyn AnyStore>, socket: &Path) -> Result<(), StoreError> 
     });
     for stream in listener.incoming() {
         let host = Arc::clone(&host);
-        // A connection that breaks has nobody to be told.
+        // There is nobody to report a broken connection to.
         std::thread::spawn(move || stream.and_then(|stream| host.connection(stream)));
     }
     Ok(())
@@ -52,14 +53,14 @@ pub fn serve(store: Arc<dyn AnyStore>, socket: &Path) -> Result<(), StoreError> 
 
 struct Host {
     store: Arc<dyn AnyStore>,
-    /// Whether this process has made the store ready.
+    /// Whether this process has prepared the store.
     prepared: Mutex<bool>,
     clock: Arc<dyn Clock>,
-    /// Sessions that are open. Their ends are heard of a moment after whoever had them has closed them.
+    /// The number of open sessions. This process notices their end a moment after the client closed them.
     sessions: AtomicUsize,
 }
 
-/// How long a call that open sessions are in the way of is tried again.
+/// How long to retry a call that open sessions may block.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Host {
@@ -96,11 +97,11 @@ impl Host {
     }
 
     fn open(&self, options: &SessionOptions) -> Result<Box<dyn Session>, StoreError> {
-        let waited = "this store cannot be hosted: its sessions are not opened at once";
+        let waited = "this store cannot be hosted, because opening a session does not complete immediately";
         self.store.open_any(options).now_or_never().unwrap_or_else(|| Err(StoreError::NotSupported(waited.into())))
     }
 
-    /// A process that began after the store was made ready by another one makes it ready again, and keeps what is there.
+    /// Prepares the store again, if another process prepared it before this one started. Keeps the existing documents.
     fn ready(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         if !*prepared {
@@ -120,7 +121,7 @@ impl Host {
         Ok(())
     }
 
-    /// The frame that answers a call, and whether it failed.
+    /// Runs a call. Returns the frame with its answer, and whether it failed.
     fn call(&self, call: Call<'_>) -> io::Result<(Vec<u8>, bool)> {
         let store = &self.store;
         let prepared = |now| *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = now;
@@ -148,7 +149,7 @@ impl Host {
         }
     }
 
-    /// Does what comes in the order in which it comes, and answers all that came together at once.
+    /// Runs operations in order. Answers all operations of one read with one write.
     fn session(&self, mut stream: UnixStream, mut session: Box<dyn Session>) -> io::Result<()> {
         let (mut input, mut end) = (vec![0; READ_BYTES], 0);
         let (mut out, mut batch) = (Vec::new(), BatchBuf::new());
@@ -193,16 +194,16 @@ impl Host {
         let _ = session.poll(&mut Context::from_waker(Waker::noop()), &mut take);
         match ended {
             Some(pushed) => pushed.map_err(|e| io::Error::other(e.to_string())),
-            None => Err(io::Error::other("a store of this process has not answered at once")),
+            None => Err(io::Error::other("the hosted store did not complete the operation immediately")),
         }
     }
 }
 
-/// Makes a call, again for a while where it failed and sessions were open.
+/// Makes a call. If it fails while sessions are open, retries it for a while.
 fn without_sessions(open: &AtomicUsize, mut call: impl FnMut() -> io::Result<(Vec<u8>, bool)>) -> io::Result<Vec<u8>> {
     let began = Instant::now();
     loop {
-        // Counted first: the session that was in the way may have ended by the time the call has failed.
+        // Count before the call, because the blocking session may have ended by the time the call fails.
         let before = open.load(Ordering::SeqCst) > 0;
         let (answer, failed) = call()?;
         let in_the_way = before || open.load(Ordering::SeqCst) > 0;
@@ -222,7 +223,7 @@ fn told<T: Serialize>(outcome: &Result<T, StoreError>) -> io::Result<(Vec<u8>, b
 fn garbage(error: postcard::Error) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,
-        format!("received something that is not a frame of this program: {error}"),
+        format!("received an invalid frame: {error}; use the same version of storebench on both sides"),
     )
 }
 

@@ -1,4 +1,4 @@
-//! One session: one connection to the process that hosts the store.
+//! A session: one connection to the process that hosts the store.
 
 use std::task::{Context, Poll};
 
@@ -10,7 +10,7 @@ use super::wire::{self, Ask, Ended};
 use crate::connection::{Answers, Link};
 use crate::net::lost;
 
-/// What is awaited.
+/// An awaited answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Awaited {
     token: Token,
@@ -18,7 +18,7 @@ pub(crate) struct Awaited {
     abandoned: bool,
 }
 
-/// One session.
+/// A session.
 pub(crate) struct HostedSession {
     pub(super) link: Link<Awaited>,
     in_flight: usize,
@@ -45,8 +45,7 @@ impl Answers for HostedSession {
             let Some((front, input)) = link.pipe.front() else { return Ok(()) };
             let awaited = *front;
             let Some((frame, used)) = wire::frame(input)? else { return Ok(()) };
-            let ended: Ended<'_> =
-                postcard::from_bytes(frame).map_err(|e| format!("its answer cannot be read: {e}"))?;
+            let ended: Ended<'_> = postcard::from_bytes(frame).map_err(|e| format!("cannot decode the answer: {e}"))?;
             if !awaited.abandoned {
                 *in_flight -= 1;
                 out.complete(
@@ -81,7 +80,7 @@ impl Session for HostedSession {
         let awaited = Awaited { token, kind: request.op.kind(), abandoned: false };
         if let Err(error) = wire::push(&Ask::of(request), self.link.pipe.request(awaited, true)) {
             self.link.pipe.take_back();
-            let why = format!("it could not be sent: {error}");
+            let why = format!("cannot encode the operation: {error}");
             return out.complete(token, Err(OpError::new(storebench_engine::store::ErrorKind::Refused, why)));
         }
         self.in_flight += 1;

@@ -1,5 +1,5 @@
-//! What goes over the socket between a session and the process that hosts its store: frames of four bytes of length (little
-//! endian) and a postcard value. Both ends are the same program, so the format has no version.
+//! The protocol between a session and the process that hosts its store. A frame is a length (4 bytes, little endian)
+//! and a postcard value. Both ends are the same program, so the format has no version.
 
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -12,19 +12,20 @@ use storebench_engine::store::{
     Reject, Reply, Request, StoreError, ViewRows,
 };
 
-/// The longest frame that is believed.
+/// The maximum length of a frame.
 const LONGEST: usize = 1 << 30;
 
-/// What a connection begins with.
+/// The first frame of a connection.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Hello {
     /// Control calls follow, each a frame.
     Control,
-    /// Operations follow. A process that was not told a layout yet makes the store ready for this one, keeping what is there.
+    /// Operations follow. A process without a prepared layout prepares the store for this one, and keeps the existing
+    /// documents.
     Session { guarantees: Guarantees, timeout: Duration, layout: Layout, how: Prepare },
 }
 
-/// What a session guarantees. Their texts are JSON, which postcard cannot be asked for.
+/// The guarantees of a session, as JSON text, because postcard cannot deserialize these types.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Guarantees(String);
 
@@ -38,7 +39,7 @@ impl Guarantees {
     }
 }
 
-/// A control call. It is answered by what the store gives for it, or an error.
+/// A control call. Its answer is the store's result or error.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Call<'a> {
     Inspect,
@@ -140,7 +141,7 @@ impl<'a> Ask<'a> {
         Self { collection: request.collection.0, contents: request.contents, op }
     }
 
-    /// The request; documents of a batch are laid into `batch`.
+    /// The request. Documents of a batch are put into `batch`.
     pub(super) fn request<'b>(&self, batch: &'b mut BatchBuf) -> Request<'b>
     where
         'a: 'b,
@@ -187,7 +188,7 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// What a successful operation gave.
+/// The result of a successful operation.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Answer<'a> {
     documents: u32,
@@ -215,7 +216,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// The reply; rows are laid into `rows`, what was refused into `rejects`.
+    /// The reply. Rows are put into `rows`, and rejected items into `rejects`.
     pub(super) fn reply<'b>(&self, rows: &'b mut BatchBuf, rejects: &'b mut Vec<Reject>) -> Reply<'b>
     where
         'a: 'b,
@@ -245,7 +246,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// How an operation ended.
+/// The outcome of an operation.
 pub(super) type Ended<'a> = Result<Answer<'a>, (ErrorKind, String)>;
 
 /// Appends a frame to a buffer.
@@ -259,17 +260,17 @@ pub(super) fn push<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Result<(), pos
     Ok(())
 }
 
-/// The first frame of what came, and how many bytes it takes with its length; none where it is not whole.
+/// The first frame of the input, and its size including the length. `None` if it is incomplete.
 pub(super) fn frame(input: &[u8]) -> Result<Option<(&[u8], usize)>, String> {
     let Some((length, rest)) = input.split_first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_le_bytes(*length) as usize;
     if length > LONGEST {
-        return Err(format!("a frame of {length} bytes"));
+        return Err(format!("invalid frame of {length} bytes; the maximum is {LONGEST}"));
     }
     Ok(rest.get(..length).map(|frame| (frame, length + 4)))
 }
 
-/// Reads one frame of a stream that blocks; none at its end.
+/// Reads one frame of a blocking stream. Returns false at its end.
 pub(super) fn read_frame(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<bool> {
     let mut length = [0; 4];
     match from.read_exact(&mut length) {
@@ -278,25 +279,24 @@ pub(super) fn read_frame(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result
     }
     let length = u32::from_le_bytes(length) as usize;
     if length > LONGEST {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a frame of {length} bytes")));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("invalid frame of {length} bytes")));
     }
     into.resize(length, 0);
     from.read_exact(into)?;
     Ok(true)
 }
 
-/// Writes one frame to a stream that blocks.
+/// Writes one frame to a blocking stream.
 pub(super) fn write_frame<T: Serialize>(to: &mut impl Write, value: &T) -> io::Result<()> {
     let mut out = Vec::new();
     push(value, &mut out).map_err(|e| io::Error::other(e.to_string()))?;
     to.write_all(&out)
 }
 
-/// Reads what a control call gave, or how it failed.
+/// Decodes the result or error of a control call.
 pub(super) fn outcome<T: DeserializeOwned>(frame: &[u8]) -> Result<T, StoreError> {
-    postcard::from_bytes::<Result<T, StoreError>>(frame).map_err(|e| {
-        StoreError::Failed(format!("the answer of the process that hosts the store cannot be read: {e}"))
-    })?
+    postcard::from_bytes::<Result<T, StoreError>>(frame)
+        .map_err(|e| StoreError::Failed(format!("cannot decode the answer of the process that hosts the store: {e}")))?
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! An answer, and what its status means where a driver does not know better.
+//! An answer, and the default meaning of its status.
 
 use hyper::header::HeaderMap;
 use storebench_engine::store::{ErrorKind, OpError};
 
-/// A whole answer. Borrowed from the connection.
+/// A complete answer. It borrows from the connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answer<'a> {
     /// 200 to 599.
@@ -19,7 +19,7 @@ impl<'a> Answer<'a> {
         Self { status, body, headers }
     }
 
-    /// The first header of this name, without the space around it.
+    /// The first header of this name, without surrounding space.
     pub(crate) fn header(&self, name: &str) -> Option<&'a [u8]> {
         self.headers?.get(name).map(|value| value.as_bytes().trim_ascii())
     }
@@ -29,7 +29,7 @@ impl<'a> Answer<'a> {
         (200..300).contains(&self.status)
     }
 
-    /// The status and the beginning of the body, on one line, for errors.
+    /// The status and the start of the body, on one line, for errors.
     pub(crate) fn shown(&self) -> String {
         let text = String::from_utf8_lossy(&self.body[..self.body.len().min(1_000)]);
         let mut shown: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect();
@@ -40,19 +40,19 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// What an answer means that the driver did not expect. `changes`: the request may have changed
+/// The error of an answer that the driver did not expect. `changes` says whether the request may have changed
 /// something (see [`RequestBuf::changes`](super::RequestBuf::changes)).
 ///
 /// | status | a write | a read |
 /// |---|---|---|
-/// | 425, 429 | temporary: turned away, with the server's Retry-After | the same |
-/// | 408, 502, 503, 504 | outcome unknown: the store, or a proxy before it, may have begun | temporary |
+/// | 425, 429 | temporary: rejected, with the server's Retry-After | the same |
+/// | 408, 502, 503, 504 | outcome unknown: the store, or a proxy before it, may have started | temporary |
 /// | 404 / 409, 412 | not found / conflict | the same |
 /// | 400 and other 4xx | refused | the same |
 /// | 500 and other 5xx | outcome unknown: it may have stopped half-way | failed |
-/// | 2xx, 3xx that make no sense | outcome unknown | failed |
+/// | unexpected 2xx, 3xx | outcome unknown | failed |
 ///
-/// Where a store documents of one of these answers that nothing was done, its driver says so before.
+/// If a store documents that nothing was done for one of these statuses, its driver handles the status first.
 pub(crate) fn status_error(answer: &Answer<'_>, changes: bool) -> OpError {
     let wait = answer.header("retry-after").map(|value| String::from_utf8_lossy(value).into_owned());
     let kind = match answer.status {
@@ -68,8 +68,8 @@ pub(crate) fn status_error(answer: &Answer<'_>, changes: bool) -> OpError {
     let text = answer.shown();
     let message = match (answer.status, wait) {
         (429 | 503, Some(wait)) => format!("{text}; the server asks to wait {wait} (Retry-After)"),
-        (401 | 403, _) => format!("{text}; give a user with the rights for it, as in http://user:password@host"),
-        (413, _) => format!("{text}; the document is larger than the server takes"),
+        (401 | 403, _) => format!("{text}; use a user with this permission, as in http://user:password@host"),
+        (413, _) => format!("{text}; the document is larger than the server accepts"),
         _ => text,
     };
     OpError::new(kind, message)

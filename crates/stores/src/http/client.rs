@@ -1,4 +1,4 @@
-//! Control calls and downloads: one request on a connection of its own.
+//! Control calls and downloads. Each request has its own connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::session::Target;
 use super::wire::{Failure, Wire, ask};
 use super::{Answer, RequestBuf};
 
-/// How long a server may be silent within a download.
+/// The maximum silence of a server during a download.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// An answer to a control call, owned.
@@ -27,7 +27,7 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// The same, borrowed.
+    /// A borrowed view of the answer.
     pub(crate) fn answer(&self) -> Answer<'_> {
         Answer::of_parts(self.status, Some(&self.headers), &self.body)
     }
@@ -37,14 +37,14 @@ impl Response {
         self.answer().is_success()
     }
 
-    /// The body as JSON; null where it is none.
+    /// The body as JSON; null if it is not JSON.
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
-/// Makes control calls. Every call makes a connection, so that no call meets one that the server
-/// has closed meanwhile, and none leaves one open. Redirects are not followed: they are answers.
+/// Makes control calls. Every call opens a new connection. So no call uses a connection that the server has closed, and
+/// none stays open. Redirects are answers and are not followed.
 #[derive(Clone)]
 pub(crate) struct Client {
     target: Target,
@@ -52,15 +52,15 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client of this host. No call takes longer than `timeout`.
+    /// A client for this host. No call takes longer than `timeout`.
     pub(crate) fn new(target: Target, timeout: Duration) -> Self {
         Self { target, timeout }
     }
 
-    /// Sends a request to a path (with its query, encoded); a body is sent as JSON.
+    /// Sends a request to a path (encoded, with its query). A body is sent as JSON.
     ///
     /// # Errors
-    /// `Unreachable` where nobody answers, or not in HTTP. Any status is an answer.
+    /// `Unreachable` if there is no answer, or if it is not HTTP. Any status is an answer.
     pub(crate) async fn call(&self, method: Method, path: &str, body: Option<&[u8]>) -> Result<Response, StoreError> {
         let mut request = self.request();
         request.begin(method).raw(path);
@@ -78,13 +78,13 @@ impl Client {
     /// Sends a request.
     ///
     /// # Errors
-    /// As of [`Client::call`].
+    /// Those of [`Client::call`].
     pub(crate) async fn send(&self, request: &RequestBuf) -> Result<Response, StoreError> {
         let host = &self.target.host;
         match tokio::time::timeout(self.timeout, self.send_now(request)).await {
             Ok(result) => result,
             Err(_) => Err(StoreError::Unreachable(format!(
-                "{host} was reached, but gave no answer within {:?}; is it a server of HTTP, and is it well?",
+                "connected to {host}, but got no answer within {:?}; check that it is a working HTTP server",
                 self.timeout
             ))),
         }
@@ -105,18 +105,18 @@ impl Client {
             Failure::Unsendable(why) => StoreError::Failed(why),
             Failure::Unsent => self.unanswered(Failure::Lost("before the request was sent".into())),
             Failure::Lost(why) => StoreError::Unreachable(format!(
-                "{host} was reached, but broke the connection: {why}; does this port speak {with}?"
+                "connected to {host}, but the connection broke: {why}; check that this port uses {with}"
             )),
             Failure::Garbled(why) => StoreError::Unreachable(format!(
-                "{host} was reached, but did not answer in HTTP: {why}; is this the right port, and with TLS or without?"
+                "connected to {host}, but got no valid HTTP answer: {why}; check the port, and whether it uses TLS"
             )),
         }
     }
 
-    /// Asks for a path (with its query, encoded) whose answer no buffer should hold.
+    /// Requests a path (encoded, with its query) whose answer is too large for a buffer.
     ///
     /// # Errors
-    /// `Unreachable` where nobody answers, or not in HTTP. Any status is an answer.
+    /// `Unreachable` if there is no answer, or if it is not HTTP. Any status is an answer.
     pub(crate) async fn download(&self, path: &str) -> Result<Download, StoreError> {
         let mut request = self.request();
         request.begin(Method::GET).raw(path);
@@ -131,20 +131,20 @@ impl Client {
                 return Err(broken(&host, &why));
             }
             Ok(Err(Failure::Unsent)) => return Err(broken(&host, "the connection was closed")),
-            Err(_) => return Err(broken(&host, &format!("nothing came within {SILENCE:?}"))),
+            Err(_) => return Err(broken(&host, &format!("received nothing within {SILENCE:?}"))),
         };
         if body.size_hint().exact().is_none() && !head.headers.contains_key(TRANSFER_ENCODING) {
-            return Err(broken(&host, "it tells neither a length nor chunks"));
+            return Err(broken(&host, "it has neither a length nor chunks"));
         }
         Ok(Download { status: head.status.as_u16(), host, wire, body })
     }
 }
 
 fn broken(host: &str, why: &str) -> StoreError {
-    StoreError::Unreachable(format!("{host}: the answer broke off: {why}; is the server well?"))
+    StoreError::Unreachable(format!("{host}: the answer is incomplete: {why}; check the server"))
 }
 
-/// An answer whose body comes bit by bit.
+/// An answer whose body is read piece by piece.
 pub(crate) struct Download {
     /// 200 to 599.
     pub(crate) status: u16,
@@ -154,15 +154,15 @@ pub(crate) struct Download {
 }
 
 impl Download {
-    /// The error of an answer that broke off.
+    /// The error of an incomplete answer.
     pub(crate) fn broken(&self, why: &str) -> StoreError {
         broken(&self.host, why)
     }
 
-    /// Appends what comes next of the body; false at its end.
+    /// Appends the next piece of the body. Returns false at its end.
     ///
     /// # Errors
-    /// `Unreachable` where the connection ends before.
+    /// `Unreachable` if the connection ends before the body.
     pub(crate) async fn more(&mut self, into: &mut Vec<u8>) -> Result<bool, StoreError> {
         match tokio::time::timeout(SILENCE, self.wire.carry(self.body.frame())).await {
             Ok(None) => Ok(false),
@@ -174,7 +174,7 @@ impl Download {
                 Failure::Lost(why) | Failure::Garbled(why) => self.broken(&why),
                 Failure::Unsent | Failure::Unsendable(_) => self.broken("the connection was closed"),
             }),
-            Err(_) => Err(self.broken(&format!("nothing came within {SILENCE:?}"))),
+            Err(_) => Err(self.broken(&format!("received nothing within {SILENCE:?}"))),
         }
     }
 }
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
     use crate::net::Host;
 
-    /// What comes of an answer that is sent in pieces of this size.
+    /// The result of an answer that is sent in pieces of this size.
     fn read(answer: &'static [u8], piece: usize) -> Result<(u16, Vec<u8>), StoreError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -196,7 +196,7 @@ mod tests {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 let _ = stream.read(&mut [0; 1024]).await;
                 for piece in answer.chunks(piece) {
-                    // Who heard enough is gone.
+                    // The client may have closed the connection.
                     let _ = stream.write_all(piece).await;
                     tokio::task::yield_now().await;
                 }

@@ -1,4 +1,4 @@
-//! Whatever a server answers, a session neither panics nor hangs, and ends every operation once.
+//! Fuzz tests: whatever a server answers, a session neither panics nor hangs, and completes every operation once.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -28,12 +28,12 @@ const WELL: [&str; 6] = [
     "HTTP/1.0 409 Conflict\r\nETag: \"1-a\"\r\nContent-Length: 00000000000000000002\r\n\r\n[]",
 ];
 
-/// A mutation of a good answer, or noise.
+/// A mutation of a valid answer, or noise.
 fn garbled(state: &mut u64) -> Vec<u8> {
     Mutator::new(next(state)).input(&WELL, &[])
 }
 
-/// Reads the bytes as an answer in pieces, as they may come. None for what is none.
+/// Reads the bytes as an answer, in pieces. `None` if they are not an answer.
 fn read(bytes: &[u8]) -> Option<(response::Parts, Vec<u8>)> {
     let (near, mut far) = tokio::io::duplex(bytes.len() + 4096);
     let (sender, mut wire) = open(near).now_or_never()?.ok()?;
@@ -54,7 +54,7 @@ fn read(bytes: &[u8]) -> Option<(response::Parts, Vec<u8>)> {
     panic!("neither answered nor lost")
 }
 
-/// Answers every request of these operations with the same bytes. Each has to end.
+/// Answers every request of these operations with the same bytes. Each operation must complete.
 pub(crate) fn answer_with<D: Dialect>(dialect: &mut D, ops: &[Op<'_>], bytes: &[u8]) {
     const MOST_REQUESTS: u32 = 5_000;
     let Some((head, body)) = read(bytes) else { return };
@@ -73,7 +73,7 @@ pub(crate) fn answer_with<D: Dialect>(dialect: &mut D, ops: &[Op<'_>], bytes: &[
     }
 }
 
-/// An answer alone.
+/// Tests an answer without an operation.
 fn take(bytes: &[u8]) {
     if let Some((head, body)) = read(bytes) {
         assert!(body.len() <= bytes.len());
@@ -93,7 +93,8 @@ fn garbled_answers_end_every_operation_once() {
             if stream.write_all(&garbled(&mut state)).is_err() {
                 return;
             }
-            // What was cut off never comes: half of them say so, the others leave the client waiting.
+            // The rest of a truncated answer never comes. Half of the connections close, and half leave the client
+            // waiting.
             if next(&mut state).is_multiple_of(2) {
                 return;
             }

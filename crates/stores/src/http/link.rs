@@ -1,4 +1,4 @@
-//! One connection of a session: at most one request at a time.
+//! One connection of a session, with at most one request at a time.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -10,41 +10,41 @@ use super::Answer;
 use super::wire::{Exchanged, Failure, Outgoing, Sender, Wire, exchange};
 use crate::net::Backoff;
 
-/// What a link is doing about its connection.
+/// The state of a link's connection.
 pub(super) enum LinkState {
-    /// There is one, or was until a moment ago.
+    /// Open, or closed a moment ago.
     Open(Wire),
-    /// Being made. `fresh`: no try has failed since the last connection that served ended, so that
-    /// requests may wait for it.
+    /// Connecting. `fresh` means that no try has failed since the last connection that served a request. Requests may
+    /// then wait for the link.
     Connecting { coming: LocalFuture<'static, Result<(Sender, Wire), StoreError>>, fresh: bool },
 }
 
-/// How a turn on a link ended.
+/// The result of [`Link::turn`].
 #[derive(Debug)]
 pub(super) enum Turn {
-    /// Nothing more to do until it wakes.
+    /// Nothing to do until it is woken.
     Waiting,
-    /// The answer to its request is whole.
+    /// The answer to its request is complete.
     Answered,
-    /// There will be none.
+    /// There will be no answer.
     Failed(Failure),
-    /// The connection ended while nothing was asked.
+    /// The connection ended without a request in flight.
     Closed,
 }
 
-/// One connection and what is exchanged on it.
+/// One connection and the exchange on it.
 pub(super) struct Link {
     pub(super) state: LinkState,
     pub(super) backoff: Backoff,
-    /// The place whose request is on it.
+    /// The place whose request it carries.
     pub(super) place: Option<usize>,
-    /// Whether anything was answered on this connection.
+    /// Whether this connection has received an answer.
     pub(super) served: bool,
     /// Whether the loss of the last connection was counted.
     pub(super) counted: bool,
     sender: Option<Sender>,
     exchange: Option<LocalFuture<'static, Exchanged>>,
-    /// How the exchange ended, until a turn takes it.
+    /// The result of the exchange, until a turn takes it.
     head: Option<Result<response::Parts, Failure>>,
     body: Vec<u8>,
     bell: Arc<Bell>,
@@ -69,12 +69,12 @@ impl Link {
         }
     }
 
-    /// Whether there is a connection that has not ended.
+    /// Whether the connection is open.
     pub(super) fn is_open(&self) -> bool {
         matches!(&self.state, LinkState::Open(wire) if !wire.has_ended())
     }
 
-    /// Whether a request can go out on it, now or as soon as it is free or made.
+    /// Whether it can send a request, now or once it is free or connected.
     pub(super) fn is_hopeful(&self) -> bool {
         match self.state {
             LinkState::Open(_) => true,
@@ -82,12 +82,12 @@ impl Link {
         }
     }
 
-    /// Whether something happened that no poll has looked at yet.
+    /// Whether something happened since the last poll.
     pub(super) fn is_rung(&self) -> bool {
         self.bell.is_rung()
     }
 
-    /// A poll looks at it now: what wakes from here on rings again.
+    /// Resets the bell before a poll. Later wake-ups ring it again.
     pub(super) fn quiet(&self) {
         self.bell.quiet();
     }
@@ -97,24 +97,24 @@ impl Link {
         self.waker.wake_by_ref();
     }
 
-    /// Whether its request was handed to the connection, so that some of it may have been sent.
+    /// Whether its request was passed to the connection, so that part of it may have been sent.
     pub(super) fn has_begun(&self) -> bool {
         self.exchange.is_some() || self.head.is_some()
     }
 
-    /// The request is over; the link is free. An exchange that has not ended takes the connection with it.
+    /// Ends the request and frees the link. An unfinished exchange closes the connection.
     pub(super) fn end(&mut self) -> Option<usize> {
         (self.exchange, self.head) = (None, None);
         self.place.take()
     }
 
-    /// Something was answered on it.
+    /// Records that it received an answer.
     pub(super) fn serves(&mut self) {
         self.served = true;
         self.backoff.reset();
     }
 
-    /// Goes on with connecting; false where that failed.
+    /// Continues connecting. Returns false if that failed.
     pub(super) fn poll_connect(&mut self) -> Poll<bool> {
         let LinkState::Connecting { coming, .. } = &mut self.state else { return Poll::Pending };
         let made = std::task::ready!(coming.as_mut().poll(&mut Context::from_waker(&self.waker)));
@@ -128,7 +128,7 @@ impl Link {
         })
     }
 
-    /// Begins with a request.
+    /// Starts a request.
     pub(super) fn start(&mut self, request: Result<Outgoing, Failure>) {
         self.head = match (request, self.sender.take()) {
             (Ok(request), Some(sender)) => {
@@ -143,7 +143,7 @@ impl Link {
         };
     }
 
-    /// Sends what can be sent. What else happens is for the next turn.
+    /// Sends as much as possible. The next turn handles everything else.
     pub(super) fn push(&mut self) {
         self.step();
         if self.head.is_some() || !self.is_open() {
@@ -164,13 +164,13 @@ impl Link {
         }
     }
 
-    /// Sends and reads what can be. The second step takes what the first has read, and lets the connection wait for
-    /// what comes next: more of the answer, or its end.
+    /// Sends and reads as much as possible. The second step processes what the first one read, and registers for more
+    /// input or the end of the connection.
     pub(super) fn turn(&mut self) -> Turn {
         self.step();
         self.step();
         if !self.is_open() {
-            // Now the exchange knows.
+            // Let the exchange notice the end of the connection.
             self.step();
         }
         match &self.head {

@@ -1,4 +1,4 @@
-//! What operations on several documents remember between their requests.
+//! The state that bulk operations keep between their requests.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -7,22 +7,22 @@ use storebench_engine::store::{BatchBuf, OpError, Reject};
 
 use crate::repeats::{Rounds, Within};
 
-/// A bulk operation in parts.
+/// A bulk operation, split into parts.
 #[derive(Debug, Default)]
 pub(crate) struct Bulk {
     /// Keys and bodies of all items.
     pub(crate) items: BatchBuf,
     /// The items of the request in flight.
     pub(crate) part: Vec<u32>,
-    /// Their revisions, empty where there is no document, in the same order; all or none.
+    /// Their revisions in the same order, empty where there is no document. Either for all items or for none.
     pub(crate) revisions: Revisions,
-    /// Parts not yet sent.
+    /// The parts that were not sent yet.
     pub(crate) waiting: Vec<Vec<u32>>,
     pub(crate) written: usize,
     pub(crate) rejects: Vec<Reject>,
 }
 
-/// Texts one after another in one buffer.
+/// Texts stored one after another in one buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Revisions {
     bytes: Vec<u8>,
@@ -30,13 +30,13 @@ pub(crate) struct Revisions {
 }
 
 impl Revisions {
-    /// One more.
+    /// Appends a revision.
     pub(crate) fn push(&mut self, revision: &[u8]) {
         self.bytes.extend_from_slice(revision);
         self.ends.push(self.bytes.len());
     }
 
-    /// The one at this position, if there is one.
+    /// The revision at this position, if there is one.
     pub(crate) fn get(&self, position: usize) -> Option<&[u8]> {
         let end = *self.ends.get(position)?;
         let start = position.checked_sub(1).map_or(0, |before| self.ends[before]);
@@ -50,7 +50,7 @@ impl Revisions {
 }
 
 impl Bulk {
-    /// Nothing yet.
+    /// Resets all state.
     pub(crate) fn clear(&mut self) {
         self.items.clear();
         self.part.clear();
@@ -60,7 +60,7 @@ impl Bulk {
         self.rejects.clear();
     }
 
-    /// Leaves an item of each key in the part; further ones of the same key wait. What a server makes of a request
+    /// Keeps one item of each key in the part, and moves repeated keys to later parts. How a server handles a request
     /// that names a document twice depends on the documents.
     pub(crate) fn part_repeated(&mut self) {
         let mut rounds = Rounds::default();
@@ -89,19 +89,19 @@ impl Bulk {
         self.rejects.push(Reject { item: number as usize, error });
     }
 
-    /// Keeps the first half of the part; the second waits. False where it is one document.
+    /// Keeps the first half of the part and queues the second. Returns false if the part has fewer than two documents.
     pub(crate) fn cut(&mut self) -> bool {
         if self.part.len() < 2 {
             return false;
         }
         let second = self.part.split_off(self.part.len() / 2);
         self.waiting.push(second);
-        // What is left is sent or asked for again.
+        // The remaining items are sent or requested again.
         self.revisions.clear();
         true
     }
 
-    /// Takes the next part that waits, if there is one.
+    /// Takes the next waiting part, if there is one.
     pub(crate) fn next_part(&mut self) -> bool {
         self.revisions.clear();
         match self.waiting.pop() {

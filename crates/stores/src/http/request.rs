@@ -1,4 +1,4 @@
-//! A request, written into buffers that are used again and again.
+//! A request, written into reused buffers.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::wire::{Failure, Outgoing};
 
-/// What may stand in a path segment or a query value as it is (RFC 3986, unreserved).
+/// The characters to encode in a path segment or a query value: all except the unreserved ones of RFC 3986.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// One request: first its target, then a body.
+/// One request: write first its target, then its body.
 ///
 /// ```text
 /// out.begin(Method::PUT).raw("/db/").segment(key).raw("?batch=ok");
 /// out.body().extend_from_slice(document);
 /// ```
 ///
-/// Its headers hold the password, so it does not print.
+/// Its headers contain the password, so it does not implement `Debug`.
 pub(crate) struct RequestBuf {
     method: Method,
     target: String,
@@ -32,13 +32,13 @@ pub(crate) struct RequestBuf {
 }
 
 impl RequestBuf {
-    /// An empty buffer. `common` are the headers of every request.
+    /// An empty buffer. `common` holds the headers of every request.
     pub(crate) fn new(common: Arc<HeaderMap>) -> Self {
         Self { method: Method::GET, target: String::new(), body: Vec::new(), has_body: false, changes: false, common }
     }
 
-    /// Begins a request; forgets what was there. GET and HEAD change nothing; the others may,
-    /// unless [`RequestBuf::only_reads`] says otherwise.
+    /// Starts a new request and clears the old one. GET and HEAD change nothing. Other methods may, unless
+    /// [`RequestBuf::only_reads`] says otherwise.
     pub(crate) fn begin(&mut self, method: Method) -> &mut Self {
         self.changes = !method.is_safe();
         self.method = method;
@@ -48,44 +48,44 @@ impl RequestBuf {
         self
     }
 
-    /// This request changes nothing though it is a POST: when it is lost, nothing was done.
+    /// Declares that this request changes nothing although it is a POST. If it is lost, nothing was done.
     pub(crate) fn only_reads(&mut self) -> &mut Self {
         self.changes = false;
         self
     }
 
-    /// A part of the target that needs no encoding.
+    /// Appends to the target without encoding.
     pub(crate) fn raw(&mut self, text: &str) -> &mut Self {
         self.target.push_str(text);
         self
     }
 
-    /// A path segment or a query value, percent-encoded.
+    /// Appends a path segment or a query value, percent-encoded.
     pub(crate) fn segment(&mut self, text: &str) -> &mut Self {
         self.target.extend(utf8_percent_encode(text, ENCODED));
         self
     }
 
-    /// A number in the target.
+    /// Appends a number to the target.
     pub(crate) fn number(&mut self, number: u64) -> &mut Self {
         self.raw(itoa::Buffer::new().format(number))
     }
 
-    /// The buffer to which the body is appended, which is JSON.
+    /// The buffer to append the body to, which is JSON.
     pub(crate) fn body(&mut self) -> &mut Vec<u8> {
         self.has_body = true;
         &mut self.body
     }
 
-    /// Whether losing this request leaves open what was done.
+    /// Whether the outcome is unknown if this request is lost.
     pub(crate) fn changes(&self) -> bool {
         self.changes
     }
 
-    /// The request, as often as it has to be sent.
+    /// The request to send. Can be called again to resend it.
     pub(super) fn outgoing(&self) -> Result<Outgoing, Failure> {
         let uri = Uri::try_from(self.target.as_str())
-            .map_err(|error| Failure::Unsendable(format!("the request's path cannot be sent: {error}")))?;
+            .map_err(|error| Failure::Unsendable(format!("invalid path in the request: {error}")))?;
         let mut request = Request::new(Full::new(Bytes::copy_from_slice(&self.body)));
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = uri;

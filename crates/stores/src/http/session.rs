@@ -1,5 +1,5 @@
-//! A session over HTTP/1.1: as many keep-alive connections as operations may be in flight, each with
-//! one request at a time.
+//! A session over HTTP/1.1. It has as many keep-alive connections as operations may be in flight. Each carries one
+//! request at a time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,29 +19,28 @@ use super::wire::{self, Failure, Sender, Wire};
 use super::{Answer, RequestBuf};
 use crate::net::{Address, Host, Secret, Tls, connect, not_connected};
 
-/// What an operation does next.
+/// The next step of an operation.
 pub(crate) enum Step<'a> {
-    /// It has ended.
+    /// It is complete.
     Done(Result<Reply<'a>, OpError>),
-    /// Another request was written and is to be sent.
+    /// Another request was written and must be sent.
     Send,
 }
 
-/// How a driver speaks over HTTP: which requests an operation is made of.
+/// How a driver implements operations as HTTP requests.
 ///
-/// An operation may take several requests (read a revision, then write); what it remembers from one
-/// to the next is its `State`, which is used again by later operations and so keeps its memory.
+/// An operation may take several requests (read a revision, then write). Its `State` holds what it remembers between
+/// them. Later operations reuse the state and its buffers.
 pub(crate) trait Dialect {
     /// What an operation remembers between its requests.
     type State: Default;
 
-    /// Begins an operation: writes its first request into `out`, or ends it at once. What is needed
-    /// of the request after this call is copied into `state`, which holds what an earlier operation
-    /// left there.
+    /// Starts an operation: writes its first request into `out`, or completes it at once. Copy what is needed of the
+    /// request after this call into `state`, which still holds the values of an earlier operation.
     fn begin<'a>(&'a mut self, request: &Request<'_>, state: &'a mut Self::State, out: &mut RequestBuf) -> Step<'a>;
 
-    /// Takes the answer to the last request, or why there is none (already of the kind that says
-    /// whether this *request* may have been done); ends the operation or writes the next request.
+    /// Handles the answer to the last request, or the error if there is none. The error's kind already says whether
+    /// this *request* may have been applied. Completes the operation or writes the next request.
     fn answer<'a>(
         &'a mut self,
         state: &'a mut Self::State,
@@ -49,25 +48,25 @@ pub(crate) trait Dialect {
         out: &mut RequestBuf,
     ) -> Step<'a>;
 
-    /// How often a bulk request was cut in two.
+    /// How often a bulk request was split in two.
     fn splits(&self) -> u64 {
         0
     }
 }
 
-/// Where connections lead.
+/// The target of connections.
 #[derive(Clone)]
 pub(crate) struct Target {
     /// The host.
     pub(super) host: Host,
-    /// How it is encrypted, if it is.
+    /// The TLS settings, if the connection is encrypted.
     pub(super) tls: Option<Tls>,
-    /// The headers of every request. The password is in them, so they are never shown.
+    /// The headers of every request. They contain the password, so they are never shown.
     pub(super) headers: Arc<HeaderMap>,
 }
 
 impl Target {
-    /// The host of an address. Every request says its name, what we take, and who asks.
+    /// The target of an address. Every request has the headers for host, accepted types and authorization.
     pub(crate) fn of(address: &Address) -> Self {
         let value = |text: String| HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
         let mut headers = HeaderMap::new();
@@ -82,7 +81,7 @@ impl Target {
         Self { host: address.host().clone(), tls: address.tls.clone(), headers: Arc::new(headers) }
     }
 
-    /// The same with another header in every request.
+    /// Adds a header to every request.
     pub(crate) fn with(mut self, name: &'static str, value: &'static str) -> Self {
         Arc::make_mut(&mut self.headers).insert(name, HeaderValue::from_static(value));
         self
@@ -103,7 +102,7 @@ struct Operation<S> {
     taken: bool,
 }
 
-/// A session whose operations a [`Dialect`] puts into requests.
+/// A session whose operations a [`Dialect`] encodes as requests.
 pub(crate) struct HttpSession<D: Dialect> {
     dialect: D,
     target: Target,
@@ -111,11 +110,11 @@ pub(crate) struct HttpSession<D: Dialect> {
     places: Vec<Operation<D::State>>,
     free: Vec<usize>,
     links: Vec<Link>,
-    /// Links without a request; the one that was used last is taken first.
+    /// Links without a request. The most recently used one is taken first.
     idle: Vec<usize>,
     /// Links with a request that was not written yet.
     dirty: Vec<usize>,
-    /// Places whose request waits for a link.
+    /// Places whose request is waiting for a link.
     queue: VecDeque<usize>,
     bells: Arc<Bells>,
     turn: Vec<usize>,
@@ -124,7 +123,7 @@ pub(crate) struct HttpSession<D: Dialect> {
 }
 
 impl<D: Dialect> HttpSession<D> {
-    /// Connects: `options.in_flight` connections, within the runtime that will drive them.
+    /// Opens `options.in_flight` connections. Call it within the runtime that will drive them.
     ///
     /// # Errors
     /// Those of [`connect`].
@@ -133,7 +132,7 @@ impl<D: Dialect> HttpSession<D> {
         let timeout = options.timeout;
         let bells = Arc::new(Bells::default());
         let mut links = Vec::with_capacity(connections);
-        // Some at a time: a server's queue of connections not yet accepted is short.
+        // Connect in batches, because a server's accept queue is short.
         while links.len() < connections {
             let together = (connections - links.len()).min(32);
             for made in try_join_all((0..together).map(|_| target.connect(timeout))).await? {
@@ -141,7 +140,7 @@ impl<D: Dialect> HttpSession<D> {
                 links.push(Link::new(links.len(), seed, made, &bells));
             }
         }
-        // The first poll asks each of them to ring when it is closed.
+        // Makes the first poll register each link, so that it rings when it is closed.
         links.iter().for_each(Link::ring);
         Ok(Self {
             dialect,
@@ -185,11 +184,11 @@ impl<D: Dialect> HttpSession<D> {
         self.in_flight -= 1;
     }
 
-    /// Gives waiting requests to idle links; without hope of a link, they end as *temporary*.
+    /// Assigns waiting requests to idle links. If no link can become available, they fail as *temporary*.
     fn dispatch(&mut self, out: &mut dyn Completions) {
         while !self.queue.is_empty() {
             let Some(link) = self.idle.pop() else { break };
-            // It rang while it was idle: most likely the server closed it.
+            // It rang while idle. Most likely the server closed it.
             if self.links[link].is_rung() && !matches!(self.links[link].turn(), Turn::Waiting) {
                 self.reconnect(link);
                 continue;
@@ -210,7 +209,7 @@ impl<D: Dialect> HttpSession<D> {
         self.dirty.push(link);
     }
 
-    /// Tells the dialect that there will be no answer; it may have more to send all the same.
+    /// Tells the dialect that there will be no answer. It may still have more to send.
     fn fail(&mut self, number: usize, error: OpError, out: &mut dyn Completions) {
         let place = &mut self.places[number];
         place.link = None;
@@ -223,7 +222,7 @@ impl<D: Dialect> HttpSession<D> {
         }
     }
 
-    /// Something happened on a link.
+    /// Handles events on a link.
     fn drive(&mut self, number: usize, out: &mut dyn Completions) {
         self.links[number].quiet();
         if let LinkState::Connecting { .. } = self.links[number].state {
@@ -240,7 +239,7 @@ impl<D: Dialect> HttpSession<D> {
         }
     }
 
-    /// Hands over an answer; whether another request of the same operation goes out on this link.
+    /// Passes an answer to the dialect. Returns whether the next request of the same operation uses this link.
     fn answered(&mut self, number: usize, out: &mut dyn Completions) -> bool {
         let link = &mut self.links[number];
         link.serves();
@@ -275,7 +274,7 @@ impl<D: Dialect> HttpSession<D> {
         false
     }
 
-    /// There will be no answer to what was to be sent on a link.
+    /// Handles a request on a link that will get no answer.
     fn failed(&mut self, number: usize, failure: Failure, out: &mut dyn Completions) {
         let Some(place) = self.links[number].end() else { return self.reconnect(number) };
         let changes = self.places[place].request.changes();
@@ -285,7 +284,7 @@ impl<D: Dialect> HttpSession<D> {
                 return self.fail(place, OpError::new(ErrorKind::Refused, why), out);
             }
             Failure::Unsent => {
-                // It can go out on another connection.
+                // Send it on another connection.
                 self.reconnect(number);
                 self.places[place].link = None;
                 return self.queue.push_front(place);
@@ -294,9 +293,9 @@ impl<D: Dialect> HttpSession<D> {
                 let kind = if changes { ErrorKind::OutcomeUnknown } else { ErrorKind::Temporary };
                 OpError::new(kind, format!("the connection was lost before the answer: {why}"))
             }
-            // Nothing more on this connection can be believed.
+            // Nothing more on this connection can be trusted.
             Failure::Garbled(why) => {
-                // Not what was hoped for, but to a request: the next one may fare better.
+                // The server did answer, so reconnect at once.
                 self.links[number].serves();
                 let kind = if changes { ErrorKind::OutcomeUnknown } else { ErrorKind::Failed };
                 OpError::new(kind, why)
@@ -313,8 +312,8 @@ impl<D: Dialect> HttpSession<D> {
         }
     }
 
-    /// Closes what there is and connects: at once where it had served, else after a wait, since what
-    /// takes connections only to close them would be asked without end.
+    /// Closes the connection and reconnects: at once if it had served a request, else after a wait. Without the wait, a
+    /// server that accepts connections only to close them would cause an endless loop.
     fn reconnect(&mut self, number: usize) {
         self.idle.retain(|idle| *idle != number);
         self.dirty.retain(|dirty| *dirty != number);
@@ -348,7 +347,7 @@ impl<D: Dialect> HttpSession<D> {
                 self.idle.push(number);
             }
             Poll::Ready(false) => {
-                // A server may close what is idle as it likes; not to be let in again is a loss.
+                // A server may close idle connections at any time. Only a failed reconnection counts as a loss.
                 if !std::mem::replace(&mut link.counted, true) {
                     self.disconnects += 1;
                 }
@@ -359,7 +358,7 @@ impl<D: Dialect> HttpSession<D> {
         self.dispatch(out);
     }
 
-    /// Sends what was assigned to links.
+    /// Sends the requests that were assigned to links.
     fn write_dirty(&mut self) {
         while let Some(number) = self.dirty.pop() {
             let link = &mut self.links[number];
@@ -387,7 +386,7 @@ impl<D: Dialect> Session for HttpSession<D> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
-        // Registered before looking, so that what wakes in between is not missed.
+        // Register before looking, so that no wake-up in between is missed.
         self.bells.listen(cx.waker());
         let mut turn = std::mem::take(&mut self.turn);
         self.bells.take(&mut turn);
@@ -400,7 +399,7 @@ impl<D: Dialect> Session for HttpSession<D> {
         if self.in_flight == 0 { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Closes the connection it is on: an answer that comes late must not be taken for another's.
+    /// Closes the operation's connection, so that a late answer is not taken for another operation's.
     fn abandon(&mut self, token: Token) {
         let found = self.places.iter().position(|place| place.taken && place.token == token);
         let Some(number) = found else { return };

@@ -1,4 +1,4 @@
-//! A session against a server of a few lines that does what each test wants.
+//! Tests of a session against small scripted servers.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -71,7 +71,7 @@ impl Dialect for Plain {
     }
 }
 
-/// A server that hands each connection, with its number, to a function on a thread of its own.
+/// A server that passes each connection, with its number, to a function on its own thread.
 pub(super) fn serve(each: impl Fn(usize, TcpStream) + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -85,7 +85,7 @@ pub(super) fn serve(each: impl Fn(usize, TcpStream) + Send + Sync + 'static) -> 
     port
 }
 
-/// Reads one request; gives its first line and body, none at the end.
+/// Reads one request. Returns its first line and body, or `None` at the end.
 pub(super) fn request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
     let mut bytes = Vec::new();
     let mut room = [0; 4096];
@@ -139,7 +139,7 @@ pub(super) fn submit(session: &mut HttpSession<Plain>, number: u64, op: Op<'_>, 
     session.submit(&Request { collection: CollectionId(0), op, contents: true }, Token(number), &mut push(ended));
 }
 
-/// Flushes and polls until so many have ended.
+/// Flushes and polls until `count` operations have ended.
 pub(super) async fn finish(session: &mut HttpSession<Plain>, count: usize, ended: &mut Ended) {
     session.flush();
     std::future::poll_fn(|cx| {
@@ -187,7 +187,7 @@ fn more_operations_than_connections_each_get_their_own_answer() {
                 1 => format!("PUT /k{n} HTTP/1.1 {{}}"),
                 _ => format!("PUT /k{n} HTTP/1.1 []"),
             };
-            // The answer to HEAD has a length and no body; this server sends one, which is surplus.
+            // An answer to HEAD has a length but no body. This server sends one, which is ignored.
             if n % 3 != 2 {
                 assert_eq!(text(&ended, n), expected);
             }
@@ -215,7 +215,7 @@ fn a_write_that_was_sent_and_not_answered_is_unknown_and_a_read_temporary() {
         finish(&mut session, 2, &mut ended).await;
         assert_eq!((text(&ended, 1), text(&ended, 2)), ("outcome-unknown".into(), "temporary".into()));
         assert_eq!(session.counters().disconnects, 2);
-        // It has connected again by itself.
+        // The session has reconnected by itself.
         submit(&mut session, 3, Op::Read { key: "b" }, &mut ended);
         finish(&mut session, 3, &mut ended).await;
         assert_eq!(text(&ended, 3), "GET /b HTTP/1.1");
@@ -250,7 +250,7 @@ fn connections_that_the_server_closes_while_idle_or_after_each_answer_cost_no_op
         let mut session = session(port, 2).await.unwrap();
         let mut ended = Ended::new();
         for n in 0..10 {
-            // Long enough for the close of an idle connection to be seen.
+            // Long enough to notice that an idle connection was closed.
             tokio::time::sleep(Duration::from_millis(20)).await;
             submit(&mut session, n, Op::Read { key: "a" }, &mut ended);
             finish(&mut session, n as usize + 1, &mut ended).await;
@@ -306,7 +306,7 @@ fn an_abandoned_operation_never_completes_and_its_late_answer_is_nobodys() {
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert_eq!(ended.len(), 1);
         assert_eq!(text(&ended, 2), "GET /next HTTP/1.1");
-        // Given up before it was sent, it costs no connection.
+        // Abandoning an unsent operation closes no connection.
         submit(&mut session, 3, Op::Read { key: "never" }, &mut ended);
         session.abandon(Token(3));
         submit(&mut session, 4, Op::Read { key: "then" }, &mut ended);
@@ -362,7 +362,7 @@ fn a_body_larger_than_the_sockets_buffers_arrives_and_an_early_answer_to_it_coun
         if number == 0 {
             let (_, body) = request(&mut stream).unwrap();
             answer(&mut stream, &body.len().to_string());
-            // The next one is refused before it is read.
+            // The next request is refused before it is read.
             let mut room = [0; 1000];
             let _ = stream.read(&mut room);
             let _ = stream.write_all(b"HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
@@ -398,7 +398,7 @@ fn a_control_call_tells_what_stands_in_the_way() {
             request(&mut stream);
         });
         let error = client(other, 5_000).call(Method::GET, "/", None).await.unwrap_err().to_string();
-        assert!(error.contains("did not answer in HTTP"), "{error}");
+        assert!(error.contains("no valid HTTP answer"), "{error}");
         let well = serve(|_, mut stream| {
             let (line, body) = request(&mut stream).unwrap();
             answer(&mut stream, &format!("{line} {}", body.len()));

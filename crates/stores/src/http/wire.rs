@@ -1,5 +1,5 @@
-//! A connection of `hyper` and the exchange of one request for its whole answer. No task is spawned: who waits for an
-//! answer polls the connection too.
+//! A `hyper` connection, and the exchange of one request for its complete answer. It spawns no task: whoever waits for
+//! an answer also polls the connection.
 
 use std::error::Error as _;
 use std::future::Future;
@@ -17,33 +17,33 @@ use hyper_util::rt::TokioIo;
 use storebench_engine::store::LocalFuture;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A body larger than this is given up: no request of ours asks for as much.
+/// The maximum size of a body. No request of a driver expects more.
 const BODY_BYTES: u64 = 1 << 30;
 const TOO_LARGE: &str = "the answer is larger than 1 GiB";
 
-/// A request as it goes out.
+/// A request to send.
 pub(super) type Outgoing = Request<Full<Bytes>>;
-/// Where requests are handed to a connection.
+/// The sending side of a connection.
 pub(super) type Sender = SendRequest<Full<Bytes>>;
 
-/// What reads and writes on a connection while it is polled.
+/// Reads and writes on a connection while it is polled.
 pub(super) struct Wire {
-    /// None once the connection has ended.
+    /// `None` once the connection has ended.
     running: Option<LocalFuture<'static, hyper::Result<()>>>,
-    /// Why it ended, where nobody waited for an answer.
+    /// Why it ended, if no exchange reported it.
     failure: Option<Failure>,
 }
 
 /// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The request cannot be put into HTTP.
+    /// The request cannot be written as HTTP.
     Unsendable(String),
     /// The connection had ended: nothing of the request was sent.
     Unsent,
     /// The connection ended before the answer.
     Lost(String),
-    /// What came is not an answer.
+    /// The input is not a valid answer.
     Garbled(String),
 }
 
@@ -54,7 +54,7 @@ impl Failure {
             Some(cause) => format!("{error}: {cause}"),
             None => error.to_string(),
         };
-        // Chunks that make no sense are errors of this kind.
+        // Invalid chunks are reported as I/O errors of these kinds.
         if error.is_parse() || matches!(cause, Some(io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput)) {
             Self::Garbled(format!("the answer is not HTTP: {text}"))
         } else {
@@ -63,14 +63,14 @@ impl Failure {
     }
 }
 
-/// How an exchange ended. Sender and buffer come back for the next one.
+/// The result of an exchange. Sender and buffer are returned for the next one.
 pub(super) struct Exchanged {
     pub(super) sender: Sender,
     pub(super) body: Vec<u8>,
     pub(super) head: Result<response::Parts, Failure>,
 }
 
-/// Begins HTTP on a stream.
+/// Starts HTTP on a stream.
 pub(super) async fn open<S>(stream: S) -> hyper::Result<(Sender, Wire)>
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
@@ -81,23 +81,23 @@ where
 }
 
 impl Wire {
-    /// Reads and writes what can be.
+    /// Reads and writes as much as possible.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
         if let Some(wire) = &mut self.running
             && let Poll::Ready(ended) = wire.as_mut().poll(cx)
         {
             self.running = None;
             self.failure = ended.err().map(|error| match Failure::of(&error) {
-                // `hyper` has no test for bytes that come before anything was asked.
+                // `hyper` has no method that detects bytes sent before any request.
                 Failure::Lost(why) if error.source().is_none() && !error.is_incomplete_message() => {
-                    Failure::Garbled(format!("it speaks before it is asked: {why}"))
+                    Failure::Garbled(format!("the server sent data before any request: {why}"))
                 }
                 failure => failure,
             });
         }
     }
 
-    /// Exchanges a request for its whole answer.
+    /// Exchanges a request for its complete answer.
     pub(super) async fn exchange(&mut self, sender: Sender, request: Outgoing) -> Exchanged {
         let mut done = self.carry(exchange(sender, request, Vec::new())).await;
         if matches!(done.head, Err(Failure::Unsent))
@@ -113,7 +113,7 @@ impl Wire {
         self.running.is_none()
     }
 
-    /// Waits for something that this connection brings.
+    /// Drives this connection until a future that depends on it completes.
     pub(super) async fn carry<T>(&mut self, what: impl Future<Output = T>) -> T {
         let mut what = pin!(what);
         std::future::poll_fn(|cx| {
@@ -127,7 +127,7 @@ impl Wire {
     }
 }
 
-/// Sends a request; gives the head of its answer, and what the body will come from.
+/// Sends a request. Returns the head of its answer, and the stream of its body.
 pub(super) async fn ask(sender: &mut Sender, request: Outgoing) -> Result<(response::Parts, Incoming), Failure> {
     if sender.ready().await.is_err() {
         return Err(Failure::Unsent);
@@ -143,7 +143,7 @@ pub(super) async fn ask(sender: &mut Sender, request: Outgoing) -> Result<(respo
     }
 }
 
-/// Exchanges a request for its whole answer, the body in this buffer.
+/// Exchanges a request for its complete answer, with the body in this buffer.
 pub(super) async fn exchange(mut sender: Sender, request: Outgoing, mut body: Vec<u8>) -> Exchanged {
     body.clear();
     let head = whole(&mut sender, request, &mut body).await;
@@ -165,8 +165,8 @@ async fn whole(sender: &mut Sender, request: Outgoing, into: &mut Vec<u8>) -> Re
     Ok(head)
 }
 
-/// A stream that tells that it broke while it was written only when it has been read to its end: a server may answer
-/// (413) and close the connection before it has read the whole request, and its answer counts.
+/// A stream that reports write errors only after it has been read to its end. A server may answer (413) and close the
+/// connection before it has read the whole request, and that answer counts.
 struct ReadToTheEnd<S> {
     stream: S,
     broken: bool,

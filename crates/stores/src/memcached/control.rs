@@ -1,4 +1,4 @@
-//! One question, one answer: the connection of control calls, and the beginning of every session's.
+//! A request-response connection: for control calls, and for the start of every session.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use storebench_engine::store::StoreError;
 use crate::connection::Dialog;
 use crate::net::{Address, Host, Stream, connect};
 
-/// How long a server may take to be connected to, and to answer one question.
+/// The timeout for connecting to a server, and for each of its answers.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// No line that it sends is longer.
+/// The maximum length of a line from the server.
 const LONGEST_LINE: usize = 64 << 10;
 
-/// A connection, logged in, on which one thing is asked at a time.
+/// A connection after login, with one request at a time.
 pub(super) struct Connection {
     dialog: Dialog,
     pub(super) host: Host,
@@ -20,31 +20,31 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects, logs in, and makes sure that the server knows the meta protocol.
+    /// Connects, logs in, and checks that the server supports the meta protocol.
     ///
     /// # Errors
-    /// `Unreachable` for host, port, user and password, for a server that is too old, and where
-    /// something else than memcached answers.
+    /// `Unreachable` for a wrong host, port, user or password, for a server that is too old, and if the server is not
+    /// memcached.
     pub(super) async fn open(address: &Address, patience: Duration) -> Result<(Self, String), StoreError> {
         let host = address.host();
         let stream = connect(host, None, patience).await?;
         let mut connection = Self { dialog: Dialog::new(stream), host: host.clone(), patience };
-        // Asked before the password is sent: one that asks for none would store it as a document.
+        // Ask before sending the password, because a server without authentication would store it as a document.
         let mut answer = connection.ask(b"version\r\n").await?;
         let asks = !answer.starts_with("VERSION ");
-        // One variable holds the password for all servers of a study, of which some ask for none.
+        // One variable holds the password for all servers of a study, but some need none.
         if let Some(password) = &address.password
             && (asks || !address.password_assumed)
         {
             if !asks {
                 return Err(StoreError::Unreachable(format!(
-                    "{host} asks for no password, but one was given (in the URL, by password_file= or password_env=); \
-                     leave it out"
+                    "{host} requires no password, but one was given (in the URL, password_file= or password_env=); \
+                     remove it"
                 )));
             }
             if password.expose().contains([' ', '\r', '\n']) {
                 return Err(StoreError::Unreachable(format!(
-                    "{host} asks for a password, and memcached takes none with a space in it: set another"
+                    "{host} requires a password, but memcached accepts none that contains a space; set another"
                 )));
             }
             if !answer.contains("unauthenticated") {
@@ -54,9 +54,7 @@ impl Connection {
             let login = format!("{user} {}", password.expose());
             let request = format!("set auth 0 0 {}\r\n{login}\r\n", login.len());
             if connection.ask(request.as_bytes()).await? != "STORED" {
-                return Err(StoreError::Unreachable(format!(
-                    "{host} does not accept this user and password; are both right?"
-                )));
+                return Err(StoreError::Unreachable(format!("{host} rejected this user and password; check both")));
             }
             answer = connection.ask(b"version\r\n").await?;
         }
@@ -64,33 +62,33 @@ impl Connection {
             return Err(connection.refusal("version", &answer));
         };
         let version = version.to_owned();
-        // A key in base64 is the youngest part of what is used. It is asked for, and not there.
+        // Base64 keys are the newest feature that the driver uses. This reads such a key, which does not exist.
         let probe = connection.ask(b"mg c3RvcmViZW5jaCBwcm9iZQ== b\r\n").await?;
         if probe != "EN" && !probe.starts_with("HD") {
             return Err(StoreError::Unreachable(format!(
-                "{host} is memcached {version}, which does not know the meta protocol with base64 keys (it says \
+                "{host} is memcached {version}, which does not support the meta protocol with base64 keys (it answered \
                  `{probe}`); use 1.6.10 or later"
             )));
         }
         Ok((connection, version))
     }
 
-    /// The error of an answer that does not fit.
+    /// The error of an unexpected answer.
     pub(super) fn refusal(&self, asked: &str, answer: &str) -> StoreError {
         let host = &self.host;
         let shown: String = answer.chars().take(60).collect::<String>().escape_debug().to_string();
         if answer.contains("unauthenticated") {
             return StoreError::Unreachable(format!(
-                "{host} asks for a user and a password: give them in the URL, by password_file=, password_env= or \
+                "{host} requires a user and a password; give them in the URL, password_file=, password_env= or \
                  STOREBENCH_PASSWORD"
             ));
         }
         StoreError::Unreachable(format!(
-            "{host} answered {asked} by `{shown}`, which no memcached does; is it another server behind that port?"
+            "{host} answered {asked} with `{shown}`, which is not a memcached answer; check that this port is memcached"
         ))
     }
 
-    /// Asks something, and gives the first line of the answer.
+    /// Sends a request and returns the first line of the answer.
     pub(super) async fn ask(&mut self, request: &[u8]) -> Result<String, StoreError> {
         self.send(request).await?;
         self.line().await.map(|line| String::from_utf8_lossy(&line).into_owned())
@@ -118,13 +116,13 @@ impl Connection {
                 return Ok(self.dialog.take(length + 1).trim_ascii_end().to_vec());
             }
             if self.dialog.input().len() > LONGEST_LINE {
-                return Err(self.refusal("a question", "a line without end"));
+                return Err(self.refusal("a request", "a line without end"));
             }
             self.read().await?;
         }
     }
 
-    /// So many bytes, and the end of their line.
+    /// Reads `bytes` bytes and the end of their line. Returns the bytes.
     pub(super) async fn block(&mut self, bytes: usize) -> Result<Vec<u8>, StoreError> {
         while self.dialog.input().len() < bytes + 2 {
             self.read().await?;
@@ -134,7 +132,7 @@ impl Connection {
 
     fn silent(&self) -> StoreError {
         let (host, patience) = (&self.host, self.patience);
-        StoreError::Unreachable(format!("{host} did not answer within {patience:?}; is it memcached, and is it well?"))
+        StoreError::Unreachable(format!("{host} did not answer within {patience:?}; check that memcached is running"))
     }
 
     /// The names and values of `stats`.
@@ -153,20 +151,20 @@ impl Connection {
         }
     }
 
-    /// The connection for other use.
+    /// The connection for other uses.
     ///
     /// # Errors
-    /// `Unreachable` if it said more than it was asked.
+    /// `Unreachable` if the server sent more than the awaited answers.
     pub(super) fn into_stream(self) -> Result<Stream, StoreError> {
         if !self.dialog.input().is_empty() {
-            return Err(self.refusal("nothing", &String::from_utf8_lossy(self.dialog.input())));
+            return Err(self.refusal("no request", &String::from_utf8_lossy(self.dialog.input())));
         }
         Ok(self.dialog.into_stream().0)
     }
 }
 
 fn broken(host: &Host, error: &std::io::Error) -> StoreError {
-    StoreError::Unreachable(format!("{host}: the connection broke: {error}; is it memcached, and is it well?"))
+    StoreError::Unreachable(format!("{host}: the connection broke: {error}; check that memcached is running"))
 }
 
 /// The value of a name.
@@ -182,7 +180,7 @@ mod tests {
     use crate::memcached::settings::Settings;
     use crate::registry::Options;
 
-    /// A server that asks for no password, and whom none must reach.
+    /// A server without a password, which must never receive one.
     async fn open_server(listener: tokio::net::TcpListener) {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut request = [0; 512];
@@ -207,7 +205,7 @@ mod tests {
             });
             match (assumed, opened) {
                 (true, Ok(version)) => assert_eq!(version, "1.6.18"),
-                (false, Err(error)) => assert!(error.to_string().contains("asks for no password"), "{error}"),
+                (false, Err(error)) => assert!(error.to_string().contains("requires no password"), "{error}"),
                 (_, other) => panic!("{assumed} {other:?}"),
             }
         }

@@ -1,4 +1,4 @@
-//! Keys as memcached takes them: at most 250 bytes, none of them a space or a control character.
+//! Keys in memcached's form: at most 250 bytes, without spaces and control characters.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,24 +6,25 @@ use sha2::{Digest, Sha256};
 use storebench_engine::store::{ErrorKind, OpError};
 use storebench_study::workload::Body;
 
-/// The longest key as it is written.
+/// The maximum length of a written key.
 const LONGEST: usize = 250;
 
 /// A collection as sessions use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Collection {
     pub(super) body: Body,
-    /// What the keys of its documents begin with.
+    /// The prefix of its documents' keys.
     pub(super) prefix: Vec<u8>,
-    /// Whether Storebench made it: then a key that is too long is replaced by a hash of it, and
-    /// counters are stored as memcached can count.
+    /// Whether Storebench created it. Then a key that is too long is replaced by its hash, and counters are stored in
+    /// a form that memcached can count.
     pub(super) ours: bool,
 }
 
-/// Appends a key. Gives whether it is in base64, which the command then says with the flag `b`.
+/// Appends a key. Returns whether it is in base64, so that the command needs the flag `b`.
 ///
 /// # Errors
-/// *Refused* for a key that memcached does not take, in a collection that is not ours.
+/// *Refused* for an empty key without prefix, and for a key that memcached does not accept in a collection that
+/// Storebench did not create.
 #[inline]
 pub(super) fn write(out: &mut Vec<u8>, collection: &Collection, key: &str) -> Result<bool, OpError> {
     let plain = |bytes: &[u8]| bytes.iter().all(|byte| *byte > b' ' && *byte != 0x7F);
@@ -40,10 +41,10 @@ pub(super) fn write(out: &mut Vec<u8>, collection: &Collection, key: &str) -> Re
     if !collection.ours || length == 0 {
         return Err(OpError::new(
             ErrorKind::Refused,
-            "memcached takes keys of 1 to 250 bytes (187 with spaces or control characters in them)",
+            "invalid key; memcached accepts 1 to 250 bytes (187 if they contain spaces or control characters)",
         ));
     }
-    // A `;` where a document's own key has a `:`, so that no key is the hash of another.
+    // A `;` instead of the `:` before an unhashed key, so that no key equals the hash of another.
     out.extend_from_slice(prefix.strip_suffix(b":").unwrap_or(prefix));
     out.push(b';');
     push_base64(out, &Sha256::digest(key.as_bytes()));
@@ -53,7 +54,7 @@ pub(super) fn write(out: &mut Vec<u8>, collection: &Collection, key: &str) -> Re
 fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     let start = out.len();
     out.resize(start + bytes.len().div_ceil(3) * 4, 0);
-    // The room is exactly what the encoding takes.
+    // The buffer has exactly the required size.
     if let Ok(written) = STANDARD.encode_slice(bytes, &mut out[start..]) {
         out.truncate(start + written);
     }
@@ -66,7 +67,7 @@ pub(super) struct Listed {
     pub(super) revision: u64,
 }
 
-/// An item from a listing, whose key the server writes percent-encoded.
+/// Reads an item of a listing. The server percent-encodes its key.
 pub(super) fn listed(line: &[u8]) -> Option<Listed> {
     let mut words = line.split(|byte| *byte == b' ');
     let key = percent_encoding::percent_decode(words.next()?.strip_prefix(b"key=")?).collect();
@@ -74,7 +75,7 @@ pub(super) fn listed(line: &[u8]) -> Option<Listed> {
     Some(Listed { key, revision: std::str::from_utf8(revision).ok()?.parse().ok()? })
 }
 
-/// Appends a whole key, prefix included, as it came from a listing.
+/// Appends a complete key, with its prefix, from a listing. Returns whether it is in base64.
 pub(super) fn write_raw(out: &mut Vec<u8>, key: &[u8]) -> bool {
     if key.iter().all(|byte| *byte > b' ' && *byte != 0x7F) {
         out.extend_from_slice(key);
@@ -84,7 +85,7 @@ pub(super) fn write_raw(out: &mut Vec<u8>, key: &[u8]) -> bool {
     true
 }
 
-/// A counter as memcached can count it: its numbers have no sign, so 2⁶³ is added.
+/// A counter in memcached's form. Its numbers are unsigned, so 2⁶³ is added.
 pub(super) fn to_unsigned(value: i64) -> u64 {
     (value as u64) ^ (1 << 63)
 }

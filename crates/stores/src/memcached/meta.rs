@@ -1,6 +1,6 @@
 //! The meta protocol (<https://docs.memcached.org/protocols/meta/>).
 
-/// One answer. Borrowed from what came.
+/// One answer. It borrows from the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer<'a> {
     /// `HD`: done; its flags.
@@ -11,13 +11,13 @@ pub(super) enum Answer<'a> {
     Missing,
     /// `NS`: not stored.
     NotStored,
-    /// `EX`: the key is at another revision.
+    /// `EX`: the key has another revision.
     Changed,
-    /// `SERVER_ERROR …` or `CLIENT_ERROR …`, after which the connection can be used on.
+    /// `SERVER_ERROR …` or `CLIENT_ERROR …`, after which the connection is still usable.
     Failure(&'a [u8]),
 }
 
-/// What came is not this protocol, or says that the server took our request for something else.
+/// The input is not this protocol, or it shows that the server misread a request. Holds the input, shortened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Garbage(pub(super) String);
 
@@ -28,12 +28,12 @@ impl Garbage {
     }
 }
 
-/// A line is no longer than this: a key of 250 bytes, and flags.
+/// The maximum length of a line: a key of 250 bytes, and flags.
 const LONGEST_LINE: usize = 2_048;
-/// No server holds values of more bytes (`-I` goes up to 1 GiB).
+/// The maximum size of a value (`-I` goes up to 1 GiB).
 const LARGEST_BYTES: usize = 1 << 30;
 
-/// Reads one answer from the beginning of what came: it and its length, or none while it is not whole.
+/// Reads one answer from the start of the input. Returns it with its length, or `None` if it is incomplete.
 #[inline]
 pub(super) fn answer(input: &[u8]) -> Result<Option<(Answer<'_>, usize)>, Garbage> {
     let Some(line_end) = memchr::memchr(b'\n', &input[..input.len().min(LONGEST_LINE)]) else {
@@ -45,7 +45,7 @@ pub(super) fn answer(input: &[u8]) -> Result<Option<(Answer<'_>, usize)>, Garbag
         [a, b] => ([*a, *b], &line[2..]),
         [a, b, b' ', flags @ ..] => ([*a, *b], flags),
         _ if line.starts_with(b"SERVER_ERROR ") => return Ok(Some((Answer::Failure(line), after))),
-        // Any other complaint means that requests and answers no longer go together.
+        // Any other error means that requests and answers no longer match.
         _ if line == b"CLIENT_ERROR cannot increment or decrement non-numeric value" => {
             return Ok(Some((Answer::Failure(line), after)));
         }
@@ -74,7 +74,7 @@ pub(super) fn answer(input: &[u8]) -> Result<Option<(Answer<'_>, usize)>, Garbag
     Ok(Some((answer, after)))
 }
 
-/// Whether a line that is not whole yet may become an answer.
+/// Whether an incomplete line may become an answer.
 fn begins_well(input: &[u8]) -> bool {
     let words: [&[u8]; 8] = [b"HD", b"VA", b"EN", b"NF", b"NS", b"EX", b"SERVER_ERROR ", b"CLIENT_ERROR "];
     words.iter().any(|word| {
@@ -83,7 +83,7 @@ fn begins_well(input: &[u8]) -> bool {
     })
 }
 
-/// An unsigned decimal number.
+/// Parses an unsigned decimal number.
 #[inline]
 pub(super) fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
@@ -95,7 +95,7 @@ pub(super) fn number(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// The value of a flag: of `c12 t-1` that of `c` is `12`.
+/// The value of a flag: in `c12 t-1`, the value of `c` is `12`.
 #[inline]
 pub(super) fn flag(flags: &[u8], name: u8) -> Option<&[u8]> {
     flags.split(|byte| *byte == b' ').find_map(|flag| flag.strip_prefix(&[name]))

@@ -1,24 +1,24 @@
-//! `memcached:`: memcached 1.6, by its meta protocol, pipelined: one write for all requests that were
-//! submitted together, one answer for each.
+//! `memcached:`: memcached 1.6, through its meta protocol, pipelined: one write for all requests that were submitted
+//! together, and one answer for each.
 //!
 //! | operation | command |
 //! |---|---|
 //! | insert, upsert, replace, append, prepend | `ms` with mode `E`, none, `R`, `A`, `P` |
 //! | read, exists, touch, delete | `mg … v c`, `mg`, `mg … T`, `md` |
-//! | cas | `ms … C`: memcached's own unique number of each change |
-//! | counter | `ma`; stored with 2⁶³ added, since memcached's counters have no sign |
-//! | merge | read, merged by the client, stored if nobody changed it meanwhile, else again |
-//! | bulk forms | one command for each item, all in one write; each item has its own outcome |
+//! | cas | `ms … C`: memcached's unique number of each change |
+//! | counter | `ma`; stored with 2⁶³ added, because memcached's counters are unsigned |
+//! | merge | the client reads and merges, and stores the result if the document has not changed, or else starts over |
+//! | bulk operations | one command for each item, all in one write; each item has its own outcome |
 //! | prefix, scan, page, view | refused: memcached has neither order nor index |
 //!
-//! The only guarantee is `none`: a document is in the memory of one process, and may be evicted before
-//! its time when memory is short (`evictions` in the figures says how many were).
+//! The only guarantee is `none`: a document is in the memory of one process, and may be evicted early when memory is
+//! short (the figure `evictions` counts them).
 //!
 //! # Own wire code
 //!
-//! There is no official client for Rust. `storebench-bench --only "servers memcached"` measures the
-//! driver beside `memcaslap`, the load generator in C of libmemcached, in one run: between 0.92 and 1.32 times
-//! its processor time (`docs/benchmarks.md`).
+//! There is no official client for Rust. `storebench-bench --only "servers memcached"` compares the driver with
+//! `memcaslap`, libmemcached's load generator in C, in one run. The driver uses 0.92 to 1.32 times its CPU time
+//! (`docs/benchmarks.md`).
 
 mod control;
 #[cfg(test)]
@@ -62,17 +62,17 @@ pub(crate) const SCHEME: Scheme = Scheme {
     aliases: &[],
 };
 
-/// The largest item unless the server is set otherwise.
+/// The server's default maximum item size.
 const DEFAULT_LARGEST_BYTES: usize = 1 << 20;
 
-/// What `prepare` has settled.
+/// What `prepare` found out.
 #[derive(Debug, Clone)]
 struct Ready {
     collections: Vec<Collection>,
     read_only: bool,
 }
 
-/// The store.
+/// The memcached store.
 pub(crate) struct MemcachedStore {
     settings: Arc<Settings>,
     control: Control,
@@ -81,7 +81,7 @@ pub(crate) struct MemcachedStore {
 }
 
 impl MemcachedStore {
-    /// Reads the URL; touches nothing.
+    /// Reads the URL. Does not connect.
     pub(crate) fn new(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
         let settings = Arc::new(Settings::read(url, options)?);
         Ok(Self { settings, control: Control::default(), version: Memo::default(), ready: Memo::default() })
@@ -154,7 +154,7 @@ impl Store for MemcachedStore {
     }
 
     fn collections(&self) -> Result<Vec<String>, StoreError> {
-        Err(StoreError::NotSupported("memcached has no order in which its collections could be read".into()))
+        Err(StoreError::NotSupported("memcached cannot list collections, because its keys have no order".into()))
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
@@ -162,8 +162,8 @@ impl Store for MemcachedStore {
         let counters = layout.collections.iter().find(|c| c.existing.is_some() && c.body == Body::Counter);
         if let Some(collection) = counters.filter(|_| how == Prepare::WriteExisting) {
             return Err(StoreError::NotSupported(format!(
-                "memcached counts from 0 up, so the counters of `{}` are only read; those that Storebench made know \
-                 negative numbers",
+                "memcached's counters are unsigned, so the existing counters of `{}` can only be read; counters that \
+                 Storebench created can be negative",
                 collection.name
             )));
         }
@@ -257,7 +257,7 @@ impl Store for MemcachedStore {
             .await?;
             if !listed {
                 return Err(StoreError::NotSupported(format!(
-                    "{} lists no keys, so none can be sampled; start it without -X and with its LRU crawler",
+                    "{} does not list keys, so keys cannot be sampled; start it without -X and with its LRU crawler",
                     connection.host
                 )));
             }

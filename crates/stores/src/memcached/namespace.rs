@@ -1,10 +1,9 @@
-//! What is in the cache: whose it is, making it ready and removing what is ours.
+//! Who owns the contents of the cache; preparing it, and removing what Storebench created.
 //!
-//! The marker is the item `PREFIX:marker`. It says whether Storebench found the cache empty, names the
-//! collections that Storebench made, and holds a generation. A document is under
-//! `PREFIX:GENERATION:COLLECTION:KEY`, so that nothing of an earlier generation is ever found again,
-//! even where the server does not list its keys and they could not be removed one by one. Nothing is
-//! ever flushed: `flush_all` takes everybody's.
+//! The marker is the item `PREFIX:marker`. It says whether Storebench found the cache empty, names the collections that
+//! Storebench created, and holds a generation. A document is under `PREFIX:GENERATION:COLLECTION:KEY`. So documents of
+//! an earlier generation are never found again, even if the server does not list its keys and they could not be removed
+//! one by one. Storebench never uses `flush_all`, which would remove everybody's data.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -18,12 +17,12 @@ use crate::existing::refuse_indexes;
 /// Storebench's own record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Marker {
-    /// Whether the cache was empty when Storebench came.
+    /// Whether Storebench found the cache empty.
     pub(super) alone: bool,
-    /// Whether everything was removed, as far as that could be: the server lists no keys.
+    /// Whether everything was removed as far as possible, on a server that does not list keys.
     pub(super) removed: bool,
     pub(super) generation: String,
-    /// Collections made here.
+    /// The collections that Storebench created.
     pub(super) collections: Vec<Marked>,
 }
 
@@ -61,7 +60,7 @@ impl Marker {
     }
 }
 
-/// The collections of a layout; those that Storebench only reads are where their owner put them.
+/// The collections of a layout. Existing collections stay under their owner's prefix.
 pub(super) fn collections(settings: &Settings, generation: &str, layout: &Layout) -> Vec<Collection> {
     let all = layout.collections.iter().map(|c| match &c.existing {
         Some(existing) => Collection { body: c.body, prefix: existing.name.clone().into_bytes(), ours: false },
@@ -73,14 +72,14 @@ pub(super) fn collections(settings: &Settings, generation: &str, layout: &Layout
     all.collect()
 }
 
-/// Calls `each` with every key. False if the server lists none.
+/// Calls `each` with every key. Returns false if the server does not list keys.
 pub(super) async fn list(connection: &mut Connection, mut each: impl FnMut(Listed)) -> Result<bool, StoreError> {
     let begun = Instant::now();
     loop {
         connection.send(b"lru_crawler metadump hash\r\n").await?;
         let mut line = connection.line().await?;
         if line.starts_with(b"BUSY") && begun.elapsed() < Duration::from_secs(30) {
-            // One listing at a time.
+            // The server allows only one listing at a time.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         }
@@ -98,11 +97,11 @@ pub(super) async fn list(connection: &mut Connection, mut each: impl FnMut(Liste
     }
 }
 
-/// A cache, by the keys with the prefix in it.
+/// The keys with the prefix in a cache.
 pub(super) struct Prefix<'c> {
     connection: &'c mut Connection,
     settings: &'c Settings,
-    /// What is under the marker's key: its revision, and the marker if it is one.
+    /// The item under the marker's key: its revision, and the marker if it is valid.
     item: Option<(String, Option<Marker>)>,
     /// The generation of the documents' keys.
     pub(super) generation: String,
@@ -113,7 +112,7 @@ impl<'c> Prefix<'c> {
         Self { connection, settings, item: None, generation: String::new() }
     }
 
-    /// Reads the marker. To read it also keeps it from being the first to be evicted.
+    /// Reads the marker. Reading also protects it from being evicted first.
     pub(super) async fn marker(&mut self) -> Result<Option<Marker>, StoreError> {
         let answer = self.connection.ask(format!("mg {}:marker v c\r\n", self.settings.prefix).as_bytes()).await?;
         self.item = None;
@@ -131,7 +130,7 @@ impl<'c> Prefix<'c> {
         Ok(marker)
     }
 
-    /// Writes the marker where it is still what was read, or still not there. False where it is not.
+    /// Writes the marker if it has not changed since it was read, or still does not exist. Otherwise returns false.
     async fn write(&mut self, marker: &Marker) -> Result<bool, StoreError> {
         let text = marker.write();
         let condition = match &self.item {
@@ -144,12 +143,12 @@ impl<'c> Prefix<'c> {
             other if ["EX", "NF", "NS"].iter().any(|changed| other.starts_with(changed)) => Ok(false),
             other => {
                 let host = &self.connection.host;
-                Err(StoreError::Failed(format!("{host}: the marker could not be stored: {other}")))
+                Err(StoreError::Failed(format!("{host}: cannot store the marker: {other}")))
             }
         }
     }
 
-    /// Removes the marker where it is still what was read. False where it is not.
+    /// Removes the marker if it has not changed since it was read. Otherwise returns false.
     async fn delete(&mut self) -> Result<bool, StoreError> {
         let Some((revision, _)) = &self.item else { return Ok(true) };
         let request = format!("md {}:marker C{revision}\r\n", self.settings.prefix);
@@ -160,10 +159,10 @@ impl<'c> Prefix<'c> {
         }
     }
 
-    /// The documents of what goes, each with its revision; none where the server lists no keys.
+    /// The documents to remove, each with its revision. `None` if the server does not list keys.
     async fn documents(&mut self, removal: &Removal) -> Result<Option<Vec<Listed>>, StoreError> {
         let prefix = format!("{}:{}:", self.settings.prefix, self.generation).into_bytes();
-        // Behind a collection's name stands one of these, see `keys::write`.
+        // One of these follows the collection's name, see `keys::write`.
         let goes = |key: &[u8]| {
             let rest = key.strip_prefix(prefix.as_slice());
             let name = rest.and_then(|rest| rest.split(|byte| b":;".contains(byte)).next());
@@ -179,7 +178,7 @@ impl<'c> Prefix<'c> {
         Ok(listed.then_some(ours))
     }
 
-    /// Removes documents, but those that somebody wrote since they were listed.
+    /// Removes documents, except those that were written since the listing.
     async fn remove_documents(&mut self, documents: &[Listed]) -> Result<(), StoreError> {
         for page in documents.chunks(500) {
             let mut requests = Vec::new();
@@ -226,7 +225,7 @@ impl Site for Prefix<'_> {
         let stats = self.connection.stats("").await?;
         let mut items: u64 = find(&stats, "curr_items").and_then(|n| n.parse().ok()).unwrap_or(0);
         if items > 0 {
-            // What has expired is counted until somebody looks for it, but not listed.
+            // Expired items are counted until something accesses them, but they are not listed.
             let mut listed = 0;
             if list(self.connection, |_| listed += 1).await? {
                 items = listed;
@@ -234,10 +233,10 @@ impl Site for Prefix<'_> {
         }
         found.absent = marker.is_none() && items == 0;
         if marker.is_some() {
-            found.foreign = Some(format!("a cache of {items} items, some of which were there before Storebench"));
+            found.foreign = Some(format!("a cache with {items} items, some of which were there before Storebench"));
         } else if items > 0 {
             let prefix = &self.settings.prefix;
-            found.foreign = Some(format!("a cache of {items} items and no marker `{prefix}:marker`"));
+            found.foreign = Some(format!("a cache with {items} items and no marker `{prefix}:marker`"));
         }
         Ok(found)
     }
@@ -246,7 +245,7 @@ impl Site for Prefix<'_> {
         if matches!(self.item, Some((_, None))) {
             return Err(self.marker_taken(&format!("{}:marker", self.settings.prefix)));
         }
-        // A new generation, whatever is there: so nothing of others is in its keys.
+        // A new generation, so that its keys contain nothing of others.
         let generation = if making.first { new_generation() } else { self.generation.clone() };
         let collections = making.marked.clone();
         let marker = Marker { alone: making.made, removed: false, generation: generation.clone(), collections };
@@ -257,15 +256,15 @@ impl Site for Prefix<'_> {
         Ok(Made::Done)
     }
 
-    /// Where the server lists no keys, the marker stays and says so: what it held is never found again, and goes when
-    /// its room is needed.
+    /// If the server does not list keys, the marker stays and records the removal. The documents are never found again,
+    /// and are evicted when memory is needed.
     async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
         if removal.going.is_empty() && !removal.left.is_empty() {
             return Ok(Made::Done);
         }
         let seen = self.generation.clone();
         let documents = self.documents(removal).await?;
-        // Looked at behind the list: no copy wrote any of what is in it.
+        // Read the marker after the listing: if it has not changed, the list contains no documents of another copy.
         let Some(mut marker) = self.marker().await? else { return Ok(Made::Changed) };
         if marker.generation != seen || !removal.still(&marker.collections) {
             return Ok(Made::Changed);
@@ -275,8 +274,8 @@ impl Site for Prefix<'_> {
         let done = match documents {
             None if stays => {
                 return Err(StoreError::NotSupported(format!(
-                    "{} lists no keys, so what a study wrote beside the data of a copy cannot be removed; start it without \
-                     -X and with its LRU crawler",
+                    "{} does not list keys, so the data of a study cannot be removed separately from that of a copy; \
+                     start it without -X and with its LRU crawler",
                     self.connection.host
                 )));
             }
@@ -293,7 +292,7 @@ impl Site for Prefix<'_> {
     }
 }
 
-/// Microseconds since 1970, in base 36: later than any before.
+/// Microseconds since 1970, in base 36, so that each generation is new.
 fn new_generation() -> String {
     let mut rest = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
     let mut digits = Vec::new();

@@ -1,4 +1,4 @@
-//! Operations as commands.
+//! Encodes operations as commands.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,14 +9,14 @@ use super::keys::{self, Collection};
 use super::meta::{decimal, number};
 use crate::document::{self, wrong_collection};
 
-/// What the answer to a command means.
+/// The meaning of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expect {
     /// Stored.
     Stored,
-    /// Stored, or not since the key exists already.
+    /// Stored, or not stored because the key exists already.
     Made,
-    /// Stored, or not since there is no such key.
+    /// Stored, or not stored because there is no such key.
     Replaced,
     /// Stored, changed meanwhile, or no such key.
     Swapped,
@@ -26,21 +26,20 @@ pub(crate) enum Expect {
     Exists,
     /// Done, or no such key.
     Hit,
-    /// A counter's value, after so much was added.
+    /// A counter's value, after this number was added.
     Counter(i64),
 }
 
-/// What an item costs beside its key and value, at the most: header, revision, ends of line.
+/// The maximum overhead of an item, besides its key and value: header, revision, line ends.
 const ITEM_BYTES: usize = 64;
-/// Longer times are taken for dates.
+/// memcached interprets longer times as dates.
 const LONGEST_RELATIVE_S: u64 = 30 * 24 * 60 * 60;
 
-/// Appends the command of an operation on one document. On an error, what was appended is to be
-/// taken back.
+/// Appends the command of an operation on one document. On an error, the caller must remove what was appended.
 ///
 /// # Errors
-/// *Refused* for what does not fit the collection, is larger than the server takes, or is not an
-/// operation on one document.
+/// *Refused* if the operation does not fit the collection, if the document is larger than the server accepts, or if
+/// it is not an operation on one document.
 #[inline]
 pub(super) fn single(
     op: &Op<'_>,
@@ -105,7 +104,7 @@ pub(super) fn single(
             if number(expected).is_none() {
                 return Err(OpError::new(
                     ErrorKind::Conflict,
-                    "not a revision of memcached, so the document is not at it",
+                    "the expected revision is not a memcached revision, so it cannot match",
                 ));
             }
             swap(out, collection, key, body, expected, None, largest_bytes)?;
@@ -133,7 +132,7 @@ pub(super) fn get(out: &mut Vec<u8>, collection: &Collection, key: &str, flags: 
     Ok(())
 }
 
-/// `ms` at a revision; the expiry, as the server told it, is kept.
+/// `ms` at a revision. Keeps the expiry that the server reported.
 pub(super) fn swap(
     out: &mut Vec<u8>,
     collection: &Collection,
@@ -170,13 +169,13 @@ fn store(
     } else {
         body
     };
-    // The server would refuse it too, but remove the document that was there before.
+    // The server would refuse it too, but also remove the previous document.
     if body.len() + collection.prefix.len() + key.len() + ITEM_BYTES > largest_bytes {
         return Err(OpError::new(
             ErrorKind::Refused,
             format!(
-                "a document of {} bytes is larger than this server takes ({largest_bytes} with its key and header); \
-                 start it with a larger -I, or make the documents smaller",
+                "a document of {} bytes is larger than this server accepts ({largest_bytes} bytes with its key and \
+                 header); start it with a larger -I, or make the documents smaller",
                 body.len()
             ),
         ));
@@ -196,8 +195,8 @@ fn store(
     Ok(())
 }
 
-/// How long from now, in whole seconds and at least one (0 would be for ever); beyond 30 days the
-/// date, in seconds since 1970.
+/// The expiry in whole seconds from now, at least 1 because 0 would mean never. Beyond 30 days, it is the date in
+/// seconds since 1970.
 fn expiry_of(expiry: Duration) -> u64 {
     let seconds = (expiry.as_secs() + u64::from(expiry.subsec_nanos() > 0)).clamp(1, 1 << 31);
     if seconds <= LONGEST_RELATIVE_S {

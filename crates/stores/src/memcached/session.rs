@@ -1,4 +1,4 @@
-//! One session: one connection, on which requests are answered in their order.
+//! A session: one connection, on which answers come in the order of requests.
 
 use storebench_engine::store::{Completions, ErrorKind, Op, OpError, OpKind, Reply};
 use storebench_study::workload::Body;
@@ -9,13 +9,13 @@ use super::request::{self, Expect};
 use crate::connection::{Dialect, NONE, Pipelined};
 use crate::document::{CHANGED, EXISTS, write_counter};
 
-/// What is awaited.
+/// An awaited answer.
 type Awaited = crate::connection::Awaited<Expect>;
 
-/// One session.
+/// A session.
 pub(crate) type MemcachedSession = Pipelined<Memcached>;
 
-/// How a session speaks with its server.
+/// How a session talks to its server.
 pub(crate) struct Memcached {
     pub(super) largest_bytes: usize,
 }
@@ -35,7 +35,7 @@ impl Dialect for Memcached {
         request::single(op, collection, self.largest_bytes, out)
     }
 
-    /// The document, its revision and its expiry.
+    /// Reads the document, its revision and its expiry.
     fn look(&self, key: &str, collection: &Collection, out: &mut Vec<u8>) -> Result<Expect, OpError> {
         request::get(out, collection, key, b" v c t\r\n").map(|()| Expect::Value)
     }
@@ -55,12 +55,12 @@ impl Dialect for Memcached {
 
     fn take(session: &mut MemcachedSession, link: usize, out: &mut dyn Completions) -> Result<(), String> {
         let taken = session.take_answers(link, out);
-        taken.map_err(|garbage| format!("`{}` came, which was not to be expected", garbage.0))
+        taken.map_err(|garbage| format!("received `{}`, which is not an expected answer", garbage.0))
     }
 }
 
 impl Pipelined<Memcached> {
-    /// Takes all answers that are whole.
+    /// Processes all complete answers.
     fn take_answers(&mut self, link: usize, out: &mut dyn Completions) -> Result<(), Garbage> {
         loop {
             let Self { links, in_flight, collections, scratch, works, .. } = self;
@@ -76,7 +76,7 @@ impl Pipelined<Memcached> {
                 self.settle(link, awaited, result, out);
                 continue;
             }
-            // A work takes the contents in any case.
+            // A work always needs the contents.
             let wanted = Awaited { contents: awaited.contents || awaited.work != NONE, ..awaited };
             let (result, flags) = read(&wanted, answer, &collections[usize::from(awaited.collection)], scratch)?;
             if awaited.work == NONE {
@@ -110,18 +110,18 @@ impl Pipelined<Memcached> {
     }
 }
 
-/// What the answer to a write says.
+/// Interprets the answer to a write.
 fn effect(expect: Expect, answer: Answer<'_>) -> Result<Result<Option<i64>, OpError>, Garbage> {
     Ok(match (expect, answer) {
         (_, Answer::Failure(line)) => Err(failure(line, true)),
         (Expect::Counter(delta), Answer::Value(text, _)) => {
-            // A number that has become shorter is padded with spaces.
+            // memcached pads a number that became shorter with spaces.
             let value = meta::number(text.trim_ascii_end()).ok_or_else(|| Garbage::of(text))?;
-            // It wraps around at the top, and stops at the bottom.
+            // An increment wraps around at the maximum, and a decrement stops at 0.
             if delta > 0 && value < delta.unsigned_abs() || delta < 0 && value == 0 {
                 Err(OpError::new(
                     ErrorKind::OutcomeUnknown,
-                    "the counter left the range of a 64-bit integer and is no longer right",
+                    "the counter left the range of a 64-bit integer, and its value is now wrong",
                 ))
             } else {
                 Ok(Some(keys::from_unsigned(value)))
@@ -137,7 +137,7 @@ fn effect(expect: Expect, answer: Answer<'_>) -> Result<Result<Option<i64>, OpEr
     })
 }
 
-/// What the answer to a read says, and its flags.
+/// Interprets the answer to a read. Also returns its flags.
 fn read<'a>(
     awaited: &Awaited,
     answer: Answer<'a>,
@@ -169,21 +169,21 @@ fn read<'a>(
     })
 }
 
-/// A complaint of the server. It did nothing, but for one thing: a document for which it found no room
-/// takes what was stored under its key with it, so that nobody reads what is out of date.
+/// The error of a failure that the server reported. Nothing was done, with one exception: if there was no memory for a
+/// document, the server also removes the previous document of that key, so that nobody reads stale data.
 fn failure(line: &[u8], writes: bool) -> OpError {
     let text = String::from_utf8_lossy(line).chars().take(200).collect::<String>();
     let (kind, remedy) = if text.contains("out of memory") {
         match writes {
             true => {
-                let remedy = "; what was under this key before may be gone too: give the server more memory with -m";
+                let remedy = "; the previous value of this key may be lost too; give the server more memory with -m";
                 (ErrorKind::OutcomeUnknown, remedy)
             }
-            false => (ErrorKind::Temporary, "; give it more memory with -m"),
+            false => (ErrorKind::Temporary, "; give the server more memory with -m"),
         }
     } else if text.contains("too large") {
         let kind = if writes { ErrorKind::OutcomeUnknown } else { ErrorKind::Refused };
-        (kind, "; what was under this key before may be gone too: start the server with a larger -I")
+        (kind, "; the previous value of this key may be lost too; start the server with a larger -I")
     } else if text.contains("non-numeric") {
         (ErrorKind::Refused, "")
     } else {

@@ -1,4 +1,4 @@
-//! What the URL says.
+//! The settings of a `memcached:` URL.
 
 use storebench_engine::store::StoreError;
 
@@ -6,11 +6,11 @@ use super::SCHEME;
 use crate::net::Address;
 use crate::registry::Options;
 
-/// What the URL says.
+/// The settings of a URL.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) address: Address,
-    /// What all of Storebench's keys begin with.
+    /// The prefix of all of Storebench's keys.
     pub(super) prefix: String,
 }
 
@@ -20,13 +20,13 @@ impl Settings {
         let address = Address::parse(url, SCHEME.example, 11_211, false, options)?;
         if let Some(part) = address.path.first() {
             return Err(StoreError::BadUrl(format!(
-                "memcached has nothing behind its host, as `/{part}` would be; write it like {}",
+                "found `/{part}` after the host, but a memcached URL has no path; write it like {}",
                 SCHEME.example
             )));
         }
         if address.hosts.len() > 1 {
             return Err(StoreError::BadUrl(
-                "one server is measured at a time: memcached servers know nothing of each other; name one host".into(),
+                "several hosts are given, but memcached servers do not form a cluster; name only one".into(),
             ));
         }
         if address.user.as_deref().is_some_and(|user| user.contains([' ', '\r', '\n']))
@@ -35,13 +35,13 @@ impl Settings {
                 .as_ref()
                 .is_some_and(|password| !address.password_assumed && password.expose().contains([' ', '\r', '\n']))
         {
-            return Err(StoreError::BadUrl("memcached takes no user or password with a space in it".into()));
+            return Err(StoreError::BadUrl("memcached accepts no user or password that contains a space".into()));
         }
         let prefix = options.take("prefix").unwrap_or("storebench").to_owned();
         let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if prefix.is_empty() || prefix.len() > 32 || !prefix.chars().all(fits) {
             return Err(StoreError::BadUrl(format!(
-                "the option `prefix={prefix}`: a prefix is 1 to 32 letters, digits, `-`, `_` or `.`, such as prefix=sb"
+                "invalid `prefix={prefix}`: expected 1 to 32 letters, digits, `-`, `_` or `.`, such as prefix=sb"
             )));
         }
         Ok(Self { address, prefix })

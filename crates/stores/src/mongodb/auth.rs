@@ -1,4 +1,4 @@
-//! Proving who asks: SCRAM-SHA-256 ([RFC 7677](https://www.rfc-editor.org/rfc/rfc7677)) and X.509.
+//! Authentication: SCRAM-SHA-256 ([RFC 7677](https://www.rfc-editor.org/rfc/rfc7677)) and X.509.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -13,29 +13,29 @@ use super::bson::{self, Members};
 use super::wire::{self, Connection};
 use crate::net::{Host, Secret};
 
-/// How a client proves who it is.
+/// How a client authenticates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mechanism {
-    /// By user and password.
+    /// With a user and a password.
     Scram,
-    /// By the certificate of its TLS connection.
+    /// With the certificate of its TLS connection.
     X509,
 }
 
-/// Who asks.
+/// The user, and how the user authenticates.
 #[derive(Debug)]
 pub(super) struct Login {
     pub(super) mechanism: Mechanism,
     pub(super) user: String,
     pub(super) password: Secret,
-    /// The database that knows the user.
+    /// The database that authenticates the user.
     pub(super) source: String,
-    /// The last salt and count of rounds with the salted password: thousands of hashes that every
-    /// further connection is spared.
+    /// The last salt and iteration count, with the salted password, so that further connections avoid thousands of
+    /// hashes.
     pub(super) salted: Mutex<Option<Salted>>,
 }
 
-/// A password with this salt, after so many rounds.
+/// A password salted with `salt` over `rounds` iterations.
 #[derive(Debug)]
 pub(super) struct Salted {
     salt: Vec<u8>,
@@ -43,7 +43,7 @@ pub(super) struct Salted {
     key: [u8; 32],
 }
 
-/// RFC 7677 asks for at least 4,096; a server that asks for this many wants the client to hang.
+/// The most iterations accepted. RFC 7677 requires at least 4,096; more than this would make the client hang.
 const MOST_ROUNDS: u32 = 10_000_000;
 
 fn mac(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
@@ -71,10 +71,10 @@ fn salt(password: &[u8], salt: &[u8], rounds: u32) -> [u8; 32] {
 }
 
 impl Login {
-    /// Logs this connection in.
+    /// Logs in on this connection.
     ///
     /// # Errors
-    /// `Unreachable` with what the server said, and what to look at.
+    /// `Unreachable`, with the server's message and what to check.
     pub(super) async fn log_in(&self, connection: &mut Connection, within: Duration) -> Result<(), StoreError> {
         match self.mechanism {
             Mechanism::Scram => self.scram(connection, within).await,
@@ -97,14 +97,17 @@ impl Login {
         let mut message = wire::message(&self.source, command);
         let host = connection.host().clone();
         let reply = connection.call(&mut message, within).await.map_err(|broken| {
-            StoreError::Unreachable(format!("{host} broke off while `{}` was logging in: {broken}", self.user))
+            StoreError::Unreachable(format!(
+                "the connection to {host} failed while `{}` was logging in: {broken}",
+                self.user
+            ))
         })?;
         let reply = Members::of(reply).map_err(|_| self.odd(&host))?;
         if !reply.get("ok").is_some_and(|ok| ok.is_true()) {
-            let said = reply.get("errmsg").and_then(|text| text.as_str()).unwrap_or("nothing more");
+            let said = reply.get("errmsg").and_then(|text| text.as_str()).unwrap_or("no reason given");
             return Err(StoreError::Unreachable(format!(
-                "{host} does not let `{}` in: {}; are user and password right, and is `{}` the database that knows \
-                 the user (authSource=)?",
+                "{host} rejected the login of `{}`: {}; check the user and the password, and that `{}` is the \
+                 database that authenticates the user (authSource=)",
                 self.user,
                 self.without_password(said),
                 self.source
@@ -113,7 +116,7 @@ impl Login {
         Ok(reply)
     }
 
-    /// A server's words, in case it repeats the password.
+    /// The server's message, with the password masked in case the server repeats it.
     fn without_password(&self, said: &str) -> String {
         let password = self.password.expose();
         if password.is_empty() { said.to_owned() } else { said.replace(password, "***") }
@@ -121,8 +124,8 @@ impl Login {
 
     fn odd(&self, host: &Host) -> StoreError {
         StoreError::Unreachable(format!(
-            "{host} answered the login of `{}` with what is not SCRAM-SHA-256; does this server know users at all? \
-             otherwise leave the user out",
+            "{host} answered the login of `{}` with something other than SCRAM-SHA-256; if this server has \
+             no users, leave the user out of the URL",
             self.user
         ))
     }
@@ -133,7 +136,7 @@ impl Login {
         rustls::crypto::aws_lc_rs::default_provider()
             .secure_random
             .fill(&mut random)
-            .map_err(|_| StoreError::Failed("the system gives no random numbers".into()))?;
+            .map_err(|_| StoreError::Failed("the operating system returned no random numbers".into()))?;
         let nonce = STANDARD.encode(random);
         let user = self.user.replace('=', "=3D").replace(',', "=2C");
         let first = format!("n={user},r={nonce}");
@@ -174,7 +177,7 @@ impl Login {
             bson::binary(out, "payload", [last.as_bytes(), b""]);
         };
         let mut reply = self.ask(connection, within, go_on).await?;
-        // The server proves that it knows the password too; otherwise it may be anybody.
+        // The server must also prove that it knows the password. Otherwise it may be an impostor.
         let expected = format!("v={}", STANDARD.encode(server_signature));
         if payload(reply) != Some(expected.as_bytes()) {
             return Err(StoreError::Unreachable(format!(
@@ -205,7 +208,7 @@ impl Login {
             return kept.key;
         }
         let password = self.password.expose();
-        // Where SASLprep (RFC 4013) forbids the password, it is sent as it is, as the servers do too.
+        // If SASLprep (RFC 4013) rejects the password, it is used unchanged, as servers do.
         let prepared = stringprep::saslprep(password).unwrap_or(password.into());
         let key = salt(prepared.as_bytes(), salt_bytes, rounds);
         *kept = Some(Salted { salt: salt_bytes.to_vec(), rounds, key });

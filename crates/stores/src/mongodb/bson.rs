@@ -1,5 +1,5 @@
-//! BSON, as far as commands and documents need it: appending to a buffer, and walking over bytes that
-//! a server sent, which may be anything. The format: <https://bsonspec.org/spec.html>.
+//! The part of BSON that commands and documents need: appending to a buffer, and walking untrusted bytes from a server.
+//! The format: <https://bsonspec.org/spec.html>.
 
 pub(super) const DOUBLE: u8 = 0x01;
 pub(super) const STRING: u8 = 0x02;
@@ -13,26 +13,26 @@ pub(super) const NULL: u8 = 0x0A;
 pub(super) const INT32: u8 = 0x10;
 pub(super) const INT64: u8 = 0x12;
 
-/// The bytes are no BSON.
+/// The bytes are not valid BSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Garbage;
 
-/// Opens a document at the end of the buffer; gives where, for [`end`].
+/// Opens a document at the end of the buffer. Returns its offset, for [`end`].
 pub(super) fn begin(out: &mut Vec<u8>) -> usize {
     let at = out.len();
     out.extend_from_slice(&[0; 4]);
     at
 }
 
-/// Closes the document that was opened there.
+/// Closes the document that was opened at `at`.
 pub(super) fn end(out: &mut Vec<u8>, at: usize) {
     out.push(0);
-    // What is too long for 32 bits is far over every limit and refused before it is sent.
+    // A document too long for 32 bits exceeds every limit, and is refused before it is sent.
     let length = u32::try_from(out.len() - at).unwrap_or(u32::MAX);
     out[at..at + 4].copy_from_slice(&length.to_le_bytes());
 }
 
-/// Type and name of a member. Names are the driver's own or checked for NUL before.
+/// Appends the type and name of a member. Names are the driver's own, or already checked for NUL.
 pub(super) fn head(out: &mut Vec<u8>, kind: u8, name: &str) {
     out.push(kind);
     out.extend_from_slice(name.as_bytes());
@@ -90,7 +90,7 @@ pub(super) fn nested(out: &mut Vec<u8>, kind: u8, name: &str, fill: impl FnOnce(
     end(out, at);
 }
 
-/// A value in a document, as bytes that have been checked to be there and no more.
+/// A value in a document. Only the length of its bytes has been checked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Value<'b> {
     pub(super) kind: u8,
@@ -107,7 +107,7 @@ impl<'b> Value<'b> {
         std::str::from_utf8(text).ok()
     }
 
-    /// A number of any type, if it is whole.
+    /// A number of any type, if it is an integer.
     pub(super) fn as_i64(&self) -> Option<i64> {
         match self.kind {
             INT32 => Some(i64::from(i32::from_le_bytes(self.bytes.try_into().ok()?))),
@@ -128,7 +128,7 @@ impl<'b> Value<'b> {
         }
     }
 
-    /// A boolean, or a number taken for one (`ok` is 1.0).
+    /// A boolean, or a number used as one (`ok` is 1.0).
     pub(super) fn is_true(&self) -> bool {
         if self.kind == BOOL { self.bytes == [1] } else { self.as_f64().is_some_and(|n| n != 0.0) }
     }
@@ -144,12 +144,12 @@ impl<'b> Value<'b> {
     }
 }
 
-/// The members of a document, in order. A fault in the bytes is given once and ends it.
+/// The members of a document, in order. Invalid bytes yield one error, which ends the iteration.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Members<'b>(&'b [u8]);
 
 impl<'b> Members<'b> {
-    /// Those of a whole document.
+    /// The members of a complete document.
     pub(super) fn of(document: &'b [u8]) -> Result<Self, Garbage> {
         let length = document.first_chunk().map(|b| u32::from_le_bytes(*b) as usize);
         if length != Some(document.len()) || length < Some(5) || document.last() != Some(&0) {
@@ -158,7 +158,7 @@ impl<'b> Members<'b> {
         Ok(Self(&document[4..document.len() - 1]))
     }
 
-    /// The member of a name, if there is one before any fault.
+    /// The member with this name, if it precedes any invalid bytes.
     pub(super) fn get(mut self, name: &str) -> Option<Value<'b>> {
         self.find_map(|member| member.ok().filter(|(found, _)| *found == name)).map(|(_, value)| value)
     }

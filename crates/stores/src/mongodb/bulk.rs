@@ -1,4 +1,4 @@
-//! A bulk write as several messages: what each of them came to.
+//! A bulk write split into several messages, and their combined result.
 
 use std::collections::HashSet;
 
@@ -10,23 +10,23 @@ use super::errors::Told;
 use super::wire::garbage;
 use crate::document::NOT_SENT;
 
-/// A bulk operation, as messages that are within the server's limits.
+/// A bulk operation, split into messages within the server's limits.
 #[derive(Debug, Default)]
 pub(super) struct Bulk {
-    /// Later messages, the last first, each with the positions of its items.
+    /// Messages still to be sent, in reverse order, each with the positions of its items.
     pub(super) later: Vec<(Vec<u8>, Vec<u32>)>,
-    /// Those of the message under way.
+    /// The positions of the items in the current message.
     pub(super) items: Vec<u32>,
     pub(super) rejects: Vec<Reject>,
     /// How often a message was full.
     pub(super) cuts: usize,
     documents: u32,
-    /// Whether an earlier message has its answer.
+    /// Whether an earlier message was answered.
     answered: bool,
 }
 
 impl Bulk {
-    /// Takes the answer to a message; none where another follows.
+    /// Takes the answer to a message. Returns `None` if another message follows.
     pub(super) fn take(
         &mut self,
         reply: Members<'_>,
@@ -47,21 +47,21 @@ impl Bulk {
         Ok(Some(self.reply()))
     }
 
-    /// The items of the message under way that the server names.
+    /// The items of the current message that the server rejected.
     fn rejected(&self, reply: Members<'_>, kind: OpKind) -> Result<Vec<Reject>, OpError> {
         let mut rejects = Vec::new();
         for error in reply.get("writeErrors").and_then(|value| value.members()).into_iter().flatten() {
             let error = error.ok().and_then(|(_, value)| value.members());
-            let error = error.ok_or_else(|| garbage(kind, "an error that is none"))?;
+            let error = error.ok_or_else(|| garbage(kind, "a write error is not a document"))?;
             let position = error.get("index").and_then(|index| index.as_i64()).and_then(|i| usize::try_from(i).ok());
             let item = position.and_then(|position| self.items.get(position));
-            let item = item.ok_or_else(|| garbage(kind, "an error of an item that there is not"))?;
+            let item = item.ok_or_else(|| garbage(kind, "a write error names an item that was not sent"))?;
             rejects.push(Reject { item: *item as usize, error: Told::of(error).operation(kind) });
         }
         Ok(rejects)
     }
 
-    /// Ends it: the message under way was written, but not acknowledged as it was asked for.
+    /// Ends the operation: the current message was written, but not acknowledged as requested.
     pub(super) fn unacknowledged(
         &mut self,
         reply: Members<'_>,
@@ -72,22 +72,22 @@ impl Bulk {
         self.end(error, own)
     }
 
-    /// Ends it: of the message under way this is all that is known.
+    /// Ends the operation with an error that is all that is known about the current message.
     pub(super) fn broken_off(&mut self, error: OpError) -> Result<OwnedReply, OpError> {
         self.end(error, Vec::new())
     }
 
-    /// Ends it: `own` are the items of the message under way that have errors of their own.
+    /// Ends the operation. `own` holds the items of the current message that have individual errors.
     fn end(&mut self, error: OpError, mut own: Vec<Reject>) -> Result<OwnedReply, OpError> {
-        // One message, or none that can have done anything: the error is that of the whole.
+        // With a single message, or if no message can have taken effect, the error applies to the whole operation.
         let nothing_done = self.later.is_empty() || error.kind == ErrorKind::Temporary;
         if !self.answered && nothing_done {
             return Err(error);
         }
-        // Refused together: one of them may be the reason, so they are to be sent again by themselves.
+        // The items were refused together, perhaps because of one of them. Each one is to be retried separately.
         let error = match error.kind {
             ErrorKind::Refused if self.items.len() > 1 => {
-                let text = format!("refused together with other documents of one message: {}", error.message);
+                let text = format!("refused together with the other documents of its message: {}", error.message);
                 OpError::new(ErrorKind::Temporary, text)
             }
             _ => error,
@@ -103,7 +103,7 @@ impl Bulk {
         Ok(self.reply())
     }
 
-    /// What all messages came to.
+    /// The combined result of all messages.
     pub(super) fn reply(&mut self) -> OwnedReply {
         OwnedReply::documents(self.documents).rejects(std::mem::take(&mut self.rejects))
     }

@@ -10,7 +10,7 @@ use super::encode::{self, EXPIRY, KEY, REVISION};
 use super::wire;
 use crate::document::counter;
 
-/// What the keys of a collection are in MongoDB. Storebench writes text; others write what they like.
+/// The type of a collection's keys in MongoDB. Storebench writes text; other programs may use other types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeyKind {
     Text,
@@ -18,20 +18,20 @@ pub(super) enum KeyKind {
     Integer,
 }
 
-/// A collection as operations need it.
+/// What operations need to know about a collection.
 #[derive(Debug, Clone)]
 pub(super) struct Collection {
     pub(super) name: String,
     pub(super) database: String,
     pub(super) body: Body,
     pub(super) keys: KeyKind,
-    /// Whether somebody else made it: documents are the user's alone, without a revision.
+    /// Whether another program made it. Its documents hold only what the user stores, without a revision.
     pub(super) theirs: bool,
-    /// Whether its keys are texts in the order of a language, and not of their bytes.
+    /// Whether its keys are text that is ordered by a collation instead of by bytes.
     pub(super) collated: bool,
 }
 
-/// The ends of commands, alike for all operations of a session but for the database.
+/// The final members of commands. They are the same for all operations of a session, except for the database.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tails {
     write: Vec<u8>,
@@ -39,7 +39,7 @@ pub(super) struct Tails {
 }
 
 impl Tails {
-    /// What these options come to. Durability is checked by whoever opens the session.
+    /// Builds them from the options. The caller checks the durability.
     pub(super) fn of(options: &SessionOptions, read_concern: Option<&str>, router_or_set: bool) -> Self {
         let mut tails = Self::default();
         bson::nested(&mut tails.write, DOCUMENT, "writeConcern", |out| write_concern(options, out));
@@ -62,12 +62,12 @@ fn write_concern(options: &SessionOptions, out: &mut Vec<u8>) {
     }
     bson::boolean(out, "j", persisted != Persisted::None);
     if acknowledged_by != Acknowledged::Nodes(1) {
-        // Otherwise a write waits for a node that is gone for ever, and holds its connection.
+        // Without a timeout, a write would wait forever for a lost node, and hold its connection.
         bson::int64(out, "wtimeout", i64::try_from(options.timeout.as_millis()).unwrap_or(i64::MAX).max(1));
     }
 }
 
-/// A key as a value of this name.
+/// Appends a key as a value with this name.
 pub(super) fn key(out: &mut Vec<u8>, name: &str, key: &str, kind: KeyKind) {
     match kind {
         KeyKind::ObjectId => {
@@ -98,7 +98,7 @@ fn object_id(text: &str) -> Option<[u8; 12]> {
     Some(id)
 }
 
-/// The key of a document that is written into somebody else's collection: of the type that its others have.
+/// Appends the key of a document for another program's collection, in the type of the existing keys.
 fn own_key(out: &mut Vec<u8>, text: &str, kind: KeyKind) -> Result<(), OpError> {
     let fits = match kind {
         KeyKind::Text => true,
@@ -106,13 +106,13 @@ fn own_key(out: &mut Vec<u8>, text: &str, kind: KeyKind) -> Result<(), OpError> 
         KeyKind::Integer => text.parse::<i64>().is_ok_and(|number| number.to_string() == text),
     };
     if !fits {
-        let what = if kind == KeyKind::ObjectId { "object ids" } else { "whole numbers" };
+        let what = if kind == KeyKind::ObjectId { "object ids" } else { "integers" };
         return Err(OpError::new(
             ErrorKind::Refused,
-            format!("the keys (`_id`) of this collection are {what}, and `{text}` is none"),
+            format!("invalid key `{text}`: the keys (`_id`) of this collection are {what}"),
         ));
     }
-    // Most drivers store numbers as short as they are.
+    // Like most drivers, use int32 for numbers that fit.
     match text.parse::<i32>() {
         Ok(number) if kind == KeyKind::Integer => bson::int32(out, KEY, number),
         _ => key(out, KEY, text, kind),
@@ -120,8 +120,8 @@ fn own_key(out: &mut Vec<u8>, text: &str, kind: KeyKind) -> Result<(), OpError> 
     Ok(())
 }
 
-/// The members of a document: its key, its revision where it is Storebench's own, its body. A replacement has
-/// its key too: MongoDB would take it from the query, and nx-27017 does not.
+/// Appends the members of a document: its key, its revision (in Storebench's own collections), and its body. A
+/// replacement also includes the key: MongoDB would take it from the query, but nx-27017 does not.
 pub(super) fn members(
     out: &mut Vec<u8>,
     collection: &Collection,
@@ -150,12 +150,12 @@ pub(super) struct Builder<'a> {
     pub(super) tails: &'a Tails,
 }
 
-/// Which document an update is of.
+/// The document that an update applies to.
 pub(super) struct Which<'a> {
     pub(super) key: &'a str,
-    /// Only at this revision.
+    /// Update it only at this revision.
     pub(super) revision: Option<i64>,
-    /// Make it if it is not there.
+    /// Create it if it does not exist.
     pub(super) upsert: bool,
 }
 
@@ -203,7 +203,7 @@ impl Builder<'_> {
         })
     }
 
-    /// Sets when a document expires, in ms since 1970. It is a change like any other: who read the document
+    /// Sets when a document expires, in ms since 1970. This draws a new revision: a client that read the document
     /// before, to write it back with its expiry, must start again.
     pub(super) fn touch(&mut self, which: &Which<'_>, at_ms: i64, revision: i64) -> Result<(), OpError> {
         self.replace(which, |out| {
@@ -238,7 +238,7 @@ impl Builder<'_> {
         })
     }
 
-    /// One document, or only whether it is there.
+    /// Reads one document, or only whether it exists.
     pub(super) fn read(&mut self, key: &str, exists: bool) -> Result<(), OpError> {
         let kind = self.collection.keys;
         self.command("find", false, |out| {
@@ -262,7 +262,7 @@ impl Builder<'_> {
         self.command("find", false, |out| find(out, sorted, limit, filter))
     }
 
-    /// What a query would do.
+    /// Asks for the plan of a query.
     pub(super) fn explain(
         &mut self,
         sorted: bool,
@@ -291,7 +291,7 @@ impl Builder<'_> {
         wire::end(self.out);
     }
 
-    /// The head of a command whose items follow in a sequence of documents.
+    /// Begins a command whose items follow in a document sequence.
     pub(super) fn bulk(&mut self, name: &str, sequence: &str) -> usize {
         let at = wire::begin(self.out);
         bson::text(self.out, name, &self.collection.name);
@@ -317,7 +317,7 @@ fn find(
         bson::nested(out, DOCUMENT, "sort", |out| bson::int32(out, KEY, 1));
     }
     bson::int64(out, "limit", i64::from(limit));
-    // One more, so that the server knows that the query has ended and keeps no cursor.
+    // One more than the limit, so that the server sees the end of the query and keeps no cursor open.
     bson::int64(out, "batchSize", i64::from(limit).saturating_add(1).min(i64::from(i32::MAX)));
     Ok(())
 }
@@ -344,7 +344,7 @@ fn one(out: &mut Vec<u8>, name: &str, fill: impl FnOnce(&mut Vec<u8>) -> Result<
     Ok(())
 }
 
-/// The filter of a key range: from `start` on, up to but without `end`.
+/// The filter of a key range: `start` inclusive, `end` exclusive.
 pub(super) fn range(out: &mut Vec<u8>, start: &str, end: Option<&str>, keys: KeyKind) {
     if start.is_empty() && end.is_none() && keys != KeyKind::Text {
         return;

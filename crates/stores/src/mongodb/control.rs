@@ -1,4 +1,4 @@
-//! Control calls: commands outside of sessions, one connection for each call.
+//! Control calls: commands outside sessions, one connection for each call.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use super::finder::{Hello, Role};
 use super::url::Target;
 use super::wire::{self, Connection};
 
-/// How long a connection may take to be made.
+/// Timeout for making a connection.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long most commands may take.
+/// Timeout of most commands.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-/// How long making an index, dropping or compacting a collection may take.
+/// Timeout for building indexes, and for dropping or compacting a collection.
 pub(super) const LONG: Duration = Duration::from_secs(24 * 3_600);
 
 /// A connection for control calls.
@@ -28,24 +28,24 @@ pub(super) struct Desk<'t> {
 pub(super) type Answer = Result<Vec<u8>, Told>;
 
 impl<'t> Desk<'t> {
-    /// Connects to the node that takes writes.
+    /// Connects to the node that accepts writes.
     ///
     /// # Errors
-    /// `Unreachable`, with what stood in the way.
+    /// `Unreachable`, with the reason.
     pub(super) async fn open(target: &'t Target) -> Result<Self, StoreError> {
         let (connection, hello) = target.finder.connect(Role::Primary, CONNECT).await?;
         Ok(Self { target, hello, connection })
     }
 
-    /// The database's place in errors.
+    /// The host and the database, as error messages show them.
     pub(super) fn place(&self) -> String {
         format!("{}/{}", self.connection.host(), self.target.database)
     }
 
-    /// Asks one thing of a database.
+    /// Sends one command to a database.
     ///
     /// # Errors
-    /// `Unreachable` where the connection breaks or what comes is no answer.
+    /// `Unreachable` if the connection breaks or the reply is invalid.
     pub(super) async fn ask(
         &mut self,
         database: &str,
@@ -55,24 +55,26 @@ impl<'t> Desk<'t> {
         self.send(&mut wire::message(database, command), within).await
     }
 
-    /// Sends a message that is built already.
+    /// Sends a message that is already built.
     ///
     /// # Errors
     /// As [`Self::ask`].
     pub(super) async fn send(&mut self, message: &mut [u8], within: Duration) -> Result<Answer, StoreError> {
         let place = self.place();
         let reply = self.connection.call(message, within).await.map_err(|broken| {
-            StoreError::Unreachable(format!("{place}: the server broke off: {broken}; is it still running?"))
+            StoreError::Unreachable(format!(
+                "{place}: the connection failed: {broken}; check that the server is still running"
+            ))
         })?;
         let document = Members::of(reply)
             .map_err(|_| StoreError::Unreachable(format!("{place}: the server's answer is not MongoDB's protocol")))?;
         Ok(if is_ok(document) { Ok(reply.to_vec()) } else { Err(Told::of(document)) })
     }
 
-    /// Asks one thing of the URL's database and wants it done, `doing` being what an error says.
+    /// Runs one command on the URL's database, which must succeed. `doing` says in errors what was attempted.
     ///
     /// # Errors
-    /// As [`Self::ask`], and what the server said where it refused.
+    /// As [`Self::ask`], and the server's message if it refuses.
     pub(super) async fn done(
         &mut self,
         doing: &str,
@@ -96,7 +98,7 @@ impl<'t> Desk<'t> {
         Ok(reply)
     }
 
-    /// Every document of a query's or list's answer, as bytes.
+    /// All documents that a query or a list command returns, as bytes.
     ///
     /// # Errors
     /// As [`Self::done`].
@@ -134,13 +136,13 @@ impl<'t> Desk<'t> {
         }
     }
 
-    /// What is behind the protocol, and its version.
+    /// The server's name, version and deployment.
     ///
     /// # Errors
     /// As [`Self::ask`].
     pub(super) async fn version(&mut self) -> Result<String, StoreError> {
         let answer = self.ask("admin", PATIENCE, |out| bson::int32(out, "buildInfo", 1)).await?;
-        let Ok(reply) = answer else { return Ok("a server that does not tell its version".into()) };
+        let Ok(reply) = answer else { return Ok("a server that does not report its version".into()) };
         let told = Members::of(&reply).ok();
         let text = |path: &[&str]| told.and_then(|d| d.at(path)).and_then(|value| value.as_str());
         let version = text(&["version"]).unwrap_or("of unknown version");

@@ -1,7 +1,7 @@
-//! BSON that a server sent, to JSON text in one pass.
+//! Decodes a server's BSON to JSON text in one pass.
 //!
-//! What JSON has no type for is written as in MongoDB's Extended JSON v2 (canonical), so that
-//! nothing is lost of documents that others wrote:
+//! Types that JSON lacks are written as MongoDB's Extended JSON v2 (canonical), so that documents of other programs
+//! lose nothing:
 //! <https://github.com/mongodb/specifications/blob/master/source/extended-json/extended-json.md>.
 
 use base64::Engine;
@@ -13,22 +13,21 @@ use super::bson::{
 };
 use super::encode::{EXPIRY, KEY, REVISION};
 
-/// Deeper than any document that MongoDB stores; guards this program's own stack.
+/// Deeper than any document that MongoDB stores. Protects this program's stack.
 const DEEPEST: u32 = 220;
 
-/// A document of a reply, taken apart.
+/// What a stored document holds besides its body.
 #[derive(Debug, Default)]
 pub(super) struct DecodedDocument<'b> {
-    /// The key.
     pub(super) key: Option<Value<'b>>,
     /// The revision, if this driver wrote the document.
     pub(super) revision: Option<i64>,
-    /// Type of the member that was asked for.
+    /// The BSON type of the requested member.
     pub(super) field: Option<u8>,
 }
 
-/// Appends the body of a stored document to `out`: what the user stored, without the driver's own
-/// members. `field` names a top-level member whose type is wanted.
+/// Appends the body of a stored document to `out`: what the user stored, without the driver's own members. `field`
+/// names a top-level member whose type to report.
 pub(super) fn document<'b>(
     stored: &'b [u8],
     kind: Body,
@@ -86,7 +85,7 @@ pub(super) fn document<'b>(
     if whole { Ok(found) } else { Err(Garbage) }
 }
 
-/// Whether two BSON types are one type of JSON.
+/// Whether two BSON types are the same JSON type.
 pub(super) fn same_type(a: u8, b: u8) -> bool {
     let number = |kind| matches!(kind, INT32 | INT64 | DOUBLE);
     a == b || (number(a) && number(b))
@@ -140,7 +139,7 @@ pub(super) fn write(value: Value<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(
     Ok(())
 }
 
-/// Types that JSON does not have.
+/// Appends a value of a type that JSON lacks.
 fn other(value: Value<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(), Garbage> {
     let bytes = value.bytes;
     match value.kind {
@@ -269,7 +268,7 @@ mod tests {
 
     fn there_and_back(json: &str) -> String {
         let bytes = stored(json).unwrap();
-        // The official crate reads what was written as the same.
+        // The official crate can read the bytes.
         let theirs = ::bson::Document::from_reader(bytes.as_slice()).unwrap();
         assert_eq!(theirs.get_str(KEY).unwrap(), "the key");
         let mut out = Vec::new();

@@ -1,23 +1,23 @@
-//! JSON text to BSON in one pass, without a value in between.
+//! Encodes JSON text as BSON in one pass, without an intermediate value.
 //!
-//! Whole numbers become int32 or int64, numbers written with a fraction or an exponent become
-//! double. Types that JSON lacks are known by how [`super::decode`] writes them, see [`extended`].
+//! Integers become int32 or int64. Numbers with a fraction or an exponent become double. Types that JSON lacks are
+//! recognized in the form that [`super::decode`] writes, see [`extended`].
 
 use storebench_engine::store::{ErrorKind, OpError};
 
 use super::bson::{self, ARRAY, BOOL, DOCUMENT, DOUBLE, INT32, INT64, NULL, STRING};
 use super::extended::extended;
 
-/// Deeper than the 100 levels that MongoDB takes; guards this program's own stack.
+/// Deeper than the 100 levels that MongoDB accepts. Protects this program's stack.
 const DEEPEST: u32 = 200;
 
-/// Members that MongoDB or this driver keeps for itself at the top of a document.
+/// The key. MongoDB or this driver reserves this member and the following ones at the top level of a document.
 pub(super) const KEY: &str = "_id";
-/// The revision: a number drawn at each write.
+/// The revision: a number drawn at random for each write.
 pub(super) const REVISION: &str = "_sb_rev";
-/// When the document expires; indexed for that.
+/// When the document expires. This member has a TTL index.
 pub(super) const EXPIRY: &str = "_sb_exp";
-/// All of them.
+/// All reserved members.
 pub(super) const RESERVED: &[&str] = &[KEY, REVISION, EXPIRY];
 
 fn refused(message: impl Into<std::borrow::Cow<'static, str>>) -> OpError {
@@ -27,7 +27,7 @@ fn refused(message: impl Into<std::borrow::Cow<'static, str>>) -> OpError {
 /// Appends the members of a JSON object to an open document.
 ///
 /// # Errors
-/// *Refused*, for what is not a JSON object or cannot be said in BSON. The buffer then holds a part.
+/// *Refused*, if the text is not a JSON object or BSON cannot represent it. The buffer then holds a partial document.
 pub(super) fn members(json: &[u8], out: &mut Vec<u8>) -> Result<(), OpError> {
     let mut parser = Parser::of(json)?;
     parser.space();
@@ -94,7 +94,7 @@ impl<'j> Parser<'j> {
         Ok(())
     }
 
-    /// The members of an object, from its brace on.
+    /// Appends the members of an object, starting at its opening brace.
     fn object(&mut self, out: &mut Vec<u8>, depth: u32) -> Result<(), OpError> {
         self.at += 1;
         self.space();
@@ -112,11 +112,11 @@ impl<'j> Parser<'j> {
             self.string(out)?;
             let name = &out[at + 1..];
             if memchr::memchr(0, name).is_some() {
-                return Err(refused("a member's name holds U+0000, which BSON cannot say"));
+                return Err(refused("a member's name contains U+0000, which BSON does not allow"));
             }
             if depth == 0 && name.first() == Some(&b'_') && is_reserved(name) {
                 return Err(refused(format!(
-                    "a member is named `{}`, which MongoDB or this driver keeps for itself; rename it",
+                    "MongoDB or this driver reserves the member name `{}`; rename the member",
                     String::from_utf8_lossy(name)
                 )));
             }
@@ -165,10 +165,10 @@ impl<'j> Parser<'j> {
         Err(self.wrong("the array is too long"))
     }
 
-    /// Appends the value that begins here; gives its type.
+    /// Appends the value that begins here. Returns its type.
     fn value(&mut self, out: &mut Vec<u8>, depth: u32) -> Result<u8, OpError> {
         if depth > DEEPEST {
-            return Err(refused("the body is nested deeper than the 100 levels that MongoDB takes"));
+            return Err(refused("the body is nested deeper than the 100 levels that MongoDB accepts"));
         }
         match self.peek() {
             Some(b'"') => {
@@ -243,7 +243,7 @@ impl<'j> Parser<'j> {
         let text = &self.text[start..self.at];
         if whole && text != "-0" {
             let value: i64 = text.parse().map_err(|_| {
-                refused(format!("the whole number {text} is beyond 64 bits, which BSON cannot hold; write it as text"))
+                refused(format!("the integer {text} is beyond 64 bits, the most that BSON holds; write it as text"))
             })?;
             return Ok(match i32::try_from(value) {
                 Ok(value) => {
@@ -261,13 +261,13 @@ impl<'j> Parser<'j> {
                 if value == 0.0
                     && text.bytes().take_while(|b| !matches!(b, b'e' | b'E')).any(|b| (b'1'..=b'9').contains(&b)) =>
             {
-                Err(refused(format!("the number {text} is too small for a double, and BSON would hold 0")))
+                Err(refused(format!("the number {text} is too small for a double; BSON would store 0")))
             }
             Ok(value) if value.is_finite() => {
                 out.extend_from_slice(&value.to_le_bytes());
                 Ok(DOUBLE)
             }
-            _ => Err(refused(format!("the number {text} is too large for a double, and BSON cannot hold it"))),
+            _ => Err(refused(format!("the number {text} is too large for a double; BSON cannot store it"))),
         }
     }
 
@@ -303,18 +303,18 @@ impl<'j> Parser<'j> {
                 let first = self.hex()?;
                 let code = if (0xD800..0xDC00).contains(&first) {
                     if !self.text[self.at..].starts_with("\\u") {
-                        return Err(self.wrong("half a surrogate pair stands alone"));
+                        return Err(self.wrong("a surrogate has no partner"));
                     }
                     self.at += 2;
                     let second = self.hex()?;
                     if !(0xDC00..0xE000).contains(&second) {
-                        return Err(self.wrong("half a surrogate pair stands alone"));
+                        return Err(self.wrong("a surrogate has no partner"));
                     }
                     0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00)
                 } else {
                     first
                 };
-                let code = char::from_u32(code).ok_or_else(|| self.wrong("half a surrogate pair stands alone"))?;
+                let code = char::from_u32(code).ok_or_else(|| self.wrong("a surrogate has no partner"))?;
                 out.extend_from_slice(code.encode_utf8(&mut [0; 4]).as_bytes());
                 return Ok(());
             }
@@ -329,7 +329,7 @@ impl<'j> Parser<'j> {
         let digits = self.text.as_bytes().get(self.at..self.at + 4);
         let digits = digits.filter(|d| d.iter().all(u8::is_ascii_hexdigit)).and_then(|d| std::str::from_utf8(d).ok());
         let code = digits.and_then(|d| u32::from_str_radix(d, 16).ok());
-        let code = code.ok_or_else(|| self.wrong("`\\u` wants four hexadecimal digits"))?;
+        let code = code.ok_or_else(|| self.wrong("`\\u` needs four hexadecimal digits"))?;
         self.at += 4;
         Ok(code)
     }

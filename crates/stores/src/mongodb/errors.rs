@@ -6,35 +6,35 @@ use storebench_engine::store::{ErrorKind, OpError, OpKind, StoreError};
 use super::bson::Members;
 use crate::document::EXISTS;
 
-/// An error that the server told.
+/// An error that the server reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Told {
     pub(super) code: i64,
     pub(super) text: String,
 }
 
-/// Code of a command that the server does not know.
+/// Error code for an unknown command.
 pub(super) const NO_SUCH_COMMAND: i64 = 59;
 
 impl Told {
-    /// The error in a document of the server: of a reply, of one write, of a write concern.
+    /// Reads the error from a server's document: a reply, a write error or a write concern error.
     pub(super) fn of(document: Members<'_>) -> Self {
-        let text = document.get("errmsg").and_then(|text| text.as_str()).unwrap_or("it says no more");
+        let text = document.get("errmsg").and_then(|text| text.as_str()).unwrap_or("no reason given");
         Self { code: document.get("code").and_then(|code| code.as_i64()).unwrap_or(0), text: shorten(text) }
     }
 
-    /// Whether the node is no longer, or not yet, the one that takes writes.
+    /// Whether the node is not, or no longer, the one that accepts writes.
     pub(super) fn is_elsewhere(&self) -> bool {
         matches!(self.code, 10107 | 13435 | 10058 | 13436 | 11600 | 11602 | 189 | 91)
     }
 
-    /// What it means for an operation that was refused as a whole, or for one item of a bulk.
+    /// The error of an operation that was refused as a whole, or of one item of a bulk operation.
     pub(super) fn operation(&self, kind: OpKind) -> OpError {
         let kind = match self.code {
             11000 | 11001 | 12582 => return EXISTS,
-            // Not the primary: nothing was done. A conflict of transactions, too many requests: likewise.
+            // Not the primary, a transaction conflict, or too many requests: nothing was done.
             10107 | 13435 | 10058 | 13436 | 112 | 462 => ErrorKind::Temporary,
-            // Interrupted on the way, or no answer from another node.
+            // Interrupted midway, or another node did not answer.
             11600 | 11601 | 11602 | 189 | 91 | 6 | 7 | 89 | 9001 | 50 | 134 | 202 | 262 | 384 => {
                 if kind.writes() {
                     ErrorKind::OutcomeUnknown
@@ -42,7 +42,7 @@ impl Told {
                     ErrorKind::Temporary
                 }
             }
-            // Rights, malformed or unknown requests, names, sizes, nesting, validation.
+            // Permissions, malformed or unknown requests, names, sizes, nesting, validation.
             2
             | 9
             | 13
@@ -77,18 +77,18 @@ impl Told {
         OpError::new(kind, self.to_string())
     }
 
-    /// What it means that a write was done but not acknowledged as it was asked for.
+    /// The error of a write that was done but not acknowledged as requested.
     pub(super) fn unacknowledged(&self) -> OpError {
-        OpError::new(ErrorKind::OutcomeUnknown, format!("written, but not acknowledged as asked for: {self}"))
+        OpError::new(ErrorKind::OutcomeUnknown, format!("written, but not acknowledged as requested: {self}"))
     }
 
-    /// What it means for a control call.
+    /// The error of a control call.
     pub(super) fn control(&self, place: &str, doing: &str) -> StoreError {
         let text = format!("{place}: cannot {doing}: {self}");
         match self.code {
-            13 => StoreError::Unreachable(format!(
-                "{text}; the user lacks a right (readWrite on this database, at least)"
-            )),
+            13 => {
+                StoreError::Unreachable(format!("{text}; grant the user at least the role readWrite on this database"))
+            }
             18 => StoreError::Unreachable(text),
             59 | 115 => StoreError::NotSupported(text),
             _ => StoreError::Failed(text),
@@ -102,7 +102,7 @@ impl std::fmt::Display for Told {
     }
 }
 
-/// A server may repeat a whole document in an error.
+/// Shortens a message: a server may quote an entire document in it.
 fn shorten(text: &str) -> String {
     const MOST: usize = 300;
     if text.len() <= MOST {
@@ -113,7 +113,7 @@ fn shorten(text: &str) -> String {
     short
 }
 
-/// Whether a reply says that the command was done.
+/// Whether a reply reports success.
 pub(super) fn is_ok(reply: Members<'_>) -> bool {
     reply.get("ok").is_some_and(|ok| ok.is_true())
 }

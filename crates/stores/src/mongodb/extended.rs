@@ -1,4 +1,4 @@
-//! Extended JSON v2 back to the BSON types that JSON lacks: dates, object ids, decimals, binary data.
+//! Converts Extended JSON v2 back to the BSON types that JSON lacks: dates, object ids, decimals, binary data.
 //!
 //! <https://github.com/mongodb/specifications/blob/master/source/extended-json/extended-json.md>
 
@@ -25,10 +25,10 @@ const NAMES: [&str; 13] = [
     "$maxKey",
 ];
 
-/// Appends the value of the object that `text` begins with, if it stands for a type that JSON lacks; gives
-/// that type and the length of the object in bytes.
+/// If `text` begins with an object that stands for a type that JSON lacks, appends the value. Returns the type and the
+/// length of the object in bytes.
 ///
-/// Only what would be read back as the very same JSON counts: an object that merely looks alike, such as
+/// An object counts only if it would be read back as exactly the same JSON. One that merely looks similar, such as
 /// `{"$date": "yesterday"}` or `{"$numberLong": "5"}`, stays an object with a member of that name.
 pub(super) fn extended(text: &str, out: &mut Vec<u8>) -> Option<(u8, usize)> {
     let name = text.strip_prefix('{')?.trim_start().strip_prefix('"')?;
@@ -58,7 +58,7 @@ mod tests {
     use super::super::{bson as wire, encode};
     use super::*;
 
-    /// JSON of a document, and the bytes that come of that JSON.
+    /// The JSON of a document, and the BSON of that JSON.
     fn there_and_back(document: &[u8]) -> (String, Vec<u8>) {
         let mut json = Vec::new();
         decode::document(document, storebench_study::workload::Body::Json, None, &mut json).unwrap();

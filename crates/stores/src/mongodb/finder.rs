@@ -1,9 +1,9 @@
-//! From a URL's hosts to a connection with the node that is wanted: TCP, TLS, `hello`, login.
+//! Connects to the wanted node among a URL's hosts: TCP, TLS, `hello`, login.
 //!
 //! The rules are those of
 //! <https://github.com/mongodb/specifications/blob/master/source/server-discovery-and-monitoring/server-discovery-and-monitoring.md>,
-//! without its background monitors: who is primary is asked when a connection is made, and again when
-//! one breaks or a node says that it is not.
+//! without its background monitors. The driver looks for the primary when it makes a connection, and again when a
+//! connection breaks or a node reports that it is not the primary.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -18,27 +18,27 @@ use super::srv;
 use super::wire::{self, Broken, Connection};
 use crate::net::{Host, Tls, connect};
 
-/// Which node is wanted.
+/// The role of the wanted node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// The one that takes writes.
+    /// The node that accepts writes.
     Primary,
     /// A secondary of a replica set if there is one, otherwise the primary.
     Secondary,
 }
 
-/// How the servers stand to each other.
+/// How the servers are deployed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Deployment {
-    /// One server.
+    /// A standalone server.
     Single,
-    /// A replica set with so many members that hold data.
+    /// A replica set with this many data-bearing members.
     ReplicaSet(u32),
     /// Behind a router (`mongos`).
     Sharded,
 }
 
-/// What a node says of itself.
+/// What a node reports about itself.
 #[derive(Debug, Clone)]
 pub(super) struct Hello {
     pub(super) deployment: Deployment,
@@ -47,11 +47,11 @@ pub(super) struct Hello {
     set: Option<String>,
     primary: Option<Host>,
     members: Vec<Host>,
-    /// Bytes of a document, at most.
+    /// The most bytes in a document.
     pub(super) most_document_bytes: usize,
-    /// Bytes of a message, at most.
+    /// The most bytes in a message.
     pub(super) most_message_bytes: usize,
-    /// Documents written by one message, at most.
+    /// The most documents written by one message.
     pub(super) most_writes: usize,
 }
 
@@ -104,13 +104,12 @@ fn host_of(text: &str) -> Option<Host> {
     Some(Host { name: name.to_owned(), port: port.parse().ok()? })
 }
 
-/// Finds nodes.
 #[derive(Debug)]
 pub(super) struct Finder {
-    /// Whether the only host stands for a list of them in DNS.
+    /// Whether the only host is a DNS name that stands for a list of hosts.
     pub(super) srv: bool,
     pub(super) hosts: Vec<Host>,
-    /// The hosts behind the name, once looked up.
+    /// The hosts behind that name, once resolved.
     pub(super) resolved: Mutex<Option<Vec<Host>>>,
     pub(super) tls: Option<Tls>,
     pub(super) login: Option<Login>,
@@ -119,14 +118,14 @@ pub(super) struct Finder {
     pub(super) app_name: String,
 }
 
-/// Nodes asked for one connection, at most; a replica set has 50 members.
+/// The most nodes tried for one connection. A replica set has at most 50 members.
 const MOST_NODES: usize = 64;
 
 impl Finder {
-    /// Connects to the node that is wanted, ready for commands.
+    /// Connects to a node of this role, ready for commands.
     ///
     /// # Errors
-    /// `Unreachable` with what stood in the way at the first host that said anything.
+    /// `Unreachable`, with the first error, or if no node that was reached accepts writes.
     pub(super) async fn connect(&self, role: Role, within: Duration) -> Result<(Connection, Hello), StoreError> {
         let deadline = Instant::now() + within;
         let left = || deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
@@ -140,7 +139,7 @@ impl Finder {
                 continue;
             }
             asked.push(host.clone());
-            // One that says nothing leaves the others their time.
+            // The time is divided, so that a silent host leaves time for the others.
             let others = waiting.iter().filter(|other| !asked.contains(other)).count();
             let share = left() / u32::try_from(others + 1).unwrap_or(u32::MAX);
             let (connection, hello) = match self.greet(&host, share).await {
@@ -167,7 +166,8 @@ impl Finder {
         }
         Err(match (reached, first_error) {
             (Some(host), error) => StoreError::Unreachable(format!(
-                "{host} was reached, but no node of its replica set takes writes now; is one being elected?{}",
+                "{host} was reached, but no node of its replica set accepts writes{}; if an election is in \
+                 progress, try again",
                 error.map_or_else(String::new, |error| format!(" ({error})"))
             )),
             (None, Some(error)) => error,
@@ -187,7 +187,7 @@ impl Finder {
         Ok((connection, hello))
     }
 
-    /// The hosts to begin with.
+    /// The hosts to start with.
     async fn seeds(&self, within: Duration) -> Result<Vec<Host>, StoreError> {
         if !self.srv {
             return Ok(self.hosts.clone());
@@ -198,8 +198,8 @@ impl Finder {
         let name = self.hosts.first().map_or("", |host| host.name.as_str());
         let unknown = |why: &str| {
             StoreError::Unreachable(format!(
-                "DNS tells no hosts for mongodb+srv://{name}: {why}; is the name right (it has no port), and does this \
-                 machine's DNS answer SRV queries?"
+                "cannot resolve mongodb+srv://{name}: {why}; check the name (which takes no port), and that this \
+                 machine's DNS answers SRV queries"
             ))
         };
         let looked_up = tokio::time::timeout(within, srv::hosts(name)).await;
@@ -208,7 +208,7 @@ impl Finder {
         Ok(hosts)
     }
 
-    /// Connects to one host and asks who it is.
+    /// Connects to one host and sends `hello`.
     async fn greet(&self, host: &Host, within: Duration) -> Result<(Connection, Hello), StoreError> {
         let deadline = Instant::now() + within;
         let stream = connect(host, self.tls.as_ref(), within).await?;
@@ -227,16 +227,17 @@ impl Finder {
         });
         let other = |what: String| {
             StoreError::Unreachable(format!(
-                "{host} was reached, but it does not speak MongoDB's protocol: {what}; is another server behind this \
-                 port{}?",
-                if self.tls.is_some() { "" } else { ", or one that wants TLS (tls=true)" }
+                "{host} was reached, but it does not speak MongoDB's protocol: {what}; check that the \
+                 port is MongoDB's{}",
+                if self.tls.is_some() { "" } else { ", and set tls=true if the server requires TLS" }
             ))
         };
         let reply = match connection.call(&mut message, within).await {
             Ok(reply) => Members::of(reply).map_err(|_| other("its answer is not a document".into()))?,
             Err(Broken::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut => {
                 return Err(StoreError::Unreachable(format!(
-                    "{host} was reached, but said nothing: {error}; is it overloaded or stopped, or no MongoDB?"
+                    "{host} was reached, but did not answer: {error}; check that it is MongoDB, and not \
+                     overloaded or stopped"
                 )));
             }
             Err(broken) => return Err(other(broken.to_string())),
@@ -245,10 +246,10 @@ impl Finder {
             let told = Told::of(reply);
             return Err(if told.code == NO_SUCH_COMMAND {
                 StoreError::Unreachable(format!(
-                    "{host} is too old: it does not know `hello`; MongoDB 4.4.2 or later is needed"
+                    "{host} is too old: it does not support `hello`; use MongoDB 4.4.2 or later"
                 ))
             } else {
-                StoreError::Unreachable(format!("{host} refuses to be talked to: {told}"))
+                StoreError::Unreachable(format!("{host} rejected the greeting: {told}"))
             });
         }
         if reply.get("maxWireVersion").is_none() {
@@ -258,9 +259,10 @@ impl Finder {
         if let (Some(wanted), found) = (&self.replica_set, &hello.set)
             && found.as_ref() != Some(wanted)
         {
-            let found = found.as_ref().map_or_else(|| "of none".to_owned(), |name| format!("of `{name}`"));
+            let found =
+                found.as_ref().map_or_else(|| "no replica set".to_owned(), |name| format!("the replica set `{name}`"));
             return Err(StoreError::Unreachable(format!(
-                "{host} is a member {found}, not of the replica set `{wanted}` that the URL asks for (replicaSet=)"
+                "{host} belongs to {found}, not to `{wanted}`, which the URL names (replicaSet=)"
             )));
         }
         Ok((connection, hello))

@@ -1,4 +1,4 @@
-//! Replies and documents of any bytes.
+//! Fuzzing with arbitrary bytes as replies and documents.
 
 use std::sync::LazyLock;
 
@@ -60,7 +60,7 @@ static GOOD: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     ]
 });
 
-/// Reads all that a value offers.
+/// Calls every accessor of a value.
 fn walk(value: Value<'_>, depth: u32) {
     let _ = (value.as_str(), value.as_i64(), value.as_f64(), value.is_true(), value.as_binary(), job::key_text(value));
     if depth < 50 {
@@ -70,7 +70,7 @@ fn walk(value: Value<'_>, depth: u32) {
 
 fn take(bytes: &[u8]) {
     understand(bytes);
-    // With the right length, or most would be refused for that alone.
+    // Once more with the right length, since most inputs would be refused for the length alone.
     if bytes.len() > 5 {
         let mut whole = bytes.to_vec();
         whole[..4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());

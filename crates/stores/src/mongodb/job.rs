@@ -1,4 +1,4 @@
-//! What an operation does with each answer, until it is done. No I/O here.
+//! What an operation does with each answer, until it is done. This module does no I/O.
 
 use storebench_engine::store::{
     BatchBuf, BulkWrite, ErrorKind, Op, OpError, OpKind, OwnedReply, Reject, Request, merge_patch,
@@ -16,21 +16,21 @@ use super::wire::garbage;
 use crate::document::{CHANGED, EXISTS, prefix_end_text, wrong_collection};
 use crate::repeats::{Repeats, Rounds, Within};
 
-/// How often a merge, an append or a prepend starts again because somebody else was quicker.
+/// How often a merge, append or prepend starts again because another client was quicker.
 const MOST_TRIES: u32 = 1_000;
 
-/// What follows an answer.
-// Made once for each answer and taken apart at once: boxing a reply would cost an allocation.
+/// What to do after an answer.
+// Built and consumed once per answer: boxing the reply would cost an allocation.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub(super) enum Step {
     /// The buffer holds another message to send on this connection.
     Again,
-    /// It has ended; `elsewhere` where its node no longer takes writes.
+    /// The operation has ended. `elsewhere`: its node no longer accepts writes.
     Done { result: Result<OwnedReply, OpError>, elsewhere: bool },
 }
 
-/// An operation under way.
+/// An operation in progress.
 #[derive(Debug)]
 pub(super) struct Job {
     kind: OpKind,
@@ -40,11 +40,11 @@ pub(super) struct Job {
 
 #[derive(Debug)]
 enum Plan {
-    /// One write; whether it must find its document.
+    /// One write, and whether it must find its document.
     Write {
         must_find: bool,
     },
-    /// A write at a revision, then perhaps a look whether the document is there at all.
+    /// A write at a revision, then perhaps a check whether the document exists.
     Swap {
         key: String,
         looking: bool,
@@ -54,7 +54,7 @@ enum Plan {
     Rows(Rows),
     Bulk(Bulk),
     Delete,
-    /// An increment, or the making of a counter that was not there.
+    /// An increment, or the creation of a missing counter.
     Counter {
         key: String,
         delta: i64,
@@ -66,9 +66,9 @@ enum Plan {
 
 #[derive(Debug)]
 struct Rows {
-    /// Keys that were asked for more than once: the server answers each once.
+    /// Keys that were requested more than once: the server returns each once.
     repeats: Repeats,
-    /// The field that was asked for and the type of its value.
+    /// The requested field, and the type of its value.
     field: Option<(String, u8)>,
     left: u32,
     documents: u32,
@@ -77,7 +77,7 @@ struct Rows {
     scratch: Vec<u8>,
 }
 
-/// Read, change, write if nobody else has.
+/// Read, change, and write if no other client has written meanwhile.
 #[derive(Debug)]
 struct Rework {
     key: String,
@@ -93,7 +93,7 @@ enum Change {
     Prepend(Vec<u8>),
 }
 
-/// What beginning an operation needs.
+/// What an operation needs to begin.
 pub(super) struct Begin<'a> {
     pub(super) builder: Builder<'a>,
     pub(super) most_document_bytes: usize,
@@ -106,11 +106,11 @@ pub(super) struct Begin<'a> {
 }
 
 impl Begin<'_> {
-    /// Builds the first message of an operation into the builder's buffer, and says how many further
-    /// messages a bulk was cut into. No job: it is done without asking anybody.
+    /// Builds the first message of an operation into the builder's buffer. Also returns how many further messages a
+    /// bulk was split into. Returns no job if the operation needs no request.
     ///
     /// # Errors
-    /// *Refused*, where the operation or its body does not fit.
+    /// *Refused*, if the operation or its body does not fit the collection or the server's limits.
     pub(super) fn begin(mut self, request: &Request<'_>) -> Result<(Option<Job>, usize), OpError> {
         let collection = self.builder.collection;
         let body_kind = collection.body;
@@ -231,7 +231,7 @@ impl Begin<'_> {
                 let bulk = self.bulk_write(kind, items)?;
                 splits = bulk.cuts;
                 if bulk.items.is_empty() {
-                    // Nothing of it can be sent.
+                    // No item can be sent.
                     let job = Job { kind: request.op.kind(), contents: false, plan: Plan::Bulk(bulk) };
                     return Ok((Some(job), 0));
                 }
@@ -242,9 +242,9 @@ impl Begin<'_> {
         Ok((Some(Job { kind: request.op.kind(), contents: request.contents, plan }), splits))
     }
 
-    /// A document that the server would not take is not sent.
+    /// Refuses a message that is too large for the server, before it is sent.
     fn check_size(&self) -> Result<(), OpError> {
-        // A command may be 16 KiB longer than the document in it; the server has the last word on that one.
+        // A command may be 16 KiB longer than the document in it. Within that margin the server decides.
         if self.builder.out.len() <= self.most_document_bytes + (16 << 10) {
             Ok(())
         } else {
@@ -252,7 +252,7 @@ impl Begin<'_> {
         }
     }
 
-    /// Merges by setting and removing members: what nobody changes keeps its type, which JSON may not have.
+    /// Merges by setting and removing members. Unchanged members keep their types, including those that JSON lacks.
     fn set(&mut self, key: &str, patch: &serde_json::Value) -> Result<(), OpError> {
         let changes = Changes::of(patch)?;
         self.builder.replace(&Which { key, revision: None, upsert: false }, |out| changes.write(out))?;
@@ -264,8 +264,8 @@ impl Begin<'_> {
         Ok(Plan::Rework(Rework { key: key.to_owned(), change, tries: 0, writing: false }))
     }
 
-    /// Fills messages with items: a new one where the next item would be over the limit, and where its key is in
-    /// the message already. A server does the items of a message in no order.
+    /// Fills messages with items. Starts a new message if the next item would exceed a limit, or if the current message
+    /// already has its key: a server processes the items of a message in any order.
     fn bulk_write(&mut self, kind: BulkWrite, items: storebench_engine::store::Batch<'_>) -> Result<Bulk, OpError> {
         let (name, sequence) = match kind {
             BulkWrite::Insert => ("insert", "documents"),
@@ -348,7 +348,7 @@ impl Begin<'_> {
 fn too_large(bytes: usize, most: usize) -> OpError {
     OpError::new(
         ErrorKind::Refused,
-        format!("{bytes} bytes are over the {most} that this server takes in one document; make it smaller"),
+        format!("{bytes} bytes exceed the server's limit of {most} for one document; make the document smaller"),
     )
 }
 
@@ -363,7 +363,7 @@ fn in_keys<'k>(out: &mut Vec<u8>, keys: impl Iterator<Item = &'k str>, kind: Key
     });
 }
 
-/// Builds the query of a page, prefix or scan, or its explanation; none where nothing can be found.
+/// Builds the `explain` of a page, prefix or scan. Returns false if the query can find nothing.
 pub(super) fn query_message(builder: &mut Builder<'_>, op: &Op<'_>) -> Result<bool, OpError> {
     query(builder, op, true).map(|rows| rows.is_some())
 }
@@ -387,14 +387,14 @@ fn query(builder: &mut Builder<'_>, op: &Op<'_>, explain: bool) -> Result<Option
                 let at = out.len();
                 kind = encode::member(field, value.as_bytes(), out)?;
                 match kind {
-                    // Equality with null would find documents without the field too.
+                    // Equality with null would also find documents without the field.
                     bson::NULL => {
                         out.truncate(at);
                         bson::nested(out, DOCUMENT, field, |out| bson::int32(out, "$type", i32::from(bson::NULL)));
                         Ok(())
                     }
                     DOCUMENT | bson::ARRAY => {
-                        Err(wrong_collection("a page asks for text, a number, true, false or null"))
+                        Err(wrong_collection("the value of a page must be text, a number, true, false or null"))
                     }
                     _ => Ok(()),
                 }
@@ -429,8 +429,8 @@ impl Rows {
 }
 
 impl Job {
-    /// What is lost with a connection that breaks now, or fails with an error of the server: while it only
-    /// reads on its way to a write, nothing was done.
+    /// The kind of operation that fails if the connection breaks now or the server reports an error. While a job only
+    /// reads before its write, nothing was done.
     pub(super) fn at_stake(&self) -> OpKind {
         match &self.plan {
             Plan::Rework(Rework { writing: false, .. }) | Plan::Swap { looking: true, .. } => OpKind::Read,
@@ -438,7 +438,7 @@ impl Job {
         }
     }
 
-    /// The end of a job of which nothing is to be sent.
+    /// The reply of a job that has nothing to send.
     pub(super) fn without_asking(&mut self) -> Option<OwnedReply> {
         match &mut self.plan {
             Plan::Bulk(bulk) if bulk.items.is_empty() => Some(bulk.reply()),
@@ -446,7 +446,6 @@ impl Job {
         }
     }
 
-    /// Takes an answer.
     pub(super) fn answer(
         &mut self,
         reply: &[u8],
@@ -457,10 +456,10 @@ impl Job {
     ) -> Step {
         let done = |result| Step::Done { result, elsewhere: false };
         let kind = self.at_stake();
-        let Ok(reply) = Members::of(reply) else { return done(self.broken_off(garbage(kind, "no document"))) };
+        let Ok(reply) = Members::of(reply) else { return done(self.broken_off(garbage(kind, "it is not a document"))) };
         if !is_ok(reply) {
             if !reply.get("ok").is_some_and(|ok| ok.as_f64().is_some() || ok.kind == bson::BOOL) {
-                return done(self.broken_off(garbage(kind, "it does not say whether it is well")));
+                return done(self.broken_off(garbage(kind, "it does not say whether the command succeeded")));
             }
             let told = Told::of(reply);
             return Step::Done { result: self.broken_off(told.operation(kind)), elsewhere: told.is_elsewhere() };
@@ -481,8 +480,8 @@ impl Job {
         }
     }
 
-    /// How it ends where this is all that is known of its last message: of a bulk that was cut, the
-    /// earlier messages keep their answers.
+    /// Ends the job with an error that is all that is known about its last message. A split bulk keeps the answers to
+    /// its earlier messages.
     pub(super) fn broken_off(&mut self, error: OpError) -> Result<OwnedReply, OpError> {
         match &mut self.plan {
             Plan::Bulk(bulk) => bulk.broken_off(error),
@@ -527,7 +526,7 @@ impl Job {
                 if *making {
                     return match written(reply, kind) {
                         Ok(_) => Ok(Some(OwnedReply::documents(1).counter(*initial))),
-                        // Somebody else was quicker to make it: then it is there to be added to.
+                        // Another client created it first, so now it can be incremented.
                         Err(error) if error == EXISTS => {
                             *making = false;
                             builder.increment(key, *delta, draw()).map(|()| None)
@@ -548,11 +547,11 @@ impl Job {
     }
 }
 
-/// How many documents a write found or wrote.
+/// How many documents a write matched or wrote.
 fn written(reply: Members<'_>, kind: OpKind) -> Result<u32, OpError> {
     if let Some(error) = reply.get("writeErrors").and_then(|value| value.members()).and_then(|mut list| list.next()) {
         let told = error.ok().and_then(|(_, value)| value.members()).map(Told::of);
-        return Err(told.map_or_else(|| garbage(kind, "an error that is none"), |told| told.operation(kind)));
+        return Err(told.map_or_else(|| garbage(kind, "a write error is not a document"), |told| told.operation(kind)));
     }
     let n = reply.get("n").and_then(|n| n.as_i64()).and_then(|n| u32::try_from(n).ok());
     n.ok_or_else(|| garbage(kind, "it does not say how many documents were written"))
@@ -589,7 +588,7 @@ fn read(reply: Members<'_>, kind: OpKind, body: Body, contents: bool) -> Result<
     })
 }
 
-/// A key as text: its own, an object id's digits, a number's.
+/// A key as text: a string as it is, an object id as digits, or an integer.
 pub(super) fn key_text(value: Value<'_>) -> Option<std::borrow::Cow<'_, str>> {
     if let Some(text) = value.as_str() {
         return Some(text.into());
@@ -616,7 +615,7 @@ impl Rows {
             self.scratch.clear();
             let found = decode::document(document, builder.collection.body, field, &mut self.scratch)
                 .map_err(|_| garbage(kind, "a damaged document"))?;
-            // An array that holds the value is another JSON type than the value.
+            // An array that contains the value also matches, but is another JSON type.
             let fits = self.field.as_ref().is_none_or(|(_, wanted)| found.field.is_some_and(|f| same_type(f, *wanted)));
             if !fits {
                 continue;
@@ -624,7 +623,7 @@ impl Rows {
             let mut times = 1;
             if contents || !self.repeats.is_empty() {
                 let key = found.key.and_then(key_text).ok_or_else(|| {
-                    OpError::new(ErrorKind::Failed, "a document's key is neither text, object id nor whole number")
+                    OpError::new(ErrorKind::Failed, "a document's key is neither text, an object id nor an integer")
                 })?;
                 times += self.repeats.more(&key);
                 if contents {
@@ -660,18 +659,21 @@ impl Rework {
             }
             self.tries += 1;
             if self.tries == MOST_TRIES {
-                return Err(OpError::new(ErrorKind::Temporary, "others keep changing this document; nothing was done"));
+                return Err(OpError::new(
+                    ErrorKind::Temporary,
+                    "other clients keep changing this document; nothing was written",
+                ));
             }
             self.writing = false;
             return builder.read(&self.key, false).map(|()| None);
         }
         let collection = builder.collection;
         let stored = batch(reply, kind)?.1.next().transpose()?.ok_or(OpError::not_found())?;
-        let damaged = || OpError::new(ErrorKind::Failed, "the stored document cannot be understood");
+        let damaged = || OpError::new(ErrorKind::Failed, "the stored document cannot be decoded");
         let mut body = Vec::new();
         let found = decode::document(stored, builder.collection.body, None, &mut body).map_err(|_| damaged())?;
         let revision = found.revision.ok_or_else(|| {
-            OpError::new(ErrorKind::Refused, "the document was written by others and has no revision to go by")
+            OpError::new(ErrorKind::Refused, "another program wrote this document, so it has no revision to compare")
         })?;
         self.writing = true;
         let which = Which { key: &self.key, revision: Some(revision), upsert: false };

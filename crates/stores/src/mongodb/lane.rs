@@ -13,7 +13,7 @@ use super::wire::Connection;
 use crate::connection::{Link, again};
 use crate::net::fresh;
 
-/// What is awaited on a connection.
+/// The answer that a connection waits for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Awaited {
     /// The place of its operation.
@@ -22,37 +22,37 @@ pub(crate) struct Awaited {
     pub(super) request: u32,
 }
 
-/// One connection, with one operation at the most.
+/// One connection, with at most one operation.
 pub(super) struct Line {
     pub(super) link: Link<Awaited>,
-    /// Whether it leads to a node that no longer takes writes.
+    /// Whether its node no longer accepts writes.
     stale: bool,
 }
 
-/// Connections to one node, taken for an operation and given back. Each that breaks comes back by itself.
+/// Connections to one node, each borrowed for an operation and returned. A broken connection reconnects by itself.
 pub(super) struct Lane {
     pub(super) limits: Hello,
     pub(super) lines: Vec<Line>,
-    /// Lines that are up and free; the one that was used last is taken first.
+    /// Lines that are up and free. The most recently used one is taken first.
     pub(super) idle: Vec<usize>,
-    /// Operations, by their places, that wait for a line.
+    /// Places of operations that wait for a line.
     pub(super) waiting: VecDeque<usize>,
-    /// Lines with a message that was not written yet.
+    /// Lines with a message that has not been written yet.
     pub(super) dirty: Vec<usize>,
 }
 
 impl Lane {
-    /// Makes so many connections.
+    /// Opens `wanted` connections.
     ///
     /// # Errors
-    /// Of the first that cannot be made.
+    /// The error of the first connection that cannot be made.
     pub(super) async fn open(
         target: &Arc<Target>,
         role: Role,
         wanted: usize,
         timeout: Duration,
     ) -> Result<Self, StoreError> {
-        // The first alone: it tells what is wrong once, and it salts the password for the others.
+        // The first one alone: a problem is reported once, and the password is salted for the others.
         let finder = &target.finder;
         let (first, limits) = finder.connect(role, timeout).await?;
         let others = try_join_all((1..wanted).map(|_| finder.connect(role, timeout))).await?;
@@ -68,15 +68,15 @@ impl Lane {
         Ok(Self { limits, lines, idle, waiting: VecDeque::new(), dirty: Vec::new() })
     }
 
-    /// Writes what was put on its lines.
+    /// Writes the messages queued on its lines.
     pub(super) fn flush(&mut self) {
         while let Some(line) = self.dirty.pop() {
             self.lines[line].link.flush();
         }
     }
 
-    /// The operation of a line has ended. `elsewhere`: its node no longer takes writes, so all connections are
-    /// made again, to the node that does.
+    /// Returns the line of an operation that has ended. `elsewhere`: its node no longer accepts writes, so all
+    /// connections are replaced by ones to the node that does.
     pub(super) fn give_back(&mut self, line: usize, elsewhere: bool) {
         if elsewhere && !self.lines[line].stale {
             self.lines.iter_mut().for_each(|line| line.stale = true);
@@ -90,7 +90,7 @@ impl Lane {
         }
     }
 
-    /// The operation of a line is given up; its answer may still come.
+    /// Takes back the line of an abandoned operation, whose answer may still arrive.
     pub(super) fn take_back(&mut self, line: usize) {
         self.dirty.retain(|dirty| *dirty != line);
         let sent = self.lines[line].link.pipe.lose().any(|(_, sent)| sent);
@@ -100,7 +100,7 @@ impl Lane {
         }
     }
 
-    /// A line is no longer up.
+    /// Drops a line that is no longer up from the lists.
     pub(super) fn forget(&mut self, line: usize) {
         self.idle.retain(|idle| *idle != line);
         self.dirty.retain(|dirty| *dirty != line);

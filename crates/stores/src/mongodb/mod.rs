@@ -1,26 +1,25 @@
-//! `mongodb://HOST/DATABASE`: MongoDB, by its wire protocol. One Mongo collection a collection.
+//! `mongodb://HOST/DATABASE`: MongoDB, over its wire protocol. Each collection is one MongoDB collection.
 //!
-//! A document's key is its `_id`. Every document that this driver writes also has the member
-//! `_sb_rev`, a number drawn at each write (16 bytes), which compare-and-swap goes by, and while it
-//! has an expiry `_sb_exp`; replies leave these out. Collections of bytes hold `{_id, _sb_rev, b}`,
-//! counters `{_id, _sb_rev, n}`. Documents of a collection that somebody else made get nothing but what they are.
+//! A document's key is its `_id`. Every document that this driver writes also has the member `_sb_rev`: a number drawn
+//! at each write (16 bytes), which compare-and-swap uses. A document with an expiry also has `_sb_exp`. Replies omit
+//! both. Collections of bytes hold `{_id, _sb_rev, b}`, counters `{_id, _sb_rev, n}`. Documents in a collection that
+//! another program made get no extra members.
 //!
 //! | guarantee | write concern |
 //! |---|---|
 //! | `none` | `w: 1, j: false`: in the memory of the primary; its journal is written every 100 ms |
-//! | `os`, `fsync` | `w: 1, j: true`: synced to the primary's journal (there is nothing between) |
+//! | `os`, `fsync` | `w: 1, j: true`: synced to the primary's journal (MongoDB has no level between) |
 //! | acknowledged by N | `w: N`, `j: true` unless persisted is `none`; `wtimeout` is the operation's timeout |
 //! | `majority` | `w: "majority"`, `j` likewise |
 //!
-//! A write that the primary has done but that is not acknowledged as asked for ends as *outcome
-//! unknown*. What a deployment can never acknowledge (two nodes of one server) is refused at `open`.
+//! A write that the primary did but that was not acknowledged as requested ends as *outcome unknown*. `open` refuses
+//! guarantees that the deployment can never give, such as two nodes of a single server.
 //!
 //! # Why not the official crate
-//! It answers our control calls no better and costs more for each operation: two tasks spawned (the
-//! implicit session and the cursor), two wake-ups of the pool's worker, and the command serialised
-//! again through serde. `storebench-bench --only "servers mongodb"` measures both in one run, against a server
-//! that answers from memory (CPU of the client for a document of 1 KiB, `mongodb` 3.9.1, medians on two
-//! virtual cores):
+//! It has no advantage for control calls and costs more for each operation. It spawns two tasks (the implicit session
+//! and the cursor), wakes the pool's worker twice, and serialises the command again through serde.
+//! `storebench-bench --only "servers mongodb"` measures both in one run, against a server that answers from memory. The
+//! table shows the client's CPU time for a document of 1 KiB (`mongodb` 3.9.1, medians on two virtual cores):
 //!
 //! | work | crate | this driver |
 //! |---|---|---|
@@ -28,10 +27,10 @@
 //! | the same, 16 in flight | 28.1 µs | 10.9 µs |
 //! | a load in batches of 1,000 | 8.3 µs | 1.7 µs |
 //!
-//! The load's figures hold turning JSON into BSON: with the crate by way of `bson::Document`, as its users do.
+//! The figures of the load include converting JSON to BSON, with the crate through `bson::Document`, as its users do.
 //!
-//! So messages, login and the choice of node are this driver's own. The crate resolves
-//! `mongodb+srv` names, whose rules it knows, and the tests hold our BSON against it.
+//! So this driver implements messages, login and the choice of node itself. `hickory-resolver` resolves `mongodb+srv`
+//! names, and the tests compare our BSON with that of the official `bson` crate.
 
 mod auth;
 mod bson;
@@ -76,12 +75,11 @@ use session::Shared;
 pub(crate) use url::SCHEME;
 use url::Target;
 
-/// Nodes of a deployment that durability is offered for, at most: a replica set has seven voters.
+/// The most nodes for which durability is offered: a replica set has at most seven voters.
 const MOST_VOTERS: u32 = 7;
-/// Members that are assumed as long as no server was asked.
+/// The number of members that is assumed until a server was asked.
 const USUAL_MEMBERS: u32 = 3;
 
-/// The store.
 pub(crate) struct MongoStore {
     target: Arc<Target>,
     control: Control,
@@ -89,14 +87,14 @@ pub(crate) struct MongoStore {
     ready: Memo<Ready>,
 }
 
-/// What the server said of itself.
+/// What the server reports about itself.
 #[derive(Debug, Clone)]
 struct Seen {
     deployment: Deployment,
     version: String,
 }
 
-/// What `prepare` has settled.
+/// The result of `prepare`.
 #[derive(Debug, Clone)]
 struct Ready {
     collections: Vec<Collection>,
@@ -104,14 +102,14 @@ struct Ready {
 }
 
 impl Ready {
-    /// Whether somebody else's collections are written into.
+    /// Whether another program's collections are written to.
     fn writes_theirs(&self) -> bool {
         !self.read_only && self.collections.iter().any(|collection| collection.theirs)
     }
 }
 
 impl MongoStore {
-    /// Reads the URL; touches nothing.
+    /// Parses the URL, without connecting.
     pub(crate) fn new(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
         Ok(Self {
             target: Arc::new(url::read(url, options)?),
@@ -134,7 +132,7 @@ impl MongoStore {
         self.control.block_on(async { call(&mut self.desk().await?).await })
     }
 
-    /// A connection for control calls; what the server says of itself is kept.
+    /// Connects for control calls, and remembers what the server reports about itself.
     async fn desk(&self) -> Result<Desk<'_>, StoreError> {
         let mut desk = Desk::open(&self.target).await?;
         if self.seen.get().is_none() {
@@ -257,7 +255,7 @@ impl Store for MongoStore {
     fn full_name(&self, collection: &CollectionLayout) -> String {
         let name = collection.existing.as_ref().map_or(&collection.name, |existing| &existing.name);
         let elsewhere = collection.existing.is_some() && name.contains('.');
-        // The place of the store has its database already.
+        // The location of the store already includes its database.
         let within = name.strip_prefix(&format!("{}.", self.target.database)).filter(|_| elsewhere);
         within.unwrap_or(name).to_owned()
     }
@@ -314,14 +312,14 @@ impl Store for MongoStore {
         let ready = self.ready()?;
         if ready.read_only || ready.writes_theirs() {
             return Err(StoreError::NotSupported(
-                "compacting is for collections of Storebench's that may be written".into(),
+                "only writable collections that Storebench made can be compacted".into(),
             ));
         }
         self.at_desk(async |desk| {
             for collection in &ready.collections {
                 let command = |out: &mut Vec<u8>| {
                     bson::text(out, "compact", &collection.name);
-                    // Since 4.4 it blocks no reads and writes; without this word a primary refuses.
+                    // Since 4.4, `compact` blocks no reads or writes. Without `force`, a primary refuses it.
                     bson::boolean(out, "force", true);
                 };
                 desk.done(&format!("compact `{}`", collection.name), LONG, command).await?;
@@ -342,7 +340,7 @@ impl Store for MongoStore {
     fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
         let known = self.collection(collection)?;
         if known.collated {
-            // Ranges between such keys would overlap, or leave some out.
+            // Ranges between such keys would overlap, or leave out keys.
             return Ok(Vec::new());
         }
         let mut keys = self.sample_keys(collection, ranges * SAMPLES_A_RANGE, 1)?;

@@ -1,7 +1,7 @@
-//! The database: whose it is, making and removing collections in it.
+//! The database: who owns it, and making and removing its collections.
 //!
 //! The marker is the collection `storebench_marker`. It says whether Storebench made the database,
-//! and names the collections that Storebench made in it.
+//! and lists the collections that Storebench made in it.
 
 use storebench_engine::store::{
     CollectionLayout, Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError, several,
@@ -17,7 +17,7 @@ const MARKER: &str = "storebench_marker";
 /// The marker's record of the database itself. No collection has a space in its name.
 const DATABASE: &str = "the database";
 const NAMESPACE_EXISTS: i64 = 48;
-/// How often a look is repeated whose answers do not fit together. The marker may be another program's.
+/// How often the collections and the marker are read if they do not agree. The marker may be another program's.
 const LOOKS: usize = 5;
 
 impl Site for Desk<'_> {
@@ -40,7 +40,8 @@ impl Site for Desk<'_> {
         }
     }
 
-    /// The list and the marker are two answers: where others make or remove the marker in between, both are asked for again.
+    /// The list and the marker are two answers. If other clients make or remove the marker in between, both are read
+    /// again.
     async fn look(&mut self) -> Result<Holdings, StoreError> {
         let mut found = Holdings::default();
         for _ in 0..LOOKS {
@@ -61,7 +62,8 @@ impl Site for Desk<'_> {
         }
         for planned in &making.collections {
             let name = planned.name();
-            // Made and then marked: what a crash leaves between is not taken for ours, and not dropped.
+            // Create first, then mark: a collection that a crash leaves unmarked is not taken for ours, and not
+            // dropped.
             if planned.is_new() && make(self, name).await? == Made::Changed {
                 return Ok(Made::Changed);
             }
@@ -75,7 +77,7 @@ impl Site for Desk<'_> {
             }
             make_indexes(self, planned.layout).await?;
         }
-        // A removal that began before may have dropped the marker meanwhile, with what it had found in it.
+        // A removal that began earlier may have dropped the marker in the meantime, with the marks that it found in it.
         let now = self.look().await?;
         if now.made.is_none() {
             mark(self, DATABASE, made).await?;
@@ -86,20 +88,20 @@ impl Site for Desk<'_> {
         Ok(Made::Done)
     }
 
-    /// The marks go first, so that after a kill nobody's later collection of this name is taken for ours: what is left
-    /// looks foreign, and is told of.
+    /// Removes the marks first. If this is killed, a later collection of the same name is then not taken for ours: what
+    /// is left looks foreign, and is reported.
     async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
         for going in &removal.going {
             if change_mark(self, going, None).await? == Made::Changed {
                 return Ok(Made::Changed);
             }
             if let Err(error) = drop_collection(self, &going.name).await {
-                // It is a study's as before.
+                // The collection still exists, so restore its mark.
                 mark(self, &going.name, &going.mark).await?;
                 return Err(error);
             }
         }
-        // What others marked since keeps the marker.
+        // The marker stays if others have added marks meanwhile.
         if removal.left.is_empty() && self.look().await?.marked.is_empty() {
             drop_collection(self, MARKER).await?;
         }
@@ -108,7 +110,7 @@ impl Site for Desk<'_> {
 }
 
 impl Desk<'_> {
-    /// What is there, by the names of the collections and what the marker says, if there is one.
+    /// The holdings, from the names of the collections and, if it exists, the marker.
     async fn found(&mut self, names: Vec<String>, marker: bool) -> Result<Holdings, StoreError> {
         let database = self.target.database.clone();
         let mut found = Holdings::default();
@@ -133,7 +135,7 @@ impl Desk<'_> {
         found.foreign = match several("collection", &found.theirs) {
             Some(theirs) => Some(format!("the database `{database}` with {theirs}")),
             None if found.made == Some(false) => {
-                Some(format!("a database `{database}` that others made, with Storebench's marker"))
+                Some(format!("the database `{database}`, which another program made, with Storebench's marker"))
             }
             None => None,
         };
@@ -141,7 +143,7 @@ impl Desk<'_> {
     }
 }
 
-/// The layout's collections as operations need them, once they are made.
+/// The layout's collections as operations need them, once they exist.
 pub(super) fn prepared(desk: &Desk<'_>, layout: &Layout) -> Vec<Collection> {
     layout.collections.iter().map(|collection| ours(collection, &desk.target.database)).collect()
 }
@@ -157,7 +159,7 @@ fn ours(layout: &CollectionLayout, database: &str) -> Collection {
     }
 }
 
-/// The collections and views of a database, without MongoDB's own, in order.
+/// The collections and views of a database, sorted, without MongoDB's own.
 async fn list(desk: &mut Desk<'_>, database: &str) -> Result<Vec<String>, StoreError> {
     let command = |out: &mut Vec<u8>| {
         bson::int32(out, "listCollections", 1);
@@ -170,7 +172,7 @@ async fn list(desk: &mut Desk<'_>, database: &str) -> Result<Vec<String>, StoreE
     Ok(names)
 }
 
-/// Adds a mark, unless there is one of that name.
+/// Adds a mark, unless one with that name exists.
 async fn mark(desk: &mut Desk<'_>, name: &str, made: &str) -> Result<Made, StoreError> {
     let command = |out: &mut Vec<u8>| {
         bson::text(out, "insert", MARKER);
@@ -188,7 +190,7 @@ async fn mark(desk: &mut Desk<'_>, name: &str, made: &str) -> Result<Made, Store
     if there { Ok(Made::Changed) } else { Err(error) }
 }
 
-/// Writes another mark of a collection in place of the one that was found, or none.
+/// Replaces or removes a collection's mark, if it is still the one that was found.
 async fn change_mark(desk: &mut Desk<'_>, found: &Marked, mark: Option<&str>) -> Result<Made, StoreError> {
     let (verb, list) = if mark.is_some() { ("update", "updates") } else { ("delete", "deletes") };
     let command = |out: &mut Vec<u8>| {
@@ -214,7 +216,7 @@ async fn change_mark(desk: &mut Desk<'_>, found: &Marked, mark: Option<&str>) ->
     Ok(if met == Some(1) { Made::Done } else { Made::Changed })
 }
 
-/// What marks and unmarks must not be lost in an election.
+/// An election must not undo changes to the marker or to the list of collections.
 fn majority(out: &mut Vec<u8>) {
     bson::nested(out, DOCUMENT, "writeConcern", |out| bson::text(out, "w", "majority"));
 }
@@ -228,7 +230,7 @@ async fn make(desk: &mut Desk<'_>, name: &str) -> Result<Made, StoreError> {
     match desk.ask(&target.database, PATIENCE, command).await? {
         Ok(_) => Ok(Made::Done),
         Err(told) if told.code == NAMESPACE_EXISTS => Ok(Made::Changed),
-        Err(told) => Err(told.control(&desk.place(), &format!("make the collection `{name}`"))),
+        Err(told) => Err(told.control(&desk.place(), &format!("create the collection `{name}`"))),
     }
 }
 
@@ -253,10 +255,10 @@ async fn make_indexes(desk: &mut Desk<'_>, collection: &CollectionLayout) -> Res
             }
         });
     };
-    desk.done(&format!("make the indexes of `{name}`"), LONG, command).await.map(drop)
+    desk.done(&format!("create the indexes of `{name}`"), LONG, command).await.map(drop)
 }
 
-/// Finds the collections that are to be read, or written as they are.
+/// Finds the existing collections that are to be read, or written.
 pub(super) async fn readable(desk: &mut Desk<'_>, layout: &Layout, write: bool) -> Result<Vec<Collection>, StoreError> {
     let found = desk.look().await?;
     found.check_made(desk, layout)?;
@@ -269,13 +271,13 @@ pub(super) async fn readable(desk: &mut Desk<'_>, layout: &Layout, write: bool) 
         };
         if write && collection.body != Body::Json {
             return Err(StoreError::NotSupported(format!(
-                "`{}` holds JSON; bytes and counters are in collections that Storebench made",
+                "`{}` holds JSON; only collections that Storebench made can hold bytes or counters",
                 existing.name
             )));
         }
         if existing.key.as_ref().is_some_and(|key| key != KEY) || existing.body.is_some() {
             return Err(StoreError::NotSupported(format!(
-                "in MongoDB the key of `{}` is `_id` and the document is the document; leave `key` and `body` out",
+                "in MongoDB the key of `{}` is `_id` and the body is the whole document; leave out `key` and `body`",
                 existing.name
             )));
         }
@@ -288,7 +290,9 @@ pub(super) async fn readable(desk: &mut Desk<'_>, layout: &Layout, write: bool) 
         } else {
             let missing = || {
                 let error = found.missing(&place, &existing.name);
-                StoreError::NotSupported(format!("{error}; write one of another database as database.collection"))
+                StoreError::NotSupported(format!(
+                    "{error}; to name a collection of another database, write database.collection"
+                ))
             };
             let (other, name) = existing.name.split_once('.').ok_or_else(missing)?;
             if !list(desk, other).await?.iter().any(|there| there == name) {
@@ -303,20 +307,20 @@ pub(super) async fn readable(desk: &mut Desk<'_>, layout: &Layout, write: bool) 
     Ok(collections)
 }
 
-/// What the keys of somebody's collection are. MongoDB orders them by type first: where the first and the last are of
-/// one type, all are.
+/// The type of the keys in another program's collection. MongoDB orders keys by type first: if the first and the last
+/// have the same type, all do.
 async fn key_kind(desk: &mut Desk<'_>, database: &str, name: &str) -> Result<KeyKind, StoreError> {
     let first = key_at(desk, database, name, 1).await?;
     let last = key_at(desk, database, name, -1).await?;
     if first != last {
         return Err(StoreError::NotSupported(format!(
-            "the keys (`_id`) of `{database}.{name}` are of several types, of which Storebench would read but one"
+            "the keys (`_id`) of `{database}.{name}` have several types, and Storebench can read only one of them"
         )));
     }
     Ok(first)
 }
 
-/// Whether a collection or view has a collation, by which it orders texts then.
+/// Whether a collection or view has a collation, which then determines the order of its text.
 async fn is_collated(desk: &mut Desk<'_>, database: &str, name: &str) -> Result<bool, StoreError> {
     let command = |out: &mut Vec<u8>| {
         bson::int32(out, "listCollections", 1);
@@ -324,7 +328,7 @@ async fn is_collated(desk: &mut Desk<'_>, database: &str, name: &str) -> Result<
     };
     let found = desk.all(database, &format!("look at the options of `{name}`"), command).await?;
     let collated = |told: Members<'_>| {
-        // nx-27017 lists all collections, whatever the filter says.
+        // nx-27017 ignores the filter and lists all collections.
         let named = told.get("name").and_then(|found| found.as_str()) == Some(name);
         let locale = told.at(&["options", "collation", "locale"]).and_then(|locale| locale.as_str());
         named && locale.is_some_and(|locale| locale != "simple")
@@ -345,17 +349,17 @@ async fn key_at(desk: &mut Desk<'_>, database: &str, name: &str, order: i32) -> 
     let first = desk.all(database, &format!("read `{database}.{name}`"), command).await?;
     let Some(document) = first.first() else { return Ok(KeyKind::Text) };
     match Members::of(document).ok().and_then(|document| document.get(KEY)).map(|value| value.kind) {
-        // A document without a key is the first of all.
+        // A document without a key sorts first.
         None => Err(StoreError::NotSupported(format!(
-            "documents of `{database}.{name}` have no `_id`, by which Storebench reads; of a view, let its pipeline keep \
-             that field, or name the collection behind it"
+            "documents of `{database}.{name}` have no `_id`, which Storebench needs; keep it in the pipeline of \
+             the view, or name the collection behind the view"
         ))),
         Some(bson::STRING) => Ok(KeyKind::Text),
         Some(bson::OBJECT_ID) => Ok(KeyKind::ObjectId),
         Some(bson::INT32 | bson::INT64) => Ok(KeyKind::Integer),
         Some(_) => Err(StoreError::NotSupported(format!(
-            "the keys (`_id`) of `{database}.{name}` are neither text, object ids nor whole numbers, which is all that \
-             Storebench reads by"
+            "unsupported type of the keys (`_id`) of `{database}.{name}`; expected text, object ids or \
+             integers"
         ))),
     }
 }

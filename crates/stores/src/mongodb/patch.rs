@@ -1,9 +1,9 @@
-//! A JSON Merge Patch (RFC 7396) as an update by `$set` and `$unset`: members that it does not name are not
-//! sent to and fro, and so keep types that JSON has not (dates, object ids, decimals).
+//! A JSON Merge Patch (RFC 7396) as an update with `$set` and `$unset`. Members that the patch does not name are not
+//! transferred, and so keep types that JSON lacks (dates, object ids, decimals).
 //!
-//! An object in a patch is merged into the member of that name by paths such as `a.b`. MongoDB takes a path
-//! only where it leads through objects: where the stored member is something else, the server refuses the
-//! update. What a path cannot say is refused here.
+//! An object in a patch is merged into the member of that name through paths such as `a.b`. MongoDB accepts a path only
+//! if it leads through objects. If the stored member is anything else, the server refuses the update. This module
+//! refuses patches that paths cannot express.
 
 use serde_json::{Map, Value};
 use storebench_engine::store::{ErrorKind, OpError};
@@ -11,7 +11,7 @@ use storebench_engine::store::{ErrorKind, OpError};
 use super::bson::{self, DOCUMENT};
 use super::encode;
 
-/// A member that no document has: an update must say something.
+/// A member that no document has, because an update must not be empty.
 const NOBODY_S: &str = "_sb_none";
 
 /// What a patch changes.
@@ -22,10 +22,10 @@ pub(super) struct Changes<'p> {
 }
 
 impl<'p> Changes<'p> {
-    /// Takes a patch apart.
+    /// Splits a patch into the members to set and the members to remove.
     ///
     /// # Errors
-    /// *Refused*, for what an update cannot say.
+    /// *Refused*, if an update cannot express the patch.
     pub(super) fn of(patch: &'p Value) -> Result<Self, OpError> {
         let Value::Object(members) = patch else {
             return Err(refused(
@@ -40,23 +40,23 @@ impl<'p> Changes<'p> {
 
     fn add(&mut self, path: &str, members: &'p Map<String, Value>) -> Result<(), OpError> {
         for (name, value) in members {
-            // A number would be a place in a list.
+            // A number would be an index into an array.
             let number = !path.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
             if name.is_empty() || number || name.starts_with('$') || name.contains(['.', '\0']) {
                 return Err(refused(format!(
-                    "the patch names a member `{name}`, which MongoDB would take for something else than a name"
+                    "the patch contains the member name `{name}`, which MongoDB would not read as a plain name"
                 )));
             }
             let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
             if path == encode::KEY {
-                return Err(refused("the patch changes `_id`, which is the key".into()));
+                return Err(refused("the patch changes `_id`, which is the key; leave it out".into()));
             }
             match value {
                 Value::Null => self.unset.push(path),
                 Value::Object(members) if members.is_empty() => {
                     return Err(refused(format!(
-                        "the patch merges nothing into `{path}`, which makes it an object only where it is none; \
-                         MongoDB has no such update"
+                        "the patch merges an empty object into `{path}`, to replace only a value that is not an \
+                         object; MongoDB cannot express that"
                     )));
                 }
                 Value::Object(members) => self.add(&path, members)?,
@@ -69,7 +69,7 @@ impl<'p> Changes<'p> {
     /// Appends the members of the update.
     ///
     /// # Errors
-    /// *Refused*, for what BSON cannot say.
+    /// *Refused*, if BSON cannot represent a value.
     pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), OpError> {
         if !self.set.is_empty() {
             bson::head(out, DOCUMENT, "$set");

@@ -1,4 +1,4 @@
-//! A session: operations, each with a connection to itself while it is under way.
+//! A session: each operation has a connection to itself while it is in progress.
 
 use std::task::{Context, Poll};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -23,27 +23,27 @@ pub(super) struct Shared {
     pub(super) read_only: bool,
 }
 
-/// One operation. Its place is used again and again, and keeps its memory.
+/// One operation. Its place is reused, and keeps its memory.
 struct Operation {
     token: Token,
-    /// None while the place is free.
+    /// `None` while the place is free.
     job: Option<Job>,
     collection: usize,
     lane: usize,
-    /// The connection within the lane that it is on.
+    /// Its connection within the lane.
     line: Option<usize>,
-    /// The next message, until it is on a connection.
+    /// The next message, until a connection takes it.
     message: Vec<u8>,
 }
 
-/// One session.
 pub(crate) struct MongoSession {
     shared: Shared,
-    /// Where the drawing of revisions is: the state of splitmix64.
+    /// The state of the random generator for revisions (splitmix64).
     revisions: u64,
-    /// Where writes go, and reads that must see them; then where other reads go, if that is elsewhere.
+    /// First the lane for writes, and for reads that must see them. Then the lane for other reads, if it is another
+    /// one.
     lanes: Vec<Lane>,
-    /// Connections of each lane.
+    /// Connections per lane.
     width: usize,
     places: Vec<Operation>,
     free: Vec<usize>,
@@ -59,7 +59,7 @@ pub(super) fn now_ms() -> i64 {
 }
 
 impl MongoSession {
-    /// Over lanes with as many connections each.
+    /// Takes lanes with equal numbers of connections.
     pub(super) fn new(shared: Shared, lanes: Vec<Lane>, seed: u64) -> Self {
         Self {
             shared,
@@ -74,7 +74,7 @@ impl MongoSession {
         }
     }
 
-    /// Begins an operation in a place; its reply where nothing is to be sent.
+    /// Begins an operation in a place. Returns its reply if nothing needs to be sent.
     fn begin(&mut self, place: usize, request: &Request<'_>) -> Result<Option<OwnedReply>, OpError> {
         let Self { shared, revisions, lanes, places, splits, .. } = self;
         let position = request.collection.position();
@@ -100,13 +100,13 @@ impl MongoSession {
         place.job = job;
         Ok(match &mut place.job {
             Some(job) => job.without_asking(),
-            // Nothing was asked for: no document.
+            // Nothing was requested: the reply holds no document.
             None if request.contents && gives_rows(kind) => Some(OwnedReply::documents(0).rows(BatchBuf::new())),
             None => Some(OwnedReply::documents(0)),
         })
     }
 
-    /// An operation has ended.
+    /// Completes an operation and frees its place.
     fn end(&mut self, number: usize, result: Result<OwnedReply, OpError>, out: &mut dyn Completions) {
         let token = self.places[number].token;
         self.leave(number);
@@ -122,7 +122,7 @@ impl MongoSession {
     fn leave(&mut self, number: usize) {
         let place = &mut self.places[number];
         (place.job, place.line) = (None, None);
-        // One long message must not keep its memory for ever.
+        // One long message must not hold its memory forever.
         const LARGE: usize = 4 << 20;
         if place.message.capacity() > LARGE {
             place.message = Vec::new();
@@ -131,7 +131,7 @@ impl MongoSession {
         self.in_flight -= 1;
     }
 
-    /// Ends an operation of which no answer comes any more.
+    /// Ends an operation that will get no answer.
     fn break_off(&mut self, number: usize, error: impl FnOnce(OpKind) -> OpError, out: &mut dyn Completions) {
         if let Some(job) = &mut self.places[number].job {
             let result = job.broken_off(error(job.at_stake()));
@@ -139,11 +139,11 @@ impl MongoSession {
         }
     }
 
-    /// Gives waiting operations to idle connections; without a connection to wait for they end as *temporary*.
+    /// Gives waiting operations to idle connections. If no connection is up, they end as *temporary*.
     fn dispatch(&mut self, lane: usize, out: &mut dyn Completions) {
         while !self.lanes[lane].waiting.is_empty() {
             let Some(line) = self.lanes[lane].idle.pop() else { break };
-            // It was woken while it was idle: most likely the server closed it.
+            // It was woken while idle: most likely the server closed it.
             if self.lanes[lane].lines[line].link.was_woken() {
                 self.advance(lane * self.width + line, out);
             }
@@ -163,7 +163,7 @@ impl MongoSession {
         }
     }
 
-    /// Puts the message of an operation on a connection on which nothing else is.
+    /// Puts an operation's message on an idle connection.
     fn send(&mut self, number: usize, line: usize) {
         self.requests = self.requests.wrapping_add(1);
         let place = &mut self.places[number];
@@ -193,10 +193,10 @@ impl Answers for MongoSession {
         let all_sent = pipe.sendable().is_empty();
         let (awaited, input) = pipe.look();
         let Some(Awaited { place: number, request }) = awaited.map(|awaited| *awaited) else {
-            return Err("the server sent something that was not asked for".into());
+            return Err("the server sent an unrequested message".into());
         };
         let found = match wire::reply(input, request) {
-            Ok(Some(_)) if !all_sent => Err("it answers what was not asked yet"),
+            Ok(Some(_)) if !all_sent => Err("it answers a request that has not been sent yet"),
             found => found,
         };
         let document = match found {
@@ -209,7 +209,7 @@ impl Answers for MongoSession {
             }
         };
         let Operation { job: Some(job), collection, message, .. } = &mut places[number] else {
-            return Err("an answer to what has ended".into());
+            return Err("an answer to an operation that has ended".into());
         };
         let collection = &shared.collections[*collection];
         let mut draw = || draw(revisions).cast_signed();
@@ -280,7 +280,7 @@ impl Session for MongoSession {
         if self.in_flight == 0 { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Closes the connection it is on: an answer that comes late must not be taken for another's.
+    /// Closes the operation's connection: a late answer must not be taken for another operation's.
     fn abandon(&mut self, token: Token) {
         let found = self.places.iter().position(|place| place.job.is_some() && place.token == token);
         let Some(number) = found else { return };

@@ -1,4 +1,4 @@
-//! The hosts behind a name of `mongodb+srv`, by DNS.
+//! Resolves a `mongodb+srv` name to its hosts, through DNS.
 //!
 //! The rules are those of
 //! <https://github.com/mongodb/specifications/blob/master/source/initial-dns-seedlist-discovery/initial-dns-seedlist-discovery.md>.
@@ -8,14 +8,14 @@ use hickory_resolver::proto::rr::RData;
 
 use crate::net::Host;
 
-/// Asks this machine's DNS; a text says why it tells none.
+/// Queries this machine's DNS. The error says why there are no hosts.
 pub(super) async fn hosts(name: &str) -> Result<Vec<Host>, String> {
     let resolver = TokioResolver::builder_tokio().and_then(|builder| builder.build()).map_err(|e| e.to_string())?;
     ask(&resolver, name).await
 }
 
 async fn ask(resolver: &TokioResolver, name: &str) -> Result<Vec<Host>, String> {
-    // The dot at the end keeps it from being looked up below this machine's own domain.
+    // The trailing dot prevents a lookup below this machine's own domain.
     let query = format!("_mongodb._tcp.{}.", name.trim_end_matches('.'));
     let answer = resolver.srv_lookup(query).await.map_err(|e| e.to_string())?;
     let services = answer.answers().iter().filter_map(|record| match &record.data {
@@ -31,7 +31,7 @@ async fn ask(resolver: &TokioResolver, name: &str) -> Result<Vec<Host>, String> 
     if hosts.is_empty() { Err("the list is empty".to_owned()) } else { Ok(hosts) }
 }
 
-/// Whether a host stands in the domain of the name that was looked up, below it where that is one of two parts.
+/// Whether a host is in the parent domain of the name that was looked up, or below the name if it has only two parts.
 fn is_of_the_domain(host: &str, name: &str) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     let domain = match name.split_once('.') {
@@ -56,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    /// A DNS server that knows these hosts by one name.
+    /// A DNS server that knows one name, with these hosts.
     fn dns(name: &'static str, hosts: &'static [(&'static str, u16)]) -> SocketAddr {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();

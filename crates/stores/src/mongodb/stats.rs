@@ -1,4 +1,4 @@
-//! What MongoDB tells of itself: its figures, query plans, samples.
+//! What MongoDB reports about itself: statistics, query plans, samples.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use super::encode::KEY;
 use super::job::key_text;
 use crate::net::{settled, shuffle};
 
-/// Paths in `serverStatus`, each with its name here and what it is to be multiplied by:
+/// Paths in `serverStatus`, each with its name here and the factor for its unit:
 /// <https://www.mongodb.com/docs/manual/reference/command/serverStatus/>.
 const STATUS: [(&[&str], &str, f64); 22] = [
     (&["connections", "current"], "connections", 1.0),
@@ -55,13 +55,13 @@ fn number(document: Members<'_>, path: &[&str]) -> Option<f64> {
     if value.kind == bson::BOOL { Some(f64::from(u8::from(value.is_true()))) } else { value.as_f64() }
 }
 
-/// The server's figures, as far as it tells them and lets this user see them.
+/// The server's statistics, as far as it reports them and this user may read them.
 pub(super) async fn read(desk: &mut Desk<'_>) -> Result<Stats, StoreError> {
     let mut stats = Stats::new();
     if let Ok(reply) = desk.ask("admin", PATIENCE, |out| bson::int32(out, "serverStatus", 1)).await?
         && let Ok(told) = Members::of(&reply)
     {
-        // Another server under this protocol has units of its own.
+        // Other servers with this protocol use other units.
         let mongo = told.get("process").and_then(|p| p.as_str()).is_none_or(|p| p.starts_with("mongo"));
         for (path, name, unit) in STATUS {
             if let Some(value) = number(told, path).filter(|_| mongo || unit == 1.0) {
@@ -97,14 +97,14 @@ pub(super) async fn read(desk: &mut Desk<'_>) -> Result<Stats, StoreError> {
     Ok(stats)
 }
 
-/// Has everything written to the data files, and waits for it: a checkpoint.
+/// Flushes everything to the data files and waits for it: a checkpoint.
 pub(super) async fn settle(desk: &mut Desk<'_>, at_most: Duration) -> Result<bool, StoreError> {
     let begun = Instant::now();
     let within = at_most.max(Duration::from_millis(1));
     let asked = desk.ask("admin", within, |out| bson::int32(out, "fsync", 1)).await;
     match asked {
         Ok(Ok(_)) => return Ok(true),
-        // Not granted, or not known: then wait for the server's own checkpoint, if it tells of one.
+        // Not permitted or not supported: wait for the server's own checkpoint, if it reports one.
         Ok(Err(_)) => {}
         Err(_) if begun.elapsed() >= at_most => return Ok(false),
         Err(error) => return Err(error),
@@ -118,7 +118,7 @@ pub(super) async fn settle(desk: &mut Desk<'_>, at_most: Duration) -> Result<boo
     .await
 }
 
-/// Keys of a collection by `$sample`. The server draws them; `seed` decides their order only.
+/// Draws keys with `$sample`. The server chooses them; `seed` only decides their order.
 pub(super) async fn sample(
     desk: &mut Desk<'_>,
     collection: &Collection,
@@ -142,7 +142,7 @@ pub(super) async fn sample(
         bson::nested(out, DOCUMENT, "cursor", |_| {});
     };
     let found = desk.all(&collection.database, &format!("sample `{}`", collection.name), command).await?;
-    // It may draw a document twice.
+    // `$sample` may return a document twice.
     let keys: BTreeSet<String> = found
         .iter()
         .filter_map(|document| Some(key_text(Members::of(document).ok()?.get(KEY)?)?.into_owned()))
@@ -154,9 +154,9 @@ pub(super) async fn sample(
 
 /// The plan in the answer to `explain`.
 pub(super) fn explanation(reply: &[u8]) -> Result<Explanation, StoreError> {
-    let wrong = || StoreError::Failed("the server's plan of the query cannot be understood".into());
+    let wrong = || StoreError::Failed("the server's query plan cannot be decoded".into());
     let told = Members::of(reply).map_err(|_| wrong())?;
-    // A router tells one plan for each shard.
+    // A router reports one plan for each shard.
     let plan = told.at(&["queryPlanner", "winningPlan"]).or_else(|| told.get("queryPlanner")).ok_or_else(wrong)?;
     let mut document = Vec::new();
     let at = bson::begin(&mut document);
@@ -167,7 +167,7 @@ pub(super) fn explanation(reply: &[u8]) -> Result<Explanation, StoreError> {
     decode::document(&document, Body::Json, None, &mut text).map_err(|_| wrong())?;
     let text = String::from_utf8(text).map_err(|_| wrong())?;
     let inner = text.strip_prefix("{\"plan\":").and_then(|text| text.strip_suffix('}')).unwrap_or(&text);
-    // nx-27017 tells SQLite's plan: `SCAN table` reads it whole.
+    // nx-27017 reports SQLite's plan: `SCAN table` is a full scan.
     let full_scan = inner.contains("\"COLLSCAN\"") || inner.contains("\"detail\":\"SCAN ");
     Ok(Explanation { plan: inner.to_owned(), full_scan })
 }

@@ -1,4 +1,4 @@
-//! What a `mongodb://` URL says.
+//! Parses `mongodb://` URLs.
 
 use std::sync::Mutex;
 
@@ -42,20 +42,20 @@ pub(crate) const SCHEME: Scheme = Scheme {
 
 const LEVELS: [&str; 4] = ["local", "majority", "linearizable", "available"];
 
-/// A URL, read.
+/// A parsed URL.
 #[derive(Debug)]
 pub(super) struct Target {
-    /// Without the password.
+    /// The URL without the password.
     pub(super) shown: String,
     pub(super) database: String,
     pub(super) read_concern: Option<&'static str>,
     pub(super) finder: Finder,
 }
 
-/// Reads the URL; touches nothing.
+/// Parses the URL, without connecting.
 ///
 /// # Errors
-/// `BadUrl` naming what is wrong.
+/// `BadUrl`, with what is wrong.
 pub(super) fn read(url: &str, options: &mut Options<'_>) -> Result<Target, StoreError> {
     let srv = url.starts_with("mongodb+srv:");
     let query = url.split_once('?').map_or("", |(_, query)| query);
@@ -81,7 +81,7 @@ pub(super) fn read(url: &str, options: &mut Options<'_>) -> Result<Target, Store
         )));
     }
     if ["admin", "config", "local"].contains(&database.as_str()) {
-        return Err(bad(format!("MongoDB keeps the database `{database}` for itself; name another")));
+        return Err(bad(format!("MongoDB reserves the database `{database}`; name another one")));
     }
     let mechanism = options.choice("authMechanism", &["SCRAM-SHA-256", "MONGODB-X509"])?;
     let source = options.take("authSource");
@@ -104,9 +104,9 @@ pub(super) fn read(url: &str, options: &mut Options<'_>) -> Result<Target, Store
             )));
         }
         (_, None, _) if source.is_some() || mechanism.is_some() => {
-            return Err(bad(
-                "authSource and authMechanism are of a user, and the URL names none; write user@host".into()
-            ));
+            return Err(
+                bad("authSource and authMechanism need a user, but the URL names none; write user@host".into()),
+            );
         }
         (_, None, _) => None,
     };
@@ -114,15 +114,15 @@ pub(super) fn read(url: &str, options: &mut Options<'_>) -> Result<Target, Store
         && login.mechanism == Mechanism::X509
         && address.tls.as_ref().is_none_or(|tls| tls.client.is_none())
     {
-        return Err(bad("MONGODB-X509 needs the client's certificate: give tls_cert=FILE and tls_key=FILE".into()));
+        return Err(bad("MONGODB-X509 needs a client certificate; set tls_cert=FILE and tls_key=FILE".into()));
     }
     let direct = options.choice("directConnection", &["false", "true"])? == Some(1);
     if direct && (address.hosts.len() > 1 || srv) {
-        return Err(bad("directConnection=true is for one host; leave it out, or name one host".into()));
+        return Err(bad("directConnection=true needs exactly one host; leave it out, or name one host".into()));
     }
     if options.take("retryWrites").is_some_and(|value| value != "false") {
         return Err(bad(
-            "tries are Storebench's own, and counted; leave retryWrites out, or say retryWrites=false".into()
+            "Storebench makes and counts all tries itself; leave out retryWrites, or set retryWrites=false".into(),
         ));
     }
     let read_concern = options.choice("readConcernLevel", &LEVELS)?.map(|level| LEVELS[level]);
@@ -172,13 +172,13 @@ mod tests {
             ("mongodb://u@h/?password_env=STOREBENCH_NO_SUCH", "STOREBENCH_NO_SUCH"),
             ("mongodb://u:hunter2@h/a/b", "invalid database name"),
             ("mongodb://u:hunter2@h/a.b", "MongoDB allows at most"),
-            ("mongodb://u:hunter2@h/admin", "for itself"),
+            ("mongodb://u:hunter2@h/admin", "reserves the database"),
             ("mongodb://u:hunter2@h/?retryWrites=true", "retryWrites"),
             ("mongodb://u:hunter2@a,b/?directConnection=true", "one host"),
             ("mongodb://h/?authSource=admin", "names none"),
             ("mongodb://u@h/?authMechanism=MONGODB-X509", "tls_cert"),
             ("mongodb://u:hunter2@h/?tls=false&tls_ca=x", "does not encrypt"),
-            ("mongodb://u:hunter2@h/?readConcernLevel=snapshot", "none of"),
+            ("mongodb://u:hunter2@h/?readConcernLevel=snapshot", "expected one of"),
         ] {
             let error = parse(url).unwrap_err().to_string();
             assert!(error.contains(reason) && !error.contains("hunter2"), "{url}: {error}");

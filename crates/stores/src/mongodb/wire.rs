@@ -13,12 +13,12 @@ use crate::net::{Host, Stream};
 
 const OP_MSG: u32 = 2013;
 const HEADER_BYTES: usize = 16;
-/// Where the document of a message's first section begins: header, flags, kind of section.
+/// The offset of the document in a message's first section: after the header, the flags and the kind of section.
 const DOCUMENT_AT: usize = HEADER_BYTES + 4 + 1;
-/// No server sends more in one message (48,000,000 bytes and a little).
+/// The longest reply accepted. Servers send at most 48,000,000 bytes and a little more.
 const LONGEST_REPLY: usize = 64 << 20;
 
-/// Begins a message; gives where its command's document begins, for [`bson::end`].
+/// Begins a message. Returns the offset of its command's document, for [`bson::end`].
 pub(super) fn begin(out: &mut Vec<u8>) -> usize {
     out.clear();
     out.extend_from_slice(&[0; DOCUMENT_AT]);
@@ -32,7 +32,7 @@ pub(super) fn end(out: &mut [u8]) {
     out[..4].copy_from_slice(&length.to_le_bytes());
 }
 
-/// A message to a database.
+/// Builds a message to a database.
 pub(super) fn message(database: &str, command: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut message = Vec::new();
     let at = begin(&mut message);
@@ -43,7 +43,7 @@ pub(super) fn message(database: &str, command: impl FnOnce(&mut Vec<u8>)) -> Vec
     message
 }
 
-/// Opens a sequence of documents, which may be longer than a document may; gives where it begins.
+/// Opens a sequence of documents, which may be longer than a document. Returns its offset.
 pub(super) fn begin_sequence(out: &mut Vec<u8>, name: &str) -> usize {
     out.push(1);
     let at = bson::begin(out);
@@ -58,12 +58,12 @@ pub(super) fn end_sequence(out: &mut [u8], at: usize) {
     out[at..at + 4].copy_from_slice(&length.to_le_bytes());
 }
 
-/// Why a connection is of no more use.
+/// Why a connection is no longer usable.
 #[derive(Debug)]
 pub(super) enum Broken {
-    /// It ended, or the system says so.
+    /// It was closed, or the operating system reports an error.
     Io(io::Error),
-    /// What came is not this protocol.
+    /// The bytes are not this protocol.
     Garbage(&'static str),
 }
 
@@ -76,21 +76,21 @@ impl std::fmt::Display for Broken {
     }
 }
 
-/// The error of an operation whose answer makes no sense: a write may have been done.
+/// The error of an operation whose answer is invalid. A write may have been done.
 pub(super) fn garbage(kind: OpKind, what: &str) -> OpError {
     let error = if kind.writes() { ErrorKind::OutcomeUnknown } else { ErrorKind::Failed };
     OpError::new(error, format!("the server's answer is not MongoDB's protocol: {what}"))
 }
 
-/// Puts its number into a message.
+/// Puts the request's number into a message.
 pub(super) fn number(message: &mut [u8], number: u32) {
     message[4..8].copy_from_slice(&number.to_le_bytes());
 }
 
-/// Where the document is in the reply to the message of this number; none while the reply is not whole.
+/// Finds the document in the reply to a request. Returns `None` while the reply is incomplete.
 ///
 /// # Errors
-/// What is wrong with it.
+/// What is wrong with the reply.
 pub(super) fn reply(bytes: &[u8], request: u32) -> Result<Option<Range<usize>>, &'static str> {
     let word = |at: usize| bytes[at..].first_chunk().map_or(0, |b| u32::from_le_bytes(*b));
     if bytes.len() < 4 {
@@ -98,16 +98,16 @@ pub(super) fn reply(bytes: &[u8], request: u32) -> Result<Option<Range<usize>>, 
     }
     let length = word(0) as usize;
     if !(DOCUMENT_AT + 5..=LONGEST_REPLY).contains(&length) {
-        return Err("the length of a message is impossible");
+        return Err("a message has an impossible length");
     }
     if bytes.len() > length {
-        return Err("more came than one answer");
+        return Err("it is followed by more bytes");
     }
     if bytes.len() < length {
         return Ok(None);
     }
     if word(12) != OP_MSG {
-        return Err("it is of another kind than was asked for");
+        return Err("it is not an `OP_MSG` message");
     }
     if word(8) != request {
         return Err("it answers another request");
@@ -115,12 +115,12 @@ pub(super) fn reply(bytes: &[u8], request: u32) -> Result<Option<Range<usize>>, 
     const CHECKSUM: u32 = 1;
     let flags = word(HEADER_BYTES);
     if flags & !CHECKSUM & 0xFFFF != 0 || bytes[DOCUMENT_AT - 1] != 0 {
-        return Err("it has flags or parts that were not agreed on");
+        return Err("it has unsupported flags or sections");
     }
     let end = DOCUMENT_AT + word(DOCUMENT_AT) as usize;
     let tail = if flags & CHECKSUM == 0 { 0 } else { 4 };
     if end + tail != length || bson::Members::of(&bytes[DOCUMENT_AT..end]).is_err() {
-        return Err("it holds no document of the right length");
+        return Err("it contains no document of the right length");
     }
     Ok(Some(DOCUMENT_AT..end))
 }
@@ -141,7 +141,7 @@ impl Connection {
         &self.host
     }
 
-    /// The connection for other use.
+    /// Returns the underlying stream.
     pub(super) fn into_stream(self) -> Stream {
         self.dialog.into_stream().0
     }
@@ -149,7 +149,7 @@ impl Connection {
     /// Runs one command.
     ///
     /// # Errors
-    /// Where the connection breaks or the time is over.
+    /// If the connection breaks or the time is over.
     pub(super) async fn call(&mut self, message: &mut [u8], within: Duration) -> Result<&[u8], Broken> {
         self.request = self.request.wrapping_add(1);
         number(message, self.request);

@@ -1,4 +1,4 @@
-//! Where a server is and who asks.
+//! A server's address and credentials, as given in the URL.
 
 use std::fmt;
 
@@ -27,22 +27,22 @@ impl fmt::Display for Host {
     }
 }
 
-/// What a server's URL says, secrets resolved.
+/// A parsed server URL, with secrets resolved.
 #[derive(Debug, Clone)]
 pub(crate) struct Address {
     /// The URL without its password, for results and errors.
     pub(crate) shown: String,
-    /// The user, if one is named.
+    /// The user, if the URL names one.
     pub(crate) user: Option<String>,
     /// The password, from the URL, a file or the environment.
     pub(crate) password: Option<Secret>,
-    /// Whether only `STOREBENCH_PASSWORD` holds it: nothing in the URL says that this server asks for one.
+    /// Whether the password comes only from `STOREBENCH_PASSWORD`. The URL does not say that this server needs one.
     pub(crate) password_assumed: bool,
     /// At least one.
     pub(crate) hosts: Vec<Host>,
-    /// What stands between the slashes after the hosts, decoded; no empty parts.
+    /// The path segments after the hosts, decoded, without empty ones.
     pub(crate) path: Vec<String>,
-    /// How the connection is encrypted, if it is.
+    /// The TLS settings, if the connection is encrypted.
     pub(crate) tls: Option<Tls>,
 }
 
@@ -51,7 +51,7 @@ impl Address {
     /// [`OPTIONS`](super::OPTIONS). `tls` says whether this scheme encrypts.
     ///
     /// # Errors
-    /// `BadUrl` naming the part that is wrong and how to write it; no error holds the password.
+    /// `BadUrl`, which names the wrong part and shows how to write it. No error contains the password.
     pub(crate) fn parse(
         url: &str,
         example: &str,
@@ -62,13 +62,13 @@ impl Address {
         let bad = |what: &str| StoreError::BadUrl(format!("{what}; write it like {example}"));
         let (head, query) = url.split_once('?').map_or((url, None), |(head, query)| (head, Some(query)));
         let (scheme, rest) =
-            head.split_once("://").ok_or_else(|| bad("a server's URL has `//` and a host after its colon"))?;
+            head.split_once("://").ok_or_else(|| bad("a server's URL requires `//` and a host after its colon"))?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        // Split there, a part of the password would be taken for a host and the rest for a path, and be shown.
+        // Splitting at that `/` would take parts of the password for a host and a path, and errors would show them.
         if path.contains('@') {
-            return Err(bad("an `@` stands behind a `/`: a `/` in a password is written %2F, an `@` elsewhere %40"));
+            return Err(bad("found an `@` after a `/`; in a password write `/` as %2F, elsewhere write `@` as %40"));
         }
-        // The last `@`: one in a password should be written %40, and if it is not, the host is still right.
+        // Split at the last `@`: a password should write it as %40, but if it does not, the host is still right.
         let (userinfo, hosts) = match authority.rsplit_once('@') {
             Some((userinfo, hosts)) => (Some(userinfo), hosts),
             None => (None, authority),
@@ -110,7 +110,7 @@ impl Address {
             (false, options) if options.is_default() => None,
             (false, _) => {
                 return Err(StoreError::BadUrl(format!(
-                    "`{scheme}://` does not encrypt, so no `tls_…` option fits it; use the scheme that does, or leave them out"
+                    "`{scheme}://` does not encrypt and takes no `tls_…` options; use the TLS scheme, or remove them"
                 )));
             }
         };
@@ -118,7 +118,7 @@ impl Address {
         Ok(Self { shown, user, password, password_assumed, hosts, path, tls })
     }
 
-    /// The first host: where control calls go.
+    /// The first host, which receives control calls.
     pub(crate) fn host(&self) -> &Host {
         &self.hosts[0]
     }
@@ -126,33 +126,33 @@ impl Address {
 
 fn decode(text: &str, what: &str, example: &str) -> Result<String, StoreError> {
     percent_decode_str(text).decode_utf8().map(Into::into).map_err(|_| {
-        StoreError::BadUrl(format!("the {what} is not UTF-8 once its %XX are decoded; write the URL like {example}"))
+        StoreError::BadUrl(format!("the {what} is not UTF-8 after decoding %XX; write the URL like {example}"))
     })
 }
 
-/// No error repeats the text: what is taken for a host may be a part of the password.
+/// No error quotes the text, because it may be part of a password.
 fn read_host(text: &str, default_port: u16) -> Result<Host, &'static str> {
     let (name, port) = match text.strip_prefix('[') {
         Some(rest) => {
-            let (name, after) = rest.split_once(']').ok_or("a host of the URL has `[` without `]`")?;
+            let (name, after) = rest.split_once(']').ok_or("a host in the URL has `[` without `]`")?;
             (name, after.strip_prefix(':'))
         }
         None => text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port))),
     };
     if name.is_empty() {
-        return Err("the URL names no host");
+        return Err("the URL does not name a host");
     }
     let port = match port {
         None => default_port,
         Some(port) => port.parse().ok().filter(|p| *p > 0).ok_or(
-            "the port after the host's `:` is not a number from 1 to 65535 (a `/`, `?` or `#` in a password \
-             is written %2F, %3F, %23)",
+            "the port after the host's `:` is not a number from 1 to 65535 (in a password write `/`, `?`, `#` \
+             as %2F, %3F, %23)",
         )?,
     };
     Ok(Host { name: name.to_owned(), port })
 }
 
-/// The password, and whether it is one for any server.
+/// The password, and whether it comes from the default variable rather than from the URL's options.
 fn find_password(
     typed: Option<String>,
     variable: Option<&str>,
@@ -162,23 +162,22 @@ fn find_password(
     let given = usize::from(typed.is_some()) + usize::from(variable.is_some()) + usize::from(file.is_some());
     if given > 1 {
         return Err(StoreError::BadUrl(
-            "the password is given more than once: in the URL, by password_env or by password_file; keep one".into(),
+            "more than one password is given; use only one of: the URL, password_env, password_file".into(),
         ));
     }
     if let Some(typed) = typed {
         return Ok((Some(Secret::new(typed)), false));
     }
     if let Some(file) = file {
-        let text = std::fs::read_to_string(file).map_err(|e| {
-            StoreError::BadUrl(format!("password_file={file} cannot be read: {e}; name a file you may read"))
-        })?;
+        let text = std::fs::read_to_string(file)
+            .map_err(|e| StoreError::BadUrl(format!("cannot read password_file={file}: {e}; name a readable file")))?;
         return Ok((Some(Secret::new(text.lines().next().unwrap_or_default())), false));
     }
     match (variable, environment(variable.unwrap_or("STOREBENCH_PASSWORD"))) {
         (named, Some(password)) => Ok((Some(Secret::new(password)), named.is_none())),
         (None, None) => Ok((None, false)),
         (Some(variable), None) => Err(StoreError::BadUrl(format!(
-            "password_env={variable}, but there is no such variable in the environment; set it, or name another"
+            "password_env={variable}: this environment variable is not set; set it, or name another"
         ))),
     }
 }

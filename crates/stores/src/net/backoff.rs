@@ -16,12 +16,12 @@ const FIRST_NS: u64 = 10_000_000;
 const CAP_NS: u64 = 1_000_000_000;
 
 impl Backoff {
-    /// No try has failed yet. Sessions of different seeds wait differently.
+    /// Starts with no failed tries. Different seeds give different waits.
     pub(crate) fn new(seed: u64) -> Self {
         Self { tries: 0, state: seed | 1 }
     }
 
-    /// A try has failed: how long to wait before the next.
+    /// Records a failed try. Returns how long to wait before the next.
     pub(crate) fn next_wait(&mut self) -> Duration {
         let bound = FIRST_NS.saturating_mul(1 << self.tries.min(20)).min(CAP_NS);
         self.tries = self.tries.saturating_add(1);
@@ -33,7 +33,7 @@ impl Backoff {
         self.tries == 0
     }
 
-    /// A try has succeeded.
+    /// Records a successful try.
     pub(crate) fn reset(&mut self) {
         self.tries = 0;
     }

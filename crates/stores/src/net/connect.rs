@@ -1,4 +1,4 @@
-//! From a host to a connection with it, under TLS or not.
+//! Connects to a host, with or without TLS.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -9,15 +9,15 @@ use tokio_rustls::TlsConnector;
 
 use super::{Host, Stream, Tls};
 
-/// Connects to a host within a time, handshake included.
+/// Connects to a host within a time limit, which includes the TLS handshake.
 ///
 /// # Errors
-/// `Unreachable` with what stood in the way and what to do; `BadUrl` for TLS options that are wrong.
+/// `Unreachable` with the cause and what to do; `BadUrl` for wrong TLS options.
 pub(crate) async fn connect(host: &Host, tls: Option<&Tls>, within: Duration) -> Result<Stream, StoreError> {
     match tokio::time::timeout(within, connect_now(host, tls)).await {
         Ok(result) => result,
         Err(_) => Err(StoreError::Unreachable(format!(
-            "{host} did not answer within {within:?}; is the host right, and does a firewall stand between?"
+            "{host} did not answer within {within:?}; check the host name and any firewall in between"
         ))),
     }
 }
@@ -34,9 +34,9 @@ async fn connect_now(host: &Host, tls: Option<&Tls>) -> Result<Stream, StoreErro
     }
 }
 
-/// Has the kernel end a connection whose other end is gone without a word: after half a minute where
-/// nothing is said, after a minute where what was sent is not taken. A session that gives operations up
-/// notices sooner. Without it a connection works too, so an error changes nothing.
+/// Has the kernel close a connection whose peer vanished: after 30 seconds on an idle connection, and after a minute
+/// if sent data is not acknowledged. A session whose operations time out notices sooner. Errors are ignored, because
+/// the connection works without these options too.
 fn mind_silence(tcp: &TcpStream) {
     use rustix::net::sockopt;
 
@@ -48,7 +48,7 @@ fn mind_silence(tcp: &TcpStream) {
     let _ = sockopt::set_tcp_user_timeout(tcp, 60_000);
 }
 
-/// Begins TLS on a connection, for protocols that ask for it in words of their own first.
+/// Starts TLS on an open connection, for protocols that first negotiate it in plain text.
 ///
 /// # Errors
 /// As [`connect`].
@@ -61,25 +61,25 @@ pub(crate) async fn encrypt(tcp: TcpStream, host: &Host, tls: &Tls) -> Result<St
 
 fn not_reached(host: &Host, error: &io::Error) -> StoreError {
     let remedy = match error.kind() {
-        ErrorKind::ConnectionRefused => "nothing listens there: is the server running, and is the port right?",
+        ErrorKind::ConnectionRefused => "nothing is listening there; check that the server runs and the port is right",
         ErrorKind::TimedOut | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
-            "no way leads there: is the host right, and does a firewall stand between?"
+            "there is no route to it; check the host name and any firewall in between"
         }
-        _ => "is the host's name right?",
+        _ => "check the host name",
     };
-    StoreError::Unreachable(format!("{host} cannot be reached: {error}; {remedy}"))
+    StoreError::Unreachable(format!("cannot reach {host}: {error}; {remedy}"))
 }
 
 fn not_trusted(host: &Host, error: &io::Error) -> StoreError {
     let text = error.to_string();
     let remedy = if text.contains("NotValidForName") || text.contains("not valid for name") {
-        "its certificate is for another name: use that name as the host, or say it with tls_name="
+        "its certificate is for another name; use that name as the host, or set tls_name="
     } else if text.contains("UnknownIssuer") {
-        "its certificate is from an authority that is not trusted here: name that authority with tls_ca=FILE"
+        "its certificate is from an untrusted authority; name that authority with tls_ca=FILE"
     } else if text.contains("CertificateRequired") || text.contains("certificate required") {
-        "it wants a certificate of the client: give tls_cert=FILE and tls_key=FILE"
+        "it requires a client certificate; set tls_cert=FILE and tls_key=FILE"
     } else {
-        "does this port speak TLS? otherwise use the scheme without it"
+        "if this port does not use TLS, use the scheme without it"
     };
-    StoreError::Unreachable(format!("{host} was reached, but not by TLS: {text}; {remedy}"))
+    StoreError::Unreachable(format!("reached {host}, but TLS failed: {text}; {remedy}"))
 }

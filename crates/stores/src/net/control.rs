@@ -1,4 +1,4 @@
-//! Where control calls block.
+//! Runs control calls, which block.
 
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 use storebench_engine::store::StoreError;
 use tokio::runtime::{Builder, Runtime};
 
-/// A private current-thread runtime, made at the first call. Calls take turns.
+/// A private current-thread runtime, created at the first call. Calls run one at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Control(Mutex<Option<Runtime>>);
 
 impl Control {
-    /// Runs a control call to its end. Not to be called from within a runtime.
+    /// Runs a control call to completion. Must not be called from within a runtime.
     ///
     /// # Errors
-    /// Those of the call; `Failed` where the system gives no runtime.
+    /// Those of the call; `Failed` if the runtime cannot be created.
     pub(crate) fn block_on<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let runtime = match place.take() {
             Some(runtime) => runtime,
             None => Builder::new_current_thread().enable_all().build().map_err(|e| {
-                StoreError::Failed(format!("the system gives no event loop: {e}; are files or memory used up?"))
+                StoreError::Failed(format!("cannot create an event loop: {e}; check the limits of files and memory"))
             })?,
         };
         let result = runtime.block_on(call);
@@ -30,14 +30,14 @@ impl Control {
     }
 }
 
-/// How long one look may take where no time at all was given.
+/// The time allowed for one check if the caller allows none.
 const SHORTEST_LOOK: Duration = Duration::from_secs(1);
 
-/// Asks every so often whether a store has come to rest, at most so long; says whether it has. A server that answers
-/// late, or not at all, does not make it longer.
+/// Polls a store until it is idle, for at most `at_most`. Returns whether it is. A server that answers late, or not
+/// at all, does not prolong the wait.
 ///
 /// # Errors
-/// Those of asking.
+/// Those of `ask`.
 pub(crate) async fn settled(
     at_most: Duration,
     every: Duration,
@@ -56,7 +56,7 @@ pub(crate) async fn settled(
     tokio::time::timeout(at_most.max(SHORTEST_LOOK), rest).await.unwrap_or(Ok(false))
 }
 
-/// Waits for a moment while others remove what is there, which takes seconds at most.
+/// Waits a moment while others remove what is there, which takes at most seconds.
 pub(crate) async fn rest() {
     tokio::time::sleep(Duration::from_millis(250)).await;
 }

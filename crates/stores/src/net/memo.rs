@@ -1,10 +1,10 @@
-//! What one call to a store finds out, and later calls need.
+//! Values that one call to a store finds out and later calls need.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use storebench_engine::store::{CollectionId, StoreError};
 
-/// A value that calls set and read, from any thread.
+/// A shared value that any thread can set and read.
 #[derive(Debug)]
 pub(crate) struct Memo<T>(Mutex<Option<T>>);
 
@@ -23,7 +23,7 @@ impl<T> Memo<T> {
         *self.lock() = Some(value);
     }
 
-    /// Takes the value away.
+    /// Takes the value out.
     pub(crate) fn take(&self) -> Option<T> {
         self.lock().take()
     }
@@ -34,10 +34,10 @@ impl<T: Clone> Memo<T> {
         self.lock().clone()
     }
 
-    /// What `prepare` has settled of the store at this place.
+    /// What `prepare` found out about the store at this place.
     ///
     /// # Errors
-    /// `Failed` where it was not called.
+    /// `Failed` if `prepare` was not called.
     pub(crate) fn prepared(&self, place: &str) -> Result<T, StoreError> {
         self.get().ok_or_else(|| StoreError::Failed(format!("{place}: the store must be prepared before it is used")))
     }
@@ -46,8 +46,8 @@ impl<T: Clone> Memo<T> {
 /// A collection of the prepared layout.
 ///
 /// # Errors
-/// `Failed` where it has no such collection.
+/// `Failed` if the layout has no such collection.
 pub(crate) fn collection<T>(prepared: &[T], id: CollectionId) -> Result<&T, StoreError> {
     let number = id.position();
-    prepared.get(number).ok_or_else(|| StoreError::Failed(format!("the layout has no collection number {number}")))
+    prepared.get(number).ok_or_else(|| StoreError::Failed(format!("the layout has no collection {number}")))
 }

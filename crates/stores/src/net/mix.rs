@@ -1,6 +1,6 @@
-//! Numbers drawn for things.
+//! Hashes and pseudo-random numbers.
 
-/// A number drawn for some bytes: FNV-1a, finished by [`finish`].
+/// Hashes bytes: FNV-1a, finished by [`finish`].
 pub(crate) fn mix(seed: u64, bytes: &[u8]) -> u64 {
     let mut hash = bytes
         .iter()
@@ -8,13 +8,13 @@ pub(crate) fn mix(seed: u64, bytes: &[u8]) -> u64 {
     draw(&mut hash)
 }
 
-/// A number that is another one each time, in each process.
+/// A random number, different at each call and in each process.
 pub(crate) fn fresh() -> u64 {
-    // The keys of the hasher are random in each process, and differ each time.
+    // The hasher's keys are random in each process, and differ at each call.
     std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0)
 }
 
-/// How far the state of splitmix64 continues with each number (Steele, Lea, Flood 2014).
+/// The increment of splitmix64's state (Steele, Lea, Flood 2014).
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The next number of splitmix64.
@@ -23,7 +23,7 @@ pub(crate) fn draw(state: &mut u64) -> u64 {
     finish(*state)
 }
 
-/// The number of a state of splitmix64: neighbours have nothing in common, and no two states one number.
+/// The output function of splitmix64. It decorrelates adjacent states and maps no two states to the same number.
 const fn finish(state: u64) -> u64 {
     let mut z = state;
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,10 +1,9 @@
-//! What drivers of servers share: addresses and credentials of a URL, TLS, connecting, back-off, and
+//! Code that drivers of servers share: addresses and credentials of a URL, TLS, connecting, back-off, and
 //! the runtime on which control calls block.
 //!
 //! A URL is `scheme://user:password@host:port,host2:port2/path?option=value`. User and password are
-//! percent-encoded. A password is better left out of it: [`Address::parse`] looks for it in a file
-//! (`password_file=`), in a variable of the environment (`password_env=`, else
-//! `STOREBENCH_PASSWORD`).
+//! percent-encoded. Passwords are better kept out of the URL: [`Address::parse`] also reads them from a file
+//! (`password_file=`) or an environment variable (`password_env=`, by default `STOREBENCH_PASSWORD`).
 
 mod backoff;
 mod lost;
@@ -45,7 +44,7 @@ pub(crate) use {
 
 use crate::registry::OptionHelp;
 
-/// Options that every driver of a server takes.
+/// Options that every server driver takes.
 pub(crate) const OPTIONS: [OptionHelp; 6] = [
     OptionHelp {
         name: "password_env",
@@ -58,7 +57,7 @@ pub(crate) const OPTIONS: [OptionHelp; 6] = [
     OptionHelp { name: "tls_name", meaning: "name to verify the server's certificate against (default: the host)" },
 ];
 
-/// The options of a driver followed by [`OPTIONS`].
+/// The driver's own options, followed by [`OPTIONS`].
 macro_rules! with_net_options {
     ($($own:expr),* $(,)?) => {{
         use $crate::net::OPTIONS as N;

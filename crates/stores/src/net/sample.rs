@@ -1,10 +1,10 @@
-//! Which keys a sample takes: decided by a seed, and spread over all there are.
+//! Selects the keys of a sample: determined by a seed, and spread over all keys.
 
 use std::collections::BTreeSet;
 
 use super::mix::{draw, mix};
 
-/// Of all keys that are seen, those with the least numbers drawn for them: an even sample.
+/// A uniform sample of the keys seen: those with the smallest hashes.
 pub(crate) struct KeySample {
     seed: u64,
     at_most: usize,
@@ -16,7 +16,8 @@ impl KeySample {
         Self { seed, at_most, least: BTreeSet::new() }
     }
 
-    /// Sees a key, which counts where it begins with the prefix and is text. Says whether the sample is full.
+    /// Offers a key to the sample. Keys without the prefix, and keys that are not UTF-8, are ignored. Returns whether
+    /// the sample is full.
     pub(crate) fn see(&mut self, prefix: &[u8], key: &[u8]) -> bool {
         if let Some(Ok(key)) = key.strip_prefix(prefix).map(std::str::from_utf8) {
             self.least.insert((mix(self.seed, key.as_bytes()), key.to_owned()));
@@ -39,8 +40,9 @@ pub(crate) fn shuffle(keys: &mut [String], mut seed: u64) {
     }
 }
 
-/// Places of an order of `total` keys, and how many to read on from each: as many as are wanted, at most so many at
-/// once, spread over all of them. There are `least` places, where so many are wanted; each is drawn within its part.
+/// Random start positions among `total` ordered keys, and how many keys to read from each. The lengths sum to
+/// `wanted` (at most `total`), and none exceeds `at_once`. The keys are divided into equal parts, one for each
+/// position: at least `least` parts if `wanted` allows it.
 pub(crate) fn places(total: u64, wanted: u64, at_once: u64, least: u64, mut seed: u64) -> Vec<(u64, u64)> {
     let wanted = wanted.min(total);
     let parts = wanted.div_ceil(at_once).max(if wanted < total { least.min(wanted) } else { 0 });

@@ -1,8 +1,8 @@
-//! A password that does not print itself.
+//! A password that is not printed.
 
 use std::fmt;
 
-/// Text that stays out of logs, errors and results: it prints as `***`.
+/// Text that is kept out of logs, errors and results. It prints as `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(String);
 
@@ -11,7 +11,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text itself, for the server only.
+    /// The text itself. Send it only to the server.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }

@@ -9,21 +9,21 @@ use tokio::net::UnixStream;
 #[cfg(feature = "net")]
 use {tokio::net::TcpStream, tokio_rustls::client::TlsStream};
 
-/// A connection: TCP without Nagle's delay, under TLS or not, or a socket of this machine.
+/// A connection: TCP without Nagle's delay, with or without TLS, or a Unix socket.
 #[derive(Debug)]
 pub(crate) enum Stream {
-    /// As it is.
+    /// Plain TCP.
     #[cfg(feature = "net")]
     Plain(TcpStream),
-    /// Encrypted.
+    /// TCP with TLS.
     #[cfg(feature = "net")]
     Tls(Box<TlsStream<TcpStream>>),
-    /// To a process of this machine.
+    /// To a process on this machine.
     Unix(UnixStream),
 }
 
 impl Stream {
-    /// Whether what was written may be held back until it is flushed.
+    /// Whether the connection uses TLS, which may hold written data back until it is flushed.
     pub(crate) fn is_encrypted(&self) -> bool {
         #[cfg(feature = "net")]
         return matches!(self, Self::Tls(_));

@@ -1,4 +1,4 @@
-//! Encryption and who may be trusted.
+//! TLS: encryption, certificates and trusted authorities.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -11,15 +11,15 @@ use storebench_engine::store::StoreError;
 use super::Host;
 use crate::registry::Options;
 
-/// The TLS part of a URL. Files are read when the first connection is made; all connections share what
-/// was made of them, and with it the sessions that a server lets be resumed.
+/// The TLS options of a URL. Files are read when the first connection is made. All connections share the resulting
+/// configuration, and with it the cache of resumable TLS sessions.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tls {
-    /// PEM file of authorities; none for the system's.
+    /// PEM file of trusted authorities; `None` for the system's.
     pub(crate) ca: Option<PathBuf>,
     /// PEM files of the client's certificate and key.
     pub(crate) client: Option<(PathBuf, PathBuf)>,
-    /// The name to check the server's certificate for; none for the host.
+    /// The name to verify the server's certificate against; `None` for the host.
     pub(crate) name: Option<String>,
     made: Arc<OnceLock<Arc<ClientConfig>>>,
 }
@@ -28,7 +28,7 @@ impl Tls {
     /// Takes the `tls_…` options.
     ///
     /// # Errors
-    /// `BadUrl` for a certificate without its key, or the other way round.
+    /// `BadUrl` for a certificate without its key, or a key without its certificate.
     pub(crate) fn take(options: &mut Options<'_>) -> Result<Self, StoreError> {
         let mut path = |name| options.take(name).map(PathBuf::from);
         let (ca, cert, key) = (path("tls_ca"), path("tls_cert"), path("tls_key"));
@@ -36,7 +36,7 @@ impl Tls {
             (Some(cert), Some(key)) => Some((cert, key)),
             (None, None) => None,
             _ => {
-                return Err(StoreError::BadUrl("tls_cert and tls_key belong together: give both, or neither".into()));
+                return Err(StoreError::BadUrl("tls_cert and tls_key require each other; set both or neither".into()));
             }
         };
         Ok(Self { ca, client, name: options.take("tls_name").map(str::to_owned), made: Arc::default() })
@@ -47,11 +47,11 @@ impl Tls {
         self.ca.is_none() && self.client.is_none() && self.name.is_none()
     }
 
-    /// The configuration of a client.
+    /// The client configuration.
     ///
     /// # Errors
-    /// `BadUrl` naming the file that cannot be read or holds no certificate or key; `Unreachable`
-    /// where the system has no authorities.
+    /// `BadUrl` naming the file that cannot be read or that contains no certificate or key; `Unreachable` if the
+    /// system has no certificate authorities.
     pub(crate) fn config(&self) -> Result<Arc<ClientConfig>, StoreError> {
         if let Some(made) = self.made.get() {
             return Ok(Arc::clone(made));
@@ -61,9 +61,9 @@ impl Tls {
     }
 
     fn make(&self) -> Result<Arc<ClientConfig>, StoreError> {
-        // Named, since another crate of the binary may bring a second provider, and then there is no default.
+        // Named explicitly: if another crate of the binary brings a second provider, there is no default.
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let wrong = |e: rustls::Error| StoreError::BadUrl(format!("the TLS options do not fit together: {e}"));
+        let wrong = |e: rustls::Error| StoreError::BadUrl(format!("the TLS options do not match each other: {e}"));
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(wrong)?
@@ -73,7 +73,7 @@ impl Tls {
             Some((cert, key)) => {
                 let chain = certificates(cert, "tls_cert")?;
                 let key_der = PrivateKeyDer::from_pem_file(key).map_err(|e| {
-                    StoreError::BadUrl(format!("tls_key={}: no private key in PEM was read: {e}", key.display()))
+                    StoreError::BadUrl(format!("tls_key={}: cannot read a private key in PEM: {e}", key.display()))
                 })?;
                 builder.with_client_auth_cert(chain, key_der).map_err(wrong)?
             }
@@ -81,14 +81,14 @@ impl Tls {
         Ok(Arc::new(config))
     }
 
-    /// The name that the certificate of this host must have.
+    /// The name that the host's certificate must have.
     ///
     /// # Errors
-    /// `BadUrl` for what is neither a DNS name nor an IP address.
+    /// `BadUrl` if it is neither a DNS name nor an IP address.
     pub(crate) fn server_name(&self, host: &Host) -> Result<ServerName<'static>, StoreError> {
         let name = self.name.as_deref().unwrap_or(&host.name);
         ServerName::try_from(name.to_owned())
-            .map_err(|_| StoreError::BadUrl(format!("invalid host name `{name}`: no certificate can have it")))
+            .map_err(|_| StoreError::BadUrl(format!("invalid host name `{name}`; use a DNS name or an IP address")))
     }
 
     fn roots(&self) -> Result<rustls::RootCertStore, StoreError> {
@@ -98,7 +98,7 @@ impl Tls {
                 for certificate in certificates(file, "tls_ca")? {
                     roots.add(certificate).map_err(|e| {
                         StoreError::BadUrl(format!(
-                            "tls_ca={}: a certificate there cannot be trusted: {e}",
+                            "tls_ca={}: a certificate in this file cannot be used as an authority: {e}",
                             file.display()
                         ))
                     })?;
@@ -108,8 +108,8 @@ impl Tls {
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
                 if roots.is_empty() {
                     return Err(StoreError::Unreachable(
-                        "this system has no certificate authorities (package ca-certificates); name the server's with \
-                         tls_ca=FILE"
+                        "this system has no certificate authorities; install the package ca-certificates, or name the \
+                         server's authority with tls_ca=FILE"
                             .into(),
                     ));
                 }
@@ -121,11 +121,11 @@ impl Tls {
 
 fn certificates(file: &std::path::Path, option: &str) -> Result<Vec<CertificateDer<'static>>, StoreError> {
     let wrong =
-        |e: String| StoreError::BadUrl(format!("{option}={}: no certificates in PEM were read: {e}", file.display()));
+        |e: String| StoreError::BadUrl(format!("{option}={}: cannot read certificates in PEM: {e}", file.display()));
     let found = CertificateDer::pem_file_iter(file)
         .and_then(|iter| iter.collect::<Result<Vec<_>, _>>())
         .map_err(|e| wrong(e.to_string()))?;
-    if found.is_empty() { Err(wrong("there are none in it".into())) } else { Ok(found) }
+    if found.is_empty() { Err(wrong("the file contains none".into())) } else { Ok(found) }
 }
 
 #[cfg(test)]
@@ -142,16 +142,17 @@ pub(crate) mod tests {
         static SMALL_BUFFER: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Lets the socket of a client of [`held_reader`] hold only a few KiB.
+    /// Limits the send buffer of a client of [`held_reader`] to a few KiB.
     pub(crate) fn squeeze(tcp: &tokio::net::TcpStream) {
         if SMALL_BUFFER.get() {
             rustix::net::sockopt::set_socket_send_buffer_size(tcp, 4096).unwrap();
         }
     }
 
-    /// A client that trusts a server, and that server on a thread of its own: it reads nothing until it is
-    /// let go, then so many bytes of one connection, then answers. As both sockets hold only a few KiB,
-    /// most of what this thread's client has written until then lies in its TLS.
+    /// Starts a TLS server on its own thread, and returns its host, client settings that trust it, and a sender that
+    /// releases it. Until released, the server reads nothing. Then it reads `bytes` bytes of one connection and
+    /// answers. Both socket buffers hold only a few KiB, so until then most of what this thread's client writes stays
+    /// in its TLS buffer.
     pub(crate) fn held_reader(bytes: usize, answer: &'static [u8]) -> (Host, Tls, mpsc::Sender<()>) {
         use std::io::{Read, Write};
 

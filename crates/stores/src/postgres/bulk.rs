@@ -1,15 +1,13 @@
-//! Bulk writes in the making, and their binary forms.
+//! Bulk writes in progress, and their binary forms.
 //!
-//! A bulk insert is a COPY in binary form. COPY takes all of its rows or none, so one that meets a
-//! key that exists already is done again as `INSERT … SELECT unnest(…) ON CONFLICT DO NOTHING
-//! RETURNING key`, which tells whose keys were new. A bulk upsert is the like with `DO UPDATE`.
-//! Where the server refuses a statement for one of its items, it is cut in two, and in two again,
-//! until the item stands alone.
+//! A bulk insert is a binary COPY. COPY writes all of its rows or none. If it meets a key that already exists, it is
+//! repeated as `INSERT … SELECT unnest(…) ON CONFLICT DO NOTHING RETURNING key`, which reports the new keys. A bulk
+//! upsert is the same with `DO UPDATE`. If the server refuses a statement because of one of its items, the statement is
+//! halved repeatedly until that item stands alone.
 //!
-//! Within a statement the rows are in the order of their keys, so that statements of several sessions lock
-//! common rows in one order and none waits for another in a ring (40P01). A key that is repeated is written
-//! by a later statement: one `DO UPDATE` takes no row twice, and of two items with one key the later one
-//! stays.
+//! Within a statement the rows are ordered by key, so that statements of several sessions lock common rows in the same
+//! order and do not deadlock (40P01). A repeated key is written by a later statement: one `DO UPDATE` cannot update a
+//! row twice, and of two items with the same key the later one wins.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -20,28 +18,29 @@ use super::wire::{self, ServerError};
 use crate::document::EXISTS;
 use crate::repeats::{Rounds, Within};
 
-/// One statement holds at most so many bytes: the server takes no message of 1 GiB.
+/// The most bytes in one statement. The server rejects messages of 1 GiB.
 const PART_BYTES: usize = if cfg!(test) { 4 << 10 } else { 256 << 20 };
 
-/// A bulk write that has not ended.
+/// A bulk write in progress.
 pub(super) struct Bulk {
-    /// None once it was abandoned.
+    /// `None` once it was abandoned.
     pub(super) token: Option<Token>,
     pub(super) kind: BulkWrite,
     pub(super) collection: usize,
     pub(super) items: BatchBuf,
     pub(super) written: u32,
     pub(super) rejects: Vec<Reject>,
-    /// The items in the order in which they are written.
+    /// The items, in the order in which they are written.
     rounds: Rounds,
-    /// Parts of that order still to be done, the next one last. None holds a key twice.
+    /// Parts of that order still to be done, in reverse. No part holds a key twice.
     todo: Vec<Range<usize>>,
     /// The part in flight.
     pub(super) now: Range<usize>,
-    /// Keys that the server says were new.
+    /// Keys that the server reports as new.
     new_keys: HashSet<String>,
-    /// Whether what is in flight is the COPY, or has been acknowledged in part.
+    /// Whether the part in flight is a COPY.
     pub(super) copying: bool,
+    /// Whether a part has been written, or an item rejected.
     pub(super) begun: bool,
 }
 
@@ -63,7 +62,7 @@ impl Bulk {
         }
     }
 
-    /// Takes over a bulk write of the items that are there.
+    /// Begins a bulk write of the current items.
     pub(super) fn begin(&mut self, token: Token, kind: BulkWrite, collection: usize) {
         self.token = Some(token);
         self.kind = kind;
@@ -85,7 +84,7 @@ impl Bulk {
         }
     }
 
-    /// Keys and documents of a part, in its order.
+    /// The keys and documents of a part, in its order.
     pub(super) fn part(&self, part: &Range<usize>) -> impl Iterator<Item = (&str, &[u8])> + Clone {
         let batch = self.items.as_batch();
         self.rounds.order[part.clone()].iter().filter_map(move |item| batch.get(*item as usize))
@@ -102,8 +101,8 @@ impl Bulk {
         self.todo.push(part.start..middle);
     }
 
-    /// The next part, if there is one and somebody still waits for it. One that is too large for one
-    /// statement is cut before, which `cuts` counts.
+    /// The next part, if there is one and the operation was not abandoned. A part that is too large for one statement
+    /// is cut first, which `cuts` counts.
     pub(super) fn next_part(&mut self, cuts: &mut u64) -> Option<Range<usize>> {
         if self.token.is_none() {
             self.todo.clear();
@@ -121,12 +120,12 @@ impl Bulk {
         None
     }
 
-    /// A key of the part in flight was new.
+    /// Records that a key of the part in flight was new.
     pub(super) fn is_new(&mut self, key: &[u8]) {
         self.new_keys.insert(String::from_utf8_lossy(key).into_owned());
     }
 
-    /// The part in flight has been written; `affected` rows were.
+    /// The part in flight was written: `affected` rows.
     pub(super) fn part_done(&mut self, affected: u64) {
         self.begun = true;
         self.written += u32::try_from(affected).unwrap_or(u32::MAX);
@@ -143,8 +142,8 @@ impl Bulk {
         self.copying = false;
     }
 
-    /// The part in flight was refused, and nothing of it was written. Says whether the whole ends
-    /// with this error; otherwise the next part is to be sent.
+    /// The part in flight was refused, so nothing of it was written. Returns the error if it ends the bulk write.
+    /// Otherwise the next part is to be sent.
     pub(super) fn part_failed(&mut self, error: &ServerError, meaning: OpError, cuts: &mut u64) -> Option<OpError> {
         let part = self.now.clone();
         self.new_keys.clear();
@@ -153,10 +152,10 @@ impl Bulk {
             self.todo.push(part);
             return None;
         }
-        // 21000: two keys of one upsert are one in a table of others, as `7` and `007` are.
+        // 21000: two keys of an upsert are equal in another program's table, as `7` and `007` are.
         let for_an_item = matches!(error.code.get(..2), Some("22" | "23" | "54")) || error.code == "21000";
         if !for_an_item {
-            // What came before is there; what was refused for another reason is refused as a whole.
+            // The refusal is not due to one item, so the bulk write ends. Earlier parts may be written.
             return Some(if self.begun { unknown(&meaning) } else { meaning });
         }
         if part.len() <= 1 {
@@ -175,12 +174,12 @@ impl Bulk {
     }
 }
 
-/// A bulk write of which a part is there and another is not.
+/// The error of a bulk write of which only a part was written.
 fn unknown(meaning: &OpError) -> OpError {
-    OpError::new(ErrorKind::OutcomeUnknown, format!("a part was written before this: {}", meaning.message))
+    OpError::new(ErrorKind::OutcomeUnknown, format!("a part of the documents was already written: {}", meaning.message))
 }
 
-/// Appends the rows of a COPY in binary form, whole
+/// Appends the rows of a COPY in binary form, complete
 /// (<https://www.postgresql.org/docs/current/sql-copy.html>, binary format).
 pub(super) fn copy_rows<'a>(
     out: &mut Vec<u8>,
@@ -281,7 +280,7 @@ mod tests {
             }
         }
         assert_eq!(sent, ["abc", "c", "c"]);
-        // The item in its own place, not in that of the order.
+        // The position of the item, not its position in the order of keys.
         assert_eq!((bulk.written, bulk.rejects.len(), bulk.rejects[0].item), (4, 1, 2));
     }
 

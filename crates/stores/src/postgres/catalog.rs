@@ -1,10 +1,11 @@
-//! What is in a database: whose it is, making and removing what is ours.
+//! The contents of a database: who owns what, and making and removing what is ours.
 //!
-//! The marker is a comment that begins with `storebench: `, on the schema where Storebench made it,
-//! and on each table and function that it made; that of a table ends with its owner. Nothing is ever dropped with CASCADE.
+//! The marker is a comment that begins with `storebench: `. It is on the schema, if Storebench made it, and on each
+//! table and function that Storebench made. The comment of a table ends with its owner. Nothing is ever dropped with
+//! CASCADE.
 //!
-//! What makes and what removes takes turns by an advisory lock of the schema, and does nothing where the schema is not
-//! what the last look found in it.
+//! Making and removing take turns through an advisory lock of the schema. They do nothing if the schema has changed
+//! since the last look.
 
 use storebench_engine::store::{Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError, several};
 use storebench_study::workload::Body;
@@ -15,19 +16,19 @@ use super::login::{Connected, Target};
 use super::sql::{self, MARK, MERGE, Table, identifier, literal};
 use crate::net::mix;
 
-/// The SQLSTATE with which a transaction ends that finds another schema than the look did.
+/// The SQLSTATE with which a transaction ends if the schema has changed since the last look.
 const CHANGED: &str = "SB001";
 
-/// A schema, and what the last look at it found.
+/// A schema, and what the last look found in it.
 pub(super) struct Schema<'s> {
     target: &'s Target,
     channel: &'s mut Channel,
     schema: &'s str,
     /// Whether it exists.
     exists: bool,
-    /// Whether the function that merges is there and ours.
+    /// Whether the merge function exists and is ours.
     merge: bool,
-    /// What others have in it; names of functions end with `()`.
+    /// Objects of other programs in it. Names of functions end with `()`.
     theirs: Vec<String>,
     /// A digest of the schema's objects and their comments.
     digest: String,
@@ -38,7 +39,7 @@ impl<'s> Schema<'s> {
         Self { target, channel, schema, exists: false, merge: false, theirs: Vec::new(), digest: String::new() }
     }
 
-    /// A query for relations and functions, with their comments, and for a digest of those in the schema. Those of
+    /// A query for relations and functions with their comments, and for a digest of those in the schema. Objects of
     /// extensions belong to the server, not to a user.
     fn contents(&self) -> String {
         let name = literal(self.schema);
@@ -66,7 +67,7 @@ impl<'s> Schema<'s> {
         )
     }
 
-    /// Runs statements in a transaction where the schema still is what the last look found.
+    /// Runs statements in a transaction, if the schema has not changed since the last look.
     async fn if_unchanged(&mut self, doing: &str, statements: &str) -> Result<Made, StoreError> {
         let check = format!(
             "BEGIN IF (SELECT name FROM ({}) AS found WHERE kind = 'd') IS DISTINCT FROM {} THEN \
@@ -89,8 +90,8 @@ impl<'s> Schema<'s> {
         }
     }
 
-    /// What is somebody else's, in words. A database that holds somebody else's tables is not ours to write into,
-    /// unless the schema there carries the marker already.
+    /// Describes what belongs to other programs. A database with their tables is not ours to write into, unless the
+    /// schema in it already carries the marker.
     fn foreign(&self, marked: bool, elsewhere: &[String]) -> Option<String> {
         let place = format!("the database `{}`", self.target.database);
         let within = several("object", &self.theirs);
@@ -103,7 +104,7 @@ impl<'s> Schema<'s> {
         }
     }
 
-    /// The statements that make it, and the marks; and those for indexes of tables that are there.
+    /// The statements that create the objects and their marks, and those that create indexes of existing tables.
     async fn statements(&mut self, making: &Making<'_>) -> Result<(String, String), StoreError> {
         let schema = identifier(self.schema);
         let (mut sql, mut later) = (String::new(), String::new());
@@ -148,7 +149,7 @@ impl<'s> Schema<'s> {
             literal(table),
             literal(index)
         );
-        let failed = |fault: Fault| self.target.fault("look at its indexes", &fault);
+        let failed = |fault: Fault| self.target.fault("read its indexes", &fault);
         let rows = self.channel.query(&sql).await.map_err(failed)?;
         Ok(!rows.is_empty())
     }
@@ -172,8 +173,7 @@ impl Site for Schema<'_> {
 
     async fn look(&mut self) -> Result<Holdings, StoreError> {
         let sql = self.contents();
-        let rows =
-            self.channel.query(&sql).await.map_err(|fault| self.target.fault("look at what is there", &fault))?;
+        let rows = self.channel.query(&sql).await.map_err(|fault| self.target.fault("list its tables", &fault))?;
         let (mut marked, mut elsewhere) = (false, Vec::new());
         (self.exists, self.merge, self.theirs, self.digest) = (false, false, Vec::new(), String::new());
         let mut found = Holdings::default();
@@ -189,7 +189,7 @@ impl Site for Schema<'_> {
                 }
                 ("f", Some(_)) if name == MERGE => self.merge = true,
                 ("f", _) => self.theirs.push(format!("{name}()")),
-                // Tables of ours in another schema, made with another `?schema=`, are not theirs.
+                // Our tables in another schema, made with another `?schema=`, are not foreign.
                 ("e", None) => elsewhere.push(name.clone()),
                 _ => {}
             }
@@ -208,10 +208,10 @@ impl Site for Schema<'_> {
         Ok(theirs.map(|name| format!("`{name}` in the schema `{}`", self.schema)))
     }
 
-    /// All of it in one transaction, but for indexes of tables that are there already, which may take long.
+    /// Uses one transaction, except for indexes of existing tables, which may take long.
     async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
         let (statements, later) = self.statements(making).await?;
-        let doing = format!("make the collections in the schema `{}`", self.schema);
+        let doing = format!("create the collections in the schema `{}`", self.schema);
         let made = self.if_unchanged(&doing, &statements).await?;
         if made == Made::Done && !later.is_empty() {
             self.channel.query(&later).await.map_err(|fault| self.target.fault(&doing, &fault))?;
@@ -225,7 +225,7 @@ impl Site for Schema<'_> {
         for Marked { name, .. } in &removal.going {
             sql += &format!("DROP TABLE {schema}.{};\n", identifier(name));
         }
-        // A schema that is filled again keeps its rights.
+        // A schema that will be filled again keeps its privileges.
         if self.merge && removal.left.is_empty() && !removal.again {
             sql += &format!("DROP FUNCTION {schema}.{MERGE}(jsonb, jsonb);\n");
         }
@@ -237,14 +237,17 @@ impl Site for Schema<'_> {
     }
 }
 
-/// Logs in and asks the server about itself.
+/// Logs in and reads the server's version and settings.
 pub(super) async fn enter(target: &Target) -> Result<(Connected, Facts), StoreError> {
     let mut connected = target.login().await?;
     let sql = format!("SET lock_timeout = '60s'; SET default_transaction_isolation = 'read committed'; {FACTS}");
-    let doing = "ask it about itself";
+    let doing = "read its version and settings";
     let rows = target.ask(doing, connected.channel.query(&sql)).await?;
     let facts = Facts::read(&rows).ok_or_else(|| {
-        StoreError::Unreachable(format!("{}: it speaks PostgreSQL's protocol, but is not PostgreSQL", target.place()))
+        StoreError::Unreachable(format!(
+            "{}: the server speaks PostgreSQL's protocol, but is not PostgreSQL",
+            target.place()
+        ))
     })?;
     facts.check(&target.place())?;
     Ok((connected, facts))

@@ -1,4 +1,4 @@
-//! Control calls over one connection, and the beginning of every session's.
+//! Control calls on a connection, and the start of each session's connection.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use super::wire::{self, Columns, Garbled, Look, ServerError};
 use crate::connection::Dialog;
 use crate::net::Stream;
 
-/// Why a connection is of no use any more.
+/// Why a connection is no longer usable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Lost(pub(super) String);
 
@@ -25,7 +25,7 @@ impl From<io::Error> for Lost {
 /// Why a control call failed.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The server said no.
+    /// The server reported an error.
     Server(ServerError),
     /// The connection broke.
     Lost(Lost),
@@ -48,7 +48,7 @@ impl Channel {
         Self(Dialog::new(stream))
     }
 
-    /// The connection for other use, once what had begun to come is whole; nobody asked for it.
+    /// Returns the underlying stream, after the rest of any message that has begun to arrive unrequested.
     pub(super) async fn into_stream(mut self) -> Result<Stream, Lost> {
         while !self.unread().is_empty() {
             self.receive().await?;
@@ -56,12 +56,12 @@ impl Channel {
         Ok(self.0.into_stream().0)
     }
 
-    /// What was read and not taken yet, for telling who else may be talking.
+    /// The bytes read but not taken yet, which may show what other server is listening.
     pub(super) fn unread(&self) -> &[u8] {
         self.0.input()
     }
 
-    /// Writes all of it.
+    /// Sends all bytes.
     pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<(), Lost> {
         Ok(self.0.send(bytes).await?)
     }
@@ -76,7 +76,7 @@ impl Channel {
         }
     }
 
-    /// Runs statements by the simple protocol; gives the rows of all of them.
+    /// Runs statements with the simple query protocol. Returns the rows of all of them.
     pub(super) async fn query(&mut self, sql: &str) -> Result<Vec<Row>, Fault> {
         let mut out = Vec::new();
         wire::query(&mut out, sql);

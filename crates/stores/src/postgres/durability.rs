@@ -1,11 +1,11 @@
-//! What a server guarantees, and which `synchronous_commit` a session needs for it
+//! What a server guarantees, and the `synchronous_commit` that a session needs for it
 //! (<https://www.postgresql.org/docs/current/runtime-config-wal.html#GUC-SYNCHRONOUS-COMMIT>).
 
 use storebench_engine::store::{Acknowledged, Durability, Persisted, ReadConsistency, StoreError};
 
 use super::channel::Row;
 
-/// What a server says about itself, as far as guarantees depend on it.
+/// What a server reports about itself, as far as guarantees depend on it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Facts {
     /// `PostgreSQL 15.18 (Debian …)`.
@@ -13,12 +13,12 @@ pub(super) struct Facts {
     /// `150018`.
     pub(super) version_number: u32,
     pub(super) encoding: String,
-    /// Whether it is a standby.
+    /// Whether the server is a standby.
     pub(super) in_recovery: bool,
     pub(super) fsync: bool,
-    /// The setting as it stands.
+    /// The value of `synchronous_standby_names`.
     pub(super) standby_names: String,
-    /// Standbys that take part in commits now; none where this user may not see them.
+    /// Standbys that take part in commits now. `None` if this user may not see them.
     pub(super) standbys: Option<u32>,
 }
 
@@ -29,7 +29,7 @@ pub(super) const FACTS: &str = "SELECT split_part(version(), ' on ', 1), current
      (SELECT CASE WHEN count(*) = count(sync_state) THEN count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) END \
       FROM pg_stat_replication)";
 
-/// The oldest version whose catalogs and statements are those used here.
+/// The oldest version that has the catalogs and statements used here.
 const OLDEST: u32 = 120_000;
 
 impl Facts {
@@ -48,7 +48,7 @@ impl Facts {
         })
     }
 
-    /// Refuses servers on which operations would not mean what the contract says.
+    /// Refuses servers that cannot fulfil the contract.
     pub(super) fn check(&self, place: &str) -> Result<(), StoreError> {
         if self.version_number < OLDEST {
             return Err(StoreError::NotSupported(format!(
@@ -58,8 +58,8 @@ impl Facts {
         }
         if self.encoding != "UTF8" {
             return Err(StoreError::NotSupported(format!(
-                "{place} has the encoding {}, in which not every key and document can be kept; make a database with \
-                 `createdb --encoding=UTF8 --template=template0` and name that",
+                "{place} has the encoding {}, which cannot store every key and document; create a database with \
+                 `createdb --encoding=UTF8 --template=template0` and use that",
                 self.encoding
             )));
         }
@@ -75,7 +75,7 @@ impl Facts {
 /// What a session was opened to guarantee.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Guarantee {
-    /// None for a session that only reads.
+    /// `None` for a session that only reads.
     pub(super) durability: Option<Durability>,
     pub(super) consistency: ReadConsistency,
     pub(super) apply: bool,
@@ -87,14 +87,14 @@ impl Guarantee {
         self.durability.is_some_and(|durability| durability.acknowledged_by != Acknowledged::Nodes(1))
     }
 
-    /// The settings by which a session on this server keeps it. `rows` are those of [`FACTS`]; `again`: the
-    /// session had a connection before, and standbys that are not there yet are waited for by each commit.
+    /// The settings with which a session on this server keeps the guarantee. `rows` are those of [`FACTS`]. `again`:
+    /// the session was connected before, so missing standbys are no error, and each commit waits for them.
     ///
     /// # Errors
-    /// `NotSupported` naming what the server lacks for it; `Unreachable` where it is no PostgreSQL.
+    /// `NotSupported` with what the server lacks. `Unreachable` if it is not PostgreSQL.
     pub(super) fn settings(&self, place: &str, rows: &[Row], again: bool) -> Result<String, StoreError> {
         let mut facts = Facts::read(rows)
-            .ok_or_else(|| StoreError::Unreachable(format!("{place}: what listens there is not PostgreSQL")))?;
+            .ok_or_else(|| StoreError::Unreachable(format!("{place}: the server is not PostgreSQL")))?;
         if again {
             facts.standbys = None;
         }
@@ -111,7 +111,7 @@ impl Guarantee {
             None => sets += "; SET default_transaction_read_only = on",
             Some(_) if facts.in_recovery => {
                 return Err(StoreError::NotSupported(format!(
-                    "{place} is a standby, which takes no writes; name the primary"
+                    "{place} is a standby, which accepts no writes; name the primary"
                 )));
             }
             Some(durability) => {
@@ -165,7 +165,7 @@ fn with_standbys(standbys: u32, apply: bool) -> [Level; 3] {
     ]
 }
 
-/// What can be guaranteed: by the server once it was asked, by some server before.
+/// The guarantees of this server, or of any server if none was asked yet.
 pub(super) fn levels(facts: Option<&Facts>, apply: bool) -> Vec<Level> {
     let mut levels = ALONE.to_vec();
     match facts {
@@ -184,7 +184,7 @@ pub(super) fn levels(facts: Option<&Facts>, apply: bool) -> Vec<Level> {
     levels
 }
 
-/// The read consistencies: a standby may lag behind.
+/// The read consistencies. A standby may lag behind.
 pub(super) fn consistency(facts: Option<&Facts>) -> Vec<(ReadConsistency, &'static str)> {
     if facts.is_some_and(|facts| facts.in_recovery) {
         return vec![(ReadConsistency::StaleOk, "this server is a standby and may lag behind its primary")];
@@ -196,20 +196,20 @@ pub(super) fn consistency(facts: Option<&Facts>) -> Vec<(ReadConsistency, &'stat
     ]
 }
 
-/// The value of `synchronous_commit` that makes a session guarantee this on this server.
+/// The value of `synchronous_commit` with which a session on this server gives this guarantee.
 ///
 /// # Errors
-/// `NotSupported` naming what the server lacks for it.
+/// `NotSupported` with what the server lacks.
 pub(super) fn setting(place: &str, facts: &Facts, wanted: Durability, apply: bool) -> Result<&'static str, StoreError> {
     let refused = |why: &str| Err(StoreError::NotSupported(format!("{place} cannot guarantee `{wanted}`: {why}")));
     let waits_for = facts.waits_for();
     if let Some((_, setting, _)) = levels(Some(facts), apply).into_iter().find(|(offered, ..)| *offered == wanted) {
-        // A commit would wait for them until the timeout, each time.
+        // Each commit would wait for them until the timeout.
         return match facts.standbys {
             Some(there) if there < waits_for && matches!(wanted.acknowledged_by, Acknowledged::Nodes(n) if n > 1) => {
                 refused(&format!(
-                    "its synchronous_standby_names = '{}' waits for {waits_for} standbys, and {there} take part now; \
-                     start them, or change the setting",
+                    "its synchronous_standby_names = '{}' waits for {waits_for} standbys, but only {there} take part \
+                     now; start them, or change the setting",
                     facts.standby_names
                 ))
             }
@@ -218,28 +218,28 @@ pub(super) fn setting(place: &str, facts: &Facts, wanted: Durability, apply: boo
     }
     match wanted.acknowledged_by {
         _ if !facts.fsync && wanted.persisted == Persisted::Disk => {
-            refused("it runs with fsync=off, which syncs nothing; turn fsync on there, or ask for `none`")
+            refused("it runs with fsync=off, which syncs nothing; set fsync=on, or ask for `none`")
         }
         Acknowledged::Nodes(1) => refused(
             "PostgreSQL syncs its log at a commit (`fsync`) or writes it some time later (`none`), nothing in between",
         ),
         Acknowledged::Nodes(n) if waits_for == 0 => refused(&format!(
-            "its synchronous_standby_names is empty, so that a commit waits for no standby; name {} there, or ask for \
-             `fsync`",
+            "its synchronous_standby_names is empty, so a commit waits for no standby; name {} standbys there, or ask \
+             for `fsync`",
             n - 1
         )),
         Acknowledged::Nodes(n) if n != waits_for + 1 => refused(&format!(
-            "its synchronous_standby_names = '{}' makes a commit wait for {waits_for}, so ask for acknowledged_by = \
+            "its synchronous_standby_names = '{}' makes a commit wait for {waits_for}; ask for acknowledged_by = \
              {}, or change the setting",
             facts.standby_names,
             waits_for + 1
         )),
         Acknowledged::Nodes(n) => refused(&format!(
-            "ask for persisted = \"disk\" on = 1 or on = {n}, which are remote_write and on, or for persisted = \"os\" \
-             on = {n}"
+            "ask for persisted = \"disk\" with on = 1 (remote_write) or on = {n} (on), or for persisted = \"os\" \
+             with on = {n}"
         )),
         Acknowledged::Majority => {
-            refused("a server does not know how many standbys there are in all; ask for acknowledged_by = 2 or more")
+            refused("a server does not know how many standbys exist; ask for acknowledged_by = 2 or more")
         }
     }
 }

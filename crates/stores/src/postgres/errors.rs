@@ -5,11 +5,11 @@ use storebench_engine::store::{ErrorKind, OpError, StoreError};
 
 use super::wire::ServerError;
 
-/// What may be done where a policy hides rows from who reads all of them.
+/// What to do if a policy hides rows from a user who reads all rows.
 const HIDDEN: &str = "; some rows may be hidden from this user: read as the table's owner or a role with BYPASSRLS, or \
-                      copy what this one sees by --query";
+                      use --query to copy the visible rows";
 
-/// Whether rows would have been left out, had the session not asked for an error.
+/// Whether rows would have been missing if the session had not asked for an error instead.
 fn hides(error: &ServerError) -> bool {
     error.code == "42501" && error.message.contains("affected by row-level security")
 }
@@ -25,7 +25,7 @@ pub(super) fn op_error(error: &ServerError) -> OpError {
         _ => match code.get(..2).unwrap_or_default() {
             // Insufficient resources: disk full, out of memory, too many connections.
             "53" => ErrorKind::Temporary,
-            // Not supported, bad data, constraint, read-only, rights, syntax and names, limits.
+            // Not supported, bad data, constraint, read-only, privileges, syntax and names, limits.
             "0A" | "22" | "23" | "25" | "28" | "42" | "44" | "54" => ErrorKind::Refused,
             _ => ErrorKind::Failed,
         },
@@ -33,11 +33,11 @@ pub(super) fn op_error(error: &ServerError) -> OpError {
     let remedy = match code {
         "22P05" => "; jsonb cannot hold the character \\u0000: leave it out of the document",
         "22021" => "; text cannot hold the byte 0: leave it out of the key",
-        "25006" => "; this server takes no writes: is it a standby?",
-        "26000" => "; is there a connection pooler between? it has to keep a session on one connection",
+        "25006" => "; this server accepts no writes; if it is a standby, use the primary",
+        "26000" => "; if a connection pooler is in between, it must keep a session on one connection",
         "53100" => "; the server's disk is full",
         "42501" if hides(error) => HIDDEN,
-        "54000" => "; a key or an indexed field is larger than an entry of a B-tree may be (2,704 bytes)",
+        "54000" => "; a key or an indexed field exceeds the limit of a B-tree entry (2,704 bytes)",
         _ => "",
     };
     OpError::new(kind, format!("{error}{remedy}"))
@@ -48,18 +48,20 @@ pub(super) fn store_error(place: &str, doing: &str, error: &ServerError) -> Stor
     let text = |remedy: &str| format!("{place}: cannot {doing}: {error}{remedy}");
     match error.code.as_str() {
         "28P01" => StoreError::Unreachable(text(
-            "; give the right user and password (in the URL, by password_file=, password_env= or STOREBENCH_PASSWORD)",
+            "; check the user and the password (in the URL, password_file=, password_env= or STOREBENCH_PASSWORD)",
         )),
         "28000" => StoreError::Unreachable(text(
-            "; the server's pg_hba.conf lets this user in from here neither so nor otherwise: name another user, or \
-             use postgres+tls:// where it wants TLS",
+            "; the server's pg_hba.conf does not let this user in from this host; name another user, or \
+             use postgres+tls:// if it requires TLS",
         )),
-        "3D000" => StoreError::Unreachable(text("; make it with `createdb`, or name another one after the host")),
+        "3D000" => {
+            StoreError::Unreachable(text("; create it with `createdb`, or name another database after the host"))
+        }
         "53300" => StoreError::Unreachable(text("; raise max_connections, or use fewer connections")),
         "57P03" | "57P01" | "57P02" => StoreError::Unreachable(text("; try again when it is up")),
         "42501" if hides(error) => StoreError::NotSupported(text(HIDDEN)),
-        "42501" => StoreError::Failed(text("; grant that right to the user, or name another one")),
-        "25006" => StoreError::NotSupported(text("; name the primary, standbys take no writes")),
+        "42501" => StoreError::Failed(text("; grant the user that privilege, or name another user")),
+        "25006" => StoreError::NotSupported(text("; name the primary, since standbys accept no writes")),
         "2BP01" => StoreError::NotOurs(text("; remove what depends on it first, since Storebench did not make that")),
         _ => StoreError::Failed(text("")),
     }
@@ -100,6 +102,6 @@ mod tests {
         assert!(matches!(&store, StoreError::NotSupported(text) if text.ends_with(HIDDEN)), "{store:?}");
         assert!(op.ends_with(HIDDEN), "{op}");
         let (store, op) = denied("permission denied for table books");
-        assert!(store.to_string().contains("grant that right") && !op.contains("BYPASSRLS"), "{store} {op}");
+        assert!(store.to_string().contains("that privilege") && !op.contains("BYPASSRLS"), "{store} {op}");
     }
 }

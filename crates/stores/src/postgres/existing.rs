@@ -1,4 +1,4 @@
-//! Tables that Storebench did not make: found, read, sampled; written where that was asked for.
+//! Tables that Storebench did not make: finding, reading and sampling them, and writing them on request.
 
 use storebench_engine::store::{Existing, NAME_COLUMNS, StoreError};
 use storebench_study::workload::Body;
@@ -7,16 +7,15 @@ use super::channel::Channel;
 use super::login::Target;
 use super::sql::{Fields, Given, MERGE, Table, Theirs, identifier, literal};
 
-/// What a session that reads asks for, as pg_dump does: where a policy hides rows from this user, statements fail,
-/// and do not leave them out.
+/// Makes statements fail if a policy hides rows from this user, instead of omitting those rows. pg_dump does the same.
 pub(super) const ALL_ROWS: &str = "SET row_security = off; ";
 
-/// How values become texts, in every session that reads many: one that is read tells the same in the next.
+/// How values become text in every session that reads many rows, so that each one reads a value as the same text.
 pub(super) const AS_TEXT: &str = "SET DateStyle = 'ISO'; SET TimeZone = 'UTC'; SET IntervalStyle = 'iso_8601'; \
                                   SET bytea_output = 'hex'; SET extra_float_digits = 3";
 
-/// A column: its name and type, whether it alone is the primary key, whether its values are unique, whether a
-/// new row must have one; whether it is of a table, not of a view; and whether it is declared NOT NULL.
+/// A column: its name and type, whether it alone is the primary key, whether its values are unique, whether a new row
+/// must have a value for it, whether it belongs to a table and not to a view, and whether it is declared NOT NULL.
 struct Column {
     name: String,
     sql_type: String,
@@ -25,18 +24,17 @@ struct Column {
     mandatory: bool,
     of_table: bool,
     never_null: bool,
-    /// Whether PostgreSQL brings its type along: the operators of others are found only where `search_path` leads.
+    /// Whether the type is PostgreSQL's own. Operators of other types are found only through `search_path`.
     builtin: bool,
-    /// What its order is named by: type, collation and version.
+    /// The identity of its order: type, collation and version.
     order_name: String,
 }
 
-/// Finds out how a table of somebody else's is read, or written. `name` is `schema.table`, or a table in
-/// `public`; the key is the primary key unless a column is named, the document the whole row, which is
-/// only read.
+/// Finds out how to read or write a table of another program. `name` is `schema.table`, or a table in `public`. If no
+/// column is named, the key is the primary key, and the document is the whole row, which can only be read.
 ///
 /// # Errors
-/// `NotSupported` naming what the table lacks, and what it has.
+/// `NotSupported` with what the table lacks, and its columns.
 pub(super) async fn resolve(
     target: &Target,
     channel: &mut Channel,
@@ -54,14 +52,14 @@ pub(super) async fn resolve(
             names.join(", ")
         ))
     };
-    // Where another column would do.
+    // For errors that naming another column may solve.
     let unnamed = |why: &str| match refused(why) {
         StoreError::NotSupported(text) => StoreError::NotSupported(format!("{text}; {NAME_COLUMNS}")),
         other => other,
     };
     if columns.is_empty() {
         return Err(StoreError::NotSupported(format!(
-            "{}: there is no table `{schema}.{name}` that this user may see; write it as schema.table",
+            "{}: there is no table `{schema}.{name}` that this user can see; write it as schema.table",
             target.place()
         )));
     }
@@ -81,8 +79,8 @@ pub(super) async fn resolve(
     }
     if write && !key.unique {
         return Err(refused(&format!(
-            "the values of its column `{}` need not be unique, so they cannot be keys; name the column of the \
-             primary key, or make a unique index",
+            "its column `{}` is not unique, so it cannot be the key; name the column of the \
+             primary key, or create a unique index",
             key.name
         )));
     }
@@ -92,10 +90,7 @@ pub(super) async fn resolve(
         channel.query(&sql).await.map_err(|fault| target.fault(&doing, &fault))?;
     }
     if !write && !key.never_null && has_null(target, channel, schema, name, &quoted).await? {
-        return Err(refused(&format!(
-            "its column `{}` is NULL in some rows, which have no key by that; copy them by --query",
-            key.name
-        )));
+        return Err(refused(&format!("its key column `{}` is NULL in some rows; use --query to copy them", key.name)));
     }
     let mut given = Given::usual(body);
     let (doc, jsonb, fields) = match &existing.body {
@@ -123,7 +118,7 @@ pub(super) async fn resolve(
                 ("bigint" | "integer" | "smallint", Body::Counter) => (format!("{quoted}::text"), false, Fields::None),
                 (other, _) => {
                     return Err(refused(&format!(
-                        "the column `{wanted}` is of type {other}, which does not hold what the collection's `body` says"
+                        "the column `{wanted}` has the type {other}, which does not fit the collection's `body`"
                     )));
                 }
             }
@@ -156,7 +151,7 @@ pub(super) async fn resolve(
     })
 }
 
-/// Whether a column is NULL anywhere.
+/// Whether a column is NULL in any row.
 async fn has_null(
     target: &Target,
     channel: &mut Channel,
@@ -173,10 +168,10 @@ async fn has_null(
     Ok(rows.first().and_then(|row| row.first().cloned().flatten()).as_deref() == Some("t"))
 }
 
-/// Whether this user may make what goes with its session, such as the function that merges.
+/// Whether this user may create temporary objects, such as the merge function.
 async fn may_make_temporary(target: &Target, channel: &mut Channel) -> Result<bool, StoreError> {
     let sql = "SELECT has_database_privilege(current_database(), 'TEMP')";
-    let rows = channel.query(sql).await.map_err(|fault| target.fault("ask for its rights", &fault))?;
+    let rows = channel.query(sql).await.map_err(|fault| target.fault("check the user's privileges", &fault))?;
     Ok(rows.first().and_then(|row| row.first().cloned().flatten()).as_deref() == Some("t"))
 }
 
@@ -198,7 +193,7 @@ async fn columns(target: &Target, channel: &mut Channel, schema: &str, name: &st
         literal(schema),
         literal(name)
     );
-    let rows = channel.query(&sql).await.map_err(|fault| target.fault("look at its columns", &fault))?;
+    let rows = channel.query(&sql).await.map_err(|fault| target.fault("read its columns", &fault))?;
     let column = |row: &super::channel::Row| {
         let [Some(name), Some(sql_type), flags @ ..] = &row[..] else { return None };
         let flag = |at: usize| flags.get(at).is_some_and(|flag| flag.as_deref() == Some("t"));
@@ -218,11 +213,11 @@ async fn columns(target: &Target, channel: &mut Channel, schema: &str, name: &st
     Ok(rows.iter().filter_map(column).collect())
 }
 
-/// A table of at most so many pages is read whole for a sample.
+/// A table of at most this many pages is read completely for a sample.
 const SMALL_PAGES: f64 = 1_000.0;
 
-/// Keys of so many rows at most, from pages chosen by `seed` all over the table
-/// (`TABLESAMPLE SYSTEM`), so that a large table is not read whole; in the order of ranges.
+/// Returns at most `at_most` keys, in the order of ranges. They come from pages that `seed` selects throughout the
+/// table (`TABLESAMPLE SYSTEM`), so that a large table is not read completely.
 pub(super) async fn sample(
     target: &Target,
     channel: &mut Channel,
@@ -250,7 +245,7 @@ pub(super) async fn sample(
         )));
     }
     let pages = (number(2) / 8_192.0).max(1.0);
-    // Where the planner has no count yet, a page is taken to hold ten rows: more than enough are drawn.
+    // If the planner has no count yet, assume ten rows per page: more than enough are drawn.
     let rows_a_page = if number(1) > 0.0 { (number(1) / pages).max(0.01) } else { 10.0 };
     let percent = (200.0 * at_most as f64 / (rows_a_page * pages)).max(100.0 * 100.0 / pages);
     let from = if pages <= SMALL_PAGES || percent >= 50.0 {

@@ -1,4 +1,4 @@
-//! What the server tells about itself, waiting until it is idle, and its query plans.
+//! The server's statistics, waiting until it is idle, and query plans.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ use super::wire::oid;
 use crate::document::prefix_end_text;
 use crate::net::settled;
 
-/// Fields of the server's own statistics, by where they come from, with the name they get here. Versions
-/// differ in which they have; what is not there is left out.
+/// Fields of the server's own statistics, by source, with their names here. Versions have different fields. Missing
+/// ones are omitted.
 const FIELDS: &[(&str, &[(&str, &str)])] = &[
     (
         "pg_stat_database",
@@ -61,7 +61,7 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
-/// Statements whose rows are a source's name and its row as JSON. `places` are the tables of ours.
+/// Statements whose rows hold the name of a source and its row as JSON. `places` are the prepared tables.
 pub(super) fn statistics(version_number: u32, places: &[String]) -> String {
     let mut sql = String::from(
         "SELECT 'pg_stat_database', to_jsonb(x)::text FROM pg_stat_database x WHERE datname = current_database();
@@ -134,10 +134,9 @@ pub(super) fn read(rows: &[super::channel::Row]) -> Stats {
     stats
 }
 
-/// Brings the tables of ours to rest, at most so long: removes dead rows and gives the planner its
-/// statistics (as autovacuum would some time later, in the midst of what is measured), waits until no
-/// vacuum runs in this database, and has a checkpoint write what the load left in memory, where this
-/// user may ask for one.
+/// Brings our tables to rest within `at_most`. Removes dead rows and updates the planner's statistics, as autovacuum
+/// would do some time later, in the middle of a measurement. Writes what the load left in memory with a checkpoint, if
+/// this user may run one. Then waits until no vacuum runs in this database.
 pub(super) async fn settle(
     target: &Target,
     channel: &mut Channel,
@@ -156,7 +155,7 @@ pub(super) async fn settle(
         match channel.query(&statement).await {
             Ok(_) => {}
             Err(Fault::Server(error)) if error.code == "57014" => return Ok(false),
-            // Not everybody may ask for a checkpoint.
+            // Not every user may run a checkpoint.
             Err(Fault::Server(error)) if error.code == "42501" => {}
             Err(fault) => return Err(target.fault("settle", &fault)),
         }
@@ -164,13 +163,13 @@ pub(super) async fn settle(
     channel.query("SET statement_timeout = 0").await.map_err(|fault| target.fault("settle", &fault))?;
     settled(at_most.saturating_sub(begun.elapsed()), Duration::from_millis(50), async || {
         let running = "SELECT 1 FROM pg_stat_progress_vacuum WHERE datname = current_database()";
-        let rows = channel.query(running).await.map_err(|fault| target.fault("see whether it is idle", &fault))?;
+        let rows = channel.query(running).await.map_err(|fault| target.fault("check whether it is idle", &fault))?;
         Ok(rows.is_empty())
     })
     .await
 }
 
-/// Removes dead rows of the tables of ours so that their space is used again.
+/// Removes dead rows of our tables, so that their space is reused.
 pub(super) async fn compact(target: &Target, channel: &mut Channel, places: &[String]) -> Result<(), StoreError> {
     for place in places {
         channel
@@ -203,13 +202,13 @@ pub(super) async fn explain(
     let rows = channel
         .query(&explaining(&statement, &values))
         .await
-        .map_err(|fault| target.fault("ask for a query's plan", &fault))?;
+        .map_err(|fault| target.fault("explain a query", &fault))?;
     let lines: Vec<String> = rows.into_iter().filter_map(|mut row| row.pop().flatten()).collect();
     Ok(Some(Explanation { full_scan: full_scan(&lines), plan: lines.join("\n") }))
 }
 
-/// The statements that ask for a plan. The server puts the values in their places: a value may itself
-/// look like a place. Its first plans for a prepared statement are for the values given.
+/// The statements that ask for a plan. The server inserts the values, because a value may itself look like a
+/// placeholder. The first plans of a prepared statement are made for the given values.
 fn explaining((sql, types): &Statement, values: &[String]) -> String {
     let types: Vec<&str> = types.iter().map(|one| if *one == oid::JSONB { "jsonb" } else { "text" }).collect();
     let values: Vec<String> = values.iter().map(|value| literal(value)).collect();
@@ -220,8 +219,7 @@ fn explaining((sql, types): &Statement, values: &[String]) -> String {
     )
 }
 
-/// Whether a plan reads a whole table, or a whole index without a condition to put it in order and
-/// throw most of it away.
+/// Whether a plan reads a whole table, or reads a whole index for its order and filters out most of it.
 fn full_scan(lines: &[String]) -> bool {
     lines.iter().enumerate().any(|(at, line)| {
         if line.contains("Seq Scan on") {

@@ -1,4 +1,4 @@
-//! What the answers on a connection mean. Knows nothing of sockets.
+//! The meaning of the answers on a connection. This module does no I/O.
 
 use storebench_engine::store::{BatchBuf, Completions, ErrorKind, OpError, OpKind, Reply, Token};
 
@@ -12,36 +12,36 @@ use crate::net::lost;
 /// What an answer means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
-    /// One row at most: revision and document.
+    /// At most one row: revision and document.
     Read { contents: bool, jsonb: bool },
-    /// One row at most.
+    /// At most one row.
     Exists,
-    /// One row written, or none where there is no document.
+    /// One row written, or none if there is no document.
     Write,
-    /// As many as there were.
+    /// As many rows as were affected.
     Count,
     /// One row: the new value.
     Counter,
-    /// No row where there is no document; otherwise the new revision, NULL where it was another.
+    /// No row if there is no document. Otherwise the new revision, or NULL if the expected one did not match.
     Swap,
     /// Rows of key and document.
     Rows { contents: bool, jsonb: bool },
     /// A part of the bulk write in this place.
     Bulk(usize),
-    /// The statement of this number.
+    /// The preparation of the statement with this number.
     Prepare(usize),
 }
 
-/// One request in flight. Ends with a ReadyForQuery: its transaction is committed only then.
+/// One request in flight. It ends with a ReadyForQuery: only then is its transaction committed.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// None once it has completed or was abandoned.
+    /// `None` once it has completed or was abandoned.
     pub(super) token: Option<Token>,
     pub(super) op: OpKind,
     pub(super) what: What,
 }
 
-/// What has come of the answer to the first entry.
+/// What has arrived of the answer to the first entry.
 #[derive(Debug, Default)]
 struct Answer {
     rows: u32,
@@ -53,18 +53,17 @@ struct Answer {
     warning: Option<ServerError>,
 }
 
-/// What the end of a request asks of the session.
+/// What the session must do after the end of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Nothing.
     Nothing,
-    /// To send the next part of this bulk write, or to end it.
+    /// Send the next part of this bulk write, or end it.
     Bulk(usize),
-    /// To remember that this statement could not be prepared.
+    /// Remember that this statement could not be prepared.
     Unprepared(usize),
 }
 
-/// The answer to the first request in flight as far as it came, and the bulk writes among the requests.
+/// What has arrived of the answer to the first request in flight, and the bulk writes among the requests.
 #[derive(Default)]
 pub(super) struct Flow {
     answer: Answer,
@@ -73,14 +72,14 @@ pub(super) struct Flow {
     pub(super) free_bulks: Vec<usize>,
     /// How often a bulk write was cut in two.
     pub(super) splits: u64,
-    /// Whether a commit waits for standbys: then a warning says that it did not.
+    /// Whether a commit waits for standbys. A warning then says that it did not.
     waits_for_standbys: bool,
-    /// Why a statement could not be prepared: what its users would be told is only that there is none.
+    /// Why a statement could not be prepared. Its users would otherwise only learn that it does not exist.
     prepare_error: Option<ServerError>,
 }
 
 impl Flow {
-    /// Nothing in flight.
+    /// A flow with nothing in flight.
     pub(super) fn new(waits_for_standbys: bool) -> Self {
         Self { waits_for_standbys, ..Self::default() }
     }
@@ -93,7 +92,7 @@ impl Flow {
         })
     }
 
-    /// Takes one message of the server in answer to the first request in flight; whether it has ended with that.
+    /// Takes one message of the answer to the first request in flight. Returns whether that request has ended.
     pub(super) fn message(
         &mut self,
         entry: Option<&mut Entry>,
@@ -118,7 +117,7 @@ impl Flow {
                     self.answer.warning.get_or_insert(notice);
                 }
             }
-            // Parameters and notifications come at any time; the others say nothing new.
+            // Parameters and notifications may arrive at any time. The other messages carry no information.
             b'S' | b'A' | b'1' | b'2' | b'3' | b'G' | b'I' | b'T' | b't' | b'n' | b's' => {}
             _ => return Err(wire::Garbled.into()),
         }
@@ -132,7 +131,7 @@ impl Flow {
             What::Read { contents, jsonb } => {
                 let revision = columns.next()?;
                 let document = document(columns.value()?, jsonb)?;
-                // Nothing that comes later changes what was read: told at once, without a copy.
+                // Nothing that arrives later changes what was read, so complete now, without a copy.
                 if let Some(token) = entry.token.take() {
                     let reply = Reply {
                         documents: 1,
@@ -168,7 +167,7 @@ impl Flow {
         Ok(())
     }
 
-    /// The first request has ended.
+    /// Ends the first request.
     pub(super) fn end(&mut self, entry: &Entry, out: &mut dyn Completions) -> Next {
         let answer = std::mem::take(&mut self.answer);
         match entry.what {
@@ -208,13 +207,13 @@ impl Flow {
         Next::Nothing
     }
 
-    /// What an answer failed with, if it did.
+    /// The error in an answer, if there is one.
     fn answer_error(&self, answer: &Answer, op: OpKind) -> Option<OpError> {
         match (&answer.error, &answer.warning) {
             // No such prepared statement.
             (Some(error), _) if error.code == "26000" => Some(op_error(self.prepare_error.as_ref().unwrap_or(error))),
             (Some(error), _) => Some(op_error(error)),
-            // Somebody canceled the wait for the standbys: committed here, acknowledged nowhere else.
+            // The wait for the standbys was canceled: the write is committed here, and acknowledged nowhere else.
             (None, Some(warning)) if self.waits_for_standbys && op.writes() => {
                 Some(OpError::new(ErrorKind::OutcomeUnknown, warning.to_string()))
             }
@@ -246,7 +245,7 @@ impl Flow {
         }
     }
 
-    /// Ends a bulk write: with this error, or with what its parts came to.
+    /// Ends a bulk write, with this error or with the result of its parts.
     pub(super) fn end_bulk(&mut self, place: usize, error: Option<OpError>, out: &mut dyn Completions) {
         self.free_bulks.push(place);
         let bulk = &mut self.bulks[place];
@@ -260,7 +259,7 @@ impl Flow {
         }
     }
 
-    /// Nobody waits for this operation any more. Its answer is dropped when it comes.
+    /// Abandons an operation. Its answer is dropped when it arrives.
     pub(super) fn abandon<'e>(&mut self, mut entries: impl Iterator<Item = &'e mut Entry>, token: Token) {
         let bulks = &mut self.bulks;
         let of = |entry: &&mut Entry| match entry.what {
@@ -274,7 +273,7 @@ impl Flow {
         }
     }
 
-    /// The connection broke: everything in flight ends, each with whether anything of it was sent.
+    /// Ends everything in flight after the connection broke. Each entry comes with whether any of it was sent.
     pub(super) fn lose(
         &mut self,
         entries: impl Iterator<Item = (Entry, bool)>,

@@ -6,7 +6,7 @@ use storebench_engine::store::{BulkWrite, OpError, OpKind, Reply, Token};
 use super::*;
 use crate::net::not_connected;
 
-/// What is in flight, and what its answers mean.
+/// The entries in flight, and the flow that reads their answers.
 #[derive(Default)]
 struct Both {
     flow: Flow,
@@ -24,7 +24,7 @@ fn in_flight(both: &mut Both, what: What, op: OpKind, token: u64) {
     both.entries.push_back(Entry { token, op, what });
 }
 
-/// One of each, tokens 0 to 7; the bulk write has 7.
+/// One request of each kind, with the tokens 0 to 7. The bulk write has 7.
 fn one_of_each() -> Both {
     let mut both = Both::new(true);
     let kinds = [
@@ -49,10 +49,10 @@ fn one_of_each() -> Both {
     both
 }
 
-/// How each token ended: with so many documents, or with an error of a kind.
+/// How each token ended: with this many documents, or with an error of this kind.
 type Ended = Vec<(u64, Result<u32, ErrorKind>)>;
 
-/// Feeds messages; gives how each token ended, in order, and why the connection is of no use.
+/// Feeds messages. Returns how each token ended, in order, and why the connection became unusable.
 fn feed(both: &mut Both, messages: &[(u8, Vec<u8>)]) -> (Ended, Option<Lost>) {
     let mut ended = Vec::new();
     let mut out = |token: Token, result: Result<Reply<'_>, OpError>| {
@@ -122,7 +122,7 @@ fn what_was_abandoned_is_dropped_when_it_comes() {
 }
 
 proptest! {
-    /// Whatever a server answers: nothing panics, and no operation completes twice.
+    /// Whatever a server answers, nothing panics, and no operation completes twice.
     #[test]
     fn any_answer_ends_an_operation_once_at_most(
         messages in proptest::collection::vec(
@@ -141,7 +141,7 @@ proptest! {
         prop_assert_eq!(tokens.len(), ended.len());
     }
 
-    /// Whatever bytes come: they are taken for messages only where they can be.
+    /// Arbitrary bytes are taken for messages only if they can be messages.
     #[test]
     fn any_bytes_are_messages_or_not(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
         if let Ok(wire::Look::Whole(_, length)) = wire::look(&bytes) {

@@ -1,4 +1,4 @@
-//! Messages of any bytes, to every request that may wait for them.
+//! Fuzzing with arbitrary bytes as messages, for every request that may wait for them.
 
 use std::collections::VecDeque;
 
@@ -48,7 +48,7 @@ fn take(bytes: &[u8]) {
             What::Prepare(0),
         ];
         let mut entries = VecDeque::new();
-        // Each of them is the first once.
+        // Each kind is first in one of the turns.
         for step in 0..kinds.len() {
             let what = kinds[(turn + step) % kinds.len()];
             entries.push_back(Entry { token: Some(Token(step as u64)), op: OpKind::Upsert, what });

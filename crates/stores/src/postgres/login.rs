@@ -1,7 +1,7 @@
-//! From nothing to a connection that takes queries: TCP, TLS, start-up, authentication.
+//! Makes a connection that accepts queries: TCP, TLS, start-up, authentication.
 //!
-//! SCRAM-SHA-256 and MD5 are those of `postgres-protocol`. A password is sent as it is only under
-//! TLS: over an open connection a server, or who pretends to be it, would only have to ask.
+//! SCRAM-SHA-256 and MD5 come from `postgres-protocol`. A password is sent in clear text only over TLS. On an
+//! unencrypted connection, a server or an impostor would only have to ask for it.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use super::errors::store_error;
 use super::wire::ServerError;
 use crate::net::{Address, Stream, connect, encrypt};
 
-/// How long a login may take, TLS and authentication included, and what is asked right after it.
+/// Timeout of a login, including TLS and authentication, and of the requests right after it.
 pub(super) const WITHIN: Duration = Duration::from_secs(20);
 
-/// Who is asked for what.
+/// Where to log in, and as whom.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     pub(super) address: Address,
@@ -28,10 +28,10 @@ pub(super) struct Target {
     pub(super) database: String,
 }
 
-/// A connection that takes queries.
+/// A connection that accepts queries.
 pub(super) struct Connected {
     pub(super) channel: Channel,
-    /// What a CancelRequest must name.
+    /// The process ID and the secret key for a CancelRequest.
     pub(super) process: (i32, i32),
 }
 
@@ -45,20 +45,20 @@ impl Target {
         StoreError::Unreachable(format!("{}: {text}", self.place()))
     }
 
-    /// A broken connection as the error of a control call.
+    /// The error of a control call whose connection broke.
     pub(super) fn broke(&self, doing: &str, lost: &Lost) -> StoreError {
-        self.unreachable(&format!("cannot {doing}: the connection broke: {}; is the server up?", lost.0))
+        self.unreachable(&format!("cannot {doing}: the connection broke: {}; check that the server is up", lost.0))
     }
 
-    /// An answer that did not come in time.
+    /// The error of a control call without an answer in time.
     pub(super) fn silent(&self, doing: &str, within: Duration) -> StoreError {
-        self.unreachable(&format!("cannot {doing}: there was no answer within {within:?}; is the server well?"))
+        self.unreachable(&format!("cannot {doing}: no answer within {within:?}; check the state of the server"))
     }
 
-    /// Asks something within [`WITHIN`].
+    /// Waits for an answer within [`WITHIN`].
     ///
     /// # Errors
-    /// `Unreachable` where no answer comes in time.
+    /// `Unreachable` if no answer comes in time; otherwise that of the request.
     pub(super) async fn ask<T>(
         &self,
         doing: &str,
@@ -70,7 +70,7 @@ impl Target {
         }
     }
 
-    /// A failed control call.
+    /// The error of a failed control call.
     pub(super) fn fault(&self, doing: &str, fault: &Fault) -> StoreError {
         match fault {
             Fault::Server(error) => store_error(&self.place(), doing, error),
@@ -81,12 +81,11 @@ impl Target {
     /// Logs in.
     ///
     /// # Errors
-    /// `Unreachable` naming host, port and database, what stood in the way and what to do; no error
-    /// holds the password.
+    /// `Unreachable` with host, port and database, the reason, and what to do. No error contains the password.
     pub(super) async fn login(&self) -> Result<Connected, StoreError> {
         tokio::time::timeout(WITHIN, self.login_now()).await.unwrap_or_else(|_| {
             Err(self.unreachable(&format!(
-                "there was no answer within {WITHIN:?} that PostgreSQL would give; is that the right port, and is the server up?"
+                "no answer from PostgreSQL within {WITHIN:?}; check the port, and that the server is up"
             )))
         })
     }
@@ -101,7 +100,7 @@ impl Target {
             ("application_name", "storebench"),
         ];
         frontend::startup_message(start, &mut out)
-            .map_err(|_| StoreError::BadUrl("the user or database of the URL holds the byte 0".into()))?;
+            .map_err(|_| StoreError::BadUrl("the user or the database in the URL contains the byte 0".into()))?;
         let mut begun = false;
         match self.authenticate(&mut channel, &out, &mut begun).await {
             Ok(process) => Ok(Connected { channel, process }),
@@ -111,14 +110,14 @@ impl Target {
                     String::from_utf8_lossy(channel.unread()).chars().take(40).flat_map(char::escape_debug).collect();
                 let said = if said.is_empty() { "nothing".to_owned() } else { format!("`{said}`") };
                 Err(self.unreachable(&format!(
-                    "what listens there is not PostgreSQL: it answered {said} to a login; is that the right port?"
+                    "the server is not PostgreSQL: it answered {said} to a login; check the port"
                 )))
             }
             Err(Fault::Lost(lost)) => Err(self.unreachable(&format!("cannot log in as `{}`: {}", self.user, lost.0))),
         }
     }
 
-    /// Connects, and asks for TLS where the URL wants it.
+    /// Connects, and requests TLS if the URL asks for it.
     async fn stream(&self) -> Result<Stream, StoreError> {
         let host = self.address.host();
         let stream = connect(host, None, WITHIN).await?;
@@ -131,15 +130,15 @@ impl Target {
             tcp.write_all(&out).await?;
             tcp.read_exact(&mut answer).await.map(drop)
         };
-        asked
-            .await
-            .map_err(|e| self.unreachable(&format!("no answer to the request for TLS: {e}; is that PostgreSQL?")))?;
+        asked.await.map_err(|e| {
+            self.unreachable(&format!("no answer to the request for TLS: {e}; check that this is PostgreSQL"))
+        })?;
         match answer[0] {
             b'S' => encrypt(tcp, host, tls).await,
-            b'N' => Err(self.unreachable("the server speaks no TLS (ssl=off); turn it on there, or use postgres://")),
-            _ => {
-                Err(self.unreachable("what listens there is not PostgreSQL: it did not understand the request for TLS"))
+            b'N' => {
+                Err(self.unreachable("the server does not support TLS (ssl=off); set ssl=on there, or use postgres://"))
             }
+            _ => Err(self.unreachable("the server is not PostgreSQL: it did not understand the request for TLS")),
         }
     }
 
@@ -160,7 +159,7 @@ impl Target {
                 b'R' => {
                     let rest = body.get(4..).unwrap_or_default();
                     match number(0) {
-                        // The server must show that it knows the password too.
+                        // The server must prove that it knows the password too.
                         Some(0) if scram.is_some() && !server_proved => {
                             return Err(wrong("the server did not prove that it knows the password"));
                         }
@@ -174,7 +173,7 @@ impl Target {
                         Some(10) => scram = Some(self.begin_scram(channel, rest).await?),
                         Some(11) => {
                             let scram = scram.as_mut().ok_or_else(garbled)?;
-                            scram.update(rest).map_err(|_| wrong("the server's part of SCRAM is wrong"))?;
+                            scram.update(rest).map_err(|_| wrong("the server's SCRAM message is invalid"))?;
                             let mut out = BytesMut::new();
                             frontend::sasl_response(scram.message(), &mut out)?;
                             channel.send(&out).await?;
@@ -182,14 +181,14 @@ impl Target {
                         Some(12) => {
                             let scram = scram.as_mut().ok_or_else(garbled)?;
                             scram.finish(rest).map_err(|_| {
-                                wrong("the server does not know the password: it is not who it says it is")
+                                wrong("the server could not prove that it knows the password; it may be an impostor")
                             })?;
                             server_proved = true;
                         }
                         Some(how) => {
                             return Err(wrong(&format!(
-                                "it asks for authentication of kind {how} (Kerberos or the like), which this driver \
-                                 does not speak; allow scram-sha-256 in pg_hba.conf"
+                                "it asks for authentication method {how} (such as Kerberos), which this driver \
+                                 does not support; allow scram-sha-256 in pg_hba.conf"
                             )));
                         }
                         None => return Err(garbled()),
@@ -201,15 +200,17 @@ impl Target {
     }
 
     fn password(&self) -> Result<&str, Fault> {
-        self.address.password.as_ref().map(|password| password.expose()).ok_or_else(|| {
-            wrong("it asks for a password; give it by password_file=, password_env= or STOREBENCH_PASSWORD")
-        })
+        self.address
+            .password
+            .as_ref()
+            .map(|password| password.expose())
+            .ok_or_else(|| wrong("it asks for a password; set password_file=, password_env= or STOREBENCH_PASSWORD"))
     }
 
     async fn clear_text(&self, channel: &mut Channel) -> Result<(), Fault> {
         if self.address.tls.is_none() {
             return Err(wrong(
-                "it asks for the password in clear text over an open connection, which is refused; use \
+                "it asks for the password in clear text over an unencrypted connection, which this driver refuses; use \
                  postgres+tls://, or scram-sha-256 in pg_hba.conf",
             ));
         }
@@ -224,7 +225,7 @@ impl Target {
 
     async fn begin_scram(&self, channel: &mut Channel, mechanisms: &[u8]) -> Result<ScramSha256, Fault> {
         if !mechanisms.split(|byte| *byte == 0).any(|name| name == SCRAM_SHA_256.as_bytes()) {
-            return Err(wrong("it offers no SCRAM-SHA-256; allow scram-sha-256 in pg_hba.conf"));
+            return Err(wrong("it does not offer SCRAM-SHA-256; allow scram-sha-256 in pg_hba.conf"));
         }
         let scram = ScramSha256::new(self.password()?.as_bytes(), ChannelBinding::unsupported());
         let mut out = BytesMut::new();
@@ -233,14 +234,14 @@ impl Target {
         Ok(scram)
     }
 
-    /// Asks the server to stop what a connection is doing. Best effort: it answers nothing.
+    /// Asks the server to cancel what a connection is doing. Best effort: the server does not answer.
     pub(super) async fn cancel(&self, (process, secret): (i32, i32)) {
         let ask = async {
             let mut stream = self.stream().await?;
             let mut out = BytesMut::new();
             frontend::cancel_request(process, secret, &mut out);
             let _ = stream.write_all(&out).await;
-            // The server has taken it when it closes.
+            // The server closes the connection once it has read the request.
             let _ = stream.read(&mut [0]).await;
             Ok::<(), StoreError>(())
         };

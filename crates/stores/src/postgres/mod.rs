@@ -1,12 +1,12 @@
-//! `postgres://`: PostgreSQL, one table a collection.
+//! `postgres://`: PostgreSQL, one table per collection.
 //!
-//! A collection is a table `(key text COLLATE "C" PRIMARY KEY, doc jsonb NOT NULL)`, `bytea` for
-//! bytes and `bigint` for counters, in a schema of its own (`?schema=`, default `storebench`). The
-//! schema, each table and the one function carry a comment that begins with `storebench: `: the
-//! marker. A database in which others have tables counts as theirs until the schema is there.
+//! A collection is a table `(key text COLLATE "C" PRIMARY KEY, doc jsonb NOT NULL)`, with `bytea` for bytes and
+//! `bigint` for counters, in a separate schema (`?schema=`, default `storebench`). The schema, each table and the one
+//! function carry a comment that begins with `storebench: `: the marker. A database with tables of other programs
+//! counts as theirs until the schema exists.
 //!
-//! A table of somebody else's is read, or written, by its own columns. What merges into it is a function in the
-//! session's temporary schema, which goes with the session.
+//! A table of another program is read or written through its own columns. The function that merges into it is in the
+//! session's temporary schema, and disappears with the session.
 //!
 //! | guarantee | `synchronous_commit` |
 //! |---|---|
@@ -15,14 +15,13 @@
 //! | acknowledged by n, persisted disk on 1 (or os on n) | `remote_write` |
 //! | acknowledged by n, persisted disk on n | `on`, or `remote_apply` with `?apply=yes` |
 //!
-//! n - 1 is what `synchronous_standby_names` makes a commit wait for. `os` is refused: there is
-//! nothing between `off` and `local`. What a server guarantees is asked at each `open`.
+//! n - 1 is the number of standbys for which `synchronous_standby_names` makes a commit wait. `os` is refused:
+//! PostgreSQL has no level between `off` and `local`. Each `open` reads what the server guarantees.
 //!
 //! # Why not `tokio-postgres`
-//! The driver speaks the protocol itself, with `postgres-protocol` (of the same project) for
-//! authentication. Client CPU for each `INSERT … ON CONFLICT DO UPDATE` of a 920-byte document, by a
-//! prepared statement over loopback, `synchronous_commit=off`, on 2 virtual cores that others used
-//! too:
+//! The driver implements the protocol itself, with `postgres-protocol` (of the same project) for authentication. The
+//! table shows the client's CPU time for each `INSERT … ON CONFLICT DO UPDATE` of a 920-byte document: prepared
+//! statement, loopback, `synchronous_commit=off`, 2 virtual cores that other processes used too:
 //!
 //! | connections × in flight | `pgbench -M prepared` | `tokio-postgres` 0.7.18 | this session |
 //! |---|---|---|---|
@@ -31,9 +30,9 @@
 //! | 1 × 16 | | 14.4 µs | 7.8 µs |
 //! | 8 × 16 | | 6.4 µs | 4.3 µs |
 //!
-//! `tokio-postgres` runs a task for each connection and a channel for each request. Here a request
-//! is written into one buffer, an answer is read out of another in place, and an operation alone in
-//! flight takes the three system calls that pgbench takes: send, wait, receive.
+//! `tokio-postgres` runs a task for each connection and a channel for each request. This session writes requests into
+//! one buffer and reads answers in place from another. A single operation in flight takes the same three system calls
+//! as in pgbench: send, wait, receive.
 
 mod bulk;
 mod catalog;
@@ -87,14 +86,13 @@ pub(crate) const SCHEME: Scheme = Scheme {
     aliases: &["postgresql", "postgres+tls", "postgresql+tls"],
 };
 
-/// What `prepare` has settled.
+/// The result of `prepare`.
 #[derive(Debug, Clone)]
 struct Ready {
     tables: Arc<Vec<Table>>,
     read_only: bool,
 }
 
-/// The store.
 pub(crate) struct PostgresStore {
     target: Target,
     schema: String,
@@ -102,12 +100,12 @@ pub(crate) struct PostgresStore {
     control: Control,
     facts: Memo<Facts>,
     ready: Memo<Ready>,
-    /// Kept between calls that come again and again: a login costs milliseconds.
+    /// Kept between repeated calls for statistics, since a login costs milliseconds.
     watching: Memo<Connected>,
 }
 
 impl PostgresStore {
-    /// Reads the URL; touches nothing.
+    /// Parses the URL, without connecting.
     pub(crate) fn new(url: &str, typed: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
         let schema = options.take("schema").unwrap_or("storebench").to_owned();
         if schema.is_empty() || schema.len() > sql::LONGEST_NAME_BYTES || schema.starts_with("pg_") {
@@ -120,13 +118,13 @@ impl PostgresStore {
         let address = Address::parse(url, SCHEME.example, 5432, typed.ends_with("+tls"), options)?;
         if address.hosts.len() > 1 {
             return Err(StoreError::BadUrl(format!(
-                "`{}` names several hosts, and this driver writes to one: name the primary",
+                "`{}` names several hosts, but this driver connects to one; name the primary",
                 address.shown
             )));
         }
         if address.path.len() > 1 {
             return Err(StoreError::BadUrl(format!(
-                "`{}` names more than a database after its host; write it like {}",
+                "`{}` has more than a database after its host; write it as in {}",
                 address.shown, SCHEME.example
             )));
         }
@@ -143,14 +141,14 @@ impl PostgresStore {
         })
     }
 
-    /// Logs in and remembers what the server says about itself.
+    /// Logs in and remembers what the server reports about itself.
     async fn enter(&self) -> Result<(Connected, Facts), StoreError> {
         let (connected, facts) = catalog::enter(&self.target).await?;
         self.facts.set(facts.clone());
         Ok((connected, facts))
     }
 
-    /// Makes a control call on a connection of its own.
+    /// Makes a control call on a new connection.
     fn call<T>(&self, call: impl AsyncFnOnce(&mut Channel) -> Result<T, StoreError>) -> Result<T, StoreError> {
         self.control.block_on(async {
             let (mut connected, _) = self.enter().await?;
@@ -158,7 +156,7 @@ impl PostgresStore {
         })
     }
 
-    /// The tables of ours that were prepared for writing.
+    /// Our tables that were prepared for writing.
     fn written(&self) -> Vec<String> {
         match self.ready.get() {
             Some(ready) if !ready.read_only => {
@@ -180,7 +178,7 @@ impl PostgresStore {
         let writes_theirs = how == Prepare::WriteExisting;
         if facts.in_recovery && !read_only {
             return Err(StoreError::NotSupported(format!(
-                "{} is a standby, which takes no writes; name the primary",
+                "{} is a standby, which accepts no writes; name the primary",
                 self.target.place()
             )));
         }
@@ -202,7 +200,7 @@ impl PostgresStore {
         Ok(tables)
     }
 
-    /// The server's statistics over the kept connection, or over a new one where that is gone.
+    /// Reads the server's statistics over the kept connection, or over a new one if that one is gone.
     async fn watch(&self, sql: impl Fn(u32) -> String) -> Result<Vec<channel::Row>, StoreError> {
         let version = |facts: Option<&Facts>| facts.map_or(0, |facts| facts.version_number);
         let doing = "read its statistics";
@@ -217,7 +215,7 @@ impl PostgresStore {
                 Ok(Err(Fault::Server(error))) if !error.ends_connection() => {
                     return Err(self.target.fault(doing, &Fault::Server(error)));
                 }
-                // Broken or silent: another connection may do better.
+                // Broken or silent: try another connection.
                 Ok(Err(_)) | Err(_) => {}
             }
         }
@@ -350,7 +348,7 @@ impl Store for PostgresStore {
     fn compact(&self) -> Result<(), StoreError> {
         let places = self.written();
         if places.is_empty() {
-            return Err(StoreError::NotSupported("VACUUM is for collections that Storebench may write".into()));
+            return Err(StoreError::NotSupported("VACUUM needs a writable collection that Storebench made".into()));
         }
         self.call(async |channel| figures::compact(&self.target, channel, &places).await)
     }
@@ -373,7 +371,7 @@ impl Store for PostgresStore {
     }
 
     fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
-        // Without an index every range would read, and sort, all of the table.
+        // Without an index, every range would read and sort the whole table.
         if !self.table(collection)?.unique {
             return Ok(Vec::new());
         }
@@ -395,7 +393,9 @@ impl Store for PostgresStore {
                 Rows::Range { collection, start, end } => {
                     Box::new(range::Range::new(self.target.clone(), self.table(collection)?, start, end))
                 }
-                Rows::Walk { .. } => return Err(StoreError::NotSupported("PostgreSQL is read by ranges".into())),
+                Rows::Walk { .. } => {
+                    return Err(StoreError::NotSupported("PostgreSQL is read by ranges, not by a walk".into()));
+                }
             })
         })
     }
@@ -407,7 +407,7 @@ impl Store for PostgresStore {
 
     fn close(&self) -> Result<(), StoreError> {
         self.ready.take();
-        // Within its runtime, to which its socket belongs.
+        // Dropped inside the runtime to which its socket belongs.
         self.control.block_on(async {
             drop(self.watching.take());
             Ok(())

@@ -1,4 +1,4 @@
-//! The rows of a query, by a cursor in a transaction that reads only and sees one moment.
+//! The rows of a query, through a cursor in a read-only transaction that sees one snapshot.
 
 use std::collections::HashSet;
 
@@ -9,18 +9,18 @@ use super::existing::AS_TEXT;
 use super::login::{Connected, Target};
 use super::wire::{self, Bind};
 
-/// A page is about so large.
+/// The approximate size of a page.
 const PAGE_BYTES: usize = 1 << 20;
-/// Rows of a page, at first and at most.
+/// The number of rows in a page: at first, and at most.
 const FIRST: usize = 100;
 const MOST: usize = 5_000;
 
-/// A cursor, open in a transaction on a connection of its own.
+/// A cursor that is open in a transaction, on a separate connection.
 pub(super) struct Query {
     target: Target,
     connected: Connected,
     first: bool,
-    /// Rows of the next page; none at the end.
+    /// Rows of the next page. `None` at the end.
     rows: Option<usize>,
 }
 
@@ -32,8 +32,8 @@ impl Query {
         let doing = "run the query";
         let settings = format!("{AS_TEXT}; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
         target.ask(doing, connected.channel.query(&settings)).await?;
-        // Prepared, since that takes one statement only: none behind it can end the transaction. The line's end
-        // is for a comment at the end of the text.
+        // Prepared, because preparing takes a single statement: no second one can end the transaction. The line break
+        // ends a comment at the end of the text.
         let sql =
             format!("DECLARE storebench_rows NO SCROLL CURSOR FOR SELECT row_to_json(q)::text FROM (\n{text}\n) AS q");
         let mut out = Vec::new();
@@ -41,7 +41,7 @@ impl Query {
         Bind::new(&mut out, 0, 0).run();
         let channel = &mut connected.channel;
         channel.send(&out).await.map_err(|lost| target.broke(doing, &lost))?;
-        // No time is set to a query: it may have to sort everything before its first row.
+        // A query has no timeout: it may have to sort everything before its first row.
         channel.rows().await.map_err(|fault| target.fault(doing, &fault))?;
         Ok(Self { target: target.clone(), connected, first: true, rows: Some(FIRST) })
     }
@@ -51,7 +51,7 @@ impl Query {
         let Some(wanted) = self.rows else { return Ok(false) };
         let fetch = format!("FETCH {wanted} FROM storebench_rows");
         let fetched = self.connected.channel.query(&fetch).await;
-        // Another connection would see another moment: nothing to continue with.
+        // Another connection would see another snapshot, so the query cannot continue.
         let broken = |error: StoreError| StoreError::Failed(error.to_string());
         let rows: Vec<Row> =
             fetched.map_err(|fault| broken(self.target.fault("read the rows of the query", &fault)))?;
@@ -74,7 +74,7 @@ impl RowStream for Query {
     }
 }
 
-/// Refuses two columns of one name: a record has but one field of it.
+/// Refuses two columns with the same name, since a record has only one field with that name.
 fn check_names(json: &str) -> Result<(), StoreError> {
     struct Names(HashSet<String>);
     impl<'de> serde::de::Visitor<'de> for Names {
@@ -96,7 +96,8 @@ fn check_names(json: &str) -> Result<(), StoreError> {
     let mut parser = serde_json::Deserializer::from_str(json);
     match serde::Deserializer::deserialize_map(&mut parser, Names(HashSet::new())) {
         Ok(Some(name)) => Err(StoreError::NotSupported(format!(
-            "two columns of the query are named `{name}`, and a record has one field of that name; rename one with AS"
+            "two columns of the query are named `{name}`, but a record has only one field with that name; rename one \
+             with AS"
         ))),
         _ => Ok(()),
     }

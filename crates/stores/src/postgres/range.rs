@@ -1,9 +1,9 @@
-//! The documents of a range of keys as one stream: a `COPY` of its rows in the order of the key's own index, so
-//! that no page has to search for its first row, and keys of every type are read without sorting.
+//! Streams the documents of a range of keys: a `COPY` of its rows in the order of the key's own index. Pages need not
+//! search for their first row, and keys of every type are read without sorting.
 //!
-//! The stream sees the moment when it began. Where its connection breaks, it goes on behind the last key that was
-//! given, and sees a later one. No time is set to it: a server that sorts says nothing for long, and connections whose
-//! other end has gone are ended by the kernel.
+//! The stream sees a snapshot of the moment when it began. If its connection breaks, it continues after the last key
+//! that it returned, and sees a later snapshot. It has no timeout: a server that sorts is silent for long, and the
+//! kernel ends connections whose other end has gone.
 
 use storebench_engine::store::{BadRow, ErrorKind, LocalFuture, RowPage, RowStream, StoreError};
 
@@ -14,34 +14,34 @@ use super::login::{Connected, Target};
 use super::sql::Table;
 use super::wire::{self, Columns, Garbled, ServerError};
 
-/// A page is about so large: what comes meanwhile waits in the socket.
+/// The approximate size of a page. What arrives meanwhile waits in the socket.
 const PAGE_BYTES: usize = 256 << 10;
-/// What a row that is not a document counts for.
+/// The size that a row without a document counts as.
 const BAD_BYTES: usize = 256;
-/// What binary COPY begins with, before its flags and the length of what extends them
+/// The start of binary COPY data, before its flags and the length of its header extension
 /// (<https://www.postgresql.org/docs/current/sql-copy.html>).
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 
 const DOING: &str = "read its rows";
 
-/// The rows from one key up to another.
+/// The rows from one key to another.
 pub(super) struct Range {
     target: Target,
     table: Table,
     start: Option<String>,
     end: Option<String>,
-    /// The key that was given last.
+    /// The last key that was returned.
     last: Option<String>,
-    /// A COPY that is under way.
+    /// The COPY in progress.
     copy: Option<Copy>,
     ended: bool,
 }
 
 struct Copy {
     connected: Connected,
-    /// Whether the head of the data has been read.
+    /// Whether the header of the data has been read.
     begun: bool,
-    /// The first row may be the one that was given last, again.
+    /// Whether the first row may repeat the last key that was returned.
     again: bool,
 }
 
@@ -56,10 +56,10 @@ impl Range {
         let start = self.last.as_deref().or(self.start.as_deref());
         let copy = self.table.copy_out(start, self.end.as_deref());
         let rows = if self.table.theirs.is_some() { ALL_ROWS } else { "" };
-        // An index gives the order without all rows being sorted in the server's temporary files.
+        // With an index, the server need not sort all rows in temporary files.
         let sort = if self.table.unique { "SET enable_sort = off; " } else { "" };
         let mut out = Vec::new();
-        // In one message: behind a pooler another may reach another session.
+        // In one message: behind a pooler, a second message may reach another session.
         wire::query(
             &mut out,
             &format!("{AS_TEXT}; SET statement_timeout = 0; SET lock_timeout = 0; {rows}{sort}{copy}"),
@@ -73,7 +73,7 @@ impl Range {
         if self.ended {
             return Ok(false);
         }
-        // Where this fails the connection goes, and the next try begins behind the last key on another.
+        // If this fails, the connection is dropped, and the next try begins after the last key on another one.
         let mut copy = match self.copy.take() {
             Some(copy) => copy,
             None => self.begin().await?,
@@ -93,14 +93,16 @@ impl Range {
     fn failed(&self, failure: Failure) -> StoreError {
         let refused = |why: &str| {
             let (place, table) = (self.target.place(), &self.table.place);
-            StoreError::NotSupported(format!("{place}: {table} cannot be copied: {why}, or copy by --query"))
+            StoreError::NotSupported(format!(
+                "{place}: {table} cannot be copied: {why}; name another key column, or use --query"
+            ))
         };
         match failure {
-            Failure::Twice(key) => refused(&format!("the key `{key}` is in two rows; name another column")),
+            Failure::Twice(key) => refused(&format!("the key `{key}` is in two rows")),
             Failure::NoText => refused("a key is not UTF-8"),
             Failure::NoKey => refused("a key is NULL"),
             Failure::Garbled => StoreError::Failed(format!(
-                "{}: cannot {DOING}: the server's answer is not PostgreSQL's protocol; is something else between?",
+                "{}: cannot {DOING}: the server's answer is not PostgreSQL's protocol; check for a proxy in between",
                 self.target.place()
             )),
             Failure::Fault(Fault::Server(error)) if op_error(&error).kind == ErrorKind::Temporary => {
@@ -121,11 +123,11 @@ enum Failure {
     Fault(Fault),
     /// Two rows have this key.
     Twice(String),
-    /// A key is no text.
+    /// A key is not text.
     NoText,
     /// A row has no key.
     NoKey,
-    /// This is not the protocol.
+    /// The bytes are not this protocol.
     Garbled,
 }
 
@@ -141,11 +143,11 @@ impl From<Garbled> for Failure {
     }
 }
 
-/// The key that was read last.
+/// The last key that was read.
 struct Newest<'a> {
-    /// Before this page.
+    /// The last key before this page.
     before: Option<&'a str>,
-    /// Of a row that is not a document, and how many documents stood in the page then.
+    /// The key of the last row without a document, and how many documents the page held at that point.
     bad: Option<(usize, String)>,
 }
 
@@ -161,9 +163,9 @@ impl Newest<'_> {
     }
 }
 
-/// Reads rows until the page is full; false at the end of all.
+/// Reads rows until the page is full. Returns false at the end of the range.
 async fn fill(copy: &mut Copy, page: &mut RowPage, table: &Table, newest: &mut Newest<'_>) -> Result<bool, Failure> {
-    // What is no document takes room, too.
+    // Rows without a document also take room.
     while page.rows.as_batch().total_bytes() + page.bad.len() * BAD_BYTES < PAGE_BYTES {
         let channel = &mut copy.connected.channel;
         let (tag, body) = channel.receive().await?;
@@ -171,7 +173,7 @@ async fn fill(copy: &mut Copy, page: &mut RowPage, table: &Table, newest: &mut N
             b'd' => {
                 let body = if copy.begun { body } else { behind_head(body)? };
                 copy.begun = true;
-                // Nothing behind the head, or the mark of the end.
+                // Nothing after the header, or the end marker.
                 if body.is_empty() || body == [0xFF, 0xFF] {
                     continue;
                 }
@@ -202,9 +204,9 @@ async fn fill(copy: &mut Copy, page: &mut RowPage, table: &Table, newest: &mut N
     Ok(true)
 }
 
-/// What stands behind the head of binary COPY data.
+/// What follows the header of binary COPY data.
 fn behind_head(data: &[u8]) -> Result<&[u8], Garbled> {
-    // Flags, and how long what extends the head is.
+    // Flags, and the length of the header extension.
     let rest = data.strip_prefix(SIGNATURE).and_then(|rest| rest.get(4..)).ok_or(Garbled)?;
     let (extension, rest) = rest.split_first_chunk::<4>().ok_or(Garbled)?;
     rest.get(u32::from_be_bytes(*extension) as usize..).ok_or(Garbled)

@@ -1,8 +1,8 @@
 //! One connection with many requests in flight.
 //!
-//! Each operation is Bind, Execute and Sync of a statement that was prepared when the session
-//! opened: one transaction, whose error is its own. Requests are written one after the other without
-//! waiting for answers, at most as many as may be in flight; answers come in the same order.
+//! Each operation is Bind, Execute and Sync of a statement that was prepared when the session opened: one transaction
+//! with its own error. Requests are written one after another without waiting for answers, up to the in-flight limit.
+//! Answers arrive in the same order.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -26,15 +26,15 @@ use crate::connection::{self, Answers, Link};
 use crate::document::{collection_of, counter, prefix_end_text, wrong_collection};
 use crate::net::{Stream, fresh};
 
-/// A statement as the session knows it.
+/// A statement of the session.
 struct Prepared {
     sql: String,
     types: Vec<u32>,
-    /// Whether the server has it, or will have it when what is in the output has been read.
+    /// Whether the server has prepared it, or will have when it has read the output.
     known: bool,
 }
 
-/// A query with its limit in the text.
+/// A query whose limit is part of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum List {
     From(u32),
@@ -49,12 +49,12 @@ struct Collection {
     lists: Vec<(List, usize)>,
 }
 
-/// What a connection is made again from.
+/// What is needed to reconnect.
 struct Again {
     setup: Setup,
     /// A Parse of every statement that the server should know.
     parses: RefCell<Vec<u8>>,
-    /// What a CancelRequest must name.
+    /// The process ID and the secret key for a CancelRequest.
     process: Cell<(i32, i32)>,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct PostgresSession {
 }
 
 impl PostgresSession {
-    /// Opens a session on these tables. Called within the runtime that will drive it.
+    /// Opens a session on these tables. Must be called within the runtime that will drive it.
     pub(super) async fn open(
         connected: Connected,
         setup: Setup,
@@ -106,7 +106,7 @@ impl PostgresSession {
         Ok(Self { link, again, handle: Handle::current(), flow, prepared, collections })
     }
 
-    /// Appends a request; what fails in it leaves nothing behind.
+    /// Appends a request. If it fails, nothing of it remains.
     fn encode(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) -> Result<(), OpError> {
         let position = request.collection.position();
         let collection = collection_of(request, &self.collections, false)?;
@@ -137,7 +137,7 @@ impl PostgresSession {
         }
     }
 
-    /// The number of a list's statement, which is prepared on the way where it is new.
+    /// The number of a list's statement. A new one is prepared on the way.
     fn list(&mut self, collection: usize, list: List) -> Result<usize, OpError> {
         let Collection { table, lists, .. } = &mut self.collections[collection];
         let number = match lists.iter().find(|(known, _)| *known == list) {
@@ -197,7 +197,7 @@ impl PostgresSession {
         contents: bool,
         token: Token,
     ) -> Result<(), OpError> {
-        // Looked for first, so that the name of the field is copied once only.
+        // Searched first, so that the name of the field is copied only once.
         let known = self.collections[collection]
             .lists
             .iter()
@@ -213,7 +213,7 @@ impl PostgresSession {
         Ok(())
     }
 
-    /// The buffer for a request that is answered with rows.
+    /// The buffer for a request whose answer is rows.
     fn rows(&mut self, collection: usize, contents: bool, op: OpKind, token: Token) -> &mut Vec<u8> {
         let jsonb = self.collections[collection].table.jsonb;
         self.link.pipe.request(Entry { token: Some(token), op, what: What::Rows { contents, jsonb } }, true)
@@ -288,7 +288,7 @@ impl PostgresSession {
             };
             match result {
                 Ok(()) => return,
-                // As if the server had refused it: the item is found by halves.
+                // Treated as a refusal by the server: the item is found by halving.
                 Err(meaning) => {
                     self.link.pipe.take_back();
                     let error = wire::ServerError { code: "22000".into(), ..wire::ServerError::default() };
@@ -303,7 +303,7 @@ impl PostgresSession {
 }
 
 impl Collection {
-    /// Appends a request that is one statement; says what its answer means.
+    /// Appends a request that is one statement. Returns the meaning of its answer.
     fn encode(&self, request: &Request<'_>, bytes: &mut Vec<u8>) -> Result<What, OpError> {
         let (jsonb, contents) = (self.table.jsonb, request.contents);
         let statement = |kind: Kind| self.statements[kind as usize].ok_or_else(|| misfit(kind, &self.table));
@@ -338,7 +338,7 @@ impl Collection {
             Op::CompareAndSwap { key, expected, body } => {
                 check_size(body.len())?;
                 let bind = Bind::new(bytes, statement(Kind::CompareAndSwap)?, 3).bytes(key.as_bytes());
-                // No row has the transaction 0, so what is no revision of ours matches none.
+                // No row has the transaction ID 0, so an invalid revision matches none.
                 self.body(bind, body)?.bytes(if expected.len() == 4 { expected } else { &[0; 4] }).run();
                 What::Swap
             }
@@ -405,7 +405,7 @@ fn check_size(bytes: usize) -> Result<(), OpError> {
     }
     Err(OpError::new(
         ErrorKind::Refused,
-        format!("{bytes} bytes are more than PostgreSQL takes in one message (1 GiB); make the document smaller"),
+        format!("{bytes} bytes exceed PostgreSQL's limit for one message (1 GiB); make the document smaller"),
     ))
 }
 
@@ -421,7 +421,7 @@ fn misfit(kind: Kind, table: &Table) -> OpError {
         Kind::Merge if table.body != Body::Json => wrong_collection("merge works on collections of JSON only"),
         Kind::Merge if !table.read_only => OpError::new(
             ErrorKind::Failed,
-            "merging into a table of yours takes a function in the session's temporary schema; grant this user \
+            "merging into your table needs a function in the session's temporary schema; grant this user \
              TEMPORARY on the database",
         ),
         Kind::CompareAndSwap if !table.read_only => {
@@ -430,8 +430,8 @@ fn misfit(kind: Kind, table: &Table) -> OpError {
         _ if !table.read_only => {
             let columns = table.theirs.as_ref().map(|theirs| theirs.mandatory.join(", ")).unwrap_or_default();
             let text = format!(
-                "{} takes no new row from this: its columns {columns} need values and have no defaults; give them \
-                 some, or change rows that are there with --op replace or --op merge",
+                "cannot insert into {}: its columns {columns} need values and have no defaults; give them \
+                 defaults, or change existing rows with --op replace or --op merge",
                 table.place
             );
             OpError::new(ErrorKind::Failed, text)
@@ -474,7 +474,7 @@ impl Answers for PostgresSession {
 
 impl Session for PostgresSession {
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
-        // An idle connection may have been closed meanwhile: seen here, nothing is sent into the void.
+        // An idle connection may have been closed meanwhile. This finds out before anything is sent.
         if self.link.pipe.is_idle() && self.link.was_woken() {
             self.advance(0, out);
         }
@@ -501,8 +501,8 @@ impl Session for PostgresSession {
         SessionCounters { disconnects: self.link.disconnects(), splits: self.flow.splits }
     }
 
-    /// The answer is dropped when it comes. A connection whose server is silent for twice the timeout
-    /// is replaced, and the server asked to stop what it does there.
+    /// The answer is dropped when it arrives. A connection whose server is silent for twice the timeout is replaced,
+    /// and the server is asked to cancel its work there.
     fn abandon(&mut self, token: Token) {
         self.flow.abandon(self.link.pipe.awaited(), token);
         if self.link.abandoned() {
@@ -514,7 +514,7 @@ impl Session for PostgresSession {
 
 impl Drop for PostgresSession {
     fn drop(&mut self) {
-        // So that the server does not wonder; one that takes it not now sees the socket close.
+        // Ends the session cleanly. A server that cannot take this now sees the socket close.
         self.link.say_goodbye(&[b'X', 0, 0, 0, 4]);
     }
 }

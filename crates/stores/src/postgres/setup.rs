@@ -1,4 +1,4 @@
-//! From a login to a session whose server keeps what the session guarantees.
+//! Turns a login into a session on a server that keeps the session's guarantees.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use crate::net::Stream;
 pub(super) struct Setup {
     pub(super) target: Target,
     pub(super) guarantee: Guarantee,
-    /// What is asked for before statements are prepared; nothing where it is empty.
+    /// Statements to run before others are prepared. May be empty.
     pub(super) first: String,
 }
 
-/// Sets a session up and prepares its statements, within a time. Each time again the server is asked what
-/// it guarantees: one that was started again may have other settings.
+/// Sets up a session and prepares its statements, within a time limit. Reads the server's guarantees each time, since a
+/// restarted server may have other settings.
 ///
 /// # Errors
-/// `NotSupported` for what it cannot guarantee; `Unreachable` where it does not answer in time.
+/// `NotSupported` for a guarantee that the server cannot give; `Unreachable` if it does not answer in time.
 pub(super) async fn set_up(
     mut connected: Connected,
     setup: &Setup,
@@ -31,10 +31,10 @@ pub(super) async fn set_up(
 ) -> Result<Stream, StoreError> {
     let target = &setup.target;
     let process = connected.process;
-    let doing = "set a session up";
+    let doing = "set up a session";
     let asking = async move {
         let channel = &mut connected.channel;
-        let rows = channel.query(FACTS).await.map_err(|fault| target.fault("ask it about itself", &fault))?;
+        let rows = channel.query(FACTS).await.map_err(|fault| target.fault("read its version and settings", &fault))?;
         let sets = setup.guarantee.settings(&target.place(), &rows, again)?;
         channel.query(&sets).await.map_err(|fault| target.fault(doing, &fault))?;
         if !setup.first.is_empty() {
@@ -47,7 +47,7 @@ pub(super) async fn set_up(
     match tokio::time::timeout(within, asking).await {
         Ok(result) => result,
         Err(_) => {
-            // It may be waiting for a lock, and would go on after nobody listens any more.
+            // The server may be waiting for a lock, and would continue after the client has given up.
             target.cancel(process).await;
             Err(target.silent(doing, within))
         }
@@ -80,7 +80,7 @@ mod tests {
             let stream = connect(&host, None, Duration::from_secs(20)).await.unwrap();
             let connected = Connected { channel: Channel::new(stream), process: (7, 8) };
             let silent = listener.accept().await.unwrap().0;
-            // The second connection asks it to stop.
+            // The second connection asks it to cancel.
             let asked = tokio::spawn(async move {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 let mut request = [0; 16];

@@ -1,24 +1,24 @@
 //! Tables, and the text of every statement.
 //!
-//! A collection is a table `(key text COLLATE "C" PRIMARY KEY, doc jsonb NOT NULL)`. Under the
-//! collation `C` texts are ordered by their bytes, so the one index of the primary key serves single
-//! keys, ranges and prefixes in the order of the contract. Under another collation it would take a
-//! second index with `text_pattern_ops`, which every write would have to keep as well.
+//! A collection is a table `(key text COLLATE "C" PRIMARY KEY, doc jsonb NOT NULL)`. The collation `C` orders text by
+//! its bytes. The single index of the primary key therefore serves single keys, ranges and prefixes in the order of the
+//! contract. Another collation would need a second index with `text_pattern_ops`, which every write would also have to
+//! maintain.
 
 use storebench_engine::store::StoreError;
 use storebench_study::workload::Body;
 
 use super::wire::oid;
 
-/// What a comment must begin with for Storebench to take what carries it for its own.
+/// The start of a comment that marks an object as Storebench's own.
 pub(super) const MARK: &str = "storebench: ";
-/// The function that merges, in the schema of the tables; for tables of others in the session's temporary one,
-/// with which it goes.
+/// The merge function. It is in the schema of the tables. For tables of other programs it is in the session's temporary
+/// schema, and disappears with the session.
 pub(super) const MERGE: &str = "storebench_merge_patch";
-/// PostgreSQL cuts longer names (`NAMEDATALEN` - 1).
+/// PostgreSQL truncates longer names (`NAMEDATALEN` - 1).
 pub(super) const LONGEST_NAME_BYTES: usize = 63;
 
-/// A table as its statements need to know it.
+/// What statements need to know about a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Table {
     /// Schema and name, quoted.
@@ -26,57 +26,57 @@ pub(super) struct Table {
     pub(super) body: Body,
     /// Whether it is only read.
     pub(super) read_only: bool,
-    /// What somebody else's table allows, where it may be written.
+    /// What a table of another program requires. `None` for our own.
     pub(super) theirs: Option<Theirs>,
-    /// The function that merges, with its schema.
+    /// The merge function, with its schema.
     pub(super) merge: Option<String>,
-    /// The key as text, `%` for the parameter in a condition, and what the key is ordered by.
+    /// The expression for the key as text.
     pub(super) key: String,
-    /// The type that a key given as text is cast to; none for text itself.
+    /// The type to which a key given as text is cast. `None` for text itself.
     pub(super) key_type: Option<String>,
-    /// The column of the key as conditions name it, and its bare name, quoted.
+    /// The key's column as conditions name it, and its bare name, quoted.
     pub(super) key_column: String,
     pub(super) key_name: String,
     /// The bare name of the document's column, quoted.
     pub(super) doc_name: String,
-    /// How a document is handed to the server.
+    /// How a document is passed to the server.
     pub(super) given: Given,
-    /// The key in the order of its bytes.
+    /// The expression that orders keys by their bytes.
     pub(super) order: String,
-    /// Whether ranges of keys are in the order of the column, which has an index by which its values are unique.
+    /// Whether ranges of keys follow the order of the column, which then has a unique index.
     pub(super) unique: bool,
-    /// What that order is named by.
+    /// The identity of that order.
     pub(super) order_name: String,
-    /// The document as it is read.
+    /// The expression for the document when it is read.
     pub(super) doc: String,
-    /// Whether it is read as `jsonb`, which has its version in front.
+    /// Whether it is read as `jsonb`, which begins with its version.
     pub(super) jsonb: bool,
-    /// The revision as it is read.
+    /// The expression for the revision when it is read.
     pub(super) revision: &'static str,
     /// How fields are found.
     pub(super) fields: Fields,
 }
 
-/// What a table of somebody else's that may be written allows.
+/// What a table of another program requires of writes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Theirs {
-    /// Columns beside key and document that a new row must have a value for.
+    /// Columns besides key and document for which a new row must have a value.
     pub(super) mandatory: Vec<String>,
 }
 
-/// How a document is handed to the server.
+/// How a document is passed to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Given {
     /// Encoded like a document of this kind.
     pub(super) body: Body,
-    /// The type of the parameter, its object identifier, that of an array of it.
+    /// The type of the parameter, its object identifier (OID), and the OID of its array type.
     pub(super) types: (&'static str, u32, u32),
-    /// What makes the column's type of it.
+    /// The cast to the column's type.
     pub(super) cast: &'static str,
 }
 
 impl Given {
-    /// As a column of ours for documents of this kind takes it.
+    /// As our own column takes documents of this kind.
     pub(super) fn usual(body: Body) -> Self {
         Self { body, types: Table::column(body), cast: "" }
     }
@@ -98,7 +98,7 @@ pub(super) enum Fields {
     None,
 }
 
-/// What an operation needs of a table.
+/// A statement that operations need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Insert,
@@ -119,7 +119,7 @@ pub(super) enum Kind {
     Copy,
 }
 
-/// Every kind, in order of its number.
+/// Every kind, ordered by its number.
 pub(super) const KINDS: [Kind; 16] = [
     Kind::Insert,
     Kind::Upsert,
@@ -147,7 +147,7 @@ pub(super) fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A text as an SQL literal, whatever `standard_conforming_strings` is.
+/// A string as an SQL literal, for either value of `standard_conforming_strings`.
 pub(super) fn literal(text: &str) -> String {
     let escaped = text.replace('\\', "\\\\").replace('\'', "''");
     if escaped.contains('\\') { format!("E'{escaped}'") } else { format!("'{escaped}'") }
@@ -178,7 +178,7 @@ impl Table {
         }
     }
 
-    /// Type of the column, its object identifier, that of an array of it.
+    /// The type of the column, its OID, and the OID of its array type.
     pub(super) fn column(body: Body) -> (&'static str, u32, u32) {
         match body {
             Body::Json => ("jsonb", oid::JSONB, oid::JSONB_ARRAY),
@@ -187,7 +187,7 @@ impl Table {
         }
     }
 
-    /// A key that is given as text, as the column has it.
+    /// A key given as text, cast to the type of the column.
     fn cast(&self, key: &str) -> String {
         match &self.key_type {
             None => key.to_owned(),
@@ -202,7 +202,7 @@ impl Table {
         }
     }
 
-    /// Whether an operation fits what the table may be asked for.
+    /// Whether a statement fits the table.
     fn fits(&self, kind: Kind) -> bool {
         let of_body = match kind {
             Kind::Append | Kind::Prepend => self.body == Body::Bytes,
@@ -211,7 +211,7 @@ impl Table {
             _ => true,
         };
         let of_theirs = self.theirs.as_ref().is_none_or(|theirs| match kind {
-            // xmin is not in every table, and COPY has no types to cast to.
+            // Not every table has xmin, and COPY cannot cast.
             Kind::CompareAndSwap | Kind::Copy => false,
             Kind::Insert | Kind::Upsert | Kind::Counter | Kind::BulkInsert | Kind::BulkUpsert => {
                 theirs.mandatory.is_empty()
@@ -222,7 +222,7 @@ impl Table {
         of_body && of_theirs && !(writes && self.read_only)
     }
 
-    /// The text of a statement; none where it does not fit this table.
+    /// The text of a statement. `None` if it does not fit this table.
     pub(super) fn statement(&self, kind: Kind) -> Option<Statement> {
         if !self.fits(kind) {
             return None;
@@ -254,8 +254,8 @@ impl Table {
                 format!("{insert} {on} DO UPDATE SET {doc_name} = t.{doc_name} + $3 RETURNING t.{doc_name}::bigint"),
                 vec![oid::TEXT, one, oid::INT8],
             ),
-            // An update that waits for another one looks at the row again when that has ended, its
-            // xmin included (READ COMMITTED).
+            // An update that waits for another one reads the row again when that one has ended, including its xmin
+            // (READ COMMITTED).
             Kind::CompareAndSwap => (
                 format!(
                     "WITH done AS (UPDATE {place} SET doc = $2 WHERE key = $1 AND xmin = $3 RETURNING xmin) \
@@ -265,7 +265,7 @@ impl Table {
             ),
             Kind::Merge => {
                 let merge = self.merge.as_deref().unwrap_or_default();
-                // What is kept as text is merged as jsonb.
+                // A document that is stored as text is merged as jsonb.
                 let to_json = if self.jsonb { "" } else { "::jsonb" };
                 let back = if self.jsonb {
                     ""
@@ -277,7 +277,7 @@ impl Table {
                 (update(format!("{merge}(t.{doc_name}{to_json}, $2){back}")), vec![oid::TEXT, oid::JSONB])
             }
             Kind::BulkInsert if self.key_type.is_some() => {
-                // Which of the given texts were new: the column may say `7` of what was given as `007`.
+                // Reports which of the given texts were new: the column may hold `7` for a key given as `007`.
                 let sql = format!(
                     "WITH given AS (SELECT k, d, n FROM {items} WITH ORDINALITY AS g(k, d, n)), \
                      made AS (INSERT INTO {table} ({key_name}, {doc_name}) SELECT {item}, d{cast} FROM given ORDER BY n \
@@ -290,7 +290,7 @@ impl Table {
                 (format!("{unnest} {on} DO NOTHING RETURNING {key_column}"), vec![oid::TEXT_ARRAY, many])
             }
             Kind::BulkUpsert => (format!("{unnest} {replace}"), vec![oid::TEXT_ARRAY, many]),
-            // By the texts that are asked for: one may be there twice, and several may be one key.
+            // By the requested texts: a text may occur twice, and several texts may be one key.
             Kind::BulkRead => (
                 format!(
                     "SELECT g.k, {doc} FROM unnest($1::text[]) AS g(k) JOIN {table} ON {key_column} = {}",
@@ -298,11 +298,11 @@ impl Table {
                 ),
                 vec![oid::TEXT_ARRAY],
             ),
-            // To lock rows by name takes the right to change them, which who may delete need not have.
+            // FOR UPDATE needs the privilege to update rows, which a user who may delete need not have.
             Kind::BulkDelete if self.theirs.is_some() => {
                 (format!("DELETE FROM {table} WHERE {key_column} = {}", self.any_of()), vec![oid::TEXT_ARRAY])
             }
-            // Locked in the order of their keys: a plan may meet the rows in any order.
+            // Lock the rows in the order of their keys: a plan may visit them in any order.
             Kind::BulkDelete => (
                 format!(
                     "WITH locked AS (SELECT {key_column} AS k FROM {table} WHERE {key_column} = {} \
@@ -316,9 +316,9 @@ impl Table {
         Some((sql, types))
     }
 
-    /// A range of keys: from `$1` on, up to but without `$2` where it is bounded.
+    /// A range of keys: `$1` is inclusive, and `$2`, if bounded, exclusive.
     ///
-    /// The limit stands in the text, so that the planner knows it in plans that it keeps.
+    /// The limit is part of the text, so that the planner knows it in cached plans.
     pub(super) fn range(&self, bounded: bool, limit: u32) -> Statement {
         let Self { place, key, doc, order, .. } = self;
         let bound = if bounded { format!(" AND {order} < $2") } else { String::new() };
@@ -332,7 +332,7 @@ impl Table {
     pub(super) fn copy_out(&self, start: Option<&str>, end: Option<&str>) -> String {
         let Self { place, key, doc, .. } = self;
         let ranged = self.ranged();
-        // Texts are compared as they are where the bytes of the key are its order.
+        // If the order is that of the key's bytes, bounds stay text.
         let bound = |compared: &str, bound: &str| {
             let bound = if self.unique { self.cast(&literal(bound)) } else { literal(bound) };
             format!("{ranged} {compared} {bound}")
@@ -343,8 +343,8 @@ impl Table {
         format!("COPY (SELECT {key}, {doc} FROM {place} AS t{within} ORDER BY {ranged}) TO STDOUT (FORMAT binary)")
     }
 
-    /// What ranges of keys are ordered by: the column as its index has it; where it has none, its texts by their
-    /// bytes, which every type has.
+    /// The order of key ranges: the column itself if it has an index, otherwise its text by bytes, which every type
+    /// has.
     pub(super) fn ranged(&self) -> &str {
         if self.unique { &self.key_column } else { &self.order }
     }
@@ -352,7 +352,7 @@ impl Table {
     /// The documents whose field equals `$1`, as JSON.
     ///
     /// # Errors
-    /// What the table lacks for it.
+    /// What the table lacks.
     pub(super) fn page(&self, field: &str, limit: u32) -> Result<Statement, String> {
         let Self { place, key, doc, order, .. } = self;
         let condition = match &self.fields {
@@ -363,16 +363,16 @@ impl Table {
                 };
                 format!("t.{} = CAST($1::jsonb #>> '{{}}' AS {sql_type})", identifier(name))
             }
-            Fields::None => return Err("pages are of collections of JSON only".into()),
+            Fields::None => return Err("page works on collections of JSON only".into()),
         };
-        // In the order of the index's second column, so that the first are the same ones each time.
+        // In the order of the index's second column, so that the first documents are always the same.
         let sql = format!("SELECT {key}, {doc} FROM {place} AS t WHERE {condition} ORDER BY {order} LIMIT {limit}");
         Ok((sql, vec![oid::JSONB]))
     }
 }
 
-/// The name of an index, and the statement that makes it; the key at its end keeps the documents of
-/// a value in key order.
+/// The name of an index, and the statement that creates it. The key is its last column, so that documents with equal
+/// values are in key order.
 pub(super) fn create_index(table: &str, place: &str, fields: &[String]) -> (String, String) {
     let full = format!("{table}.{}", fields.join("."));
     let name = if full.len() <= LONGEST_NAME_BYTES {
@@ -389,12 +389,12 @@ pub(super) fn create_index(table: &str, place: &str, fields: &[String]) -> (Stri
     (name, sql)
 }
 
-/// FNV-1a, 64 bits: the same name for the same index in every version of this program.
+/// FNV-1a, 64 bits. An index has the same name in every version of this program.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3))
 }
 
-/// The function that merges by RFC 7396 inside one UPDATE, which PostgreSQL has none for.
+/// Creates the function that merges by RFC 7396 inside one UPDATE. PostgreSQL has no such function.
 pub(super) fn create_merge(create: &str, name: &str) -> String {
     format!(
         "{create} FUNCTION {name}(target jsonb, patch jsonb) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $merge$
@@ -422,18 +422,19 @@ $merge$;"
     )
 }
 
-/// Says that the function is ours.
+/// Marks the function as ours.
 pub(super) fn mark_merge(name: &str) -> String {
     format!("COMMENT ON FUNCTION {name}(jsonb, jsonb) IS '{MARK}merges a JSON Merge Patch (RFC 7396)';")
 }
 
-/// Refuses names that PostgreSQL would cut, so that two of them could become one.
+/// Refuses names that PostgreSQL would truncate, since two of them could then be equal.
 pub(super) fn check_name(name: &str) -> Result<(), StoreError> {
     if name.len() <= LONGEST_NAME_BYTES {
         return Ok(());
     }
     Err(StoreError::NotSupported(format!(
-        "PostgreSQL cuts names after {LONGEST_NAME_BYTES} bytes, and the collection `{name}` has {}; rename it",
+        "PostgreSQL truncates names after {LONGEST_NAME_BYTES} bytes, but the name `{name}` has {}; rename \
+         the collection",
         name.len()
     )))
 }

@@ -1,7 +1,7 @@
-//! Messages of the PostgreSQL frontend/backend protocol 3.0, as far as a session writes and reads
-//! them on its hot path: <https://www.postgresql.org/docs/current/protocol-message-formats.html>.
+//! Messages of the PostgreSQL frontend/backend protocol 3.0 that a session writes and reads on its hot path:
+//! <https://www.postgresql.org/docs/current/protocol-message-formats.html>.
 //!
-//! Everything is appended to one buffer and read in place: a message costs no allocation.
+//! Messages are appended to one buffer and read in place, without allocations.
 
 use std::fmt;
 
@@ -18,28 +18,27 @@ pub(super) mod oid {
     pub(crate) const JSONB_ARRAY: u32 = 3807;
 }
 
-/// The server takes no message of 1 GiB or more (`MaxAllocSize`), and ends the connection that
-/// sends one.
+/// The server accepts no message of 1 GiB or more (`MaxAllocSize`), and closes a connection that sends one.
 pub(super) const LARGEST_BYTES: usize = 1_000_000_000;
 
 /// Execute of the unnamed portal without a limit of rows, then Sync.
 const EXECUTE_AND_SYNC: [u8; 15] = [b'E', 0, 0, 0, 9, 0, 0, 0, 0, 0, b'S', 0, 0, 0, 4];
 const EXECUTE: usize = 10;
 
-/// Begins a message; gives where its length stands.
+/// Begins a message. Returns the offset of its length.
 fn begin(out: &mut Vec<u8>, tag: u8) -> usize {
     out.push(tag);
     out.extend_from_slice(&[0; 4]);
     out.len() - 4
 }
 
-/// Writes the length of a message or value that ends here: of a message it counts itself.
+/// Writes the length of a message or value that ends here. The length of a message includes itself.
 fn patch(out: &mut [u8], at: usize, counts_itself: bool) {
     let bytes = out.len() - at - if counts_itself { 0 } else { 4 };
     out[at..at + 4].copy_from_slice(&(bytes as u32).to_be_bytes());
 }
 
-/// Appends a Sync: the end of a request, which is a transaction of its own.
+/// Appends a Sync: the end of a request, which is a separate transaction.
 pub(super) fn sync(out: &mut Vec<u8>) {
     out.extend_from_slice(&EXECUTE_AND_SYNC[EXECUTE..]);
 }
@@ -72,14 +71,14 @@ pub(super) fn parse(out: &mut Vec<u8>, statement: usize, sql: &str, types: &[u32
     patch(out, at, true);
 }
 
-/// A Bind that is being written; every parameter and result is in binary form.
+/// A Bind that is being written. Every parameter and result is in binary form.
 pub(super) struct Bind<'o> {
     out: &'o mut Vec<u8>,
     at: usize,
 }
 
 impl<'o> Bind<'o> {
-    /// Begins the Bind of a prepared statement with so many parameters.
+    /// Begins the Bind of a prepared statement with this many parameters.
     pub(super) fn new(out: &'o mut Vec<u8>, statement: usize, parameters: u16) -> Self {
         let at = begin(out, b'B');
         out.push(0);
@@ -101,7 +100,7 @@ impl<'o> Bind<'o> {
         self
     }
 
-    /// A one-dimensional array of so many elements of this type.
+    /// A one-dimensional array of `count` elements of this type.
     pub(super) fn array(self, element: u32, count: usize, elements: impl FnOnce(&mut Vec<u8>)) -> Self {
         let at = self.out.len();
         self.out.extend_from_slice(&[0; 4]);
@@ -128,19 +127,19 @@ impl<'o> Bind<'o> {
         self.end().extend_from_slice(&EXECUTE_AND_SYNC);
     }
 
-    /// Ends the Bind and executes: what follows is [`copy_data`], [`copy_done`] and [`sync`].
+    /// Ends the Bind and executes. [`copy_data`], [`copy_done`] and [`sync`] must follow.
     pub(super) fn start(self) {
         self.end().extend_from_slice(&EXECUTE_AND_SYNC[..EXECUTE]);
     }
 }
 
-/// Appends a value with its length in front.
+/// Appends a value, preceded by its length.
 pub(super) fn put(out: &mut Vec<u8>, value: &[u8]) {
     out.extend_from_slice(&(value.len() as u32).to_be_bytes());
     out.extend_from_slice(value);
 }
 
-/// Appends a `jsonb` value with its length in front.
+/// Appends a `jsonb` value, preceded by its length.
 pub(super) fn put_json(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(&(text.len() as u32 + 1).to_be_bytes());
     out.push(1);
@@ -159,16 +158,16 @@ pub(super) fn copy_done(out: &mut Vec<u8>) {
     out.extend_from_slice(&[b'c', 0, 0, 0, 4]);
 }
 
-/// What came is no message of this protocol.
+/// The bytes are not a message of this protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Garbled;
 
-/// What stands at the beginning of what was read.
+/// What was found at the start of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
-    /// A whole message of this tag and so many bytes, the five of its head included.
+    /// A complete message with this tag, and its length including the five bytes of its header.
     Whole(u8, usize),
-    /// The beginning of one that will be so many bytes.
+    /// The beginning of a message of at least this many bytes.
     Part(usize),
 }
 
@@ -183,7 +182,7 @@ pub(super) fn look(bytes: &[u8]) -> Result<Look, Garbled> {
     };
     let Some(length) = bytes.get(1..5) else { return Ok(Look::Part(5)) };
     let length = u32::from_be_bytes([length[0], length[1], length[2], length[3]]) as usize;
-    // Libpq's own bound for messages that hold no data.
+    // Libpq's own limit for messages that hold no data.
     let most = if large { 0x7FFF_FFFF } else { 1 << 20 };
     if !(4..=most).contains(&length) {
         return Err(Garbled);
@@ -199,7 +198,7 @@ impl<'a> Columns<'a> {
         Ok(Self(body.get(2..).ok_or(Garbled)?))
     }
 
-    /// The next column; none for NULL.
+    /// The next column. `None` for NULL.
     pub(super) fn next(&mut self) -> Result<Option<&'a [u8]>, Garbled> {
         let (length, rest) = self.0.split_first_chunk::<4>().ok_or(Garbled)?;
         let length = i32::from_be_bytes(*length);
@@ -217,7 +216,7 @@ impl<'a> Columns<'a> {
         self.next()?.ok_or(Garbled)
     }
 
-    /// Whether there are no more.
+    /// Whether no columns are left.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -231,7 +230,7 @@ pub(super) fn json_text(value: &[u8]) -> Result<&[u8], Garbled> {
     }
 }
 
-/// How many rows a CommandComplete speaks of: `INSERT 0 3`, `SELECT 1`.
+/// How many rows a CommandComplete reports: `INSERT 0 3`, `SELECT 1`.
 pub(super) fn affected(body: &[u8]) -> u64 {
     let tag = body.strip_suffix(&[0]).unwrap_or(body);
     let digits = tag.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
@@ -241,14 +240,14 @@ pub(super) fn affected(body: &[u8]) -> u64 {
     })
 }
 
-/// What an ErrorResponse or NoticeResponse says.
+/// The content of an ErrorResponse or NoticeResponse.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ServerError {
-    /// `ERROR`, `FATAL`, `PANIC`, `WARNING`, whatever the server's language.
+    /// `ERROR`, `FATAL`, `PANIC` or `WARNING`, independent of the server's language.
     pub(super) severity: String,
     /// The SQLSTATE.
     pub(super) code: String,
-    /// What it says, with the detail where there is one.
+    /// The message, with the detail if there is one.
     pub(super) message: String,
 }
 
@@ -275,7 +274,7 @@ impl ServerError {
         error
     }
 
-    /// Whether the connection ends with it.
+    /// Whether the connection ends with this error.
     pub(super) fn ends_connection(&self) -> bool {
         matches!(self.severity.as_str(), "FATAL" | "PANIC")
     }

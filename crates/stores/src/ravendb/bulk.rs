@@ -1,6 +1,5 @@
-//! Bulk forms. RavenDB does a `bulk_docs` in one transaction: one document that conflicts undoes
-//! them all, so a bulk insert that conflicts asks which of its documents exist, rejects those, and
-//! sends the others again.
+//! Bulk operations. RavenDB runs a `bulk_docs` in one transaction: one document that conflicts undoes all of them. A
+//! bulk insert that conflicts therefore asks which of its documents exist, rejects those, and sends the others again.
 
 use std::collections::HashSet;
 
@@ -15,7 +14,7 @@ use crate::http::{Answer, Bulk, Method, RequestBuf, Step};
 use crate::repeats::Repeats;
 use storebench_study::workload::Body;
 
-/// How often documents of one bulk insert are looked for that others put there meanwhile.
+/// How often one bulk insert looks for documents that others have created meanwhile.
 const MOST_ROUNDS: u32 = 100;
 
 /// What is done to each document.
@@ -47,7 +46,7 @@ impl Raven {
                 }
             });
             if let Err(error) = written {
-                // No document can have such a key: there is nothing to read or remove.
+                // No document can have such a key, so there is nothing to read or remove.
                 if matches!(kind, BulkKind::Insert | BulkKind::Upsert) {
                     bulk.reject(number, error);
                 }
@@ -148,7 +147,7 @@ impl Raven {
         self.close_part(kind, done, state, out)
     }
 
-    /// The part on its way has ended so; continues with the next.
+    /// Ends the part in flight with this result, and continues with the next part.
     fn close_part<'a>(
         &mut self,
         kind: BulkKind,
@@ -157,7 +156,7 @@ impl Raven {
         out: &mut RequestBuf,
     ) -> Next<'a> {
         if let Err(error) = done {
-            // One document that RavenDB will not have: the halves tell which.
+            // RavenDB rejects one of the documents: halving finds out which.
             let refused = error.kind == ErrorKind::Refused && kind != BulkKind::Read;
             if refused && state.bulk.cut() {
                 return self.next_part(kind, state, out);
@@ -175,7 +174,7 @@ impl Raven {
         self.next_part(kind, state, out)
     }
 
-    /// Rejects the documents that exist already, and of those of one key all but the first.
+    /// Rejects the documents that already exist, and all but the first of those with the same key.
     pub(super) fn answer_existing<'a>(
         &mut self,
         state: &'a mut RavenMemory,
@@ -201,7 +200,10 @@ impl Raven {
             return self.close_part(BulkKind::Insert, Ok(()), state, out);
         }
         if state.rounds > MOST_ROUNDS {
-            let error = OpError::new(ErrorKind::Temporary, "others made and removed documents of these keys meanwhile");
+            let error = OpError::new(
+                ErrorKind::Temporary,
+                "other clients keep creating and removing documents with these keys",
+            );
             return self.close_part(BulkKind::Insert, Err(error), state, out);
         }
         self.send_part(BulkKind::Insert, state, out);
@@ -229,7 +231,7 @@ impl Raven {
                     state.take_row(collection, &document)?;
                 }
             } else {
-                // `null` for one that is not there.
+                // `null` for a document that does not exist.
                 walk.value().ok_or(GARBLED)?;
             }
         }
@@ -251,11 +253,11 @@ fn take_results(kind: BulkKind, state: &mut RavenMemory, answer: &Answer<'_>) ->
         if kind == BulkKind::Delete {
             removed += usize::from(was_deleted(result).ok_or(GARBLED_WRITE)?);
         } else {
-            // What was stored has a version.
+            // A stored document has a change vector.
             json::member(result, "@change-vector").and_then(json::text).ok_or(GARBLED_WRITE)?;
         }
     }
-    // One transaction: all or none are done, so that fewer results are no answer of RavenDB's.
+    // In one transaction all or none are done, so RavenDB never answers with fewer results.
     if results != state.bulk.part.len() {
         return Err(GARBLED_WRITE);
     }
@@ -285,7 +287,7 @@ fn existing(answer: &Answer<'_>) -> Result<HashSet<String>, OpError> {
 }
 
 impl RavenMemory {
-    /// One more document of a reply of several; false for one that is not of this collection.
+    /// Adds a document to a reply with several. Returns false if it is not of this collection.
     pub(super) fn take_row(&mut self, collection: &Collection, document: &Document<'_>) -> Result<bool, OpError> {
         let id = document.meta("@id").ok_or(GARBLED)?;
         if !collection.holds(document) || !collection.naming.key(&id, &mut self.key) {
@@ -296,7 +298,7 @@ impl RavenMemory {
         Ok(true)
     }
 
-    /// Puts a document where replies take it from, if they want it; gives how many bytes it has.
+    /// Puts a document where replies take it from, if they include contents. Returns its size in bytes.
     pub(super) fn take_body(&mut self, collection: &Collection, document: &Document<'_>) -> Result<usize, OpError> {
         self.body.clear();
         if !self.contents && collection.body == Body::Json {

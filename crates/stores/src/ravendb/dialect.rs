@@ -1,6 +1,6 @@
-//! Operations on one document, and the start of all others: which requests they are made of.
+//! Operations on one document, and the start of all others: the requests that they consist of.
 //!
-//! Every write is a `bulk_docs` of one command, which is what RavenDB's own clients send to save.
+//! Every write is a `bulk_docs` with one command, which RavenDB's own clients also use to save.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::document::{self, CHANGED, EXISTS};
 use crate::http::{Answer, Bulk, Dialect, Method, RequestBuf, Step};
 use crate::repeats::Repeats;
 
-/// How often an operation starts again because others wrote the same document in between.
+/// How often an operation starts again because another client wrote the same document in between.
 const MOST_TRIES: u32 = 1_000;
 
-/// Metadata that the server or this driver writes again.
+/// Metadata that the server or this driver rewrites.
 const NOT_THEIRS: [&str; 9] = [
     "@collection",
     "@id",
@@ -37,9 +37,9 @@ const NOT_THEIRS: [&str; 9] = [
 /// How a session speaks to a database.
 pub(crate) struct Raven {
     pub(super) target: Arc<Target>,
-    /// `/bulk_docs` with what it waits for.
+    /// `/bulk_docs`, with the parameters that say what it waits for.
     pub(super) bulk_docs: String,
-    /// What a query says about waiting for its index; nothing for `stale-ok`.
+    /// The part of a query that makes it wait for its index. Empty for `stale-ok`.
     pub(super) wait: String,
     pub(super) splits: u64,
 }
@@ -52,17 +52,17 @@ pub(crate) struct RavenMemory {
     pub(super) contents: bool,
     /// The document's id.
     pub(super) id: String,
-    /// The document to be written, or the patch, as it goes into the request.
+    /// The document to be written, the patch, or the time of expiry.
     payload: Vec<u8>,
     tries: u32,
     pub(super) bulk: Bulk,
     pub(super) page: Page,
     pub(super) range: Range,
-    /// How many documents a bulk operation is of.
+    /// How many documents a bulk operation sends.
     pub(super) all: usize,
-    /// How often a bulk insert was sent again without what exists.
+    /// How often a bulk insert was sent again without the existing documents.
     pub(super) rounds: u32,
-    /// Ids that are read more than once. They are sent once.
+    /// Ids that are read more than once, but sent once.
     pub(super) repeats: Repeats,
     pub(super) found: Collected,
     pub(super) body: Vec<u8>,
@@ -70,7 +70,7 @@ pub(crate) struct RavenMemory {
     revision: Vec<u8>,
 }
 
-/// Which answer is waited for.
+/// The answer that an operation waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Task {
     #[default]
@@ -84,7 +84,7 @@ pub(super) enum Task {
     ReplaceBase,
     Replace,
     Delete,
-    /// Whether the database now removes expired documents; then the touch.
+    /// The answer to enabling expiration; then the touch.
     SwitchExpiryOn,
     /// The document that a touch or merge changes; then its write.
     TouchBase,
@@ -92,7 +92,7 @@ pub(super) enum Task {
     Modify(Change),
     Counter,
     Bulk(BulkKind),
-    /// Which of a refused bulk insert's documents exist.
+    /// Which documents of a refused bulk insert exist.
     BulkExisting,
     Page,
     Range,
@@ -105,7 +105,7 @@ pub(super) enum Change {
     Merge,
 }
 
-/// What comes next, or how it failed.
+/// The next step, or the error of the operation.
 pub(super) type Next<'a> = Result<Step<'a>, OpError>;
 
 impl Dialect for Raven {
@@ -148,7 +148,7 @@ impl Raven {
                 if collection.naming.ours {
                     self.head(state, out);
                 } else {
-                    // Only the metadata tells whether it is of this collection.
+                    // Only the metadata shows whether it is of this collection.
                     self.get(state, out);
                 }
             }
@@ -171,7 +171,7 @@ impl Raven {
                 let expiry_task = &self.target.expiry;
                 if !expiry_task.is_on() && !expiry_task.may_be_set {
                     return Err(refused(
-                        "this database does not remove expired documents: switch its expiration on, or use a \
+                        "this database does not remove expired documents: enable its expiration, or use a \
                          database that Storebench made",
                     ));
                 }
@@ -295,7 +295,7 @@ impl Raven {
         }
     }
 
-    /// Has the database remove expired documents. It changes no document.
+    /// Makes the database remove expired documents. This changes no document.
     fn switch_expiry_on(&self, out: &mut RequestBuf) {
         let out = out.begin(Method::POST).only_reads().raw(&self.target.path).raw("/admin/expiration/config");
         let settings = format!("{{\"Disabled\":false,\"DeleteFrequencyInSec\":{}}}", self.target.expiry.every_s);
@@ -310,7 +310,7 @@ impl Raven {
         out.begin(Method::HEAD).raw(&self.target.path).raw("/docs?id=").segment(&state.id);
     }
 
-    /// Begins a `bulk_docs`: gives the body up to the first command.
+    /// Begins a `bulk_docs`. Returns the body up to the first command.
     pub(super) fn begin_commands<'o>(&self, out: &'o mut RequestBuf) -> &'o mut Vec<u8> {
         let body = out.begin(Method::POST).raw(&self.target.path).raw(&self.bulk_docs).body();
         body.extend_from_slice(b"{\"Commands\":[");
@@ -342,14 +342,14 @@ impl Raven {
         let expected = match state.task {
             Task::Insert => Some(""),
             Task::Upsert => None,
-            // An empty one would ask that there be no document; no document is at revision `-`.
+            // An empty revision would require that there is no document. No document has the revision `-`.
             _ => Some(std::str::from_utf8(&state.revision).ok().filter(|text| !text.is_empty()).unwrap_or("-")),
         };
         push_put(&state.id, expected, &state.payload, body);
         body.extend_from_slice(b"]}");
     }
 
-    /// One request: a script adds on the server, or makes the counter where it is missing.
+    /// One request: a script adds to the counter on the server, or creates a missing one.
     fn count(
         &self,
         state: &RavenMemory,
@@ -361,7 +361,7 @@ impl Raven {
         const MOST: u64 = (1 << 53) - 1;
         // A step may go from one end of the range to the other.
         if delta.unsigned_abs() > 2 * MOST || initial.unsigned_abs() > MOST {
-            return Err(refused("RavenDB's JSON holds integers up to ±(2^53 - 1) exactly; this step leads beyond"));
+            return Err(refused("the step exceeds ±(2^53 - 1), the range of exact integers in RavenDB's JSON"));
         }
         use std::io::Write as _;
         out.begin(Method::PATCH).raw(&self.target.path).raw("/docs?id=").segment(&state.id);
@@ -424,7 +424,7 @@ impl Raven {
         Ok(Step::Done(Ok(Reply::written(usize::from(found)))))
     }
 
-    /// Changes the document that was read, and writes it on condition that it is still the same.
+    /// Changes the document that was read, and writes it if it is still the same.
     fn change<'a>(
         &self,
         change: Change,
@@ -448,7 +448,7 @@ impl Raven {
         }
         let mut more = Vec::new();
         if !collection.naming.ours {
-            // What else its owner wrote there stays.
+            // Keep the other metadata that its owner wrote.
             read.push_metadata(&NOT_THEIRS, &mut more);
         }
         if let Some(expires) = &expires {
@@ -466,13 +466,13 @@ impl Raven {
     }
 }
 
-/// Others wrote in between: starts again, but not for ever.
+/// Counts a retry after another client wrote in between. Fails after too many.
 fn again(state: &mut RavenMemory) -> Result<(), OpError> {
     state.tries += 1;
     if state.tries < MOST_TRIES {
         return Ok(());
     }
-    Err(OpError::new(ErrorKind::Temporary, "other writers changed the document again and again"))
+    Err(OpError::new(ErrorKind::Temporary, "other clients keep changing this document; nothing was written"))
 }
 
 /// Appends a document as it goes into a request.
@@ -484,7 +484,7 @@ pub(super) fn push_body(collection: &Collection, body: &[u8], into: &mut Vec<u8>
     json::push_document(document.as_bytes(), &collection.name, "", into).map_err(refused)
 }
 
-/// Appends what a read gives of a document; none for a counter that holds no integer.
+/// Appends what a read returns of a document. `None` for a counter without a value.
 pub(super) fn append_body(collection: &Collection, document: &Document<'_>, into: &mut Vec<u8>) -> Option<()> {
     if collection.body == Body::Counter {
         into.extend_from_slice(document.member("v")?);
@@ -508,10 +508,10 @@ pub(super) fn push_put(id: &str, expected: Option<&str>, document: &[u8], into: 
     into.push(b'}');
 }
 
-/// Appends the command that removes a document. A script does it, which is done only where there is
-/// one: the answer to a DELETE calls deleted what was deleted before, too.
+/// Appends the command that removes a document. It is a script, which runs only if the document exists: the answer to a
+/// DELETE also reports `deleted` for a document that was already deleted.
 ///
-/// Ids of somebody else's may be those of another collection, whose documents stay.
+/// In another program's collection, an id may belong to a document of another collection, which is kept.
 pub(super) fn push_delete(id: &str, collection: &Collection, into: &mut Vec<u8>) {
     into.extend_from_slice(b"{\"Type\":\"PATCH\",\"ChangeVector\":null,\"Id\":");
     json::push_text(id, into);
@@ -529,11 +529,11 @@ pub(super) fn push_delete(id: &str, collection: &Collection, into: &mut Vec<u8>)
     into.extend_from_slice(b"}}}");
 }
 
-/// Whether there was a document that [`push_delete`] has removed.
+/// Whether [`push_delete`] found a document and removed it.
 pub(super) fn was_deleted(result: &[u8]) -> Option<bool> {
     match json::member(result, "PatchStatus")? {
         b"\"DocumentDoesNotExist\"" => Some(false),
-        // It is gone, and as for the script, nothing else was changed of it.
+        // The document is gone. The script changed nothing else in it.
         b"\"NotModified\"" | b"\"Patched\"" => Some(true),
         _ => None,
     }

@@ -7,52 +7,53 @@ use storebench_engine::store::{ErrorKind, OpError, StoreError};
 use super::json;
 use crate::http::{Answer, status_error};
 
-/// An answer that is none of RavenDB's, to a request that changes nothing.
+/// An answer that RavenDB does not give, to a request that changes nothing.
 pub(super) const GARBLED: OpError = OpError {
     kind: ErrorKind::Failed,
-    message: Cow::Borrowed("the server answered what RavenDB would not; is there a proxy, or another server, between?"),
+    message: Cow::Borrowed(
+        "the server's answer is not RavenDB's protocol; check for a proxy or another server in between",
+    ),
 };
 
-/// The same to a request that may have changed something.
+/// The same for a request that may have changed something.
 pub(super) const GARBLED_WRITE: OpError = OpError { kind: ErrorKind::OutcomeUnknown, message: GARBLED.message };
 
-/// The operation does not fit what the collection holds, or how it was prepared.
+/// The error of an operation that does not fit what the collection holds, or how it was prepared.
 pub(super) const fn refused(message: &'static str) -> OpError {
     OpError { kind: ErrorKind::Refused, message: Cow::Borrowed(message) }
 }
 
-/// What the counter script throws where the sum leaves what JSON numbers hold exactly.
+/// What the counter script throws if the sum is outside the range of exact JSON integers.
 pub(super) const OVERFLOW: &str = "storebench: overflow";
 
-/// What the script that removes a document throws where that is of another collection.
+/// What the script that removes a document throws if the document is of another collection.
 pub(super) const ELSEWHERE: &str = "storebench: elsewhere";
 
-/// The error of an answer that is not what was hoped for. RavenDB names the exception (`Type`);
-/// those that it throws before a transaction, or that end one without a commit, are told apart from
-/// the others, after which a write may or may not have been done.
+/// The error of an unsuccessful answer. RavenDB names the exception (`Type`). Some exceptions are thrown before a
+/// transaction, or end it without a commit. After all others, a write may have been done.
 pub(super) fn op_error(answer: &Answer<'_>, changes: bool) -> OpError {
     let (kind, message) = exception(answer.body);
     let short = kind.rsplit('.').next().unwrap_or_default();
     let means = match short {
         "ConcurrencyException" => ErrorKind::Conflict,
         "DatabaseDoesNotExistException" => ErrorKind::Failed,
-        // The database was not opened for the request, so that nothing of it was done.
+        // The database was not opened for the request, so nothing was done.
         "DatabaseDisabledException" | "DatabaseLoadTimeoutException" | "DatabaseConcurrentLoadTimeoutException" => {
             ErrorKind::Temporary
         }
-        // A server that was just started does not know its databases yet, and ends such requests before their handler.
+        // A server that has just started does not know its databases yet, and ends such requests before their handler.
         "NodeIsPassiveException" => ErrorKind::Temporary,
         "NullReferenceException" if fails_before_handler(answer.body) => ErrorKind::Temporary,
         "LicenseLimitException" => ErrorKind::Refused,
         "InvalidDataException" | "EndOfStreamException" | "ArgumentException" | "ParseException" => ErrorKind::Refused,
         "JavaScriptException" if message.contains(OVERFLOW) => {
-            return refused("the counter would leave the range that RavenDB's JSON holds exactly, ±(2^53 - 1)");
+            return refused("the counter would exceed ±(2^53 - 1), the range of exact integers in RavenDB's JSON");
         }
         "JavaScriptException" if message.contains(ELSEWHERE) => {
-            return refused("the document with this id is of another collection, and was left there");
+            return refused("the document with this id belongs to another collection, and was not removed");
         }
         "InvalidOperationException" if message.contains("via update is not supported") => ErrorKind::Refused,
-        // Replicas that did not answer in time: the write is on this node and stays there.
+        // Replicas did not answer in time. The write is done on this node, and remains.
         "TimeoutException" if changes => ErrorKind::OutcomeUnknown,
         "TimeoutException" => ErrorKind::Temporary,
         _ => return status_error(answer, changes),
@@ -60,7 +61,7 @@ pub(super) fn op_error(answer: &Answer<'_>, changes: bool) -> OpError {
     OpError::new(means, format!("RavenDB: {} ({short}, HTTP {})", shortened(&message), answer.status))
 }
 
-/// The same for a control call.
+/// The error of a control call.
 pub(super) fn store_error(place: &str, doing: &str, answer: &Answer<'_>) -> StoreError {
     let (kind, message) = exception(answer.body);
     let said = if message.is_empty() {
@@ -71,27 +72,25 @@ pub(super) fn store_error(place: &str, doing: &str, answer: &Answer<'_>) -> Stor
     };
     match answer.status {
         401 | 403 => StoreError::Unreachable(format!(
-            "{place}: RavenDB does not let this client {doing}: {said}; give a certificate that may, with \
-             tls_cert=FILE and tls_key=FILE"
+            "{place}: RavenDB does not allow this client to {doing}: {said}; set tls_cert=FILE and \
+             tls_key=FILE to a certificate with that right"
         )),
         402 => StoreError::NotSupported(format!(
-            "{place}: the licence of this RavenDB does not let it {doing}: {said}; use a server whose licence does"
+            "{place}: the licence of this RavenDB does not allow it to {doing}: {said}; use a server whose licence does"
         )),
-        429 | 503 => StoreError::Unreachable(format!(
-            "{place}: RavenDB cannot {doing} now: {said}; try again when the server is well"
-        )),
+        429 | 503 => StoreError::Unreachable(format!("{place}: RavenDB cannot {doing} now: {said}; try again later")),
         _ => StoreError::Failed(format!("{place}: RavenDB could not {doing}: {said}")),
     }
 }
 
-/// `Type` and `Message` of an error that RavenDB answered; empty where it is no such error.
+/// `Type` and `Message` of an error of RavenDB. Empty if the body is not such an error.
 fn exception(body: &[u8]) -> (Cow<'_, str>, Cow<'_, str>) {
     let part = |name| json::member(body, name).and_then(json::text).unwrap_or_default();
     (part("Type"), part("Message"))
 }
 
-/// Whether an exception was thrown where RavenDB looks for the database of a request, before anything of it is done: its stack
-/// begins there.
+/// Whether an exception was thrown while RavenDB looked for the database of a request, before any of it was done. The
+/// stack trace begins there.
 fn fails_before_handler(body: &[u8]) -> bool {
     let error = json::member(body, "Error").and_then(json::text).unwrap_or_default();
     let first = error.lines().map(str::trim).find_map(|line| line.strip_prefix("at "));
@@ -103,8 +102,8 @@ fn shortened(message: &str) -> String {
     message.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(300).collect()
 }
 
-/// Whether RavenDB says that the document of a compare-and-swap does not exist. Ids of ours hold no
-/// space, so this stands in none of them.
+/// Whether RavenDB says that the document of a compare-and-swap does not exist. Our ids contain no space, so this text
+/// cannot be part of one.
 pub(super) fn is_missing(answer: &Answer<'_>) -> bool {
     memchr::memmem::find(answer.body, b" does not exist, but ").is_some()
 }
@@ -118,7 +117,7 @@ mod tests {
         op_error(&Answer::of_parts(status, None, body.as_bytes()), changes).kind
     }
 
-    /// As RavenDB 4.1 answers for two seconds after it was started.
+    /// The answers of RavenDB 4.1 in the first two seconds after its start.
     #[test]
     fn a_server_that_is_starting_has_done_nothing() {
         let thrown = |at: &str| {

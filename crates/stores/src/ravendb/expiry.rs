@@ -1,4 +1,4 @@
-//! The time of day as RavenDB writes it.
+//! Times in RavenDB's format.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,24 +7,24 @@ use jiff::civil::DateTime;
 
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
-/// `2026-11-21T23:39:23.4520000Z` for the time that lies `after` from now, by this machine's clock.
-/// The year 9999 bounds it, which .NET's dates do too.
+/// The time `after` from now, by this machine's clock, such as `2026-11-21T23:39:23.4520000Z`. It is at most in the
+/// year 9999, like .NET's dates.
 pub(super) fn expires_at(after: Duration) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     text(now.saturating_add(after))
 }
 
-/// How long something has left that expires at a time as RavenDB takes them, by this machine's clock. None for
-/// what is no such time, or tells no time zone: then RavenDB takes that of its server.
+/// The time left until an expiry in RavenDB's format, by this machine's clock. `None` for an invalid time, and for one
+/// without a time zone, for which RavenDB would use its server's.
 pub(super) fn left(text: &str) -> Option<Duration> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Some(time(text)?.saturating_sub(now))
 }
 
-/// The time that a text says, since 1970.
+/// Parses a time, as the duration since 1970.
 fn time(text: &str) -> Option<Duration> {
     let (whole, rest) = text.split_at_checked("1970-01-01T00:00:00".len())?;
-    // Not a `Timestamp`, which ends before .NET's last day does: the usual word for never.
+    // Not a `Timestamp`: its range ends before .NET's last day, which usually stands for never.
     let whole = DateTime::strptime("%Y-%m-%dT%H:%M:%S", whole).ok()?;
     let (digits, zone) = match rest.strip_prefix('.') {
         Some(rest) => rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?),

@@ -1,4 +1,4 @@
-//! Answers of any bytes, to every operation.
+//! Fuzzing with arbitrary bytes as answers, for every operation.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Where RavenDB's answers hold documents, and documents their metadata.
+//! Finds documents in RavenDB's answers, and the metadata in documents.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ pub(super) fn results(walk: &mut Walk<'_>) -> Option<()> {
     walk.take(b'[')
 }
 
-/// Takes a document of RavenDB's.
+/// Reads one of RavenDB's documents.
 pub(super) fn document<'a>(walk: &mut Walk<'a>) -> Option<Document<'a>> {
     walk.peek()?;
     let start = walk.at();
@@ -23,7 +23,7 @@ pub(super) fn document<'a>(walk: &mut Walk<'a>) -> Option<Document<'a>> {
         let Some(member) = walk.member()? else { break };
         if member.name == b"@metadata" {
             metadata = Some(member.value);
-            // Where it stands first, the comma after it goes with it.
+            // If it comes first, the comma after it is cut too.
             let first = before == start + 1;
             let end = if first && walk.peek()? == b',' { walk.at() + 1 } else { walk.at() };
             cut = before - start..end - start;
@@ -32,12 +32,12 @@ pub(super) fn document<'a>(walk: &mut Walk<'a>) -> Option<Document<'a>> {
     Some(Document { text: walk.since(start), metadata, cut })
 }
 
-/// A document as it came.
+/// A document as it was received.
 #[derive(Debug, Clone)]
 pub(super) struct Document<'a> {
     text: &'a [u8],
     metadata: Option<&'a [u8]>,
-    /// The metadata's member within the text, with one comma.
+    /// The range of the metadata member in the text, including one comma.
     cut: std::ops::Range<usize>,
 }
 
@@ -49,23 +49,23 @@ impl<'a> Document<'a> {
         self.text.len() - self.cut.len() + bare * (ESCAPE_BYTES - 1)
     }
 
-    /// Appends it without its metadata, as JSON should be.
+    /// Appends it without its metadata, with control characters escaped as JSON requires.
     pub(super) fn append_to(&self, into: &mut Vec<u8>) {
         push_escaped(&self.text[..self.cut.start], into);
         push_escaped(&self.text[self.cut.end..], into);
     }
 
-    /// A text of its metadata.
+    /// A string in its metadata.
     pub(super) fn meta(&self, name: &str) -> Option<Cow<'a, str>> {
         text(self.meta_value(name)?)
     }
 
-    /// The text of a member of its metadata.
+    /// The JSON text of a member of its metadata.
     pub(super) fn meta_value(&self, name: &str) -> Option<&'a [u8]> {
         member(self.metadata?, name)
     }
 
-    /// Appends the members of its metadata but for these, each with a comma before it.
+    /// Appends the members of its metadata except `but`, each preceded by a comma.
     pub(super) fn push_metadata(&self, but: &[&str], into: &mut Vec<u8>) {
         for Member { name, whole, .. } in members(self.metadata.unwrap_or_default()) {
             if !but.iter().any(|other| other.as_bytes() == name) {
@@ -75,34 +75,33 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The text of one of its members.
+    /// The JSON text of one of its members.
     pub(super) fn member(&self, name: &str) -> Option<&'a [u8]> {
         member(self.text, name)
     }
 }
 
-/// Deepest nesting that is stored. Nobody knows what deeper documents do to a server.
+/// The deepest nesting that is stored. What deeper documents do to a server is unknown.
 const DEEPEST: u32 = 128;
 
 /// Appends a document with RavenDB's collection in its metadata.
 ///
 /// # Errors
-/// Says what is wrong with the text: not one JSON object, nested too deep, or with metadata of its own.
+/// What is wrong with the text: it is not one JSON object, is nested too deeply, or has its own metadata.
 pub(super) fn push_document(
     document: &[u8],
     collection: &str,
     more: &str,
     into: &mut Vec<u8>,
 ) -> Result<(), &'static str> {
-    const WRONG: &str = "RavenDB stores JSON objects only, and this is none";
+    const WRONG: &str = "RavenDB stores JSON objects only, and this body is not one";
     const DEEP: &str = "the document is nested deeper than 128 levels, which this driver does not store";
-    const OWN: &str =
-        "the document has a member `@metadata`, which RavenDB keeps for itself; rename it or leave it out";
+    const OWN: &str = "RavenDB reserves the member name `@metadata`; rename the member or leave it out";
     let mut walk = Walk::new(document);
     if walk.peek() != Some(b'{') {
         return Err(WRONG);
     }
-    // Brackets that match keep the document within its place in the request.
+    // Matching brackets keep the document in its place in the request.
     let text = walk.value().ok_or(WRONG)?;
     if walk.peek().is_some() {
         return Err(WRONG);
@@ -140,8 +139,8 @@ pub(super) fn push_document(
     Ok(())
 }
 
-/// Appends JSON with each character that is escaped as two halves (`\ud83d\ude00`) written as it
-/// is: RavenDB 4.1 stores the halves as two characters that are none.
+/// Appends JSON with each escaped surrogate pair (`\ud83d\ude00`) replaced by the character itself. RavenDB 4.1 stores
+/// the halves as two invalid characters.
 fn push_joined(text: &[u8], into: &mut Vec<u8>) {
     let mut rest = text;
     while let Some(at) = memchr::memchr(b'\\', rest) {
@@ -153,12 +152,12 @@ fn push_joined(text: &[u8], into: &mut Vec<u8>) {
         };
         let joined = half(0).zip(half(6)).and_then(|pair| char::decode_utf16([pair.0, pair.1]).next()?.ok());
         let taken = match joined {
-            // One that is whole by itself, and another behind it.
+            // A surrogate pair.
             Some(c) if c.len_utf16() == 2 => {
                 into.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
                 12
             }
-            // The character behind the backslash goes with it, as that may be another backslash.
+            // The character after the backslash is taken too, since it may be another backslash.
             _ => {
                 let taken = escape.len().min(2);
                 into.extend_from_slice(&escape[..taken]);
@@ -225,7 +224,7 @@ mod tests {
         assert_eq!(put("{}").unwrap(), format!("{meta}}}"));
         assert_eq!(put(" { \"a\" : 1 } ").unwrap(), format!("{meta}, \"a\" : 1 }}"));
         for own in [r#"{"a":1,"@metadata":{"@collection":"D"}}"#, r#"{"\u0040metadata":{}}"#] {
-            assert!(put(own).unwrap_err().contains("keeps for itself"), "{own}");
+            assert!(put(own).unwrap_err().contains("reserves"), "{own}");
         }
         let inner = r#"{"a":"@metadata","b":{"@metadata":7}}"#;
         assert_eq!(put(inner).unwrap(), format!("{meta},{}", &inner[1..]));

@@ -1,9 +1,10 @@
-//! All documents of a collection that Storebench did not make, as one stream.
+//! Streams all documents of a collection that Storebench did not make.
 //!
-//! `streams/queries` gives a collection in the order of its last writes, as it was when the stream began: of
-//! RavenDB 4.1 a document came that was removed meanwhile, and a client that paused for minutes was waited for
-//! (measured). Pages would have to be skipped to, and a document that is removed meanwhile lets the next page
-//! begin behind one that nobody saw. A stream that breaks starts again; who reads it leaves out what came before.
+//! `streams/queries` returns a collection in the order of its last writes, as it was when the stream began. With
+//! RavenDB 4.1, the stream included a document that was removed meanwhile, and the server waited for a client that
+//! paused for minutes (measured). Pages would have to be skipped to, and if a document is removed meanwhile, the next
+//! page begins after a document that nobody has seen. A stream that breaks starts again, and its reader omits what it
+//! has already seen.
 
 use std::ops::Range;
 
@@ -17,21 +18,21 @@ use super::json::{self, Walk};
 use super::server::Server;
 use crate::http::{Answer, Client, Download};
 
-/// A page is about so large.
+/// The approximate size of a page.
 const PAGE_BYTES: usize = 1 << 20;
-/// So many documents are enough for a page, whatever they are.
+/// The most documents in a page, whatever their size.
 const MOST: usize = 5_000;
-/// What stands before and behind the documents is shorter than this.
+/// The text before and after the documents is shorter than this.
 const FRAME_BYTES: usize = 64 * 1024;
-/// A document larger than this is given up.
+/// A larger document is an error.
 const DOCUMENT_BYTES: usize = 1 << 30;
-/// A stream that breaks so often without getting further is given up.
+/// A stream that breaks this often without progress is given up.
 const MOST_BREAKS: u32 = 5;
-/// What lies beside a document and would not be copied, and how its metadata call it.
+/// What belongs to a document but would not be copied: the member of its metadata, and a word for it.
 const BESIDES: [(&str, &str); 3] =
     [("@attachments", "attachments"), ("@counters", "counters"), ("@timeseries", "time series")];
 
-/// One stream of a collection, begun as often as it takes.
+/// A stream of a collection, started as often as necessary.
 pub(super) struct Listing {
     client: Client,
     /// Path and query of the stream.
@@ -42,19 +43,19 @@ pub(super) struct Listing {
     expires: bool,
     stream: Option<Stream>,
     ended: bool,
-    /// How many documents this stream has given, and the most that one gave that broke.
+    /// How many documents this stream has returned, and the most that a broken one has.
     given: usize,
     furthest: usize,
     breaks: u32,
 }
 
-/// A stream under way.
+/// A stream in progress.
 struct Stream {
     body: Download,
-    /// What came; from `at` on it was not taken yet.
+    /// The received text. It has not been consumed from `at` on.
     text: Vec<u8>,
     at: usize,
-    /// Of the document that begins there: up to where its end was looked for, and with what.
+    /// For the document that begins at `at`: how far its end was searched, and the state of the search.
     looked: usize,
     ends: Option<Ends>,
 }
@@ -63,13 +64,13 @@ impl Server {
     /// Begins to list a collection.
     ///
     /// # Errors
-    /// `NotSupported` where the stream would leave documents out.
+    /// `NotSupported` if the stream would omit documents.
     pub(super) async fn listing(&self, collection: &str, expires: bool) -> Result<Listing, StoreError> {
         let told = self.get("/collections/stats", "count its documents").await?;
         if let Some(conflicts) = told["CountOfConflicts"].as_u64().filter(|conflicts| *conflicts > 0) {
             return Err(StoreError::NotSupported(format!(
-                "{}: {conflicts} documents are in conflict between nodes, and RavenDB leaves those out; resolve them \
-                 there first",
+                "{}: {conflicts} documents are in conflict between nodes, and RavenDB omits them; resolve the \
+                 conflicts first",
                 self.shown()
             )));
         }
@@ -119,7 +120,7 @@ impl Listing {
 
     fn garbled(&self) -> StoreError {
         StoreError::Failed(format!(
-            "{}: the server streamed what RavenDB would not; is there a proxy, or another server, between?",
+            "{}: the server's stream is not RavenDB's; check for a proxy or another server in between",
             self.place
         ))
     }
@@ -129,7 +130,7 @@ impl Listing {
         if self.ended {
             return Ok(false);
         }
-        // Where this fails the connection goes, and the next try begins on another.
+        // If this fails, the connection is dropped, and the next try begins on another one.
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => {
@@ -147,7 +148,7 @@ impl Listing {
         Ok(true)
     }
 
-    /// Puts documents into the page until it is full; false where the last one has come.
+    /// Adds documents to the page until it is full. Returns false after the last one.
     async fn fill(&self, stream: &mut Stream, page: &mut RowPage) -> Result<bool, StoreError> {
         while page.rows.as_batch().total_bytes() < PAGE_BYTES && page.rows.len() + page.bad.len() < MOST {
             match stream.document() {
@@ -160,7 +161,7 @@ impl Listing {
                 }
                 NextInStream::Nothing => {
                     if !stream.more().await? {
-                        return Err(stream.body.broken("it ended within its documents"));
+                        return Err(stream.body.broken("it ended in the middle of its documents"));
                     }
                 }
                 NextInStream::Garbage => return Err(self.garbled()),
@@ -169,12 +170,12 @@ impl Listing {
         Ok(true)
     }
 
-    /// Takes what follows the last document: an error, where the server could not go on.
+    /// Reads what follows the last document: an error if the server could not continue.
     async fn end(&self, stream: &mut Stream) -> Result<(), StoreError> {
         while stream.text.len() - stream.at <= FRAME_BYTES && stream.body.more(&mut stream.text).await? {}
         let rest = [&b"{"[..], &stream.text[stream.at..]].concat();
         if Walk::new(&rest).value().is_none() {
-            return Err(stream.body.broken("it ended behind its documents"));
+            return Err(stream.body.broken("it ended after its documents"));
         }
         match json::member(&rest, "Error") {
             None => Ok(()),
@@ -185,7 +186,7 @@ impl Listing {
         }
     }
 
-    /// A stream that broke: it is begun again, but not for ever.
+    /// Handles a broken stream. It may be restarted, but only a limited number of times.
     fn broke(&mut self, error: StoreError) -> StoreError {
         if !matches!(error, StoreError::Unreachable(_)) {
             return error;
@@ -198,7 +199,7 @@ impl Listing {
             return error;
         }
         StoreError::Failed(format!(
-            "{error}; it broke {} times behind no more than {} documents",
+            "{error}; it broke {} times after no more than {} documents",
             self.breaks, self.furthest
         ))
     }
@@ -212,11 +213,11 @@ impl RowStream for Listing {
 
 /// What is next in a stream.
 enum NextInStream {
-    /// A document, and where in the text.
+    /// A document, at this range of the text.
     Document(Range<usize>),
     /// There are no more documents.
     End,
-    /// More has to come first.
+    /// More text is needed first.
     Nothing,
     Garbage,
 }
@@ -248,7 +249,7 @@ impl Stream {
         NextInStream::Document(start..self.at)
     }
 
-    /// Waits for more text; false where there is none.
+    /// Waits for more text. Returns false at the end.
     async fn more(&mut self) -> Result<bool, StoreError> {
         self.text.drain(..self.at);
         self.looked = self.looked.saturating_sub(self.at);
@@ -257,7 +258,7 @@ impl Stream {
     }
 }
 
-/// Looks for the end of an object in text that comes in pieces, at each byte once.
+/// Finds the end of an object in text that arrives in pieces. Looks at each byte once.
 #[derive(Debug, Default)]
 struct Ends {
     depth: usize,
@@ -266,7 +267,7 @@ struct Ends {
 }
 
 impl Ends {
-    /// Where it is behind, within these bytes, which follow those of the last time.
+    /// The offset after the object's end in these bytes, which follow those of the previous call.
     fn find(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while let Some(byte) = bytes.get(at) {
@@ -292,7 +293,7 @@ impl Ends {
     }
 }
 
-/// Puts a document into a page, or why it is none that can be copied; none where it is none of RavenDB's.
+/// Adds a document to a page, or the reason why it cannot be copied. `None` if it is not a document of RavenDB.
 fn put(text: &[u8], expires: bool, page: &mut RowPage) -> Option<()> {
     let document = json::document(&mut Walk::new(text))?;
     let id = document.meta("@id")?;

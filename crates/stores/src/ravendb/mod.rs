@@ -1,24 +1,23 @@
 //! `ravendb://HOST/DATABASE`: RavenDB 4.1 and newer, over HTTP.
 //!
-//! Every write is a `bulk_docs`, in one transaction, as RavenDB's own clients save; a read is
-//! `GET /docs`. A collection of ours is a collection of RavenDB's; [`names`] says how keys become
-//! document ids. The driver speaks HTTP itself (see [`crate::http`]): there is no official client for
-//! Rust.
+//! Every write is a `bulk_docs` in one transaction, which RavenDB's own clients also use to save. A read is
+//! `GET /docs`. Each of our collections is a collection of RavenDB. [`names`] describes how keys become document ids.
+//! The driver speaks HTTP itself (see [`crate::http`]), since there is no official client for Rust.
 //!
-//! Measured on RavenDB 4.1.0, two cores shared with the client, and why the driver does as it does:
-//! - the streaming `bulk_insert` took 59–119 ms for 1,000 documents of 2 KiB and `bulk_docs` 44–121 ms,
-//!   four times each in turn; it overwrites what exists and acknowledges only at its end, so nothing
-//!   here uses it;
-//! - a PATCH script that changes nothing but metadata is taken for no change, and scripts that put
-//!   nested arrays or empty names end in an exception of the server: so touch and merge read the
-//!   document and store it again on condition of its change vector;
-//! - the answer to a DELETE calls deleted what was deleted before, too, and tells a document that
-//!   exists from none only by a script that removes it, at about 0.2 ms of the server's time for each
-//!   document of a bulk instead of 0.06;
-//! - two halves of an escaped character (`\ud83d\ude00`) are stored as two characters that are none,
-//!   so they are sent as the one they make; control characters come back without the escape that JSON
-//!   asks for, so they are given one;
-//! - `startAfter` a document that does not exist skips one: see [`range`].
+//! Measured on RavenDB 4.1.0 (two cores shared with the client), and the driver's choices:
+//! - For 1,000 documents of 2 KiB, the streaming `bulk_insert` took 59–119 ms and `bulk_docs` 44–121 ms, in four
+//!   alternating runs each. `bulk_insert` overwrites existing documents and acknowledges only at its end, so nothing
+//!   here uses it.
+//! - A PATCH script that changes only metadata counts as no change. Scripts that set nested arrays or empty names cause
+//!   an exception in the server. So touch and merge read the document, and store it again on condition of its change
+//!   vector.
+//! - The answer to a DELETE also reports `deleted` for a document that was already deleted. Only a script that removes
+//!   the document shows whether it existed. The script takes about 0.2 ms of the server's time for each document of a
+//!   bulk, instead of 0.06 ms.
+//! - The two halves of an escaped character (`\ud83d\ude00`) are stored as two invalid characters, so they are sent as
+//!   the character itself. Control characters are returned without the escapes that JSON requires, so the driver adds
+//!   them.
+//! - `startAfter` with a document that does not exist skips one: see [`range`].
 //!
 //! | guarantee | means |
 //! |---|---|
@@ -72,40 +71,39 @@ pub(crate) const SCHEME: Scheme = Scheme {
 
 const DEFAULT_PORT: u16 = 8080;
 const DEFAULT_DATABASE: &str = "storebench";
-/// How long a control call may take: to make or remove a database is the longest of them.
+/// Timeout of control calls. Creating or removing a database takes longest.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The store.
 pub(crate) struct RavenStore {
     address: Address,
     server: Server,
     control: Control,
-    /// Nodes that a write may wait for.
+    /// The number of nodes that a write may wait for.
     replicas: u32,
     version: Memo<String>,
     ready: Memo<Arc<Target>>,
 }
 
 impl RavenStore {
-    /// Reads the URL; touches nothing.
+    /// Parses the URL, without connecting.
     pub(crate) fn new(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
         let tls = url.starts_with("ravendbs:");
-        let bad = |what: String| StoreError::BadUrl(format!("{what}; write it like {}", SCHEME.example));
+        let bad = |what: String| StoreError::BadUrl(format!("{what}; write it as in {}", SCHEME.example));
         let address = Address::parse(url, SCHEME.example, DEFAULT_PORT, tls, options)?;
         if address.user.is_some() {
             return Err(StoreError::BadUrl(
-                "RavenDB knows its clients by their certificates, not by user and password: use \
+                "RavenDB authenticates clients by certificate, not by user and password; use \
                  ravendbs://host/database?tls_cert=FILE&tls_key=FILE"
                     .into(),
             ));
         }
         if address.hosts.len() > 1 {
-            return Err(bad("a session speaks to one node of RavenDB, so name one host".into()));
+            return Err(bad("the URL names several hosts, but a session connects to one node".into()));
         }
         let database = match address.path.as_slice() {
             [] => DEFAULT_DATABASE.to_owned(),
             [name] => name.clone(),
-            more => return Err(bad(format!("`{}` is more than the name of a database", more.join("/")))),
+            more => return Err(bad(format!("`{}` is more than a database name", more.join("/")))),
         };
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if !database.chars().all(fits) || database.starts_with('.') || database.len() > 128 {
@@ -133,7 +131,7 @@ impl RavenStore {
         self.ready.prepared(&self.server.shown())
     }
 
-    /// The database, once it is sure that it is a RavenDB.
+    /// The database, after a check that the server is RavenDB.
     async fn place(&self) -> Result<MarkedDatabase<'_>, StoreError> {
         self.check_version().await?;
         Ok(MarkedDatabase::new(&self.server, self.replicas))
@@ -150,7 +148,7 @@ impl RavenStore {
         let capabilities = self.capabilities();
         // A session that cannot write guarantees nothing about writes.
         if !target.read_only && capabilities.guarantees(options.durability).is_none() {
-            let more = if self.replicas == 1 { "; to wait for other nodes, say ?replicas=N" } else { "" };
+            let more = if self.replicas == 1 { "; to wait for other nodes, set ?replicas=N" } else { "" };
             return Err(StoreError::NotSupported(format!(
                 "RavenDB cannot guarantee `{}`: it syncs every write to the disk of its node{more}",
                 options.durability
@@ -162,7 +160,7 @@ impl RavenStore {
         {
             if target.nodes < nodes as usize {
                 return Err(StoreError::NotSupported(format!(
-                    "{} lies on {} nodes, so that no write can be acknowledged by {nodes}; add nodes to its group",
+                    "{} is on {} nodes, so no write can be acknowledged by {nodes}; add nodes to its group",
                     self.server.shown(),
                     target.nodes
                 )));
@@ -184,7 +182,7 @@ impl RavenStore {
     }
 }
 
-/// What a user should know, whatever the server is.
+/// Notes that apply to every server.
 const NOTES: [&str; 8] = [
     "Without a licence, RavenDB 4.1 uses at most 3 cores and 6 GB of memory, and one node.",
     "RavenDB's ids ignore case. The driver escapes capitals, spaces and non-ASCII letters, so that keys keep their \
@@ -201,13 +199,13 @@ const NOTES: [&str; 8] = [
      a text with such a character may miss documents. RavenDB 4.1 finds them.",
 ];
 
-/// A time as .NET writes it, a little shorter, so that the server gives up before the client does.
+/// Nine tenths of a timeout, in .NET's format, so that the server gives up before the client does.
 fn time_span(timeout: Duration) -> String {
     let ms = (timeout.as_millis() * 9 / 10).clamp(1, 86_399_999);
     format!("{:02}:{:02}:{:02}.{:03}", ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60, ms % 1_000)
 }
 
-/// What an acknowledgement by so many nodes guarantees.
+/// The guarantee of an acknowledgement by this many nodes.
 fn on_nodes(nodes: u32) -> Durability {
     Durability { acknowledged_by: Acknowledged::Nodes(nodes), persisted: Persisted::Disk, on: nodes }
 }
@@ -224,9 +222,9 @@ impl Store for RavenStore {
         let theirs = self.ready.get().is_some_and(|target| target.collections.iter().any(|c| !c.naming.ours));
         let left_out = |kind: &OpKind| match kind {
             OpKind::Append | OpKind::Prepend | OpKind::View => true,
-            // Ids of others are ordered by their lower-case form: their documents are listed instead.
+            // Ids of other programs are ordered by their lower-case form, so their documents are listed instead.
             OpKind::Scan => theirs,
-            // The script that counts does not wait for replicas.
+            // The counter script does not wait for replicas.
             OpKind::Counter => self.replicas > 1,
             _ => false,
         };
@@ -305,7 +303,7 @@ impl Store for RavenStore {
     fn compact(&self) -> Result<(), StoreError> {
         if !self.ready.get().is_some_and(|target| target.ours && !target.read_only) {
             return Err(StoreError::NotSupported(
-                "a compaction takes the whole database away from everybody, and this one holds more than Storebench's \
+                "a compaction makes the whole database unavailable, and this one holds more than Storebench's \
                  documents"
                     .into(),
             ));
@@ -324,19 +322,23 @@ impl Store for RavenStore {
     }
 
     fn parts(&self) -> Result<Vec<String>, StoreError> {
-        // Any node has all of a database.
+        // Every node has the whole database.
         Ok(vec!["all".to_owned()])
     }
 
     fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
         Box::pin(async move {
             let Rows::Walk { collection, .. } = rows else {
-                return Err(StoreError::NotSupported("RavenDB is asked no queries for their rows".into()));
+                return Err(StoreError::NotSupported(
+                    "RavenDB is read by walking a collection, not by a query or a range".into(),
+                ));
             };
             let target = self.prepared()?;
             let collection = net::collection(&target.collections, collection)?;
             if collection.naming.ours {
-                return Err(StoreError::NotSupported("what Storebench made is read in the order of its keys".into()));
+                return Err(StoreError::NotSupported(
+                    "collections that Storebench made are read in key order, not by a walk".into(),
+                ));
             }
             let listing = self.server.listing(&collection.name, target.may_expire).await?;
             Ok(Box::new(listing) as Box<dyn RowStream>)
@@ -355,7 +357,7 @@ impl Store for RavenStore {
             }
             Op::Prefix { prefix, .. } => Ok(Some(Explanation {
                 plan: "the tree of ids, from the first that begins with the prefix".to_owned(),
-                // Ids of all collections lie in one tree.
+                // One tree holds the ids of all collections.
                 full_scan: !collection.naming.ours && prefix.is_empty(),
             })),
             Op::Scan { .. } => Ok(Some(Explanation {

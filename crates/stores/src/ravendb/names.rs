@@ -1,10 +1,9 @@
-//! What RavenDB calls our collections and keys.
+//! The names of our collections and keys in RavenDB.
 //!
-//! RavenDB compares document ids without regard to case, orders them by the bytes of their lower-case
-//! form, and puts a number of its own after an id that ends in `/` or `|`. Keys here are compared
-//! exactly and ordered by their UTF-8 bytes. So a document's id is `collection/key` with the key
-//! written in printable ASCII without capitals, such that the order of ids is the order of keys and a
-//! prefix of a key gives a prefix of its id:
+//! RavenDB ignores case when it compares document ids, orders them by the bytes of their lower-case form, and adds a
+//! number to an id that ends in `/` or `|`. Keys here are compared exactly, and ordered by their UTF-8 bytes. So a
+//! document's id is `collection/key`, with the key written in printable ASCII without capitals. The order of ids is
+//! then the order of keys, and a prefix of a key gives a prefix of its id:
 //!
 //! | of a key | in an id |
 //! |---|---|
@@ -14,37 +13,37 @@
 //! | beyond ASCII | `~` and two hexadecimal digits for each byte of UTF-8 |
 //! | the end, after `/` or `|` or nothing | `!` |
 //!
-//! Keys such as `users/17` or `highlights/ab-3/00000000000004` stand in the id as they are.
+//! Keys such as `users/17` or `highlights/ab-3/00000000000004` are unchanged in the id.
 
 use storebench_engine::store::{ErrorKind, OpError};
 
-/// Longest id that RavenDB 4.1 reads. It stores longer ones, up to 2025 bytes, and then refuses to give them back.
+/// The longest id that RavenDB 4.1 reads. It stores ids of up to 2025 bytes, but then refuses to return them.
 const LONGEST_ID_BYTES: usize = 512;
 
 /// How the keys of a collection are written as document ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Naming {
-    /// `name/` for ours; empty where ids are the keys.
+    /// `name/` for our collections. Empty if ids are the keys.
     pub(super) prefix: String,
     /// Whether Storebench chose the ids.
     pub(super) ours: bool,
 }
 
 impl Naming {
-    /// Of a collection of Storebench's.
+    /// For a collection that Storebench made.
     pub(super) fn ours(name: &str) -> Self {
         Self { prefix: format!("{name}/"), ours: true }
     }
 
-    /// Of documents that somebody else put there: their ids are the keys.
+    /// For documents of other programs, whose ids are the keys.
     pub(super) fn theirs() -> Self {
         Self { prefix: String::new(), ours: false }
     }
 
-    /// Puts the id of a key into the emptied buffer.
+    /// Replaces the contents of the buffer with the id of a key.
     ///
     /// # Errors
-    /// *Refused* where the id would be longer than RavenDB reads, or empty.
+    /// *Refused*, if the id would be empty, or longer than RavenDB can read.
     pub(super) fn id(&self, key: &str, into: &mut String) -> Result<(), OpError> {
         self.id_prefix(key, into);
         if self.ours && (key.is_empty() || key.ends_with(['/', '|'])) {
@@ -54,8 +53,8 @@ impl Naming {
             return Err(OpError::new(
                 ErrorKind::Refused,
                 format!(
-                    "a key of {} bytes makes a document id of {}; RavenDB takes ids of {LONGEST_ID_BYTES} bytes at \
-                     most, in which a byte beyond ASCII counts twice and more",
+                    "a key of {} bytes becomes a document id of {}; RavenDB allows ids of at most {LONGEST_ID_BYTES} \
+                     bytes, in which a non-ASCII byte takes at least two",
                     key.len(),
                     into.len()
                 ),
@@ -67,7 +66,7 @@ impl Naming {
         Ok(())
     }
 
-    /// Puts what the ids of all keys with this prefix begin with into the emptied buffer.
+    /// Replaces the contents of the buffer with the start of the ids of all keys with this prefix.
     pub(super) fn id_prefix(&self, prefix: &str, into: &mut String) {
         into.clear();
         into.push_str(&self.prefix);
@@ -91,11 +90,11 @@ impl Naming {
         }
     }
 
-    /// Puts the key of an id into the emptied buffer. False for an id that this collection does not
+    /// Replaces the contents of the buffer with the key of an id. Returns false for an id that this collection cannot
     /// have.
     pub(super) fn key(&self, id: &str, into: &mut Vec<u8>) -> bool {
         into.clear();
-        // The prefix is stored in the case it was written in, by us.
+        // The prefix has the case in which we wrote it.
         let Some(rest) = id.strip_prefix(&self.prefix) else { return false };
         if !self.ours {
             into.extend_from_slice(rest.as_bytes());
@@ -128,13 +127,13 @@ impl Naming {
     }
 }
 
-/// Every character that an id of ours may hold after its collection, in the order of ids.
+/// Every character that our ids may contain after the collection, in the order of ids.
 pub(super) fn id_characters() -> impl Iterator<Item = char> {
     ('!'..='~').filter(|c| !c.is_ascii_uppercase())
 }
 
-/// RavenDB's name of a collection: its first letter a capital, as is usual there (and no keyword of
-/// the language of indexes), `_` for `-`, which that language has no name with.
+/// RavenDB's name of a collection. Its first letter is a capital, as is usual there, and so that it is no keyword of
+/// the index language. `_` replaces `-`, which names in that language cannot contain.
 pub(super) fn collection(name: &str) -> String {
     let mut collection = name.replace('-', "_");
     if let Some(first) = collection.get_mut(..1) {
@@ -143,7 +142,7 @@ pub(super) fn collection(name: &str) -> String {
     collection
 }
 
-/// Whether RavenDB would take two names of collections for one.
+/// Whether RavenDB would treat two names of collections as the same.
 pub(super) fn alike(one: &str, other: &str) -> bool {
     collection(one).eq_ignore_ascii_case(&collection(other))
 }
@@ -165,7 +164,7 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// Appends one character of UTF-8 written in hexadecimal; gives how many digits it took.
+/// Appends one UTF-8 character that is written in hexadecimal. Returns how many digits it took.
 fn from_hex(digits: &[u8], into: &mut Vec<u8>) -> Option<usize> {
     let byte = |at: usize| Some(digit(*digits.get(at)?)? << 4 | digit(*digits.get(at + 1)?)?);
     let length = match byte(0)? {

@@ -1,8 +1,7 @@
 //! Pages by an indexed field.
 //!
-//! An index of RavenDB knows texts: a query for `"1"` finds the number 1 as well. So each document
-//! found is looked at, those whose field is another JSON value are left out, and where that leaves
-//! too few the query goes on behind them.
+//! RavenDB's indexes hold text: a query for `"1"` also finds the number 1. So the driver checks each document found,
+//! and omits those whose field is another JSON value. If that leaves too few, the query continues after them.
 
 use std::io::Write as _;
 
@@ -15,7 +14,7 @@ use super::json::{self, Walk};
 use super::target::Collection;
 use crate::http::{Answer, Method, RequestBuf, Step};
 
-/// What a page looks for, between its requests.
+/// What a page looks for, kept between its requests.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     field: String,
@@ -24,14 +23,14 @@ pub(super) struct Page {
     value: Value,
     query: String,
     limit: u32,
-    /// How many rows of the query were looked at.
+    /// How many rows of the query were checked.
     seen: u64,
-    /// How many were asked for.
+    /// How many rows were requested.
     asked: u64,
 }
 
 impl Page {
-    /// Whether a member's text is the value. Numbers are compared by value, texts by what they say.
+    /// Whether a member's text is the value. Numbers are compared by value, strings by content.
     fn matches(&self, member: &[u8]) -> bool {
         if member == self.text.as_bytes() {
             return true;
@@ -61,7 +60,7 @@ impl Raven {
         page.value = serde_json::from_str(value)
             .map_err(|e| OpError::new(ErrorKind::Refused, format!("`{value}` is not a JSON value: {e}")))?;
         if page.value.is_array() || page.value.is_object() {
-            return Err(refused("a page looks for a text, number, bool or null"));
+            return Err(refused("the value of a page must be text, a number, true, false or null"));
         }
         page.query.clear();
         page.query.push_str(&collection.query(field, self.target.read_only || !collection.naming.ours)?);
@@ -79,7 +78,7 @@ impl Raven {
         let page = &mut state.page;
         page.asked = u64::from(page.limit - state.found.documents().min(page.limit));
         if page.seen > 0 {
-            // Some were left out: the next may be, too.
+            // Some were omitted, and the next ones may be too.
             page.asked = page.asked.max(64);
         }
         let body = out.begin(Method::POST).only_reads().raw(&self.target.path).raw("/queries").body();
@@ -106,7 +105,10 @@ impl Raven {
             200 => {}
             404 => {
                 let name = &state.page.query;
-                return Err(OpError::new(ErrorKind::Failed, format!("RavenDB no longer has the index of: {name}")));
+                return Err(OpError::new(
+                    ErrorKind::Failed,
+                    format!("RavenDB no longer has the index of the query `{name}`"),
+                ));
             }
             _ => return Err(op_error(answer, false)),
         }
@@ -128,7 +130,7 @@ impl Raven {
             if walk.value() != Some(b"false") {
                 return Err(OpError::new(
                     ErrorKind::Temporary,
-                    "the index was still behind the writes when the time to wait for it was over",
+                    "the index was still behind the writes when the wait for it timed out",
                 ));
             }
         }
@@ -142,7 +144,7 @@ impl Raven {
 }
 
 impl RavenMemory {
-    /// The reply of what was taken.
+    /// The reply with the documents found.
     pub(super) fn reply_rows(&self) -> Step<'_> {
         Step::Done(Ok(self.found.reply()))
     }

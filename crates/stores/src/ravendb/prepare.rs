@@ -14,25 +14,25 @@ use super::target::{Collection, Expiry, Target, index_definition};
 use crate::http::Method;
 use crate::net;
 
-/// How often RavenDB looks for expired documents in a database made here, in seconds, where its licence
-/// allows it. Its own default would let the shortest expiry worth measuring pass unnoticed.
+/// How often RavenDB looks for expired documents in a database made here, in seconds, if the licence allows it.
+/// RavenDB's own default would miss the shortest expiry worth measuring.
 const EXPIRY_EVERY_S: u32 = 5;
-/// That default, in seconds.
+/// RavenDB's default, in seconds.
 const EXPIRY_DEFAULT_S: u32 = 60;
 
-/// How long is looked for what a call made that the server answered with an error of its own.
+/// How long to look for the effect of a call that the server answered with an error.
 const LOOK_FOR: Duration = Duration::from_secs(5);
 
-/// How many documents are removed with one request.
+/// How many documents one request removes.
 const AT_ONCE: usize = 1_000;
 
 /// A database, and what the last look found in it.
 pub(super) struct MarkedDatabase<'s> {
     server: &'s Server,
     replicas: u32,
-    /// None where it does not exist.
+    /// `None` if it does not exist.
     contents: Option<Contents>,
-    /// Whether Storebench made it, once it is prepared.
+    /// Whether Storebench made it. Set once it is prepared.
     made: bool,
 }
 
@@ -41,7 +41,7 @@ impl<'s> MarkedDatabase<'s> {
         Self { server, replicas, contents: None, made: false }
     }
 
-    /// Makes the layout, or finds it; gives what sessions need to know.
+    /// Makes or finds the layout. Returns what sessions need to know.
     pub(super) async fn prepare(&mut self, layout: &Layout, how: Prepare) -> Result<Target, StoreError> {
         if how.makes_nothing() {
             return self.as_it_is(layout, how == Prepare::ReadOnly).await;
@@ -52,12 +52,12 @@ impl<'s> MarkedDatabase<'s> {
         self.server.target(collections, false, self.made && alone).await
     }
 
-    /// What is there, for sessions that only read, or that write into it as it is.
+    /// Finds what exists, for sessions that only read, or that write into existing collections.
     async fn as_it_is(&mut self, layout: &Layout, read_only: bool) -> Result<Target, StoreError> {
         let server = self.server;
         if let Some(collection) = layout.collections.iter().find(|c| !read_only && c.body != Body::Json) {
             return Err(StoreError::NotSupported(format!(
-                "`{}` holds JSON; counters are in collections that Storebench made",
+                "`{}` holds JSON; only collections that Storebench made can hold counters",
                 collection.name
             )));
         }
@@ -66,7 +66,7 @@ impl<'s> MarkedDatabase<'s> {
         let Some(contents) = &self.contents else {
             return Err(StoreError::Unreachable(format!("{}: no such database; check the name", server.shown())));
         };
-        // What Storebench did not make has ids of another kind, of which none would be found.
+        // Documents that Storebench did not make have other ids, so none of them would be found.
         found.check_made(self, layout)?;
         let mut collections = Vec::new();
         let mut indexes = None;
@@ -77,7 +77,8 @@ impl<'s> MarkedDatabase<'s> {
             };
             if existing.key.is_some() || existing.body.is_some() {
                 return Err(StoreError::NotSupported(
-                    "RavenDB's documents have their id as key and themselves as body; leave `key` and `body` out"
+                    "in RavenDB the key is the document's id and the body is the whole document; leave out `key` and \
+                     `body`"
                         .into(),
                 ));
             }
@@ -109,7 +110,7 @@ impl Site for MarkedDatabase<'_> {
         self.server.shown()
     }
 
-    /// Case does not count there, and `-` is written `_`.
+    /// RavenDB ignores case in names, and `-` is written as `_`.
     fn alike(&self, one: &str, other: &str) -> bool {
         names::alike(one, other)
     }
@@ -128,7 +129,7 @@ impl Site for MarkedDatabase<'_> {
         net::rest().await;
     }
 
-    /// Collections whose name or ids somebody else uses.
+    /// Collections whose name or ids another program uses.
     async fn taken(&mut self, found: &Holdings, names: &[&str]) -> Result<Option<String>, StoreError> {
         let Some(contents) = &self.contents else { return Ok(None) };
         for name in names {
@@ -143,11 +144,11 @@ impl Site for MarkedDatabase<'_> {
         Ok(None)
     }
 
-    /// The marker comes before all that it names.
+    /// The marker is written before everything that it names.
     async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
         let mut made = making.made;
         match &self.contents {
-            // Of an empty database without a marker nobody can tell who made it.
+            // Nobody can tell who made an empty database without a marker.
             Some(_) => made &= !making.first,
             None => {
                 if let Err(error) = self.server.make_database(self.replicas).await {
@@ -175,8 +176,9 @@ impl Site for MarkedDatabase<'_> {
         Ok(Made::Done)
     }
 
-    /// The database, or documents and indexes in one that holds more. The marker goes last: what an interrupted removal
-    /// leaves is still ours. A database says so before it goes, since it goes whatever is in it then.
+    /// Removes the database, or documents and indexes in one that holds more. The marker goes last, so that what an
+    /// interrupted removal leaves is still ours. The marker first says that the database is being removed, since the
+    /// removal takes whatever is in it at that time.
     async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
         let Some(Contents { marker: Some(found), vector, .. }) = &self.contents else { return Ok(Made::Changed) };
         if removal.whole {
@@ -185,7 +187,7 @@ impl Site for MarkedDatabase<'_> {
             if self.server.put_marker(&removing, vector).await? == Made::Changed {
                 return Ok(Made::Changed);
             }
-            // Others may have put theirs there since, or ended this removal and begun again.
+            // Others may have added documents since, or ended this removal and begun again.
             let now = self.look().await?;
             if !now.removing {
                 return Ok(Made::Changed);
@@ -247,8 +249,8 @@ impl Server {
         })
     }
 
-    /// How often the task that removes expired documents may look, in seconds. As of RavenDB 6 that is a matter
-    /// of the licence: without one, or with the free one, every 36 hours.
+    /// How often the task that removes expired documents may run, in seconds. Since RavenDB 6 this depends on the
+    /// licence: without one, or with the free one, every 36 hours.
     async fn shortest_expiry_s(&self) -> Result<u32, StoreError> {
         let response = self.client.call(Method::GET, "/license/status", None).await?;
         let hours = response.json()["MinPeriodForExpirationInHours"].as_u64().unwrap_or(0);
@@ -259,7 +261,7 @@ impl Server {
     async fn make_database(&self, replicas: u32) -> Result<(), StoreError> {
         let path = format!("/admin/databases?name={}&replicationFactor={replicas}", self.database);
         let record = json!({ "DatabaseName": self.database, "Settings": {}, "Disabled": false, "Encrypted": false });
-        let made = self.call_or_look(Method::PUT, &path, &record, "make the database", async || {
+        let made = self.call_or_look(Method::PUT, &path, &record, "create the database", async || {
             Ok(self.stats_if_there().await?.is_some())
         });
         made.await?;
@@ -269,7 +271,7 @@ impl Server {
     async fn make_indexes(&self, indexes: &[Value]) -> Result<(), StoreError> {
         let body = json!({ "Indexes": indexes });
         let path = self.path("/admin/indexes");
-        let made = self.call_or_look(Method::PUT, &path, &body, "make the indexes", async || {
+        let made = self.call_or_look(Method::PUT, &path, &body, "create the indexes", async || {
             let told = self.get("/indexes?namesOnly=true", "list its indexes").await?;
             let there = told["Results"].as_array().map_or(&[][..], Vec::as_slice);
             Ok(indexes.iter().all(|index| there.contains(&index["Name"])))
@@ -277,8 +279,8 @@ impl Server {
         made.await
     }
 
-    /// A call that changes what the whole cluster knows. Where the server answers with an error of its own, it
-    /// may have failed only to hear of the change that it made: looks for it before giving up.
+    /// A call that changes the state of the whole cluster. If the server answers with an internal error, it may only
+    /// have missed the confirmation of its own change. So this looks for the change before it gives up.
     async fn call_or_look(
         &self,
         method: Method,
@@ -306,7 +308,7 @@ impl Server {
         Err(super::errors::store_error(&self.shown(), doing, &response.answer()))
     }
 
-    /// Writes the marker over the one with this change vector; where that is empty, only if there is none.
+    /// Writes the marker over the one with this change vector. If the vector is empty, there must be none yet.
     async fn put_marker(&self, marker: &Marker, vector: &str) -> Result<Made, StoreError> {
         self.change_marker(&[marker.put(vector)], "write Storebench's marker").await.map(made)
     }
@@ -316,15 +318,15 @@ impl Server {
         self.change_marker(&[command], "remove Storebench's marker").await.map(made)
     }
 
-    /// Does all of this, or nothing where the marker is not what the first command says. Gives its change vector; none
-    /// where nothing was done.
+    /// Runs all commands, or none if the marker is not what the first command expects. Returns the marker's new change
+    /// vector. `None` if nothing was done.
     async fn change_marker(&self, commands: &[Value], doing: &str) -> Result<Option<String>, StoreError> {
         let body = json!({ "Commands": commands }).to_string();
         let response = self.client.call(Method::POST, &self.path("/bulk_docs"), Some(body.as_bytes())).await?;
         match response.status {
             200..=299 => Ok(Some(response.json()["Results"][0]["@change-vector"].as_str().unwrap_or("").to_owned())),
             409 => Ok(None),
-            // Somebody else makes the same database, which is loaded again then.
+            // Another client is making the same database, which is then loaded again.
             503 => self.wait_until_served().await.map(|()| None),
             _ => Err(super::errors::store_error(&self.shown(), doing, &response.answer())),
         }
@@ -353,8 +355,8 @@ impl Server {
         removed.await
     }
 
-    /// Removes a collection's documents as long as the marker is this one. Gives the marker's last change vector; none
-    /// where somebody else changed it.
+    /// Removes a collection's documents as long as the marker is this one. Returns the marker's last change vector.
+    /// `None` if another client changed the marker.
     async fn remove_documents(
         &self,
         collection: &str,
@@ -386,13 +388,13 @@ impl Server {
     }
 }
 
-/// What became of a change of the marker.
+/// The outcome of a change of the marker.
 fn made(vector: Option<String>) -> Made {
     if vector.is_some() { Made::Done } else { Made::Changed }
 }
 
-/// Queries by the indexes that RavenDB made of a collection by itself. What others defined may put
-/// anything under a field's name, so that they are not used.
+/// Queries by the indexes that RavenDB created automatically for a collection. Indexes that users defined are not used,
+/// since they may put anything under a field's name.
 fn automatic_queries(definitions: &Value, collection: &str) -> Vec<(String, String)> {
     let mut queries: Vec<(String, String)> = Vec::new();
     let of_collection = |index: &&Value| {
@@ -412,9 +414,9 @@ fn automatic_queries(definitions: &Value, collection: &str) -> Vec<(String, Stri
             if field.contains(['\'', '\\']) || name.contains('\\') {
                 continue;
             }
-            // In a quoted name of RQL, a quote is written with a backslash.
+            // In a quoted name of RQL, a quote is escaped with a backslash.
             let name = name.replace('\'', "\\'");
-            // What the index calls the exact form of a field.
+            // The index's name for the exact form of a field.
             let test = if exact { format!("exact('exact({field})' = $v)") } else { format!("'{field}' = $v") };
             let query = format!("from index '{name}' where {test}");
             match queries.iter_mut().find(|(known, _)| known == field) {
@@ -431,8 +433,8 @@ fn check_collection(collection: &CollectionLayout) -> Result<(), StoreError> {
     let name = &collection.name;
     if collection.body == Body::Bytes {
         return Err(StoreError::NotSupported(format!(
-            "RavenDB stores JSON documents; bytes, as the collection `{name}` has them, it keeps only attached to \
-             a document"
+            "RavenDB stores JSON documents, and bytes only as attachments to them; the collection `{name}` \
+             holds bytes"
         )));
     }
     if collection.body == Body::Counter && !collection.indexes.is_empty() {
@@ -440,7 +442,7 @@ fn check_collection(collection: &CollectionLayout) -> Result<(), StoreError> {
     }
     let unfit = |field: &&String| field.is_empty() || field.chars().any(char::is_control);
     match collection.indexes.iter().flatten().find(unfit) {
-        Some(field) => Err(StoreError::NotSupported(format!("RavenDB has no index over a field named {field:?}"))),
+        Some(field) => Err(StoreError::NotSupported(format!("RavenDB cannot index a field named {field:?}"))),
         None => Ok(()),
     }
 }

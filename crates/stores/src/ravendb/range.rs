@@ -1,10 +1,10 @@
 //! Pages by key prefix and key range.
 //!
-//! RavenDB gives documents in the order of their ids by `startsWith`, and goes on behind a document
-//! by `startAfter`. Where that document does not exist, RavenDB 4.1 skips the next one, too
-//! (measured); so a scan from a key begins with `startsWith` of that key, which finds it exactly,
-//! and goes on behind a document that was found. Where none begins with the key, the next document
-//! is looked for by the beginnings of ids that lie behind it, the longest first.
+//! RavenDB returns documents in the order of their ids with `startsWith`, and continues after a document with
+//! `startAfter`. If that document does not exist, RavenDB 4.1 also skips the next one (measured). So a scan from a key
+//! begins with `startsWith` of that key, which finds it exactly, and continues after a document that was found. If no
+//! id begins with the key, the scan looks for the next document by the prefixes of ids that sort after it, the longest
+//! first.
 
 use std::io::Write as _;
 
@@ -18,19 +18,19 @@ use super::names::id_characters;
 use super::target::Collection;
 use crate::http::{Answer, Method, RequestBuf, Step};
 
-/// What a range is about, between its requests.
+/// The state of a range between its requests.
 #[derive(Debug, Default)]
 pub(super) struct Range {
     step: Part,
     /// All ids of the range begin with this.
     within: String,
-    /// Ids looked for begin with this ([`Part::From`], [`Part::Find`]).
+    /// The ids looked for begin with this ([`Part::From`], [`Part::Find`]).
     from: String,
     /// The last id that was found.
     last: String,
-    /// The first key that is not wanted, of a scan.
+    /// The end of a scan, exclusive.
     end: Option<String>,
-    /// Of a prefix page.
+    /// The prefix of a prefix page in another program's collection.
     prefix: Option<String>,
     limit: u32,
     asked: u32,
@@ -41,9 +41,9 @@ enum Part {
     /// Ids that begin with `from`.
     #[default]
     From,
-    /// Ids within, behind `last`.
+    /// Ids in the range after `last`.
     Behind,
-    /// The first id behind all that begin with so many bytes of `from` and its next byte.
+    /// The first id after all those that begin with this many bytes of `from` and its next byte.
     Find(usize),
 }
 
@@ -75,8 +75,8 @@ impl Raven {
     ) -> Next<'a> {
         if !collection.naming.ours {
             return Err(refused(
-                "RavenDB orders ids by their lower-case form, so that documents that Storebench did not make cannot \
-                 be scanned in the order of their keys; use prefix",
+                "RavenDB orders ids by their lower-case form, so documents that Storebench did not make cannot \
+                 be scanned in key order; use prefix",
             ));
         }
         let range = &mut state.range;
@@ -145,7 +145,7 @@ impl Raven {
         }
         if let Part::Find(length) = state.range.step {
             match found(answer.body).ok_or(GARBLED)? {
-                // Everything from there on.
+                // Everything from that id on.
                 Some(id) => {
                     if !id.starts_with(&state.range.within) {
                         return Err(GARBLED);
@@ -187,7 +187,7 @@ impl Raven {
         if rows > 0 {
             state.range.step = Part::Behind;
         } else {
-            // Only where a range begins between documents; `from` is longer than `within` then.
+            // Only if a range begins between documents. Then `from` is longer than `within`.
             let length = state.range.from.len();
             if !state.range.find_before(length) {
                 return Ok(state.reply_rows());
@@ -199,7 +199,7 @@ impl Raven {
 }
 
 impl Range {
-    /// Looks behind one byte less of `from` than before; false where nothing is left.
+    /// Looks after one byte less of `from` than before. Returns false if nothing is left.
     fn find_before(&mut self, mut length: usize) -> bool {
         while length > self.within.len() {
             length -= 1;
@@ -211,7 +211,7 @@ impl Range {
         false
     }
 
-    /// Beginnings of ids that lie behind those with so many bytes of `from` and its next byte.
+    /// Prefixes of the ids that sort after those with this many bytes of `from` and its next byte.
     fn behind(&self, length: usize) -> impl Iterator<Item = String> + '_ {
         let (common, rest) = self.from.split_at_checked(length).unwrap_or((&self.from, ""));
         let next = rest.chars().next().unwrap_or(char::MAX);
@@ -219,7 +219,7 @@ impl Range {
     }
 }
 
-/// The first id in the answers of a `multi_get`; none where all of them are empty.
+/// The first id in the answers of a `multi_get`. `Some(None)` if all of them are empty.
 fn found(body: &[u8]) -> Option<Option<String>> {
     let mut walk = Walk::new(body);
     json::results(&mut walk)?;
@@ -242,7 +242,7 @@ mod tests {
     fn what_lies_behind_a_key_is_looked_for_byte_by_byte() {
         let mut range = Range { within: "c/".into(), from: "c/x~".into(), ..Range::default() };
         assert!(range.find_before(4));
-        // Nothing sorts behind `~`.
+        // Nothing sorts after `~`.
         assert_eq!(range.step, Part::Find(2));
         assert_eq!(range.behind(2).collect::<Vec<_>>(), ["c/y", "c/z", "c/{", "c/|", "c/}", "c/~"]);
         assert!(!range.find_before(2));

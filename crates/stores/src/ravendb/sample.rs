@@ -1,4 +1,4 @@
-//! Keys of documents that are there, and how a query is answered.
+//! Samples of keys, and how queries are answered.
 
 use std::collections::HashSet;
 
@@ -11,14 +11,14 @@ use super::target::Collection;
 use crate::http::Method;
 use crate::net::places;
 
-/// How many places of a collection keys are taken from.
+/// From how many places of a collection keys are taken.
 const PLACES: u64 = 64;
-/// How many keys are read with one request.
+/// How many keys one request reads.
 const AT_ONCE: u64 = 1_024;
 
 impl Server {
-    /// Keys from places spread over the collection in the order of its last writes. RavenDB skips to
-    /// a place without reading documents.
+    /// Returns keys from places spread over the collection, in the order of its last writes. RavenDB skips to a place
+    /// without reading documents.
     pub(super) async fn sample_keys(
         &self,
         collection: &Collection,
@@ -56,11 +56,11 @@ impl Server {
         Ok(keys)
     }
 
-    /// How RavenDB answers a query of ours.
+    /// How RavenDB answers one of our queries.
     pub(super) async fn explain(&self, query: &str) -> Result<Explanation, StoreError> {
         if query.starts_with("from index ") {
             let name = query.split('\'').nth(1).unwrap_or_default();
-            let stats = self.get("/indexes/stats", "tell of its indexes").await?;
+            let stats = self.get("/indexes/stats", "read the statistics of its indexes").await?;
             let index = stats["Results"].as_array().into_iter().flatten().find(|index| index["Name"] == name);
             let plan = match index {
                 Some(index) => format!(
@@ -79,7 +79,7 @@ impl Server {
         let chosen = told["IndexName"].as_str().filter(|name| !name.is_empty());
         let plan = match chosen {
             Some(index) => format!("{query}\nautomatic index {index}"),
-            None => format!("{query}\nan automatic index that RavenDB makes at the first such query"),
+            None => format!("{query}\nan automatic index that RavenDB creates at the first such query"),
         };
         let reasons = told["Results"].as_array().into_iter().flatten();
         let reasons = reasons.map(|one: &Value| {

@@ -1,4 +1,4 @@
-//! Control calls: is it RavenDB, what does the database hold, and what does RavenDB say of it.
+//! Control calls: whether the server is RavenDB, what the database holds, and what RavenDB reports about it.
 
 use std::time::{Duration, Instant};
 
@@ -10,14 +10,13 @@ use super::names;
 use crate::http::{Client, Method, Response};
 use crate::net::settled;
 
-/// The id of the marker. Documents of collections have a `/` in theirs.
+/// The id of the marker. Ids of documents in collections contain a `/`.
 pub(super) const MARKER_ID: &str = "storebench";
 /// The marker's collection.
 pub(super) const MARKER_COLLECTION: &str = "StorebenchMarker";
-/// What names of our indexes begin with.
+/// The start of the names of our indexes.
 pub(super) const INDEX_PREFIX: &str = "Storebench/";
-/// The oldest version whose protocol this driver speaks: documents by change vectors as of 4.0, and
-/// what is measured here of 4.1.
+/// The oldest version that this driver supports. Change vectors exist since 4.0, and the measurements here are of 4.1.
 const OLDEST: (u64, u64) = (4, 1);
 
 /// A database of a server.
@@ -29,13 +28,13 @@ pub(super) struct Server {
     pub(super) database: String,
 }
 
-/// What Storebench wrote about what it made.
+/// What Storebench recorded about what it made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Marker {
     /// Whether it made the database itself.
     pub(super) made_database: bool,
     pub(super) collections: Vec<Marked>,
-    /// Whether somebody is about to remove the database.
+    /// Whether a client is about to remove the database.
     pub(super) removing: bool,
 }
 
@@ -45,7 +44,7 @@ pub(super) struct Contents {
     pub(super) marker: Option<Marker>,
     /// The marker's change vector.
     pub(super) vector: String,
-    /// RavenDB's collections and how many documents each has, the marker's aside.
+    /// RavenDB's collections and their numbers of documents, without the marker's.
     pub(super) collections: Vec<(String, u64)>,
     pub(super) indexes: Vec<String>,
 }
@@ -74,7 +73,8 @@ impl Marker {
         })
     }
 
-    /// The command that writes it over the one with this change vector; where that is empty, only if there is none.
+    /// The command that writes the marker over the one with this change vector. If the vector is empty, there must be
+    /// none yet.
     pub(super) fn put(&self, vector: &str) -> Value {
         json!({ "Type": "PUT", "Id": MARKER_ID, "ChangeVector": vector, "Document": self.document() })
     }
@@ -90,7 +90,7 @@ impl Contents {
         self.collections.iter().filter(|(name, _)| !self.marker.as_ref().is_some_and(|marker| marker.has(name)))
     }
 
-    /// Indexes that somebody made; those that RavenDB makes by itself are nobody's.
+    /// Indexes that somebody defined. Those that RavenDB creates automatically belong to nobody.
     fn their_indexes(&self) -> impl Iterator<Item = &String> {
         self.indexes.iter().filter(|name| !name.starts_with(INDEX_PREFIX) && !name.starts_with("Auto/"))
     }
@@ -129,16 +129,16 @@ impl Contents {
     }
 }
 
-/// What RavenDB says of a database that is being made or loaded.
+/// RavenDB's message about a database that is being created or loaded.
 const LOCKED: &str = "is currently locked because";
 
 impl Server {
-    /// The database's path, followed by this.
+    /// A path below that of the database.
     pub(super) fn path(&self, rest: &str) -> String {
         format!("/databases/{}{rest}", self.database)
     }
 
-    /// Where errors say it is.
+    /// The location, as error messages show it.
     pub(super) fn shown(&self) -> String {
         format!("{}/{}", self.place, self.database)
     }
@@ -159,22 +159,22 @@ impl Server {
         Err(store_error(&self.shown(), doing, &response.answer()))
     }
 
-    /// Reads JSON of the database.
+    /// Reads JSON from a path below that of the database.
     pub(super) async fn get(&self, rest: &str, doing: &str) -> Result<Value, StoreError> {
         Ok(self.call(Method::GET, &self.path(rest), None, doing).await?.json())
     }
 
-    /// The server's version, where it is a RavenDB new enough.
+    /// The server's version, if it is RavenDB and new enough.
     pub(super) async fn version(&self) -> Result<String, StoreError> {
         let place = &self.place;
         let response = self.client.call(Method::GET, "/build/version", None).await?;
         if matches!(response.status, 401 | 403) {
-            return Err(store_error(place, "ask its version", &response.answer()));
+            return Err(store_error(place, "read its version", &response.answer()));
         }
         let told = response.json();
         let (Some(full), Some(product)) = (told["FullVersion"].as_str(), told["ProductVersion"].as_str()) else {
             return Err(StoreError::Unreachable(format!(
-                "{place} answers HTTP, but is not RavenDB (asked for /build/version it said {}); is the port right?",
+                "{place} answers HTTP, but is not RavenDB (it answered {} to /build/version); check the port",
                 response.answer().shown()
             )));
         };
@@ -189,12 +189,12 @@ impl Server {
         Ok(format!("RavenDB {full}"))
     }
 
-    /// What the database holds; none where it does not exist. Changes nothing.
+    /// What the database holds. `None` if it does not exist. Changes nothing.
     pub(super) async fn look(&self) -> Result<Option<Contents>, StoreError> {
         let begun = Instant::now();
         let stats = loop {
             match self.stats_if_there().await {
-                // Somebody else makes it at this moment, or the server loads it.
+                // Another client is making it at this moment, or the server is loading it.
                 Err(error) if error.to_string().contains(LOCKED) && begun.elapsed() < Duration::from_secs(30) => {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
@@ -225,7 +225,7 @@ impl Server {
                 let told = found.json();
                 let (document, metadata) = (&told["Results"][0], &told["Results"][0]["@metadata"]);
                 let vector = metadata["@change-vector"].as_str().unwrap_or_default();
-                // A document of that id that says something else is somebody's.
+                // A document with that id in another collection belongs to somebody else.
                 let ours = metadata["@collection"] == MARKER_COLLECTION;
                 Ok(ours.then(|| (Marker::read(document), vector.to_owned())))
             }
@@ -234,7 +234,7 @@ impl Server {
         }
     }
 
-    /// The database's statistics; none where there is no such database.
+    /// The database's statistics. `None` if there is no such database.
     pub(super) async fn stats_if_there(&self) -> Result<Option<Value>, StoreError> {
         let response = self.client.call(Method::GET, &self.path("/stats"), None).await?;
         let answer = response.answer();
@@ -242,19 +242,19 @@ impl Server {
         let kind = told["Type"].as_str().unwrap_or_default();
         match answer.status {
             200 if told["CountOfDocuments"].is_u64() => Ok(Some(told)),
-            // A new server, which has no database at all, calls itself passive.
+            // A new server without any database calls itself passive.
             _ if kind.ends_with("DatabaseDoesNotExistException") || kind.ends_with("NodeIsPassiveException") => {
                 Ok(None)
             }
             200 => Err(StoreError::Unreachable(format!(
-                "{} answered what RavenDB would not; is there a proxy, or another server, between?",
+                "{}: the server's answer is not RavenDB's protocol; check for a proxy or another server in between",
                 self.shown()
             ))),
-            _ => Err(store_error(&self.shown(), "tell of the database", &answer)),
+            _ => Err(store_error(&self.shown(), "read the statistics of the database", &answer)),
         }
     }
 
-    /// The database's settings: of which node group, what expires.
+    /// The database's record: its node group, and what expires. `None` if this client may not see it.
     pub(super) async fn record(&self) -> Result<Option<Value>, StoreError> {
         let path = format!("/admin/databases?name={}", self.database);
         let response = self.client.call(Method::GET, &path, None).await?;
@@ -262,7 +262,7 @@ impl Server {
         Ok(response.is_success().then(|| response.json()))
     }
 
-    /// Figures of the database. What this client may not see is left out.
+    /// Statistics of the database, without those that this client may not see.
     pub(super) async fn figures(&self) -> Result<Stats, StoreError> {
         let Some(stats) = self.stats_if_there().await? else { return Ok(Stats::new()) };
         let mut figures = Stats::new();
@@ -313,7 +313,7 @@ impl Server {
         Ok(figures)
     }
 
-    /// Waits until no index is stale and no write queued; false when the time is over before.
+    /// Waits until no index is stale and no write is queued. Returns false if the time ends before.
     pub(super) async fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
         settled(at_most, Duration::from_millis(50), async || {
             let Some(stats) = self.stats_if_there().await? else { return Ok(true) };
@@ -323,23 +323,26 @@ impl Server {
         .await
     }
 
-    /// Compacts documents and indexes. The database answers nobody meanwhile.
+    /// Compacts documents and indexes. The database is unavailable meanwhile.
     pub(super) async fn compact(&self) -> Result<(), StoreError> {
         let Some(stats) = self.stats_if_there().await? else { return Ok(()) };
         let indexes: Vec<&Value> = stats["Indexes"].as_array().into_iter().flatten().map(|i| &i["Name"]).collect();
         let settings = json!({ "DatabaseName": self.database, "Documents": true, "Indexes": indexes });
         let begun = self.call(Method::POST, "/admin/compact", Some(&settings), "compact the database").await?;
         let Some(operation) = begun.json()["OperationId"].as_u64() else {
-            return Err(StoreError::Failed(format!("{}: RavenDB told no number of the compaction", self.shown())));
+            return Err(StoreError::Failed(format!(
+                "{}: RavenDB returned no operation number for the compaction",
+                self.shown()
+            )));
         };
         let path = format!("/operations/state?id={operation}");
         loop {
-            let state = self.call(Method::GET, &path, None, "tell how the compaction goes").await?.json();
+            let state = self.call(Method::GET, &path, None, "read the state of the compaction").await?.json();
             match state["Status"].as_str() {
                 Some("InProgress") => tokio::time::sleep(Duration::from_millis(100)).await,
                 Some("Completed") => break,
                 other => {
-                    let why = state["Result"]["Message"].as_str().unwrap_or("it said no reason");
+                    let why = state["Result"]["Message"].as_str().unwrap_or("no reason given");
                     return Err(StoreError::Failed(format!(
                         "{}: the compaction ended as {}: {why}",
                         self.shown(),
@@ -351,7 +354,7 @@ impl Server {
         self.wait_until_served().await
     }
 
-    /// Waits until the database, just made or compacted, is loaded.
+    /// Waits until the database is loaded, after it was created or compacted.
     pub(super) async fn wait_until_served(&self) -> Result<(), StoreError> {
         let start = Instant::now();
         loop {
@@ -361,7 +364,7 @@ impl Server {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 Ok(None) => {
-                    return Err(StoreError::Failed(format!("{}: RavenDB made no such database", self.shown())));
+                    return Err(StoreError::Failed(format!("{}: RavenDB did not create the database", self.shown())));
                 }
                 Err(error) => return Err(error),
             }

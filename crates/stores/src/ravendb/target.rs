@@ -1,4 +1,4 @@
-//! What sessions know of the database: its paths, its collections, its indexes.
+//! What sessions know about the database: its paths, collections and indexes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,11 +18,11 @@ pub(super) struct Target {
     pub(super) path: String,
     /// In the order of the layout.
     pub(super) collections: Vec<Collection>,
-    /// Nothing may be written.
+    /// Whether nothing may be written.
     pub(super) read_only: bool,
-    /// What removes documents that have expired.
+    /// The task that removes expired documents.
     pub(super) expiry: Arc<Expiry>,
-    /// Whether it may do so: it does not tell everybody.
+    /// Whether that task may be on. Not every client may see this.
     pub(super) may_expire: bool,
     /// Whether Storebench made the whole database.
     pub(super) ours: bool,
@@ -30,14 +30,14 @@ pub(super) struct Target {
     pub(super) nodes: usize,
 }
 
-/// The database's task that removes expired documents. Storebench switches it on at the first touch, and only
-/// in a database that it made: what a licence allows less often than is asked for, it refuses altogether.
+/// The database's task that removes expired documents. Storebench enables it at the first touch, and only in a database
+/// that it made. If the licence allows only longer intervals, the server refuses the setting altogether.
 #[derive(Debug)]
 pub(super) struct Expiry {
     on: AtomicBool,
-    /// How often the task looks, or would once it is on, in seconds.
+    /// How often the task runs, or would run once it is on, in seconds.
     pub(super) every_s: u32,
-    /// Whether it may be switched on.
+    /// Whether it may be enabled.
     pub(super) may_be_set: bool,
 }
 
@@ -51,30 +51,30 @@ impl Expiry {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// The server has switched it on.
+    /// Records that the server has enabled it.
     pub(super) fn set(&self) {
         self.on.store(true, Ordering::Relaxed);
     }
 
-    /// How long an expired document is still read, where that is more than a minute.
+    /// How long an expired document stays readable, if that is more than a minute.
     pub(super) fn late_by(&self) -> Option<Duration> {
         (self.every_s > 60).then(|| Duration::from_secs(self.every_s.into()))
     }
 }
 
-/// A collection as sessions need to know it.
+/// What sessions need to know about a collection.
 #[derive(Debug, Clone)]
 pub(super) struct Collection {
     pub(super) naming: Naming,
-    /// RavenDB's name of it.
+    /// RavenDB's name for it.
     pub(super) name: String,
     pub(super) body: Body,
-    /// Field and query, for the fields that an index begins with.
+    /// The field and the query, for each field with which an index begins.
     pub(super) queries: Vec<(String, String)>,
 }
 
 impl Collection {
-    /// One that Storebench made or will make.
+    /// A collection that Storebench has made or will make.
     pub(super) fn ours(layout: &CollectionLayout) -> Self {
         let mut queries: Vec<(String, String)> = Vec::new();
         for fields in &layout.indexes {
@@ -90,7 +90,7 @@ impl Collection {
         Self { naming: Naming::ours(&layout.name), name: names::collection(&layout.name), body: layout.body, queries }
     }
 
-    /// Whether a document is of this collection. Ids of ours tell by themselves.
+    /// Whether a document is of this collection. Our ids show this by themselves.
     pub(super) fn holds(&self, document: &Document<'_>) -> bool {
         self.naming.ours || document.meta("@collection").is_some_and(|name| name.eq_ignore_ascii_case(&self.name))
     }
@@ -98,18 +98,18 @@ impl Collection {
     /// The query of a page by this field; `$v` is the value.
     ///
     /// # Errors
-    /// *Refused* without an index, where nothing may be written: RavenDB would make one.
+    /// *Refused* without an index, if nothing may be written, since RavenDB would create one.
     pub(super) fn query(&self, field: &str, read_only: bool) -> Result<std::borrow::Cow<'_, str>, OpError> {
         if let Some((_, query)) = self.queries.iter().find(|(known, _)| known == field) {
             return Ok(query.into());
         }
         if read_only {
             return Err(refused(
-                "no index begins with this field, and RavenDB would make one to answer; nothing may be written here",
+                "no index begins with this field; RavenDB would create one, but nothing may be written here",
             ));
         }
         if field.contains(['\'', '\\', '"']) || field.chars().any(char::is_control) {
-            return Err(refused("without an index, RavenDB has no query by a field of that name"));
+            return Err(refused("RavenDB cannot query a field with this name without an index"));
         }
         Ok(format!("from '{}' where exact('{field}' = $v)", self.name).into())
     }
@@ -119,28 +119,28 @@ impl Collection {
 pub(super) fn index_name(layout: &CollectionLayout, fields: &[String]) -> String {
     let clean: Vec<String> =
         fields.iter().map(|f| f.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect()).collect();
-    // Its position keeps apart what cleaning made alike.
+    // The position distinguishes names that are equal after cleaning.
     let position = layout.indexes.iter().position(|other| other == fields).unwrap_or_default();
     format!("Storebench/{}/{position}-{}", layout.name, clean.join("-"))
 }
 
-/// What the index calls a field: its own name, where the language of indexes has such a name.
+/// The index's name for a field: the field's own name, if the index language allows it.
 pub(super) fn output_name(field: &str, position: usize) -> String {
     let plain = field.starts_with(|c: char| c.is_ascii_alphabetic())
         && field.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    // `Id` is what RavenDB calls the document's own id.
+    // RavenDB uses `Id` for the document's own id.
     if plain && !field.eq_ignore_ascii_case("id") { field.to_owned() } else { format!("field_{position}") }
 }
 
-/// The definition of the index over these fields, as RavenDB takes it.
+/// The definition of the index over these fields, in RavenDB's format.
 pub(super) fn index_definition(layout: &CollectionLayout, fields: &[String]) -> serde_json::Value {
     let mut outputs = Vec::new();
     let mut options = serde_json::Map::new();
     for (position, field) in fields.iter().enumerate() {
         let name = output_name(field, position);
-        // A JSON string is a string of C#, too.
+        // A JSON string is also a string of C#.
         outputs.push(format!("@{name} = d[{}]", serde_json::Value::from(field.as_str())));
-        // Not cut into words, and case kept.
+        // Not split into words, and case-sensitive.
         options.insert(name, serde_json::json!({ "Indexing": "Exact" }));
     }
     let map = format!("from d in docs.{} select new {{ {} }}", names::collection(&layout.name), outputs.join(", "));

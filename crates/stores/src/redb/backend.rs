@@ -1,5 +1,5 @@
-//! Storage under redb: the file, synced or not as the commit wants it; and a file that is only read,
-//! with what redb writes kept in memory.
+//! Storage backends for redb: a file that is synced only if the commit requires it, and a read-only file whose writes
+//! stay in memory.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -15,12 +15,11 @@ thread_local! {
     static UNSYNCED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a write transaction, from its begin through its commit, whose writes are handed to the
-/// operating system, but not synced.
+/// Runs a write transaction, from its start through its commit. Its writes go to the operating system, but are not
+/// synced.
 ///
-/// redb has no such level: its commits are synced, or stay in the process's memory. It syncs not only
-/// at the commit, but also whenever an insert makes the file grow. Both are done by the thread that
-/// writes, so the wish is this thread's.
+/// redb has no such level: its commits are synced, or stay in the process's memory. It syncs at the commit, and also
+/// whenever an insert makes the file grow. The writing thread does both, so the setting is thread-local.
 pub(super) fn unsynced<T>(transaction: impl FnOnce() -> T) -> T {
     struct Reset;
     impl Drop for Reset {
@@ -78,8 +77,8 @@ impl<B: StorageBackend> StorageBackend for SyncedOnDemand<B> {
 
 const PAGE: u64 = 4_096;
 
-/// A file that stays as it is: redb repairs a database that was not closed when it opens it, and
-/// here the repair happens in memory.
+/// A file that is never changed. When redb opens a database that was not closed, it repairs it. Here the repair happens
+/// in memory.
 #[derive(Debug)]
 pub(super) struct Overlay(Mutex<Layers>);
 
@@ -103,7 +102,7 @@ impl Overlay {
 }
 
 impl Layers {
-    /// Reads what lies in the file, and zeros behind its end.
+    /// Reads from the file, and zeros after its end.
     fn read_file(&mut self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let there = self.file_len.saturating_sub(offset).min(out.len() as u64) as usize;
         if there > 0 {
@@ -115,7 +114,8 @@ impl Layers {
     }
 }
 
-/// Cuts a range into pieces that each lie in one page: page number, offset in it, position in the range.
+/// Splits a range into pieces that each lie in one page. Gives page number, offset in the page, and position in the
+/// range.
 fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -154,7 +154,7 @@ impl StorageBackend for Overlay {
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut layers = self.layers();
         if len < layers.len {
-            // What is cut off is not to come back when the length grows again.
+            // Truncated bytes must not reappear when the length grows again.
             layers.file_len = layers.file_len.min(len);
             layers.pages.retain(|page, _| page * PAGE < len);
             if let Some(bytes) = layers.pages.get_mut(&(len / PAGE)) {

@@ -22,7 +22,7 @@ pub(super) fn documents(table: &str) -> TableDefinition<'_, &'static str, &'stat
     TableDefinition::new(table)
 }
 
-/// The table of an index: entries, and nothing behind them.
+/// The table of an index: entries without values.
 pub(super) fn entries(table: &str) -> TableDefinition<'_, &'static [u8], ()> {
     TableDefinition::new(table)
 }
@@ -47,7 +47,7 @@ impl ordered_map::Database for RedbDatabase {
         persisted: Persisted,
         work: impl FnOnce(&mut Writing<'_>) -> Result<T, OpError>,
     ) -> Result<T, OpError> {
-        // One document is looked for; of many it is hoped that they are new.
+        // A single insert looks up the document first. A bulk insert assumes that documents are new.
         let look_first = matches!(scope, Scope::Key(_));
         let run = || self.transaction(tables, look_first, persisted, work);
         if persisted == Persisted::Os { backend::unsynced(run) } else { run() }
@@ -55,7 +55,7 @@ impl ordered_map::Database for RedbDatabase {
 }
 
 impl RedbDatabase {
-    /// Runs `work` in a transaction, which is dropped, and so undone, where it fails.
+    /// Runs `work` in a transaction. If it fails, the transaction is dropped and thereby rolled back.
     fn transaction<T>(
         &self,
         tables: &Tables,
@@ -64,7 +64,7 @@ impl RedbDatabase {
         work: impl FnOnce(&mut Writing<'_>) -> Result<T, OpError>,
     ) -> Result<T, OpError> {
         let Handle::Write(database) = &self.0 else {
-            return Err(OpError::new(ErrorKind::Refused, "the store was opened for reading only"));
+            return Err(OpError::new(ErrorKind::Refused, "the store was opened read-only"));
         };
         let mut transaction = database.begin_write().map_err(failed)?;
         if persisted == Persisted::None {
@@ -134,8 +134,8 @@ impl Reader for Reading<'_> {
 pub(crate) struct Writing<'w> {
     documents: Table<'w, &'static str, &'static [u8]>,
     indexes: Vec<Table<'w, &'static [u8], ()>>,
-    /// Whether an insert looks for a document. A batch that meets one document which exists is likely to meet more,
-    /// and putting back costs more than looking.
+    /// Whether an insert looks up the document first. A batch that finds one existing document is likely to find more,
+    /// and restoring a document costs more than a lookup.
     look_first: bool,
     replaced: Vec<u8>,
 }
@@ -163,7 +163,7 @@ impl Writer for Writing<'_> {
         self.indexes[index].remove(entry).map_err(failed).map(drop)
     }
 
-    /// In one descent where the document is new: the engine tells what it replaced, and that is put back.
+    /// Inserts a new document in one descent. If the insert replaced a document, restores that document.
     fn insert(&mut self, key: &str, body: &[u8]) -> Result<bool, OpError> {
         if self.look_first {
             return Ok(!self.contains(key)? && self.put(key, body).map(|()| true)?);
@@ -243,7 +243,7 @@ mod tests {
         let opened = Arc::new(Opened::new(database, collections));
         let mut os = OrderedSession::new(Arc::clone(&opened), Persisted::Os);
         let mut fsync = OrderedSession::new(opened, Persisted::Disk);
-        // Each round ends with an insert that fails, after which the thread's wish must be gone too.
+        // Each round ends with a failing insert, which must also reset the thread's setting.
         let load = |session: &mut OrderedSession<RedbDatabase>, round: u32| {
             let before = syncs.load(Ordering::Relaxed);
             let mut items = BatchBuf::new();

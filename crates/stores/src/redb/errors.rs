@@ -1,4 +1,4 @@
-//! What redb's errors mean in the contract's terms.
+//! Maps redb's errors to error kinds.
 
 use std::io;
 use std::path::Path;
@@ -15,14 +15,14 @@ fn text(error: &Error) -> String {
             format!("the database is damaged ({what}); restore it from a copy, or remove it and load again")
         }
         Error::PreviousIo => {
-            "an earlier write or sync failed (is the disk full?), so redb does nothing more until it is opened again"
+            "an earlier write or sync failed (check for a full disk); redb refuses all operations until it is reopened"
                 .to_owned()
         }
         other => format!("redb: {other}"),
     }
 }
 
-/// An operation that failed before its commit: nothing was done.
+/// The error of an operation that failed before its commit. Nothing was done.
 pub(super) fn failed(error: impl Into<Error>) -> OpError {
     let error = error.into();
     let kind = match &error {
@@ -32,9 +32,8 @@ pub(super) fn failed(error: impl Into<Error>) -> OpError {
     OpError::new(kind, text(&error))
 }
 
-/// A commit that failed. Pages are written before the header that makes them valid, and writing the
-/// header takes no new space: a full disk means that nothing was done. Of another I/O error this is
-/// not known.
+/// The error of a failed commit. redb writes pages before the header that makes them valid, and the header needs no new
+/// space. So a full disk means that nothing was done. For other I/O errors, the outcome is unknown.
 pub(super) fn commit_failed(error: CommitError) -> OpError {
     let kind = match &error {
         CommitError::Storage(StorageError::Io(e)) if e.kind() != io::ErrorKind::StorageFull => {
@@ -45,7 +44,7 @@ pub(super) fn commit_failed(error: CommitError) -> OpError {
     OpError::new(kind, text(&error.into()))
 }
 
-/// A control call that failed.
+/// The error of a failed control call.
 pub(super) fn store_error(path: &Path, doing: &str, error: impl Into<Error>) -> StoreError {
     let error = error.into();
     let message = format!("{}: cannot {doing}: {}", path.display(), text(&error));

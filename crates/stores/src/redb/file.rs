@@ -1,7 +1,7 @@
-//! The database file: what is in it, whose it is, and opening it.
+//! The database file: its contents and owners, and opening it.
 //!
-//! The marker is the table `storebench_marker`, text to text: `file` to `made` or `found`,
-//! `collection NAME` to what its bodies are and its owner, `index TABLE` to nothing.
+//! The marker is the table `storebench_marker`, which maps text to text: `file` to `made` or `found`, `collection NAME`
+//! to the kind of its bodies and its owner, and `index TABLE` to an empty text.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read};
@@ -29,9 +29,9 @@ const HEADER: &[u8] = b"redb\x1A\x0A\xA9\x0D\x0A";
 pub(super) enum Handle {
     /// For reading and writing.
     Write(Database),
-    /// For reading. It was closed in order.
+    /// For reading. It was closed cleanly.
     Read(ReadOnlyDatabase),
-    /// For reading. It was not closed in order; its repair happened in memory.
+    /// For reading. It was not closed cleanly and was repaired in memory.
     Repaired(Database),
 }
 
@@ -66,11 +66,11 @@ pub(super) fn open_untouched(path: &Path, cache: Option<ByteSize>) -> Result<Han
     }
 }
 
-/// Looks at what is there, changing nothing. `open` is the database where this store holds it open.
+/// Looks at the path without changing anything. `open` is the database, if this store has it open.
 pub(super) fn look(path: &Path, open: Option<&Handle>) -> Result<FoundDatabase, StoreError> {
     check_parent(path)?;
     match look_once(path, open) {
-        // Somebody has removed it meanwhile.
+        // Somebody removed it meanwhile.
         Err(_) if is_gone(path) => Ok(FoundDatabase::default()),
         found => found,
     }
@@ -85,7 +85,7 @@ fn look_once(path: &Path, open: Option<&Handle>) -> Result<FoundDatabase, StoreE
     let other = |what: String| Ok(FoundDatabase { other: true, foreign: Some(what), ..there.clone() });
     match std::fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FoundDatabase::default()),
-        Err(error) => return Err(io_error(path, "look at it", &error)),
+        Err(error) => return Err(io_error(path, "read it", &error)),
         Ok(metadata) if metadata.is_dir() => {
             return Err(StoreError::Unreachable(format!(
                 "{}: this is a folder; name the database file itself, such as redb:{}/documents.redb",
@@ -94,7 +94,7 @@ fn look_once(path: &Path, open: Option<&Handle>) -> Result<FoundDatabase, StoreE
             )));
         }
         Ok(metadata) if !metadata.is_file() => return other("a pipe or a device".to_owned()),
-        // A file of no bytes, which redb takes for a database yet to be made.
+        // redb takes a file of 0 bytes for a database that is still to be created.
         Ok(metadata) if metadata.len() == 0 => return Ok(there),
         Ok(_) => {}
     }
@@ -105,7 +105,7 @@ fn look_once(path: &Path, open: Option<&Handle>) -> Result<FoundDatabase, StoreE
     let file = File::open(path).map_err(|e| io_error(path, "read it", &e))?;
     (&file).take(HEADER.len() as u64).read_to_end(&mut header).map_err(|e| io_error(path, "read it", &e))?;
     if header != HEADER {
-        // Whoever makes a database has it locked, and writes the header last.
+        // A process that creates a database holds its lock, and writes the header last.
         let unwritten = header.iter().all(|byte| *byte == 0);
         if unwritten && matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) {
             return Err(StoreError::Unreachable(format!("{}: {IN_USE}", path.display())));
@@ -115,7 +115,7 @@ fn look_once(path: &Path, open: Option<&Handle>) -> Result<FoundDatabase, StoreE
     contents(path, &open_untouched(path, None)?)
 }
 
-/// What is in a database. One with nothing in it, as after a kill between making the file and marking it, is nobody's.
+/// The contents of a database. An empty one, as after a kill between creating and marking the file, belongs to nobody.
 fn contents(path: &Path, handle: &Handle) -> Result<FoundDatabase, StoreError> {
     let failed = |e: redb::Error| store_error(path, "read its tables", e);
     let transaction = handle.begin_read().map_err(|e| failed(e.into()))?;
@@ -133,7 +133,7 @@ fn contents(path: &Path, handle: &Handle) -> Result<FoundDatabase, StoreError> {
                     row => marker.read(row, detail.value()),
                 }
             }
-            // Without that row it is a table of somebody else's that has this name.
+            // Without the row `file`, the table belongs to somebody else and only has this name.
             marks.then_some(marker)
         }
         Err(TableError::TableDoesNotExist(_) | TableError::TableTypeMismatch { .. }) => None,
@@ -142,8 +142,8 @@ fn contents(path: &Path, handle: &Handle) -> Result<FoundDatabase, StoreError> {
     theirs.retain(|name| marker.as_ref().is_none_or(|marker| name != MARKER_NAME && !marker.names(name)));
     let whole = theirs.is_empty() && marker.as_ref().is_none_or(|marker| marker.made);
     let foreign = (!whole).then(|| {
-        let what = several("table", &theirs).unwrap_or_else(|| "no tables of others".to_owned());
-        let ours = marker.as_ref().map(|marker| format!(" beside {} of Storebench's", marker.collections.len()));
+        let what = several("table", &theirs).unwrap_or_else(|| "no other tables".to_owned());
+        let ours = marker.as_ref().map(|marker| format!(" besides {} of Storebench's", marker.collections.len()));
         format!("a redb database with {what}{}", ours.unwrap_or_default())
     });
     Ok(FoundDatabase { exists: true, database: true, foreign, theirs, marker, ..FoundDatabase::default() })
@@ -154,7 +154,7 @@ pub(super) fn tables(transaction: &ReadTransaction) -> Result<Vec<String>, redb:
     Ok(transaction.list_tables()?.map(|table| table.name().to_owned()).collect())
 }
 
-/// Opens what was found for writing, or makes it. None where it is not what was found any more.
+/// Opens the database that was found for writing, or creates it. `None` if it has changed since it was found.
 pub(super) fn take(path: &Path, cache: Option<ByteSize>, found: &FoundDatabase) -> Result<Option<Handle>, StoreError> {
     let file = OpenOptions::new().read(true).write(true).create_new(!found.exists).open(path);
     let file = match file {
@@ -162,16 +162,18 @@ pub(super) fn take(path: &Path, cache: Option<ByteSize>, found: &FoundDatabase) 
         Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {
             return Ok(None);
         }
-        Err(error) => return Err(io_error(path, if found.exists { "open it for writing" } else { "make it" }, &error)),
+        Err(error) => {
+            return Err(io_error(path, if found.exists { "open it for writing" } else { "create it" }, &error));
+        }
     };
     if !found.exists {
         sync_parent(path)?;
     }
-    let opened = file.metadata().map_err(|e| io_error(path, "look at it", &e))?;
+    let opened = file.metadata().map_err(|e| io_error(path, "read it", &e))?;
     let backend = FileBackend::new(file).map_err(|e| store_error(path, "open it", e))?;
     let database = builder(cache).create_with_backend(SyncedOnDemand(backend));
     let handle = Handle::Write(database.map_err(|e| store_error(path, "open it", e))?);
-    // Now that nobody else can open it: whether another file has come in its place, or something into it.
+    // Now nobody else can open it. Check whether the path has another file, or the contents have changed.
     let same = std::fs::metadata(path).is_ok_and(|now| (now.dev(), now.ino()) == (opened.dev(), opened.ino()));
     Ok((same && found.is_still(&contents(path, &handle)?)).then_some(handle))
 }

@@ -1,11 +1,11 @@
-//! `redb:FILE`: redb, a copy-on-write B-tree. One table a collection, and one for each secondary
-//! index, written in the same transaction as its document.
+//! `redb:FILE`: redb, a copy-on-write B-tree. Each collection is a table, and so is each secondary index, whose entries
+//! are written in the same transaction as their document.
 //!
 //! | guarantee | how |
 //! |---|---|
 //! | `fsync` | `Durability::Immediate`: the file is synced at each commit |
-//! | `os` | the same transaction, with every sync left out by the storage under redb: that of the commit, and those of a growing file. It survives the process's end; after a power failure the file may not open at all, what was synced before included |
-//! | `none` | `Durability::None`: a commit stays in the process's memory until a later `os` or `fsync` commit, or the close |
+//! | `os` | the same transaction, but redb's storage backend skips every sync: at the commit, and when the file grows. It survives the end of the process. After a power failure the file may not open at all, and then data that was synced before is lost too |
+//! | `none` | `Durability::None`: a commit stays in the process's memory until a later `os` or `fsync` commit, or until the close |
 
 mod backend;
 mod database;
@@ -37,7 +37,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
     aliases: &[],
 };
 
-/// The version of the crate that is linked in; a test compares it with the lock file.
+/// The version of the linked crate. A test compares it with the lock file.
 const VERSION: &str = "4.5.0";
 
 type Opened = ordered_map::Opened<RedbDatabase>;
@@ -49,7 +49,7 @@ pub(crate) struct Redb {
     cache: Option<ByteSize>,
 }
 
-/// Reads the URL; touches nothing.
+/// Reads the URL. Does not access the file.
 pub(crate) fn engine(path: &str, options: &mut Options<'_>) -> Result<Redb, StoreError> {
     let cache = options.parse("cache")?;
     let path = path_of(SCHEME.name, path, SCHEME.example)?;
@@ -62,7 +62,7 @@ impl Redb {
     }
 }
 
-/// Makes and removes tables, and writes the marker.
+/// Creates and removes tables, and writes the marker.
 fn change(transaction: &WriteTransaction, change: &Change) -> Result<(), redb::Error> {
     for table in &change.documents {
         transaction.open_table(documents(table))?;
@@ -73,7 +73,7 @@ fn change(transaction: &WriteTransaction, change: &Change) -> Result<(), redb::E
     for table in &change.removed {
         transaction.delete_table(documents(table))?;
     }
-    // A table of this name that somebody else keeps something else in cannot be opened so.
+    // This fails for a table of the same name with other types, which belongs to somebody else.
     let mut rows = transaction.open_table(MARKER)?;
     // Rows of a newer version stay.
     rows.retain(|row, _| row != "file" && !row.starts_with("collection ") && !row.starts_with("index "))?;
@@ -133,7 +133,7 @@ impl Engine for Redb {
     fn collection(&self, database: &RedbDatabase, name: &str, indexes: Vec<String>) -> Result<Tables, StoreError> {
         let transaction = database.0.begin_read().map_err(|e| self.failed("read it")(e.into()))?;
         if let Err(error) = transaction.open_table(documents(name)) {
-            let text = format!("{}: the table `{name}` is not from text to bytes ({error})", self.path.display());
+            let text = format!("{}: the table `{name}` does not map text to bytes ({error})", self.path.display());
             return Err(StoreError::NotSupported(text));
         }
         Ok(Tables { documents: name.to_owned(), indexes })
@@ -146,10 +146,10 @@ impl Engine for Redb {
             change(&transaction, wanted)?;
             Ok(transaction.commit()?)
         };
-        run().map_err(self.failed("change the tables in it"))
+        run().map_err(self.failed("change its tables"))
     }
 
-    /// What `none` left in memory is written by an empty commit.
+    /// An empty commit writes what the level `none` left in memory.
     fn sync(&self, database: &RedbDatabase) -> Result<(), StoreError> {
         let Handle::Write(database) = &database.0 else { return Ok(()) };
         let run = || -> Result<(), redb::Error> { Ok(database.begin_write()?.commit()?) };
@@ -162,7 +162,7 @@ impl Engine for Redb {
             Some(Opened { database: RedbDatabase(Handle::Write(database)), ours: true, .. }) => {
                 database.compact().map(drop).map_err(|e| store_error(&self.path, "compact it", e))
             }
-            Some(_) => refused("compaction rewrites the whole file, which is not Storebench's alone"),
+            Some(_) => refused("compaction rewrites the whole file, which does not belong to Storebench alone"),
             None => refused("redb compacts only while no session is open; close the sessions first"),
         }
     }
@@ -223,7 +223,7 @@ impl DatabasePlace for Redb {
     }
 
     fn destroy(&self, found: &FoundDatabase, _again: bool) -> Result<bool, StoreError> {
-        // Nobody else has it open while it goes.
+        // Take it first, so that nobody else has it open during the removal.
         let Some(_handle) = file::take(&self.path, None, found)? else { return Ok(false) };
         std::fs::remove_file(&self.path).map_err(|e| io_error(&self.path, "remove it", &e))?;
         Ok(true)

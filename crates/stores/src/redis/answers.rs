@@ -1,4 +1,4 @@
-//! What came back: whose it is, what it means.
+//! Matches answers to operations and interprets them.
 
 use storebench_engine::store::{Completions, ErrorKind, OpError, Reply};
 
@@ -10,7 +10,7 @@ use super::session::{Awaited, RedisSession, own};
 use crate::connection::{MOST_AGAIN, NONE, Role, Work};
 use crate::document::{CHANGED, EXISTS};
 
-/// What the answer to a write of one document says.
+/// Interprets the answer to a write of one document.
 fn effect(expect: Expect, item: Item<'_>) -> Result<Result<Option<i64>, OpError>, Garbage> {
     Ok(match (expect, item) {
         (_, Item::Error(line)) => Err(op_error(line)),
@@ -32,7 +32,7 @@ fn unfit(item: Item<'_>) -> Garbage {
 }
 
 impl RedisSession {
-    /// Takes all answers that are whole.
+    /// Processes all complete answers.
     pub(super) fn take_answers(&mut self, link: usize, out: &mut dyn Completions) -> Result<(), Garbage> {
         loop {
             let Self { links, in_flight, works, .. } = self;
@@ -48,7 +48,7 @@ impl RedisSession {
                 continue;
             }
             let Some((item, used)) = resp::item(input)? else { return Ok(()) };
-            // The usual case first: one answer is all, and is handed over where it lies.
+            // Fast path: a single answer, passed on without a copy.
             if awaited.role == Role::Whole
                 && awaited.work == NONE
                 && matches!(awaited.expect, Expect::Value | Expect::Exists)
@@ -132,7 +132,8 @@ impl RedisSession {
         }
     }
 
-    /// Ends the writes that were held until replicas have them: so many do, or why nobody knows.
+    /// Completes the writes that were held back until replicas acknowledge them. `replicas` is how many did, or why
+    /// that is unknown.
     fn acknowledged(&mut self, link: usize, replicas: &Result<i64, OpError>, out: &mut dyn Completions) {
         let Some(ack) = self.dialect.acknowledge else { return };
         let held = std::mem::take(&mut self.dialect.acks[link].held);
@@ -142,20 +143,20 @@ impl RedisSession {
                 Ok(replicas) => Err(OpError::new(
                     ErrorKind::OutcomeUnknown,
                     format!(
-                        "the primary has it, but {replicas} of {} replicas acknowledged it within {} ms",
+                        "the primary has the write, but only {replicas} of {} replicas acknowledged it within {} ms",
                         ack.replicas, ack.within_ms
                     ),
                 )),
                 Err(error) => Err(OpError::new(
                     ErrorKind::OutcomeUnknown,
-                    format!("the primary has it, but did not wait for its replicas: {}", error.message),
+                    format!("the primary has the write, but did not wait for its replicas: {}", error.message),
                 )),
             };
             self.conclude(awaited, result, counter, out);
         }
     }
 
-    /// Sends a request where a node says that its key is.
+    /// Resends a request to the node that a redirection names.
     fn redirect(&mut self, from: usize, awaited: Awaited, to: &Redirection, out: &mut dyn Completions) {
         let link = self.link_to(&to.host);
         if !to.once {
@@ -168,7 +169,7 @@ impl RedisSession {
         work.again += 1;
         if work.again > MOST_AGAIN || self.links[link].is_down() {
             let error =
-                OpError::new(ErrorKind::Temporary, format!("its slot has moved to {}, which is not reached", to.host));
+                OpError::new(ErrorKind::Temporary, format!("its slot has moved to {}, which is unreachable", to.host));
             return self.conclude(awaited, Err(error), None, out);
         }
         let pipe = &mut self.links[link].pipe;
@@ -189,7 +190,7 @@ impl RedisSession {
     }
 }
 
-/// What the answer to a read of one document says.
+/// Interprets the answer to a read of one document.
 fn look<'a>(awaited: &Awaited, item: Item<'a>) -> Result<Result<Reply<'a>, OpError>, Garbage> {
     Ok(match (awaited.expect, item) {
         // The revision is the document itself.
@@ -206,7 +207,7 @@ fn look<'a>(awaited: &Awaited, item: Item<'a>) -> Result<Result<Reply<'a>, OpErr
     })
 }
 
-/// Takes a document of a bulk read that asks for each by itself.
+/// Handles a document of a bulk read that requests each document separately.
 fn item_read(awaited: &Awaited, item: Item<'_>, work: &mut Work) -> Result<(), Garbage> {
     match item {
         Item::Bulk(body) => work.add(awaited.item, body),
@@ -217,7 +218,7 @@ fn item_read(awaited: &Awaited, item: Item<'_>, work: &mut Work) -> Result<(), G
     Ok(())
 }
 
-/// The document that a merge begins with.
+/// The document that a merge starts from.
 fn step_read(item: Item<'_>) -> Result<Result<Vec<u8>, OpError>, Garbage> {
     Ok(match item {
         Item::Bulk(body) => Ok(body.to_vec()),
@@ -227,7 +228,7 @@ fn step_read(item: Item<'_>) -> Result<Result<Vec<u8>, OpError>, Garbage> {
     })
 }
 
-/// Takes a part of the answer of one that gives several documents; whether more is still to come.
+/// Handles part of an answer with several documents. Returns whether more is still to come.
 fn row(awaited: &mut Awaited, item: Item<'_>, work: &mut Work) -> Result<bool, Garbage> {
     let left = match (awaited.expect, item) {
         (Expect::Many | Expect::Rows, Item::Error(line)) => {
@@ -245,7 +246,7 @@ fn row(awaited: &mut Awaited, item: Item<'_>, work: &mut Work) -> Result<bool, G
             }
             left - 1
         }
-        // Keys and documents in turn, a key first: the number left is even before a key.
+        // Keys and documents alternate, starting with a key. So the number left is even before a key.
         (Expect::RowsLeft(left), Item::Bulk(key)) if left % 2 == 0 => {
             work.key.clear();
             work.key.push_str(&String::from_utf8_lossy(key));
@@ -268,7 +269,7 @@ fn row(awaited: &mut Awaited, item: Item<'_>, work: &mut Work) -> Result<bool, G
     Ok(left > 0)
 }
 
-/// What the answer to a request of the driver's own says of replicas, where that was asked.
+/// The number of replicas in the answer to one of the driver's own requests, if that was asked.
 fn replicas(expect: Expect, item: Item<'_>) -> Result<Option<Result<i64, OpError>>, Garbage> {
     Ok(match (expect, item) {
         (Expect::Replicas, Item::Integer(replicas)) => Some(Ok(replicas)),

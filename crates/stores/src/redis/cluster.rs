@@ -9,7 +9,7 @@ use crate::net::Host;
 /// How many slots a cluster has.
 pub(super) const SLOTS: usize = 16_384;
 
-/// The slot of a key: by what stands between its first `{` and the next `}`, if anything does.
+/// The slot of a key. If the key has text between its first `{` and the next `}`, only that text is hashed.
 #[inline]
 pub(super) fn slot(key: &[u8]) -> u16 {
     let tag = memchr::memchr(b'{', key).and_then(|open| {
@@ -28,7 +28,7 @@ pub(super) struct Range {
 }
 
 /// Reads the answer of `CLUSTER SLOTS`. A node that does not know its own name is `asked`.
-/// None for what is no such answer.
+/// `None` if it is not a valid answer.
 pub(super) fn ranges(answer: &Value, asked: &Host) -> Option<Vec<Range>> {
     let Value::Array(entries) = answer else { return None };
     entries
@@ -45,16 +45,16 @@ pub(super) fn ranges(answer: &Value, asked: &Host) -> Option<Vec<Range>> {
         .collect()
 }
 
-/// Where a redirection leads.
+/// The target of a redirection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Redirection {
     pub(super) slot: u16,
     pub(super) host: Host,
-    /// For this one request only (`ASK`), not from now on (`MOVED`).
+    /// Whether it applies to this request only (`ASK`) or from now on (`MOVED`).
     pub(super) once: bool,
 }
 
-/// Reads `MOVED 3999 127.0.0.1:6381` or `ASK …`. None for any other error.
+/// Reads `MOVED 3999 127.0.0.1:6381` or `ASK …`. `None` for any other error.
 pub(super) fn redirection(line: &[u8], asked: &Host) -> Option<Redirection> {
     let mut words = std::str::from_utf8(line).ok()?.split(' ');
     let once = match words.next()? {

@@ -1,4 +1,4 @@
-//! Makes the connection of a session, and makes it again.
+//! Connects and reconnects the links of a session.
 
 use std::sync::Arc;
 
@@ -24,18 +24,17 @@ pub(super) async fn load(connection: &mut Connection, settings: &Settings, host:
     Ok(names)
 }
 
-/// How a session connects again to a node. One that came back with other settings, as a restart may
-/// bring, is not used where it no longer does what acknowledgements guarantee of its disk. Replicas that
-/// have left are told of by each `WAIT`.
+/// How a session reconnects to a node. A restart may change the node's settings. If the node no longer gives the
+/// guaranteed durability on disk, the session does not use it. Missing replicas show in the answer to each `WAIT`.
 pub(super) fn again(settings: &Arc<Settings>, host: &Host, cluster: bool, persisted: Persisted) -> Connect {
     crate::connection::again((Arc::clone(settings), host.clone()), move |(settings, host)| async move {
         let mut connection = Connection::open(&settings, &host, PATIENCE).await?;
-        // What was the primary may be a replica now, whose reads would be stale. In a cluster it
-        // redirects them itself.
+        // The former primary may be a replica now, and its reads would be stale. In a cluster, the node redirects
+        // them itself.
         if !cluster {
             let role = connection.ask(&[b"ROLE"]).await?;
             if role.items().first().and_then(Value::text).as_deref() != Some("master") {
-                return Err(StoreError::Unreachable(format!("{host} is a replica now; name its primary")));
+                return Err(StoreError::Unreachable(format!("{host} is now a replica; name its primary")));
             }
         }
         facts::check_persisted(&mut connection, persisted, &host).await?;

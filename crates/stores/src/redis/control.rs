@@ -1,4 +1,4 @@
-//! One question, one answer: the connection of control calls, and the beginning of every session's.
+//! A request-response connection: for control calls, and for the start of every session.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::settings::Settings;
 use crate::connection::Dialog;
 use crate::net::{Host, Secret, Stream, connect};
 
-/// How long a server may take to be connected to, and to answer one question.
+/// The timeout for connecting to a server, and for each of its answers.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A connection, logged in, on which one thing is asked at a time.
+/// A connection after login, with one request at a time.
 pub(super) struct Connection {
     dialog: Dialog,
     host: Host,
@@ -23,15 +23,15 @@ impl Connection {
     /// Connects and logs in.
     ///
     /// # Errors
-    /// `Unreachable` for host, port, TLS, user and password, or where something else than a Redis
-    /// answers; `BadUrl` for a database that the server has not.
+    /// `Unreachable` for a wrong host, port, TLS setting, user or password, or if the server is not Redis; `BadUrl` for
+    /// a database that the server does not have.
     pub(super) async fn open(settings: &Settings, host: &Host, patience: Duration) -> Result<Self, StoreError> {
         let stream = connect(host, settings.address.tls.as_ref(), patience).await?;
         let mut connection = Self { dialog: Dialog::new(stream), host: host.clone(), patience };
-        // Asked before the password is sent: what is no Redis never sees it, and cannot repeat it.
+        // Ping before sending the password, so that a server that is not Redis never sees it.
         let mut greeting = connection.call(&[b"PING"]).await?;
         let (user, password) = (settings.address.user.as_deref(), &settings.address.password);
-        // One variable holds the password for all servers of a study, of which some ask for none.
+        // One variable holds the password for all servers of a study, but some need none.
         let unasked = settings.address.password_assumed && user.is_none() && matches!(greeting, Value::Simple(_));
         if let Some(password) = password
             && matches!(greeting, Value::Simple(_) | Value::Error(_))
@@ -65,18 +65,18 @@ impl Connection {
         };
         match answer {
             Value::Simple(_) => Ok(()),
-            // The line is the server's, and repeats no password; it is not shown to be sure of it.
+            // The server's line should not repeat the password. To be sure, it is not shown.
             Value::Error(line) if line.contains("without any password configured") => {
                 Err(StoreError::Unreachable(format!(
-                    "{} asks for no password, but one was given (in the URL, by password_file= or password_env=); leave it \
-                     out",
+                    "{} requires no password, but one was given (in the URL, password_file= or password_env=); remove \
+                     it",
                     self.host
                 )))
             }
             Value::Error(line) => {
                 let code = line.split(' ').next().unwrap_or_default();
                 Err(StoreError::Unreachable(format!(
-                    "{} does not accept this user and password ({code}); are both right?",
+                    "{} rejected this user and password ({code}); check both",
                     self.host
                 )))
             }
@@ -84,7 +84,7 @@ impl Connection {
         }
     }
 
-    /// Asks something. An error of the server is an answer.
+    /// Sends a command and waits for its answer. An error from the server counts as an answer.
     pub(super) async fn call(&mut self, words: &[&[u8]]) -> Result<Value, StoreError> {
         let mut out = Vec::new();
         resp::command(&mut out, words.len());
@@ -96,7 +96,7 @@ impl Connection {
         match tokio::time::timeout(patience, self.exchange(&out)).await {
             Ok(answer) => answer,
             Err(_) => Err(StoreError::Unreachable(format!(
-                "{host} did not answer {name} within {patience:?}; is it a Redis, and is it well?"
+                "{host} did not answer {name} within {patience:?}; check that it is a working Redis server"
             ))),
         }
     }
@@ -104,7 +104,8 @@ impl Connection {
     async fn exchange(&mut self, request: &[u8]) -> Result<Value, StoreError> {
         let broken = |host: &Host, e: std::io::Error| {
             StoreError::Unreachable(format!(
-                "{host}: the connection broke: {e}; is it a Redis, is it well, and does it speak TLS (rediss://)?"
+                "{host}: the connection broke: {e}; check that it is a working Redis server, and whether it uses TLS \
+                 (rediss://)"
             ))
         };
         self.dialog.send(request).await.map_err(|e| broken(&self.host, e))?;
@@ -117,8 +118,8 @@ impl Connection {
                 Ok(None) => self.dialog.read().await.map_err(|e| broken(&self.host, e))?,
                 Err(Garbage(shown)) => {
                     return Err(StoreError::Unreachable(format!(
-                        "{} answered `{shown}`, which no Redis does; is it another server behind that port, or one \
-                         that speaks TLS (rediss://)?",
+                        "{} answered `{shown}`, which is not a Redis answer; check the port, and whether it uses TLS \
+                         (rediss://)",
                         self.host
                     )));
                 }
@@ -126,7 +127,7 @@ impl Connection {
         }
     }
 
-    /// Asks something that must not be refused.
+    /// Sends a command that must succeed. An error from the server is an error.
     pub(super) async fn ask(&mut self, words: &[&[u8]]) -> Result<Value, StoreError> {
         match self.call(words).await? {
             Value::Error(line) => {
@@ -137,7 +138,7 @@ impl Connection {
         }
     }
 
-    /// Asks many things at once: the words of each, begun by how many they are, are in `requests`.
+    /// Sends `count` commands at once. `requests` holds them encoded.
     pub(super) async fn ask_all(&mut self, requests: &[u8], count: usize) -> Result<Vec<Value>, StoreError> {
         let answers = self.answers(requests, count).await?;
         match answers.iter().find_map(|answer| if let Value::Error(line) = answer { Some(line) } else { None }) {
@@ -146,14 +147,14 @@ impl Connection {
         }
     }
 
-    /// The same, whatever they are answered with.
+    /// Like [`Connection::ask_all`], but errors from the server count as answers.
     pub(super) async fn answers(&mut self, requests: &[u8], count: usize) -> Result<Vec<Value>, StoreError> {
         let mut answers = Vec::with_capacity(count);
         let mut rest = requests;
         while answers.len() < count {
             let patience = self.patience;
             let answer = tokio::time::timeout(patience, self.exchange(rest)).await.map_err(|_| {
-                StoreError::Unreachable(format!("{} did not answer within {patience:?}; is it well?", self.host))
+                StoreError::Unreachable(format!("{} did not answer within {patience:?}; check the server", self.host))
             })??;
             rest = &[];
             answers.push(answer);
@@ -161,13 +162,13 @@ impl Connection {
         Ok(answers)
     }
 
-    /// Asks for a number.
+    /// Sends a command whose answer is a number.
     pub(super) async fn number(&mut self, words: &[&[u8]]) -> Result<i64, StoreError> {
         let value = self.ask(words).await?;
         value.number().ok_or_else(|| self.unexpected(words, &value))
     }
 
-    /// One page of the server's keys from a cursor: the next cursor (0 when there are no more) and keys.
+    /// One page of the server's keys from a cursor: the next cursor (0 at the end), and the keys.
     pub(super) async fn scan(
         &mut self,
         cursor: u64,
@@ -192,7 +193,7 @@ impl Connection {
         Ok((next, keys.collect()))
     }
 
-    /// What `INFO` tells, as `name:value` lines.
+    /// A section of `INFO`, as `name:value` lines.
     pub(super) async fn info(&mut self, section: &str) -> Result<Info, StoreError> {
         let words: [&[u8]; 2] = [b"INFO", section.as_bytes()];
         let value = self.ask(&words).await?;
@@ -210,32 +211,32 @@ impl Connection {
         let shown: String = line.chars().take(200).collect();
         match line.split(' ').next().unwrap_or_default() {
             "NOAUTH" => StoreError::Unreachable(format!(
-                "{host} asks for a password: give it in the URL, by password_file=, password_env= or STOREBENCH_PASSWORD"
+                "{host} requires a password; give it in the URL, password_file=, password_env= or STOREBENCH_PASSWORD"
             )),
             "NOPERM" => StoreError::Unreachable(format!(
-                "{host} does not let this user run {command} (Redis: {shown}); give it the right, or use another user"
+                "{host} does not let this user run {command} (Redis: {shown}); grant permission, or use another user"
             )),
             "LOADING" => {
-                StoreError::Unreachable(format!("{host} is still loading its data; try again when it has ended"))
+                StoreError::Unreachable(format!("{host} is still loading its data; retry when it has finished"))
             }
             "READONLY" => {
-                StoreError::Unreachable(format!("{host} is a replica, which takes no writes; name its primary"))
+                StoreError::Unreachable(format!("{host} is a replica, which accepts no writes; name its primary"))
             }
             _ => StoreError::Failed(format!("{host}: {command} failed (Redis: {shown})")),
         }
     }
 
-    /// The connection for other use.
+    /// The connection for other uses.
     ///
     /// # Errors
-    /// `Unreachable` if it said more than it was asked.
+    /// `Unreachable` if the server sent more than the awaited answers.
     pub(super) fn into_stream(self) -> Result<Stream, StoreError> {
         let (stream, rest) = self.dialog.into_stream();
         if rest.is_empty() {
             return Ok(stream);
         }
         Err(StoreError::Unreachable(format!(
-            "{} said more than it was asked, which no Redis does; is it another server behind that port?",
+            "{} sent data without a request, which Redis does not do; check the port",
             self.host
         )))
     }
@@ -269,7 +270,7 @@ mod tests {
     use super::*;
     use crate::registry::Options;
 
-    /// Answers each `PING`, and a login as a server does that asks for none.
+    /// Answers each `PING`, and rejects a login as a server without passwords does.
     async fn open_server(listener: tokio::net::TcpListener) {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut request = [0; 512];
@@ -294,7 +295,7 @@ mod tests {
             });
             match (assumed, opened) {
                 (true, Ok(())) => {}
-                (false, Err(error)) => assert!(error.to_string().contains("asks for no password"), "{error}"),
+                (false, Err(error)) => assert!(error.to_string().contains("requires no password"), "{error}"),
                 (_, other) => panic!("{assumed} {other:?}"),
             }
         }

@@ -1,9 +1,9 @@
-//! What Redis's error codes mean in the contract's terms.
+//! Maps Redis's error codes to error kinds.
 
 use storebench_engine::store::{ErrorKind, OpError};
 
-/// A failed command: its error line without the `-`. Redis checks before it does anything, so that
-/// nothing was done.
+/// The error of a failed command, from its error line without the `-`. Redis validates a command before it runs
+/// it, so nothing was changed.
 pub(super) fn op_error(line: &[u8]) -> OpError {
     let text = String::from_utf8_lossy(line);
     let code = text.split(' ').next().unwrap_or_default();
@@ -11,12 +11,12 @@ pub(super) fn op_error(line: &[u8]) -> OpError {
         "LOADING" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "BUSY" | "MOVED" | "ASK" | "NOREPLICAS" => {
             (ErrorKind::Temporary, "")
         }
-        "READONLY" => (ErrorKind::Temporary, "; it is a replica now: another node has become the primary"),
-        "OOM" => (ErrorKind::Temporary, "; it may hold no more than its maxmemory"),
-        "NOSCRIPT" => (ErrorKind::Temporary, "; they are loaded again"),
+        "READONLY" => (ErrorKind::Temporary, "; this node is now a replica, and another node is the primary"),
+        "OOM" => (ErrorKind::Temporary, "; the server has reached its maxmemory"),
+        "NOSCRIPT" => (ErrorKind::Temporary, "; the scripts are being reloaded"),
         "WRONGTYPE" => (ErrorKind::Refused, "; the value stored under this key is not a string"),
-        "NOAUTH" | "NOPERM" | "WRONGPASS" => (ErrorKind::Refused, "; give the user the right to do this"),
-        "MISCONF" => (ErrorKind::Failed, "; free some space where it saves its data, or look at its log"),
+        "NOAUTH" | "NOPERM" | "WRONGPASS" => (ErrorKind::Refused, "; grant the user this permission"),
+        "MISCONF" => (ErrorKind::Failed, "; free disk space for its data, or see its log"),
         _ if text.contains("would overflow") || text.contains("not an integer") || text.contains("maximum allowed") => {
             (ErrorKind::Refused, "")
         }

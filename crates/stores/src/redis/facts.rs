@@ -1,4 +1,4 @@
-//! What a server says about itself that decides what may be guaranteed.
+//! The server properties that decide which guarantees are possible.
 
 use storebench_engine::store::{Acknowledged, Durability, Persisted, StoreError};
 
@@ -6,53 +6,53 @@ use super::control::Connection;
 use super::resp::Value;
 use crate::net::Host;
 
-/// The oldest version whose commands suffice: `SET … KEEPTTL` and `SCAN … TYPE`.
+/// The oldest version with all required commands: `SET … KEEPTTL` and `SCAN … TYPE`.
 const OLDEST: (u32, u32) = (6, 0);
-/// `proto-max-bulk-len` unless it is set.
+/// The default of `proto-max-bulk-len`.
 const DEFAULT_LARGEST_BYTES: u64 = 512 << 20;
 
-/// What a server says about itself.
+/// What a server reports about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facts {
     /// `Redis 7.0.15`.
     pub(super) version: String,
     /// Whether it is a node of a cluster.
     pub(super) cluster: bool,
-    /// Replicas that are connected; the least of any node in a cluster.
+    /// The number of connected replicas; in a cluster, the minimum over all nodes.
     pub(super) replicas: u32,
     pub(super) persistence: Persistence,
-    /// The largest value it takes.
+    /// The largest value that it accepts.
     pub(super) largest_bytes: u64,
 }
 
-/// How it writes its append-only file.
+/// How a server writes its append-only file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Persistence {
-    /// It has none: at most snapshots now and then.
+    /// No append-only file: at most occasional snapshots.
     Memory,
     /// `appendfsync no`: each write is handed to the operating system before it is answered.
     Os,
-    /// `appendfsync everysec`: while a sync is running, writes are held back in the process.
+    /// `appendfsync everysec`: during a sync, the process holds writes back.
     EverySecond,
     /// `appendfsync always`.
     Always,
     /// `appendfsync always`, but not during a rewrite of the file.
     AlwaysButDuringRewrites,
-    /// It does not tell: CONFIG is forbidden.
+    /// Unknown, because `CONFIG` is forbidden.
     Unknown,
 }
 
 impl Facts {
-    /// Asks a server that was just connected to.
+    /// Queries a server over a new connection.
     ///
     /// # Errors
-    /// `Unreachable` for a server that is too old, a replica, or that does not tell.
+    /// `Unreachable` for a server that is too old, is a replica, or does not report its version.
     pub(super) async fn ask(connection: &mut Connection, host: &str) -> Result<Self, StoreError> {
         let server = connection.info("server").await?;
         let replication = connection.info("replication").await?;
         let Some(version) = server.get("redis_version") else {
             return Err(StoreError::Unreachable(format!(
-                "{host} speaks Redis's protocol but tells no redis_version; is it a Redis, Valkey or KeyDB?"
+                "{host} speaks Redis's protocol but reports no redis_version; expected Redis, Valkey or KeyDB"
             )));
         };
         let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));
@@ -64,12 +64,12 @@ impl Facts {
             )));
         }
         let cluster = server.get("redis_mode") == Some("cluster");
-        // A replica of a cluster leads to its primaries.
+        // In a cluster, a replica leads to the primaries.
         if !cluster && replication.get("role").is_some_and(|role| role != "master") {
             let primary = replication.get("master_host").unwrap_or("its primary");
             let port = replication.get("master_port").unwrap_or_default();
             return Err(StoreError::Unreachable(format!(
-                "{host} is a replica, which takes no writes; name its primary instead ({primary} {port})"
+                "{host} is a replica, which accepts no writes; name its primary instead ({primary} {port})"
             )));
         }
         let version = match server.get("valkey_version") {
@@ -88,7 +88,7 @@ impl Facts {
         })
     }
 
-    /// What all of several nodes can do.
+    /// What both nodes can guarantee.
     pub(super) fn weaker(self, other: &Self) -> Self {
         let rank = |p: Persistence| match p {
             Persistence::Unknown => 0,
@@ -108,7 +108,7 @@ impl Facts {
         }
     }
 
-    /// What it can guarantee, and how.
+    /// The durability levels that it can guarantee, and how.
     pub(super) fn guarantees(&self) -> Vec<(Durability, &'static str)> {
         let persisted = [(Durability::OS, OS), (Durability::FSYNC, FSYNC)];
         let persisted: Vec<_> =
@@ -123,7 +123,7 @@ impl Facts {
         guarantees
     }
 
-    /// Why a level cannot be guaranteed, if it cannot; else how many replicas each write waits for.
+    /// How many replicas each write waits for, or an error that says why the level cannot be guaranteed.
     pub(super) fn waits_for(&self, durability: Durability, host: &str) -> Result<u32, StoreError> {
         let refuse =
             |why: String| Err(StoreError::NotSupported(format!("{host} cannot guarantee `{durability}`: {why}")));
@@ -131,21 +131,21 @@ impl Facts {
             Acknowledged::Nodes(nodes) => nodes.max(1),
             Acknowledged::Majority => {
                 return refuse(
-                    "Redis has no majority, since a primary does not know how many replicas it should have; \
+                    "Redis has no majority, because a primary does not know how many replicas it should have; \
                                use { acknowledged_by = 2 }"
                         .into(),
                 );
             }
         };
         if durability.persisted != Persisted::None && durability.on > 1 {
-            return refuse("replicas acknowledge what they hold in memory; use on = 1".into());
+            return refuse("replicas acknowledge writes in memory, before their disk; use on = 1".into());
         }
         if let Some(why) = self.persistence.lacks(durability.persisted) {
             return refuse(why.into());
         }
         if nodes - 1 > self.replicas {
             return refuse(format!(
-                "that takes {} replicas, and {} are connected; start more, or use acknowledged_by = {}",
+                "it requires {} replicas, but {} are connected; start more, or use acknowledged_by = {}",
                 nodes - 1,
                 self.replicas,
                 self.replicas + 1
@@ -155,24 +155,24 @@ impl Facts {
     }
 }
 
-const MEMORY: &str = "as the server is configured; nothing is required of its disk";
+const MEMORY: &str = "as the server is configured; no durability on disk is required";
 const OS: &str = "appendonly yes with appendfsync no or always: written to the append-only file before the answer";
 const FSYNC: &str = "appendonly yes with appendfsync always: the append-only file is synced before the answer";
-const WAIT: &str = "WAIT after each flush of writes: that many nodes have them in memory";
+const WAIT: &str = "WAIT after each flush of writes, until that many nodes have them in memory";
 const WAIT_TOO: &str = "appendonly and appendfsync on the primary, and WAIT until the replicas have the write in \
      memory";
 
 impl Persistence {
-    /// Why it does not persist so, if it does not.
+    /// Why it does not guarantee this level, if it does not.
     fn lacks(self, persisted: Persisted) -> Option<&'static str> {
         match (persisted, self) {
             (Persisted::None, _)
             | (Persisted::Os, Self::Os | Self::Always | Self::AlwaysButDuringRewrites)
             | (Persisted::Disk, Self::Always) => None,
-            (_, Self::Unknown) => Some("its settings are not known, since this user may not run CONFIG GET"),
+            (_, Self::Unknown) => Some("its settings are unknown, because this user may not run CONFIG GET"),
             (_, Self::Memory) => Some("it has appendonly no; set `appendonly yes`"),
             (Persisted::Os, Self::EverySecond) => Some(
-                "with appendfsync everysec it holds writes back in its process, for up to 2 s, while a sync is running; \
+                "with appendfsync everysec, its process holds writes back for up to 2 s during a sync; \
                  set `appendfsync always` or `no`",
             ),
             (Persisted::Disk, Self::AlwaysButDuringRewrites) => {
@@ -183,10 +183,10 @@ impl Persistence {
     }
 }
 
-/// Makes sure that a server still does what was guaranteed of its disk.
+/// Checks that a server still gives the guaranteed durability on disk.
 ///
 /// # Errors
-/// `NotSupported` with what has changed and how to change it back.
+/// `NotSupported`, which says what has changed and how to change it back.
 pub(super) async fn check_persisted(
     connection: &mut Connection,
     persisted: Persisted,
@@ -198,12 +198,12 @@ pub(super) async fn check_persisted(
     match persistence(connection).await?.lacks(persisted) {
         None => Ok(()),
         Some(why) => Err(StoreError::NotSupported(format!(
-            "{host} came back and no longer does what its acknowledgements guarantee, so nothing is asked of it: {why}"
+            "{host} came back without the guaranteed durability, so it is not used: {why}"
         ))),
     }
 }
 
-/// What may be guaranteed by servers that have not been asked yet.
+/// What servers may guarantee that have not been queried yet.
 pub(super) fn possible() -> Vec<(Durability, &'static str)> {
     let replicas = 2;
     let version = String::new();
@@ -226,7 +226,7 @@ async fn persistence(connection: &mut Connection) -> Result<Persistence, StoreEr
     })
 }
 
-/// A setting of the server; none where it does not tell.
+/// A setting of the server; `None` if it does not report it.
 async fn setting(connection: &mut Connection, name: &str) -> Result<Option<String>, StoreError> {
     match connection.call(&[b"CONFIG", b"GET", name.as_bytes()]).await? {
         Value::Array(pair) => Ok(pair.get(1).and_then(Value::text)),

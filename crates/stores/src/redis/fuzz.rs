@@ -1,4 +1,4 @@
-//! Answers of any bytes.
+//! Fuzz tests of the answer parser.
 
 use super::resp::{Value, item};
 

@@ -1,33 +1,33 @@
-//! `redis:` and `rediss:` (TLS): Redis 6 and later, Valkey and KeyDB; alone, with replicas, or as a
-//! cluster. A document is a string under `PREFIX:COLLECTION:KEY`.
+//! `redis:` and `rediss:` (TLS): Redis 6 and later, Valkey and KeyDB; as a single server, with replicas, or as
+//! a cluster. A document is a string under `PREFIX:COLLECTION:KEY`.
 //!
 //! | operation | command |
 //! |---|---|
 //! | insert, upsert, replace | `SET … NX`, `SET`, `SET … XX` |
 //! | read, exists, delete, touch | `GET`, `EXISTS`, `DEL`, `PEXPIRE` |
-//! | append, prepend, counter, cas | a script at the server, in one step |
-//! | merge | read, merged by the client, swapped by the script of cas if nobody changed it meanwhile |
+//! | append, prepend, counter, cas | an atomic script on the server |
+//! | merge | the client reads and merges; the script of cas stores the result if the document has not changed |
 //! | bulk write and delete | one command for each item, all in one write; each item has its own outcome |
 //! | bulk read | `MGET`; in a cluster one `GET` for each key |
-//! | prefix, scan | with `ordered=yes` only: a sorted set beside each collection |
+//! | prefix, scan | only with `ordered=yes`: a sorted set of keys for each collection |
 //!
 //! | guarantee | how |
 //! |---|---|
-//! | `none` | as the server is set |
-//! | `os` | `appendonly yes` with `appendfsync no` or `always`. Refused with `everysec`: while a sync is running, Redis holds writes back in its process, for up to two seconds |
+//! | `none` | as the server is configured |
+//! | `os` | `appendonly yes` with `appendfsync no` or `always`. Refused with `everysec`: during a sync, Redis holds writes back in its process for up to two seconds |
 //! | `fsync` | `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no` |
 //! | `acknowledged_by = N` | `WAIT N-1` once after the writes of each flush. Too few replicas in three quarters of the timeout is an *unknown outcome*: the primary has the write |
 //!
-//! Reads go to primaries and are strong as long as no primary is failed over: what was acknowledged
-//! by the old one alone is then lost, which Redis cannot prevent.
+//! Reads go to primaries, and are strong unless a primary fails over. A failover loses the writes that only the old
+//! primary acknowledged. Redis cannot prevent that.
 //!
 //! # Own wire code
 //!
-//! The `redis` crate's multiplexed connection owns each command, and passes it to a task of its own
-//! through a channel, which answers through another: allocations and a wake-up for each operation,
-//! which a session that polls its own socket has not. `storebench-bench --only "servers redis"`
-//! measures the two, and `redis-benchmark`, side by side in one run (CPU of the client for an operation on
-//! 1 KiB, 50 connections, two virtual cores; more in `docs/benchmarks.md`):
+//! The `redis` crate's multiplexed connection takes ownership of each command. It passes the command to its own task
+//! through a channel, and the answer comes back through another. That costs allocations and a wake-up for each
+//! operation. A session that polls its own socket has neither cost. `storebench-bench --only "servers redis"`
+//! compares both with `redis-benchmark` in one run (client CPU for an operation on 1 KiB, 50 connections, two virtual
+//! cores; more in `docs/benchmarks.md`):
 //!
 //! | pipeline | SET: ours, crate, `redis-benchmark` | GET |
 //! |---|---|---|
@@ -95,14 +95,14 @@ pub(crate) const SCHEME: Scheme = Scheme {
     aliases: &["rediss"],
 };
 
-/// What `prepare` has settled.
+/// What `prepare` found out.
 #[derive(Debug, Clone)]
 struct Ready {
     collections: Vec<Collection>,
     read_only: bool,
 }
 
-/// The store.
+/// The Redis store.
 pub(crate) struct RedisStore {
     settings: Arc<Settings>,
     control: Control,
@@ -111,7 +111,7 @@ pub(crate) struct RedisStore {
 }
 
 impl RedisStore {
-    /// Reads the URL; touches nothing.
+    /// Reads the URL. Does not connect.
     pub(crate) fn new(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
         let settings = Arc::new(Settings::read(url, options)?);
         Ok(Self { settings, control: Control::default(), facts: Memo::default(), ready: Memo::default() })
@@ -138,7 +138,7 @@ impl Store for RedisStore {
     }
 
     fn capabilities(&self) -> Capabilities {
-        // Keys of others are in no order.
+        // Existing keys of others have no sorted set.
         let theirs = self.ready().is_ok_and(|ready| ready.collections.iter().any(|collection| collection.theirs));
         let ordered = self.settings.ordered && !theirs;
         let facts = self.facts.get();
@@ -195,7 +195,7 @@ impl Store for RedisStore {
             rows: &[RowsKind::Walk],
             notes: vec![
                 "The available guarantees depend on appendonly, appendfsync and the connected replicas. Until \
-                 Storebench has asked the server, all levels are listed.",
+                 Storebench has queried the server, all levels are listed.",
                 "A server with a maxmemory-policy other than noeviction may drop documents: see evicted_keys.",
                 "An upsert or replace removes the expiry that a touch has set.",
             ],
@@ -243,7 +243,7 @@ impl Store for RedisStore {
                 (reached.facts.waits_for(options.durability, &host)?, options.durability.persisted)
             }
         };
-        // Less than the timeout, so that the server's own answer comes first.
+        // Shorter than the operation's timeout, so that the server's own answer comes first.
         let within_ms = u64::try_from(options.timeout.as_millis() * 3 / 4).unwrap_or(u64::MAX).max(1);
         let seed = fresh();
         let cluster = reached.map.is_some();
@@ -325,7 +325,7 @@ impl Store for RedisStore {
         let order = ready.collections.get(request.collection.position()).and_then(|c| c.order.as_ref());
         Ok(order.map(|order| Explanation {
             plan: format!(
-                "ZRANGEBYLEX {} from the first key on, up to the limit; GET of each\n{}",
+                "ZRANGEBYLEX {} from the first key, up to the limit; GET each key\n{}",
                 String::from_utf8_lossy(order),
                 Script::OrderedRange.text()
             ),

@@ -1,9 +1,9 @@
-//! What is in the database: whose it is, making it ready and removing what is ours.
+//! Who owns the contents of the database; preparing it, and removing what Storebench created.
 //!
-//! The marker is a hash under `PREFIX:marker`. It says whether Storebench found the database empty,
-//! and names the collections that Storebench made, with their owners. A document is a string under
-//! `PREFIX:COLLECTION:KEY`; the order of a collection, where it is kept, a sorted set under
-//! `PREFIX:COLLECTION/order`. A collection's name has neither `:` nor `/`, so that no key is two things.
+//! The marker is a hash under `PREFIX:marker`. It says whether Storebench found the database empty, and names the
+//! collections that Storebench created, with their owners. A document is a string under `PREFIX:COLLECTION:KEY`. The
+//! order of a collection, if it has one, is a sorted set under `PREFIX:COLLECTION/order`. Collection names contain
+//! neither `:` nor `/`, so keys are unambiguous.
 
 use storebench_engine::store::{CollectionLayout, Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError};
 use storebench_study::workload::Body;
@@ -14,11 +14,11 @@ use super::settings::Settings;
 use crate::existing::refuse_indexes;
 use crate::net;
 
-/// Keys looked at or removed in one request.
+/// The number of keys listed or removed in one request.
 const PAGE: u32 = 1_000;
 
-/// Writes marks, where they are what they were: ARGV has whether the marker is new, `made`, and for each collection
-/// its field, its mark before (empty for none) and its mark.
+/// Writes marks if the previous ones have not changed. ARGV holds whether the marker is new, `made`, and for each
+/// collection its field, its previous mark (empty for none) and its new mark.
 const MARK: &str = "local key = KEYS[1]
 if redis.call('HLEN', key) > 0 and ARGV[1] == 'new' then return 0 end
 for i = 3, #ARGV, 3 do
@@ -28,8 +28,9 @@ redis.call('HSET', key, 'made', ARGV[2])
 for i = 3, #ARGV, 3 do redis.call('HSET', key, ARGV[i], ARGV[i + 2]) end
 return 1";
 
-/// Removes keys, and at the end marks and with the last of them the marker, where marks are what they were: KEYS has
-/// the marker and the keys, ARGV whether this is the end, and for each collection its field and its mark.
+/// Removes keys if the marks have not changed. The last call also removes the marks, and the marker with the last
+/// mark. KEYS holds the marker and the keys. ARGV holds whether this is the last call, and for each collection its
+/// field and its mark.
 const UNMARK: &str = "for i = 2, #ARGV, 2 do
   if redis.call('HGET', KEYS[1], ARGV[i]) ~= ARGV[i + 1] then return 0 end
 end
@@ -45,15 +46,15 @@ return 1";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Collection {
     pub(super) body: Body,
-    /// What the keys of its documents begin with.
+    /// The prefix of its documents' keys.
     pub(super) prefix: Vec<u8>,
-    /// The sorted set of its keys, where there is one.
+    /// The sorted set of its keys, if it has one.
     pub(super) order: Option<Vec<u8>>,
-    /// Whether its keys are somebody else's, who may keep other things than strings beside.
+    /// Whether its keys belong to others, who may also store other types than strings there.
     pub(super) theirs: bool,
 }
 
-/// The collections of a layout; those that Storebench only reads are where their owner put them.
+/// The collections of a layout. Existing collections stay under their owner's prefix.
 pub(super) fn collections(settings: &Settings, layout: &Layout) -> Vec<Collection> {
     let collection = |c: &CollectionLayout| match &c.existing {
         Some(existing) => {
@@ -69,7 +70,7 @@ pub(super) fn collections(settings: &Settings, layout: &Layout) -> Vec<Collectio
     layout.collections.iter().map(collection).collect()
 }
 
-/// A database, by the keys with the prefix in it.
+/// The keys with the prefix in a database.
 pub(super) struct Prefix<'r> {
     pub(super) reached: &'r mut Reached,
     pub(super) settings: &'r Settings,
@@ -100,7 +101,7 @@ impl Site for Prefix<'_> {
         for node in self.reached.each() {
             let count = node.number(&[b"DBSIZE"]).await?;
             keys += count;
-            // Keys that have expired are counted until somebody looks for them.
+            // DBSIZE counts expired keys until something accesses them.
             alive = alive || count > 0 && node.ask(&[b"RANDOMKEY"]).await? != Value::Nil;
         }
         let place = match &self.reached.map {
@@ -110,7 +111,7 @@ impl Site for Prefix<'_> {
         found.absent = found.made.is_none() && !alive;
         if found.made.is_some() {
             found.foreign = Some(format!(
-                "{place} with {keys} keys, of which {} collections are Storebench's and the others were there before",
+                "{place} with {keys} keys; {} collections are Storebench's, and the other keys were there before",
                 found.marked.len()
             ));
         } else if alive {
@@ -119,7 +120,7 @@ impl Site for Prefix<'_> {
         Ok(found)
     }
 
-    /// Keys of these collections, which exist though Storebench did not make them.
+    /// Keys of these collections that exist although Storebench did not create them.
     async fn taken(&mut self, found: &Holdings, names: &[&str]) -> Result<Option<String>, StoreError> {
         if found.foreign.is_none() || names.is_empty() {
             return Ok(None);
@@ -145,8 +146,8 @@ impl Site for Prefix<'_> {
         net::rest().await;
     }
 
-    /// The marks go last. In a cluster keys are not where the marker is: there the marks say first that they go, so that no
-    /// copy takes them over meanwhile.
+    /// Removes the marks last. In a cluster, keys and marker may be on different nodes. There the marks first say that
+    /// the removal is in progress, so that no copy takes the collections over meanwhile.
     async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
         let settings = self.settings;
         let cluster = self.reached.map.is_some();
@@ -185,7 +186,7 @@ impl Site for Prefix<'_> {
     }
 }
 
-/// The marker's field of a collection.
+/// The marker's field for a collection.
 fn field(collection: &str) -> String {
     format!("collection:{collection}")
 }
@@ -195,14 +196,14 @@ impl Prefix<'_> {
         format!("{}:marker", self.settings.prefix).into_bytes()
     }
 
-    /// What the marker says. Something else under its key is none.
+    /// Reads the marker. A value of another type under its key counts as no marker.
     pub(super) async fn marker(&mut self) -> Result<Holdings, StoreError> {
         let key = self.marker_key();
         let node = self.reached.node_of(&key);
         let mut found = Holdings::default();
         let Value::Array(parts) = (match node.call(&[b"HGETALL", &key]).await? {
             Value::Error(line) if line.starts_with("WRONGTYPE") => return Ok(found),
-            // Asked again for the usual error.
+            // Repeat the command to get the usual error.
             Value::Error(_) => node.ask(&[b"HGETALL", &key]).await?,
             value => value,
         }) else {
@@ -220,7 +221,7 @@ impl Prefix<'_> {
         Ok(found)
     }
 
-    /// Runs [`MARK`], with the field of each collection, its mark before and its mark.
+    /// Runs [`MARK`]. `marks` holds the field, the previous mark and the new mark of each collection.
     async fn mark(&mut self, first: bool, made: bool, marks: &[(String, &str, &str)]) -> Result<Made, StoreError> {
         let key = self.marker_key();
         let state: &[u8] = if first { b"new" } else { b"there" };
@@ -232,13 +233,13 @@ impl Prefix<'_> {
         let node = self.reached.node_of(&key);
         match node.call(&words).await? {
             Value::Error(line) if line.contains("WRONGTYPE") => Err(self.marker_taken(&String::from_utf8_lossy(&key))),
-            // Asked again for the usual error.
+            // Repeat the command to get the usual error.
             Value::Error(_) => node.ask(&words).await.map(|_| Made::Changed),
             value => Ok(if value.number() == Some(1) { Made::Done } else { Made::Changed }),
         }
     }
 
-    /// Runs [`UNMARK`]. False where marks are not what they were.
+    /// Runs [`UNMARK`]. Returns false if the marks have changed.
     async fn unmark(&mut self, removal: &Removal, how: &[u8], keys: &[Vec<u8>]) -> Result<bool, StoreError> {
         let marker = self.marker_key();
         let count = (keys.len() + 1).to_string();
@@ -252,7 +253,7 @@ impl Prefix<'_> {
         Ok(self.reached.node_of(&marker).number(&words).await? == 1)
     }
 
-    /// Does something with every page of keys with the prefix, on each node, as long as it says true.
+    /// Calls `each` with every page of keys with the prefix, on each node, until it returns false.
     async fn each_page(
         &mut self,
         mut each: impl AsyncFnMut(&mut Self, usize, Vec<Vec<u8>>) -> Result<bool, StoreError>,
@@ -275,7 +276,8 @@ impl Prefix<'_> {
         Ok(())
     }
 
-    /// Refuses to take for somebody else's what Storebench made: its order would miss what is written.
+    /// Refuses an existing collection whose keys may be those of a collection that Storebench created. Its order would
+    /// miss the new keys.
     pub(super) async fn refuse_ours(&mut self, layout: &Layout) -> Result<(), StoreError> {
         let made = self.marker().await?.marked;
         for existing in layout.collections.iter().filter_map(|c| c.existing.as_ref()) {
@@ -285,8 +287,8 @@ impl Prefix<'_> {
             };
             if let Some(marked) = made.iter().find(within) {
                 return Err(StoreError::NotSupported(format!(
-                    "{}: keys that begin with `{}` may be those of the collection `{}`, which Storebench made; leave \
-                     --into-existing out and name the collection",
+                    "{}: keys that begin with `{}` may belong to the collection `{}`, which Storebench created; remove \
+                     --into-existing and name the collection",
                     self.shown(),
                     existing.name,
                     marked.name
@@ -297,7 +299,7 @@ impl Prefix<'_> {
     }
 }
 
-/// The collection that a key of ours belongs to.
+/// The collection that a key with the prefix belongs to.
 fn collection_of<'k>(settings: &Settings, key: &'k [u8]) -> Option<&'k str> {
     let rest = key.strip_prefix(settings.prefix.as_bytes())?.strip_prefix(b":")?;
     let end = rest.iter().position(|byte| b":/".contains(byte))?;

@@ -10,20 +10,20 @@ use super::facts::Facts;
 use super::settings::{ClusterChoice, Settings, ordered_cluster};
 use crate::net::Host;
 
-/// A server that was reached.
+/// A connected server or cluster.
 pub(super) struct Reached {
     pub(super) facts: Facts,
-    /// One, or each primary of a cluster.
+    /// The server, or each primary of the cluster.
     pub(super) nodes: Vec<(Host, Connection)>,
-    /// Who serves which slots, in a cluster.
+    /// The node of each range of slots, in a cluster.
     pub(super) map: Option<Vec<Range>>,
 }
 
 impl Reached {
-    /// Connects, logs in, and asks what the server is.
+    /// Connects, logs in, and queries the server's properties.
     ///
     /// # Errors
-    /// `Unreachable` or `BadUrl`, as [`Connection::open`] and [`Facts::ask`] give them.
+    /// `Unreachable` or `BadUrl`, from [`Connection::open`] and [`Facts::ask`].
     pub(super) async fn open(settings: &Settings, patience: Duration) -> Result<Self, StoreError> {
         let mut failure = None;
         for host in &settings.address.hosts {
@@ -32,7 +32,7 @@ impl Reached {
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        Err(failure.unwrap_or_else(|| StoreError::BadUrl("the URL names no host".into())))
+        Err(failure.unwrap_or_else(|| StoreError::BadUrl("the URL does not name a host".into())))
     }
 
     async fn from(
@@ -44,7 +44,7 @@ impl Reached {
         let facts = Facts::ask(&mut connection, &host.to_string()).await?;
         if !facts.cluster || settings.cluster == ClusterChoice::No {
             if settings.cluster == ClusterChoice::Yes {
-                return Err(StoreError::BadUrl(format!("{host} is not a node of a cluster; leave out cluster=yes")));
+                return Err(StoreError::BadUrl(format!("{host} is not a node of a cluster; remove cluster=yes")));
             }
             if settings.address.hosts.len() > 1 {
                 return Err(StoreError::BadUrl(format!("{host} is not a node of a cluster; name only one host")));
@@ -60,7 +60,7 @@ impl Reached {
         let served: usize = map.iter().map(|range| usize::from(range.last - range.first) + 1).sum();
         if served < SLOTS {
             return Err(StoreError::Unreachable(format!(
-                "{host} is a cluster without a node for {} of its {SLOTS} slots; see `redis-cli --cluster check {host}`",
+                "{host}: the cluster has no node for {} of its {SLOTS} slots; run `redis-cli --cluster check {host}`",
                 SLOTS - served
             )));
         }

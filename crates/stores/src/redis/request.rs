@@ -1,4 +1,4 @@
-//! Operations as commands.
+//! Encodes operations as commands.
 
 use storebench_engine::store::{Op, OpError};
 use storebench_study::workload::Body;
@@ -8,55 +8,55 @@ use super::resp::{command, word, word_of};
 use super::scripts::{Names, Script};
 use crate::document::{self, wrong_collection};
 
-/// What the answer to a command looks like, and what it means.
+/// The expected form of an answer, and its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expect {
     /// `+OK`.
     Stored,
-    /// `+OK`, or nil where the key exists already.
+    /// `+OK`, or nil if the key exists already.
     Made,
-    /// `+OK`, or nil where there is no such key.
+    /// `+OK`, or nil if there is no such key.
     Replaced,
-    /// 1, or 0 where the key exists already.
+    /// 1, or 0 if the key exists already.
     MadeFlag,
     /// The document, or nil.
     Value,
     /// 1 or 0 documents.
     Exists,
-    /// 1, or 0 where there is no such key.
+    /// 1, or 0 if there is no such key.
     Hit,
-    /// 1, 0 where there is no such key, -1 where it is not at the expected revision.
+    /// 1, 0 if there is no such key, -1 if it does not have the expected revision.
     Swapped,
     /// The counter's value as text.
     Counter,
-    /// An array of documents in the order of the keys asked for, nil for those that are not there.
+    /// An array of documents in the order of the requested keys, with nil for missing documents.
     Many,
-    /// So many of them are still to come.
+    /// The number of these documents that are still to come.
     ManyLeft(u32),
-    /// An array of keys and documents in turn.
+    /// An array of alternating keys and documents.
     Rows,
-    /// So many of its answers are still to come.
+    /// The number of these keys and documents that are still to come.
     RowsLeft(u32),
-    /// How many replicas have all that was written before.
+    /// How many replicas have all earlier writes.
     Replicas,
-    /// Who serves which slots.
+    /// The node of each range of slots.
     Slots,
-    /// The name of a script that was loaded again.
+    /// The name of a script that was reloaded.
     Script,
     /// Anything: the driver's own request.
     Ignored,
 }
 
-/// Words of the commands that are used most, up to the length of the key.
+/// The start of the most common commands, up to the length of the key.
 const GET: &[u8] = b"*2\r\n$3\r\nGET\r\n";
 const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n";
 const SET_IF: &[u8] = b"*4\r\n$3\r\nSET\r\n";
 
-/// Appends the command of an operation on one document. Nothing is appended when it is refused.
+/// Appends the command of an operation on one document. Appends nothing if the operation is refused.
 ///
 /// # Errors
-/// *Refused* for what does not fit the collection, is larger than the server takes, or is not an
-/// operation on one document.
+/// *Refused* if the operation does not fit the collection, if the document is larger than the server accepts, or if
+/// it is not an operation on one document.
 #[inline]
 pub(super) fn single(
     op: &Op<'_>,
@@ -73,7 +73,7 @@ pub(super) fn single(
         }
         document::check(collection.body, body)
     };
-    // With the key of the order beside the document's, where there is one.
+    // The keys are the document's and, if the collection is ordered, that of its sorted set.
     let evaluate = |out: &mut Vec<u8>, script: Script, key: &str, order: Option<&[u8]>, arguments: &[&[u8]]| {
         command(out, 4 + usize::from(order.is_some()) + arguments.len());
         word(out, b"EVALSHA");
@@ -161,7 +161,7 @@ pub(super) fn single(
             command(out, 3);
             word(out, b"PEXPIRE");
             key_of(out, key);
-            // A life of no time would be one of the least time; further than this Redis cannot count.
+            // The minimum is 1 ms, because PEXPIRE with 0 deletes the key. The maximum is within Redis's range.
             let millis = expiry.as_millis().clamp(1, 1 << 52);
             word(out, millis.to_string().as_bytes());
             Expect::Hit
@@ -205,8 +205,7 @@ pub(super) fn many<'k>(collection: &Collection, keys: impl ExactSizeIterator<Ite
     }
 }
 
-/// Appends the command that reads documents in the order of their keys, from `start` on and before
-/// `end`.
+/// Appends the command that reads documents in the order of their keys, from `start` (included) to `end` (excluded).
 pub(super) fn range(
     collection: &Collection,
     order: &[u8],
@@ -234,7 +233,7 @@ pub(super) fn too_large(bytes: usize, largest_bytes: u64) -> OpError {
     OpError::new(
         storebench_engine::store::ErrorKind::Refused,
         format!(
-            "a document of {bytes} bytes is larger than this server takes ({largest_bytes}); raise its \
+            "a document of {bytes} bytes is larger than this server accepts ({largest_bytes} bytes); raise its \
              proto-max-bulk-len, or make the documents smaller"
         ),
     )

@@ -2,12 +2,12 @@
 
 use storebench_engine::store::StoreError;
 
-/// No server sends a string or an array longer than this.
+/// The maximum length of a string or an array. Servers send no longer ones.
 const LONGEST: i64 = 1 << 30;
-/// Arrays in arrays, at most.
+/// The maximum nesting depth of arrays.
 const DEEPEST: u32 = 8;
 
-/// One answer, or the head of an array. Borrowed from what came.
+/// One answer, or the head of an array. It borrows from the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Item<'a> {
     /// `+OK`
@@ -20,11 +20,11 @@ pub(super) enum Item<'a> {
     Bulk(&'a [u8]),
     /// `$-1` or `*-1`
     Nil,
-    /// So many answers follow.
+    /// The number of answers that follow.
     Array(usize),
 }
 
-/// What came is not this protocol: what it was, shortened.
+/// The input is not this protocol. Holds the input, shortened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Garbage(pub(super) String);
 
@@ -35,7 +35,7 @@ impl Garbage {
     }
 }
 
-/// Reads one answer from the beginning of what came: it and its length, or none while it is not whole.
+/// Reads one answer from the start of the input. Returns it with its length, or `None` if it is incomplete.
 #[inline]
 pub(super) fn item(input: &[u8]) -> Result<Option<(Item<'_>, usize)>, Garbage> {
     let Some(kind) = input.first() else { return Ok(None) };
@@ -43,7 +43,7 @@ pub(super) fn item(input: &[u8]) -> Result<Option<(Item<'_>, usize)>, Garbage> {
         return Err(Garbage::of(input));
     }
     let Some(line_end) = memchr::memchr(b'\n', input) else {
-        // A line of a status, an error or a number is short.
+        // Lines of a status, an error or a number are short.
         return if input.len() > 64 << 10 { Err(Garbage::of(input)) } else { Ok(None) };
     };
     if line_end < 2 || input[line_end - 1] != b'\r' {
@@ -76,7 +76,7 @@ pub(super) fn item(input: &[u8]) -> Result<Option<(Item<'_>, usize)>, Garbage> {
     }
 }
 
-/// A decimal integer of at most 64 bits, in its shortest form as servers write it.
+/// Parses a decimal integer of at most 64 bits, in the shortest form, as servers write it.
 #[inline]
 fn integer(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
@@ -92,13 +92,13 @@ fn integer(text: &[u8]) -> Option<i64> {
         if digit > 9 {
             return None;
         }
-        // Negative throughout, since the least integer has no positive counterpart.
+        // Accumulate negative values, because the smallest integer has no positive counterpart.
         value = value.checked_mul(10)?.checked_sub(i64::from(digit))?;
     }
     if negative { Some(value) } else { value.checked_neg() }
 }
 
-/// A whole answer, owned: for what is asked now and then.
+/// A complete, owned answer, for infrequent requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Value {
     Simple(String),
@@ -110,7 +110,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// Reads one, as [`item`] does.
+    /// Reads one answer, like [`item`].
     pub(super) fn read(input: &[u8]) -> Result<Option<(Self, usize)>, Garbage> {
         Self::read_at(input, 0)
     }
@@ -164,15 +164,15 @@ impl Value {
     }
 }
 
-/// That another kind of answer came than the command has.
+/// The error of an answer that does not fit its command.
 pub(super) fn unexpected(host: &str, command: &str, got: &Value) -> StoreError {
     let shown: String = format!("{got:?}").chars().take(80).collect();
     StoreError::Unreachable(format!(
-        "{host} answered {command} by {shown}, which no Redis does; is it another server behind that port?"
+        "{host} answered {command} with {shown}, which is not a Redis answer; check that this port is Redis"
     ))
 }
 
-/// Begins a command of so many words.
+/// Begins a command of `words` words.
 #[inline]
 pub(super) fn command(out: &mut Vec<u8>, words: usize) {
     out.push(b'*');
@@ -186,7 +186,7 @@ pub(super) fn word(out: &mut Vec<u8>, bytes: &[u8]) {
     word_of(out, &[bytes]);
 }
 
-/// One word that is written in parts.
+/// One word, given in parts.
 #[inline]
 pub(super) fn word_of(out: &mut Vec<u8>, parts: &[&[u8]]) {
     out.push(b'$');

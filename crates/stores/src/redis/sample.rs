@@ -1,4 +1,4 @@
-//! Keys of documents that others put there.
+//! Samples keys of existing documents.
 
 use storebench_engine::store::StoreError;
 
@@ -6,15 +6,15 @@ use super::namespace::Collection;
 use super::reach::Reached;
 use crate::net::{KeySample, mix};
 
-/// A database of so few keys is read through, which gives every key the same chance.
+/// A database with at most this many keys is read completely, which gives every key the same chance.
 const FEW: u64 = 100_000;
-/// Keys asked for at each place.
+/// The number of keys requested at each position.
 const PAGE: u32 = 10;
 
-/// At most so many keys of a collection, without its prefix. Only strings, which a document is.
+/// At most `at_most` keys of a collection, without its prefix. Only keys of strings, because documents are strings.
 ///
-/// A small database is gone through once; in a large one keys are taken at random places of the
-/// server's hash table, by cursors that are drawn from the seed: a cursor is a position in the table.
+/// A small database is scanned completely. In a large one, keys come from random positions of the server's hash table.
+/// A cursor is a position in that table, so random cursors are drawn from the seed.
 pub(super) async fn keys(
     reached: &mut Reached,
     collection: &Collection,
@@ -43,7 +43,7 @@ pub(super) async fn keys(
         }
     } else {
         let nodes = reached.nodes.len().max(1);
-        // Ten times as many places as keys, so that a collection that is a part of the database is found.
+        // Ten times as many positions as keys, to find a collection that is only a part of the database.
         for place in 0..(10 * at_most as u64).max(1_000) {
             let cursor = mix(seed, &place.to_le_bytes()) >> 16;
             let node = &mut reached.nodes[place as usize % nodes].1;
@@ -56,7 +56,7 @@ pub(super) async fn keys(
     Ok(sample.into_keys())
 }
 
-/// A prefix as a pattern that matches itself only.
+/// Escapes a prefix for a pattern, so that it matches only itself.
 pub(super) fn escaped(prefix: &[u8]) -> Vec<u8> {
     let mut pattern = Vec::with_capacity(prefix.len());
     for byte in prefix {

@@ -1,34 +1,34 @@
-//! The scripts: what Redis has no single command for, done at the server in one step.
+//! Server-side scripts for atomic operations that Redis has no single command for.
 
-/// A script that each connection loads before it is used.
+/// A script that each connection loads before use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Script {
-    /// Appends where there is something.
+    /// Appends if the key exists.
     Append,
-    /// Prepends where there is something.
+    /// Prepends if the key exists.
     Prepend,
-    /// Adds to a counter, which begins at its initial value.
+    /// Adds to a counter, or sets its initial value.
     Counter,
-    /// Replaces a value that is still the expected one.
+    /// Replaces a value if it still is the expected one.
     Swap,
-    /// Stores a document where no other thing than a string is, in a mode of `SET`.
+    /// Stores a document, in a mode of `SET`, unless the key holds another type than a string.
     TheirsSet,
     /// Removes a string.
     TheirsDelete,
-    /// Stores a document and its key's place in the order.
+    /// Stores a document and adds its key to the sorted set.
     OrderedUpsert,
-    /// The same for a new one only.
+    /// The same, for a new document only.
     OrderedInsert,
-    /// Removes a document and its key's place.
+    /// Removes a document, and its key from the sorted set.
     OrderedDelete,
-    /// A counter, and its key's place.
+    /// Like `Counter`, and adds its key to the sorted set.
     OrderedCounter,
-    /// Documents in the order of their keys.
+    /// Reads documents in the order of their keys.
     OrderedRange,
 }
 
 impl Script {
-    /// All of them; those of an ordered collection last.
+    /// All scripts; those for ordered collections come last.
     pub(super) const ALL: [Script; 11] = [
         Script::Append,
         Script::Prepend,
@@ -43,7 +43,7 @@ impl Script {
         Script::OrderedRange,
     ];
 
-    /// Those that a session needs.
+    /// The scripts that a session needs.
     pub(super) fn needed(ordered: bool) -> &'static [Script] {
         if ordered { &Self::ALL } else { &Self::ALL[..6] }
     }
@@ -58,7 +58,7 @@ impl Script {
                 "local old=redis.call('GET',KEYS[1]) if not old then return 0 end \
                  redis.call('SET',KEYS[1],ARGV[1]..old,'KEEPTTL') return 1"
             }
-            // The value goes back as text: a number of Lua has 53 bits.
+            // Return the value as text, because Lua numbers have only 53 bits.
             Script::Counter => {
                 "if redis.call('EXISTS',KEYS[1])==0 then redis.call('SET',KEYS[1],ARGV[2]) return ARGV[2] end \
                  redis.call('INCRBY',KEYS[1],ARGV[1]) return redis.call('GET',KEYS[1])"
@@ -90,7 +90,7 @@ impl Script {
                  redis.call('ZADD',KEYS[2],0,ARGV[3]) return ARGV[2] end \
                  redis.call('INCRBY',KEYS[1],ARGV[1]) return redis.call('GET',KEYS[1])"
             }
-            // Keys of documents that have expired are still in the order: they are passed over.
+            // The sorted set still contains the keys of expired documents. Skip them.
             Script::OrderedRange => {
                 "local out,limit,from={},tonumber(ARGV[4]),0 \
                  while #out<limit*2 do \
@@ -104,7 +104,7 @@ impl Script {
     }
 }
 
-/// Names of the scripts as the server told them: the SHA-1 of their text, in hexadecimal digits.
+/// The script names that the server returned: the SHA-1 of their text, in hexadecimal.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Names([Vec<u8>; 11]);
 

@@ -1,4 +1,4 @@
-//! One session: one connection, or one to each primary of a cluster.
+//! A session: one connection, or one to each primary of a cluster.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use crate::connection::{Answers, Dialect, Link, NONE, Pipelined, Role};
 use crate::document;
 use crate::net::{Host, lost};
 
-/// What is awaited on a connection.
+/// An answer awaited on a connection.
 pub(super) type Awaited = crate::connection::Awaited<Expect>;
 
-/// One session.
+/// A session.
 pub(crate) type RedisSession = Pipelined<Redis>;
 
-/// How writes are acknowledged by replicas.
+/// How replicas acknowledge writes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Acknowledge {
     pub(super) replicas: u32,
     pub(super) within_ms: u64,
 }
 
-/// Writes of one connection that the primary has done and replicas have not acknowledged yet.
+/// The writes of one connection that the primary has applied and replicas have not acknowledged yet.
 #[derive(Debug, Default)]
 pub(super) struct Acks {
     /// Whether a write was sent since the last `WAIT`.
@@ -39,28 +39,28 @@ pub(super) struct Acks {
     pub(super) held: VecDeque<(Awaited, Option<i64>)>,
 }
 
-/// Where the keys of a cluster are.
+/// The routing of a cluster's keys.
 #[derive(Debug)]
 pub(super) struct Route {
-    /// Of the links, in their order.
+    /// The host of each link.
     pub(super) hosts: Vec<Host>,
     /// The link of each slot.
     pub(super) slots: Vec<u16>,
-    /// Whether the map has been asked for.
+    /// Whether a request for the slot map is in flight.
     pub(super) asking: bool,
 }
 
-/// How a session speaks with its servers.
+/// How a session talks to its servers.
 pub(crate) struct Redis {
     pub(super) settings: Arc<Settings>,
     pub(super) names: Names,
     pub(super) largest_bytes: u64,
     pub(super) window: u32,
     pub(super) timeout: Duration,
-    /// What an acknowledgement guarantees of the disk.
+    /// The durability on disk that an acknowledgement guarantees.
     pub(super) persisted: Persisted,
     pub(super) acknowledge: Option<Acknowledge>,
-    /// Of each link.
+    /// Pending acknowledgements of each link.
     pub(super) acks: Vec<Acks>,
     pub(super) route: Option<Route>,
     pub(super) seed: u64,
@@ -97,7 +97,7 @@ impl Dialect for Redis {
     }
 
     fn take(session: &mut RedisSession, link: usize, out: &mut dyn Completions) -> Result<(), String> {
-        session.take_answers(link, out).map_err(|garbage| format!("`{}` came, which no Redis answers", garbage.0))
+        session.take_answers(link, out).map_err(|garbage| format!("received `{}`, not a Redis answer", garbage.0))
     }
 
     #[inline]
@@ -105,7 +105,7 @@ impl Dialect for Redis {
         let Some(route) = &self.route else { return 0 };
         let prefix = &collection.prefix;
         let slot = if memchr::memchr(b'{', prefix).is_none() && memchr::memchr(b'{', key.as_bytes()).is_none() {
-            // Without a tag the whole key counts, in parts: no copy is made of it.
+            // Without a tag, the whole key is hashed, in parts, to avoid a copy.
             let mut state = crc16::State::<crc16::XMODEM>::new();
             state.update(prefix);
             state.update(key.as_bytes());
@@ -155,11 +155,11 @@ impl Dialect for Redis {
         self.acks[link].held.iter_mut().map(|(awaited, _)| awaited)
     }
 
-    /// Asks for the acknowledgement of what was written, and sends everything.
+    /// Requests the acknowledgement of new writes, and flushes all links.
     fn send(session: &mut RedisSession) {
         let Redis { acks, acknowledge, .. } = &mut session.dialect;
         for (link, acks) in session.links.iter_mut().zip(acks) {
-            // Writes to a node that is still being connected to are acknowledged once it is.
+            // Writes to a node that is still connecting are acknowledged once it is connected.
             if let Some(ack) = acknowledge
                 && link.is_up()
                 && std::mem::take(&mut acks.wanted)
@@ -252,7 +252,7 @@ impl Pipelined<Redis> {
         Some(Ok(()))
     }
 
-    /// Asks another node than this one who serves which slots.
+    /// Requests the slot map from another node than `but`.
     pub(super) fn ask_for_map(&mut self, but: usize) {
         let Some(route) = &mut self.dialect.route else { return };
         let up = (0..self.links.len()).find(|other| *other != but && self.links[*other].is_up());
@@ -266,7 +266,7 @@ impl Pipelined<Redis> {
         }
     }
 
-    /// Takes over who serves which slots.
+    /// Applies a slot map.
     pub(super) fn set_map(&mut self, map: &[Range]) {
         for range in map {
             let link = self.link_to(&range.host);
@@ -276,7 +276,7 @@ impl Pipelined<Redis> {
         }
     }
 
-    /// The link to a node; one that is new is being connected.
+    /// The link to a node. A new one starts connecting.
     pub(super) fn link_to(&mut self, host: &Host) -> usize {
         let Redis { route: Some(route), settings, persisted, window, timeout, acks, seed, .. } = &mut self.dialect
         else {
@@ -293,9 +293,9 @@ impl Pipelined<Redis> {
         self.links.len() - 1
     }
 
-    /// Loads the scripts again on a server that has forgotten them.
+    /// Reloads the scripts on a server that lost them.
     pub(super) fn load_scripts(&mut self, link: usize) {
-        // What was asked for in one go is answered in one go: the first answer loads them for all.
+        // Pipelined requests all fail with NOSCRIPT together. The first failure reloads the scripts for all.
         if self.links[link].pipe.awaited().any(|awaited| awaited.expect == Expect::Script) {
             return;
         }
@@ -310,7 +310,7 @@ impl Pipelined<Redis> {
     }
 }
 
-/// A request of the driver's own.
+/// One of the driver's own requests.
 pub(super) fn own(expect: Expect) -> Awaited {
     Awaited { role: Role::Own, ..rows(NONE, Token(0), OpKind::Read, false, expect) }
 }

@@ -1,4 +1,4 @@
-//! A session whose servers are the test itself: what it sends, and what it makes of the answers.
+//! Tests of what a session sends and how it handles answers. The tests play the servers.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use crate::registry::Options;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A node that says what it is told to say.
+/// A fake node that sends scripted answers.
 struct Node {
     listener: TcpListener,
     stream: Option<TcpStream>,
@@ -65,7 +65,7 @@ impl Node {
     }
 }
 
-/// A connection that is made once the gate opens.
+/// A link that connects once the gate opens.
 fn gated(node: &Node, gate: &Rc<Notify>) -> Link<Awaited> {
     let (port, gate) = (node.host().port, Rc::clone(gate));
     let connect: Connect = Box::new(move || {
@@ -81,7 +81,7 @@ fn gated(node: &Node, gate: &Rc<Notify>) -> Link<Awaited> {
     Link::connecting(connect, 16, PATIENCE, 1)
 }
 
-/// A connection that cannot be made.
+/// A link that can never connect.
 fn gone() -> Link<Awaited> {
     let connect: Connect =
         Box::new(|| Box::pin(async { Err(StoreError::Unreachable("nobody is there".into())) }) as Connecting);
@@ -94,14 +94,14 @@ fn push(ended: &mut Ended) -> impl FnMut(Token, Result<Reply<'_>, OpError>) {
     |token: Token, result: Result<Reply<'_>, OpError>| ended.push((token.0, result.map(OwnedReply::from)))
 }
 
-/// A session, and what has ended.
+/// A session and its completed operations.
 struct Talk {
     session: RedisSession,
     ended: Ended,
 }
 
 impl Talk {
-    /// Without an order it is that of a cluster whose slots are all at the first node.
+    /// Without `ordered`, the session is that of a cluster with all slots on the first node.
     fn new(links: Vec<(Host, Link<Awaited>)>, ordered: bool, acknowledge: Option<Acknowledge>) -> Self {
         let query = if ordered { "ordered=yes" } else { "" };
         let url = format!("redis://127.0.0.1?{query}");
@@ -130,7 +130,7 @@ impl Talk {
         self.session.submit(&request, Token(token), &mut push(&mut self.ended));
     }
 
-    /// Flushes and polls until something holds.
+    /// Flushes and polls until `enough` holds.
     async fn until(&mut self, enough: impl Fn(&mut Self) -> bool) {
         self.session.flush();
         let begun = Instant::now();
@@ -166,7 +166,7 @@ fn a_redirected_item_takes_its_own_request_along() {
         let slot = cluster::slot(b"p:first");
         let route = talk.session.dialect.route.as_mut().unwrap();
         route.slots[usize::from(slot)] = 1;
-        // As if it had been asked for: nothing but the items is to be seen.
+        // Pretend that the map was requested already, so that only the items are sent.
         route.asking = true;
         talk.until(|talk| talk.session.links[1].is_down()).await;
         let mut items = BatchBuf::new();
@@ -200,7 +200,7 @@ fn a_write_that_waited_for_its_connection_is_acknowledged_by_replicas() {
         assert_eq!((old.take().as_str(), old.take().as_str()), ("SET p:a 1", "WAIT 1 700"));
         old.say(&format!("-MOVED 1 {}\r\n:1\r\n", new.host()));
         talk.until(|talk| talk.session.dialect.acks[1].wanted).await;
-        // Whoever flushes meanwhile must not make it forgotten.
+        // A flush meanwhile must not lose the pending acknowledgement.
         talk.session.flush();
         gate.notify_one();
         talk.until(|talk| talk.session.links[1].is_up() && !talk.session.dialect.acks[1].wanted).await;

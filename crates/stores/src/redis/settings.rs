@@ -1,4 +1,4 @@
-//! What the URL says.
+//! The settings of a `redis:` URL.
 
 use storebench_engine::store::StoreError;
 
@@ -6,27 +6,27 @@ use super::SCHEME;
 use crate::net::Address;
 use crate::registry::Options;
 
-/// What the URL says.
+/// The settings of a URL.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) address: Address,
     /// The number of the database.
     pub(super) database: u32,
-    /// What all of Storebench's keys begin with.
+    /// The prefix of all of Storebench's keys.
     pub(super) prefix: String,
-    /// Whether a sorted set beside each collection keeps the order of its keys.
+    /// Whether each collection has a sorted set of its keys.
     pub(super) ordered: bool,
     pub(super) cluster: ClusterChoice,
 }
 
-/// Whether the server is taken for a node of a cluster.
+/// Whether to treat the server as a node of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClusterChoice {
-    /// As it says itself.
+    /// As the server reports.
     Auto,
     /// It must be one.
     Yes,
-    /// Only this node is talked to.
+    /// Talk only to this node.
     No,
 }
 
@@ -43,14 +43,14 @@ impl Settings {
                     SCHEME.example
                 ))
             })?,
-            _ => return Err(bad(format!("after the host stands one database number, as in {}/0", SCHEME.example))),
+            _ => return Err(bad(format!("only a database number may follow the host, as in {}/0", SCHEME.example))),
         };
         let prefix = options.take("prefix").unwrap_or("storebench").to_owned();
-        // No `:` that would end it early, and nothing that a pattern takes for more than itself.
+        // No `:`, which would end the prefix early, and no characters with a special meaning in patterns.
         let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if prefix.is_empty() || prefix.len() > 64 || !prefix.chars().all(fits) {
             return Err(bad(format!(
-                "the option `prefix={prefix}`: a prefix is 1 to 64 letters, digits, `-`, `_` or `.`, such as prefix=storebench"
+                "invalid `prefix={prefix}`: expected 1 to 64 letters, digits, `-`, `_` or `.`, such as prefix=sb"
             )));
         }
         let words = ["auto", "yes", "no"];
@@ -58,10 +58,10 @@ impl Settings {
             [options.choice("cluster", &words)?.unwrap_or(0)];
         let ordered = options.choice("ordered", &["no", "yes"])? == Some(1);
         if address.hosts.len() > 1 && cluster == ClusterChoice::No {
-            return Err(bad("several hosts are the nodes of a cluster; name one, or leave out cluster=no".into()));
+            return Err(bad("several hosts require a cluster; name only one, or remove cluster=no".into()));
         }
         if cluster == ClusterChoice::Yes && database != 0 {
-            return Err(bad(format!("a cluster has database 0 only; leave out `/{database}`")));
+            return Err(bad(format!("a cluster has only database 0; remove `/{database}`")));
         }
         if cluster == ClusterChoice::Yes && ordered {
             return Err(ordered_cluster());
@@ -70,11 +70,11 @@ impl Settings {
     }
 }
 
-/// Why an ordered collection cannot be in a cluster.
+/// The error of `ordered=yes` with a cluster.
 pub(super) fn ordered_cluster() -> StoreError {
     StoreError::BadUrl(
-        "ordered=yes keeps one sorted set for each collection, which in a cluster is on one node and its documents on \
-         all; leave it out, or use a server that is not a cluster"
+        "ordered=yes does not work with a cluster: a collection's sorted set would be on one node and its documents on \
+         all; remove it, or use a server that is not a cluster"
             .into(),
     )
 }

@@ -1,18 +1,18 @@
-//! What a server tells about itself.
+//! Statistics of the server.
 
 use storebench_engine::store::{Stats, StoreError};
 
 use super::control::Info;
 use super::reach::Reached;
 
-/// How a figure of several nodes becomes one.
+/// How to combine a figure over several nodes.
 #[derive(Clone, Copy)]
 enum Over {
     Sum,
     Greatest,
 }
 
-/// Names in `INFO`, and ours.
+/// Names in `INFO`, and Storebench's names.
 const FIGURES: &[(&str, &str, Over)] = &[
     ("used_memory", "used_memory_bytes", Over::Sum),
     ("used_memory_rss", "used_memory_rss_bytes", Over::Sum),
@@ -72,7 +72,7 @@ pub(super) async fn stats(reached: &mut Reached) -> Result<Stats, StoreError> {
     Ok(stats)
 }
 
-/// Whether no node saves, rewrites, frees or syncs in the background.
+/// Whether no node is saving, rewriting, freeing or syncing in the background.
 pub(super) async fn is_settled(reached: &mut Reached) -> Result<bool, StoreError> {
     const RUNNING: [&str; 5] = [
         "rdb_bgsave_in_progress",

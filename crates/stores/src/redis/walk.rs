@@ -1,8 +1,8 @@
-//! All documents of a collection, node by node: `SCAN`, and `GET` and `PTTL` of each key, in one write.
+//! Reads all documents of a collection, node by node: `SCAN`, then `GET` and `PTTL` of each key, in one write.
 //!
-//! A key that is there from the beginning to the end of a scan is given at least once, which is what Redis
-//! guarantees; one that is there twice is given twice. Keys that go in between are left out. What is no string
-//! cannot be a document, and is told.
+//! Redis guarantees that a key that exists during the whole scan is returned at least once. It may return a key twice,
+//! and the walk then does too. Keys that vanish meanwhile are skipped. A value that is not a string cannot be a
+//! document and is reported.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use super::sample::escaped;
 use super::settings::Settings;
 use crate::net::Host;
 
-/// A page is about so large.
+/// The target size of a page.
 const PAGE_BYTES: usize = 1 << 20;
-/// Keys that are looked at for a page: at first, at least and at most.
+/// The number of keys scanned for a page: initial, minimum and maximum.
 const FIRST: u32 = 100;
 const FEWEST: usize = 10;
 const MOST: usize = 5_000;
@@ -30,15 +30,15 @@ pub(super) struct Walk {
     connection: Option<Connection>,
     prefix: Vec<u8>,
     pattern: Vec<u8>,
-    /// Which start of the server the cursor is of: each start orders its keys again.
+    /// The server process that the cursor belongs to. A restart changes the order of the keys.
     run_id: String,
-    /// Where the scan is; none at its end.
+    /// The position of the scan; `None` at its end.
     cursor: Option<u64>,
     count: u32,
 }
 
 impl Walk {
-    /// Begins at the first key.
+    /// Starts at the first key.
     pub(super) fn new(settings: Arc<Settings>, host: Host, connection: Connection, collection: &Collection) -> Self {
         let prefix = collection.prefix.clone();
         let pattern = [escaped(&prefix).as_slice(), b"*"].concat();
@@ -65,13 +65,13 @@ impl Walk {
                 };
                 let run_id = run_id(&mut connection).await?;
                 if self.run_id != run_id {
-                    // What was given already is left out by who reads.
+                    // The caller skips the rows that it already has.
                     (self.run_id, cursor) = (run_id, 0);
                 }
                 connection
             }
         };
-        // Where this fails the connection goes, and the next try begins with the same cursor on another.
+        // If this fails, the connection is dropped. The next try continues from the same cursor on a new one.
         let (next, keys) = connection.scan(cursor, &self.pattern, self.count, false).await?;
         let mut requests = Vec::new();
         for key in &keys {
@@ -88,13 +88,13 @@ impl Walk {
             let Some(rest) = key.strip_prefix(self.prefix.as_slice()) else { continue };
             let bad = |why: String| BadRow { key: String::from_utf8_lossy(rest).into_owned(), why };
             match (&answer[0], std::str::from_utf8(rest)) {
-                // It went meanwhile.
+                // The key vanished meanwhile.
                 (Value::Nil, _) => {}
                 (Value::Bulk(_), Err(_)) => page.bad.push(bad("its key is not UTF-8".to_owned())),
                 (Value::Bulk(body), Ok(key)) => {
                     match answer[1].number() {
                         Some(-1) => {}
-                        // It went between the two.
+                        // It vanished between the two commands.
                         Some(-2) => continue,
                         Some(left_ms) if left_ms >= 0 => {
                             let left = Duration::from_millis(left_ms.unsigned_abs());
@@ -112,12 +112,12 @@ impl Walk {
                 }
                 (Value::Error(line), _) if line.starts_with("MOVED") || line.starts_with("ASK") => {
                     return Err(StoreError::Failed(format!(
-                        "{}: keys are being moved to another node, so a walk could miss some; copy when that has ended",
+                        "{}: keys are moving to another node, so a copy could miss some; retry after resharding",
                         self.host
                     )));
                 }
                 (Value::Error(line), _) => {
-                    return Err(StoreError::Failed(format!("{}: a key could not be read (Redis: {line})", self.host)));
+                    return Err(StoreError::Failed(format!("{}: cannot read a key (Redis: {line})", self.host)));
                 }
                 (other, _) => return Err(resp::unexpected(&self.host.to_string(), "GET", other)),
             }
@@ -136,12 +136,12 @@ impl RowStream for Walk {
     }
 }
 
-/// Names one start of a server.
+/// The id of the server process.
 async fn run_id(connection: &mut Connection) -> Result<String, StoreError> {
     let answer = connection.ask(&[b"INFO", b"server"]).await?;
     let Value::Bulk(text) = &answer else { return Err(resp::unexpected("Redis", "INFO", &answer)) };
     let text = String::from_utf8_lossy(text);
     let id = text.lines().find_map(|line| line.strip_prefix("run_id:"));
     id.map(|id| id.trim().to_owned())
-        .ok_or_else(|| StoreError::Failed("the server does not tell its run_id, so a walk could miss keys".into()))
+        .ok_or_else(|| StoreError::Failed("the server does not report its run_id, so a copy could miss keys".into()))
 }

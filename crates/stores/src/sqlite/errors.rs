@@ -1,4 +1,4 @@
-//! What SQLite's result codes mean in the contract's terms.
+//! Maps SQLite's result codes to error kinds.
 
 use std::path::Path;
 
@@ -6,15 +6,15 @@ use rusqlite::ffi;
 use rusqlite::{Error, ErrorCode};
 use storebench_engine::store::{ErrorKind, OpError, StoreError};
 
-/// Text for what a user should do something about.
+/// A message with advice, for errors that the user can fix.
 fn remedy(code: ErrorCode) -> Option<&'static str> {
     Some(match code {
         ErrorCode::DiskFull => "the disk is full; free some space or use another path",
         ErrorCode::NotADatabase => "this is not an SQLite database, or its first page is damaged",
         ErrorCode::DatabaseCorrupt => "the database is damaged; restore it from a copy, or remove it and load again",
-        ErrorCode::ReadOnly => "the database cannot be written to; change its rights or use another path",
-        ErrorCode::PermissionDenied => "permission denied; use a path you may read and write",
-        ErrorCode::CannotOpen => "the file cannot be opened; is its folder there, and may you write to it?",
+        ErrorCode::ReadOnly => "the database is read-only; change its permissions or use another path",
+        ErrorCode::PermissionDenied => "permission denied; use a path that you may read and write",
+        ErrorCode::CannotOpen => "cannot open the file; check that its folder exists and is writable",
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => "another process or session holds the database's lock",
         ErrorCode::SystemIoFailure => "the operating system reported an I/O error",
         _ => return None,
@@ -34,13 +34,13 @@ fn text(error: &Error) -> String {
     }
 }
 
-/// Whether it is the statement that is wrong: it names what is not there.
+/// Whether the statement itself is wrong, such as a missing table or column.
 pub(super) fn is_of_sql(error: &Error) -> bool {
     matches!(error, Error::SqlInputError { .. }) || error.sqlite_error_code() == Some(ErrorCode::Unknown)
 }
 
-/// A failed operation. SQLite rolls back a statement that fails, so nothing was done, but for a sync
-/// that failed: what it should have made durable may still be found after a restart.
+/// The error of a failed operation. SQLite rolls back a failed statement, so nothing was done. A failed sync is the
+/// exception: the data that it should have made durable may still exist after a restart.
 pub(super) fn op_error(error: &Error) -> OpError {
     let kind = match error {
         Error::SqliteFailure(failure, message) => match failure.code {
@@ -63,7 +63,7 @@ pub(super) fn op_error(error: &Error) -> OpError {
     OpError::new(kind, text(error))
 }
 
-/// A control call that failed.
+/// The error of a failed control call.
 pub(super) fn store_error(path: &Path, doing: &str, error: &Error) -> StoreError {
     let message = format!("{}: cannot {doing}: {}", path.display(), text(error));
     match error.sqlite_error_code() {

@@ -1,7 +1,7 @@
-//! The database file: what is in it, whose it is, making and removing it.
+//! The database file: its contents and owners, and its creation and removal.
 //!
-//! The marker is the table `storebench_marker`. It says whether Storebench made the file, and names
-//! the collections Storebench made in it, each with its format and its owner.
+//! The marker is the table `storebench_marker`. It says whether Storebench created the file, and names the collections
+//! that Storebench created in it, each with its format and its owner.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -18,71 +18,72 @@ use super::open::{Still, beside, has_bytes, open_untouched, open_writable};
 use super::sql::{self, Format};
 
 const MARKER: &str = "storebench_marker";
-/// How often a file is looked at that changes meanwhile.
+/// The number of attempts to read a file that changes meanwhile.
 const LOOKS: usize = 10;
-/// How long a lock is waited for that others hold who begin at the same moment.
+/// The timeout for a lock held by others who open a new file at the same moment.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What the marker says of a file that Storebench made, and of one before it is removed.
+/// The marker's values for a file that Storebench created, and for one that is about to be removed.
 const MADE: &str = "made";
 const REMOVING: &str = "removing";
 
-/// The file, and what the last look at it found.
+/// The file, and the contents found by the last look at it.
 pub(super) struct DatabaseFile<'s> {
     pub(super) path: &'s Path,
     pub(super) settings: &'s Settings,
     pub(super) found: FileContents,
 }
 
-/// What a look at the path found.
+/// The result of a look at the path.
 #[derive(Debug, Default)]
 pub(super) enum FileContents {
     /// No file.
     #[default]
     Nothing,
-    /// A file of no bytes, which is an empty database to SQLite.
+    /// A file of 0 bytes, which is an empty database for SQLite.
     Empty,
-    /// A file that is not an SQLite database: what it is, in words.
+    /// A file that is not an SQLite database. Holds a description of what it is.
     Other(String),
     /// A database.
     Database(Tables),
 }
 
-/// What is in a database.
+/// The contents of a database.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tables {
-    /// Whether Storebench made the file; none without its marker.
+    /// Whether Storebench created the file; `None` without a marker.
     made: Option<bool>,
-    /// Collections made here.
+    /// The collections that Storebench created.
     marked: Vec<Marked>,
-    /// Tables and views that Storebench did not make.
+    /// Tables and views that Storebench did not create.
     theirs: Vec<String>,
-    /// A log or journal beside the file could not be read along without changing something.
+    /// Whether there is a log or journal that cannot be read without changing something.
     unmerged: bool,
-    /// Somebody is removing the file, or was killed meanwhile.
+    /// Whether another process is removing the file, or was killed while it did.
     removing: bool,
 }
 
 impl Tables {
-    /// Whether nothing is in it, as after a kill between making the file and marking it: nobody loses anything when
-    /// it counts as Storebench's.
+    /// Whether the database is empty, as after a kill between creating and marking the file. It then counts as
+    /// Storebench's, because nobody can lose data.
     fn blank(&self) -> bool {
         self.made.is_none() && self.theirs.is_empty() && !self.unmerged
     }
 
-    /// What is somebody else's, in words; none in a file that Storebench made whole, for studies or for the user's data.
+    /// A description of the contents that belong to others. `None` if Storebench created everything in the file, for
+    /// studies or for the user's data.
     fn foreign(&self) -> Option<String> {
-        // A log that cannot be read may hold whose the collections are; not one of a removal, before which it was looked.
+        // An unreadable log may hold the owners of the collections. A removal checks the contents before it starts.
         let unread = self.unmerged && !self.removing;
         if self.blank() || self.theirs.is_empty() && !unread && self.made == Some(true) {
             return None;
         }
-        let what = several("table", &self.theirs).unwrap_or_else(|| "no tables of others".to_owned());
+        let what = several("table", &self.theirs).unwrap_or_else(|| "no other tables".to_owned());
         let mut text = format!("an SQLite database with {what}");
         if self.made.is_some() {
-            text += &format!(" beside {} of Storebench's", self.marked.len());
+            text += &format!(" besides {} of Storebench's", self.marked.len());
         }
         if self.unmerged {
-            text += ", and a log of writes that are not merged into it yet (open it once with sqlite3)";
+            text += ", and a log of writes that are not merged yet (open the file once with sqlite3)";
         }
         Some(text)
     }
@@ -108,16 +109,16 @@ impl FileContents {
 }
 
 impl<'s> DatabaseFile<'s> {
-    /// Looks at what is there, changing nothing.
+    /// Looks at the path without changing anything.
     pub(super) fn look(path: &'s Path, settings: &'s Settings) -> Result<Self, StoreError> {
         let found = guarded(path, || look(path))?;
         Ok(Self { path, settings, found })
     }
 
-    /// The database's contents for reading.
+    /// The contents of an existing database, for reading.
     ///
     /// # Errors
-    /// There is no database.
+    /// If there is no database.
     pub(super) fn database(&self) -> Result<Holdings, StoreError> {
         self.refuse_other()?;
         match &self.found {
@@ -126,11 +127,11 @@ impl<'s> DatabaseFile<'s> {
         }
     }
 
-    /// Refuses a file that SQLite did not make, and says what to do about it.
+    /// Refuses a file that is not an SQLite database. The error says what to do.
     pub(super) fn refuse_other(&self) -> Result<(), StoreError> {
         let FileContents::Other(what) = &self.found else { return Ok(()) };
         Err(StoreError::NotOurs(format!(
-            "{} is {what}, not an SQLite database; nothing was touched. To read or write it as a file, leave out \
+            "{} is {what}, not an SQLite database; nothing was touched. To read or write it as a file, remove \
              `sqlite:`; for a database, use another path",
             self.path.display()
         )))
@@ -150,7 +151,7 @@ impl Site for DatabaseFile<'_> {
         Format::of(body, self.settings.jsonb).name().to_owned()
     }
 
-    /// SQLite compares names of tables without regard to case.
+    /// SQLite ignores case in table names.
     fn alike(&self, one: &str, other: &str) -> bool {
         one.eq_ignore_ascii_case(other)
     }
@@ -159,9 +160,9 @@ impl Site for DatabaseFile<'_> {
         let mut names = layout.collections.iter().map(|collection| &collection.name);
         match names.find(|name| name.to_ascii_lowercase().starts_with("sqlite_")) {
             None => Ok(()),
-            Some(name) => Err(StoreError::NotSupported(format!(
-                "SQLite keeps the table name `{name}` for itself; rename the collection"
-            ))),
+            Some(name) => {
+                Err(StoreError::NotSupported(format!("SQLite reserves the table name `{name}`; rename the collection")))
+            }
         }
     }
 
@@ -176,11 +177,11 @@ impl Site for DatabaseFile<'_> {
 
     async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
         let path = self.path;
-        // The exclusive creation makes sure that it is ours.
+        // Exclusive creation shows whether this call created the file.
         let made = match std::fs::File::create_new(path) {
             Ok(_) => true,
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
-            Err(error) => return Err(io_error(path, "make it", &error)),
+            Err(error) => return Err(io_error(path, "create it", &error)),
         };
         let Some(file) = identity(path) else { return Ok(Made::Changed) };
         let result = self.create(making, file);
@@ -198,7 +199,7 @@ impl Site for DatabaseFile<'_> {
         if removal.whole {
             return self.remove_whole();
         }
-        let failed = |e: rusqlite::Error| store_error(path, "remove Storebench's tables from it", &e);
+        let failed = |e: rusqlite::Error| store_error(path, "remove Storebench's tables", &e);
         let mut connection = open_writable(path)?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         if self.has_changed(&transaction).map_err(failed)? {
@@ -218,7 +219,7 @@ impl Site for DatabaseFile<'_> {
 }
 
 impl DatabaseFile<'_> {
-    /// Whether others changed what is in it since the look.
+    /// Whether others changed the contents since the look.
     fn has_changed(&self, connection: &Connection) -> rusqlite::Result<bool> {
         let now = tables(connection, false)?;
         Ok(match &self.found {
@@ -227,8 +228,8 @@ impl DatabaseFile<'_> {
         })
     }
 
-    /// Removes the file. It says so first, so that a copy that comes meanwhile is refused, and what a kill leaves is removed
-    /// by the next study.
+    /// Removes the file. It first marks the file as being removed. So a copy that starts meanwhile is refused, and the
+    /// next study removes what a kill leaves.
     fn remove_whole(&self) -> Result<Made, StoreError> {
         let path = self.path;
         let Some(file) = identity(path) else { return Ok(Made::Changed) };
@@ -246,7 +247,7 @@ impl DatabaseFile<'_> {
             FileContents::Database(found) => now.theirs == found.theirs && now.marked == found.marked,
             _ => false,
         };
-        // Merges the log and removes it, where nobody else has the file open.
+        // Merges and removes the log, if nobody else has the file open.
         let merged = set_journal_mode(&connection, "DELETE").map_err(failed);
         let gone = merged.and_then(|_| unlink(path, file, connection, as_found));
         if !matches!(gone, Ok(true)) && identity(path) == Some(file) {
@@ -258,7 +259,7 @@ impl DatabaseFile<'_> {
     fn create(&self, making: &Making<'_>, file: (u64, u64)) -> Result<Made, StoreError> {
         let path = self.path;
         let mut connection = open_writable(path)?;
-        let failed = |e: rusqlite::Error| store_error(path, "make the collections in it", &e);
+        let failed = |e: rusqlite::Error| store_error(path, "create the collections", &e);
         if self.has_changed(&connection).map_err(failed)? {
             return Ok(Made::Changed);
         }
@@ -267,13 +268,13 @@ impl DatabaseFile<'_> {
             let mode = set_journal_mode(&connection, wanted).map_err(failed)?;
             if !mode.eq_ignore_ascii_case(wanted) {
                 return Err(StoreError::Failed(format!(
-                    "{}: SQLite kept the journal mode `{mode}` where `{wanted}` was asked for; add ?journal={mode}",
+                    "{}: SQLite kept the journal mode `{mode}` instead of `{wanted}`; add ?journal={mode}",
                     path.display()
                 )));
             }
         }
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-        // Others may have removed the file that is open here.
+        // Others may have removed the file meanwhile.
         if identity(path) != Some(file) || self.has_changed(&transaction).map_err(failed)? {
             return Ok(Made::Changed);
         }
@@ -306,8 +307,8 @@ impl DatabaseFile<'_> {
     }
 }
 
-/// Gives the mode that the file has then. SQLite does not wait for the lock that this takes, which others who begin in a new
-/// file need too.
+/// Sets the journal mode. Returns the mode that the file then has. SQLite does not wait for the lock that this needs,
+/// and others who open a new file need it too. So this function retries.
 fn set_journal_mode(connection: &Connection, wanted: &str) -> rusqlite::Result<String> {
     let began = Instant::now();
     loop {
@@ -320,7 +321,7 @@ fn set_journal_mode(connection: &Connection, wanted: &str) -> rusqlite::Result<S
     }
 }
 
-/// Looks at what is there, changing nothing.
+/// Looks at the path without changing anything.
 fn look(path: &Path) -> Result<FileContents, StoreError> {
     check_parent(path)?;
     look_again(path, LOOKS)
@@ -330,7 +331,7 @@ fn look_again(path: &Path, tries: usize) -> Result<FileContents, StoreError> {
     let still = Still::of(path);
     match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(FileContents::Nothing),
-        Err(error) => return Err(io_error(path, "look at it", &error)),
+        Err(error) => return Err(io_error(path, "read it", &error)),
         Ok(metadata) if metadata.is_dir() => {
             return Err(StoreError::Unreachable(format!(
                 "{}: this is a folder; name the database file itself, such as sqlite:{}/documents.db",
@@ -343,9 +344,9 @@ fn look_again(path: &Path, tries: usize) -> Result<FileContents, StoreError> {
         Ok(_) => {}
     }
     match contents(path) {
-        // Read without locks while somebody wrote, or removed it.
+        // The file was read without locks, and somebody wrote or removed it meanwhile.
         Err(_) if tries > 1 && still.check().is_err() => look_again(path, tries - 1),
-        // A journal lies beside it while somebody commits, and after a kill.
+        // A journal exists during a commit, and after a kill.
         Ok(FileContents::Database(found)) if tries > 1 && found.unmerged => {
             std::thread::sleep(Duration::from_millis(2));
             look_again(path, tries - 1)
@@ -354,10 +355,10 @@ fn look_again(path: &Path, tries: usize) -> Result<FileContents, StoreError> {
     }
 }
 
-/// What is in a file that is there.
+/// The contents of an existing file.
 fn contents(path: &Path) -> Result<FileContents, StoreError> {
-    // The header is SQLite's to read: a file that this process opens and closes past SQLite would
-    // take SQLite's locks on it away (https://www.sqlite.org/howtocorrupt.html, 2.2).
+    // Let SQLite read the header. If this process opened and closed the file itself, that would drop SQLite's locks
+    // on it (https://www.sqlite.org/howtocorrupt.html, 2.2).
     let (connection, unmerged) = open_untouched(path)?;
     match tables(&connection, unmerged) {
         Ok(tables) => Ok(FileContents::Database(tables)),
@@ -394,13 +395,13 @@ fn tables(connection: &Connection, unmerged: bool) -> rusqlite::Result<Tables> {
     Ok(found)
 }
 
-/// Which file lies there.
+/// The device and inode of the file.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// Removes the file where its tables are what is expected, while nobody else can read or write it. Nothing lies beside it
-/// then: nothing is touched of a database that somebody makes under this name next.
+/// Removes the file if its tables are as expected, while nobody else can read or write it. There is no log or journal
+/// then, so a database that somebody creates under this name next is not affected.
 fn unlink(
     path: &Path,
     file: (u64, u64),
@@ -409,7 +410,7 @@ fn unlink(
 ) -> Result<bool, StoreError> {
     let failed = |e: rusqlite::Error| store_error(path, "remove it", &e);
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive).map_err(failed)?;
-    // SQLite locks a file also where another has come in its place.
+    // SQLite also locks a file whose path now belongs to another file.
     let same = identity(path) == Some(file) && expected(&tables(&transaction, false).map_err(failed)?);
     if same {
         std::fs::remove_file(path).map_err(|e| io_error(path, "remove it", &e))?;

@@ -1,14 +1,14 @@
-//! `sqlite:FILE`: SQLite, built in. One table a collection.
+//! `sqlite:FILE`: SQLite, built in. Each collection is a table.
 //!
 //! | guarantee | WAL (the default) | `?journal=delete` |
 //! |---|---|---|
-//! | `fsync` | `synchronous=FULL`: the log is synced at each commit | `FULL`: journal and file are |
-//! | `os` | `NORMAL`: each commit is written to the log, which is synced at checkpoints only | `OFF`: nothing is synced |
+//! | `fsync` | `synchronous=FULL`: the log is synced at each commit | `FULL`: journal and file are synced |
+//! | `os` | `NORMAL`: each commit is written to the log, synced only at checkpoints | `OFF`: nothing is synced |
 //!
-//! Tables of others are read by `existing`: a key and a body column of any name, the body JSON as text (or
-//! binary JSON with `?format=jsonb`). Their keys are sampled along the row numbers, see `sample`.
+//! `existing` reads tables that Storebench did not create: a key and a body column of any name, with the body as JSON
+//! text (or binary JSON with `?format=jsonb`). Their keys are sampled by row number, see `sample`.
 //!
-//! `none` is refused: SQLite hands every commit to the operating system.
+//! `none` is refused: SQLite passes every commit to the operating system.
 
 mod errors;
 mod file;
@@ -43,7 +43,7 @@ use open::Still;
 pub(crate) use session::SqliteSession;
 use sql::{Format, Table};
 
-/// How long a control call waits for who has locked the file.
+/// How long a control call waits for a lock on the file.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) const SCHEME: Scheme = Scheme {
@@ -62,7 +62,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
     aliases: &[],
 };
 
-/// What the URL says.
+/// The settings of a URL.
 #[derive(Debug, Clone)]
 struct Settings {
     jsonb: bool,
@@ -70,16 +70,16 @@ struct Settings {
     cache: Option<ByteSize>,
 }
 
-/// What `prepare` has settled.
+/// What `prepare` found out.
 #[derive(Debug, Clone)]
 struct Ready {
     collections: Vec<(Table, Body, Format)>,
     read_only: bool,
-    /// Whether nothing in the file is the user's: only then may a guarantee endanger the whole of it.
+    /// Whether the file contains no data of the user. Only then may a durability level put the whole file at risk.
     ours: bool,
 }
 
-/// The store.
+/// The SQLite store.
 pub(crate) struct SqliteStore {
     url: String,
     path: PathBuf,
@@ -89,7 +89,7 @@ pub(crate) struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Reads the URL; touches nothing.
+    /// Reads the URL. Does not access the file.
     pub(crate) fn new(url: &str, path: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
         let settings = Settings {
             jsonb: options.choice("format", &["text", "jsonb"])? == Some(1),
@@ -111,7 +111,7 @@ impl SqliteStore {
     fn table(&self, collection: CollectionId) -> Result<Table, StoreError> {
         let found = self.ready().and_then(|ready| ready.collections.into_iter().nth(collection.position()));
         found.map(|(table, ..)| table).ok_or_else(|| {
-            StoreError::Failed(format!("{}: the store must be prepared before it is asked", self.path.display()))
+            StoreError::Failed(format!("{}: the store must be prepared before it is used", self.path.display()))
         })
     }
 
@@ -125,7 +125,7 @@ impl SqliteStore {
         let timeout = options.map_or(PATIENCE, |o| o.timeout);
         connection.busy_timeout(timeout).map_err(failed)?;
         if let Some(cache) = self.settings.cache {
-            // Negative: in KiB.
+            // A negative value is in KiB.
             connection.pragma_update(None, "cache_size", -((cache.bytes() / 1_024) as i64)).map_err(failed)?;
         }
         if let Some(options) = options.filter(|_| !ready.read_only) {
@@ -137,17 +137,17 @@ impl SqliteStore {
         Ok(SqliteSession::new(connection, &ready.collections, Arc::clone(&self.writer), timeout, still))
     }
 
-    /// Merges the log into the file and empties it; false if a session stood in the way.
+    /// Merges the log into the file and truncates it. Returns false if a session prevented that.
     fn checkpoint(&self) -> Result<bool, StoreError> {
         let connection = open::open_writable(&self.path)?;
         connection
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
             .map(|busy| busy == 0)
-            .map_err(|e| store_error(&self.path, "merge its log into it", &e))
+            .map_err(|e| store_error(&self.path, "merge its log", &e))
     }
 
-    /// A connection that reads, whether or not sessions of ours write meanwhile. Beside them the file is no
-    /// immutable one; without them (no log lies there) it is, and opening it makes no log.
+    /// A connection for reading, whether or not Storebench's sessions are writing. If they are, the file is not opened
+    /// as immutable. Otherwise (there is no log), opening it creates no log.
     fn reader(&self) -> Result<(Connection, Option<Still>), StoreError> {
         let live = self.writes() && (self.settings.journal != "wal" || open::beside(&self.path)[0].exists());
         if live { Ok((open::open_beside(&self.path)?, None)) } else { open::open_reading(&self.path) }
@@ -207,7 +207,7 @@ impl Store for SqliteStore {
     }
 
     fn full_name(&self, collection: &CollectionLayout) -> String {
-        // SQLite does not tell capitals in names of tables.
+        // SQLite ignores case in table names.
         let name =
             collection.existing.as_ref().map_or(&collection.name, |existing| &existing.name).to_ascii_lowercase();
         name.strip_prefix("main.").map_or(name.clone(), str::to_owned)
@@ -262,7 +262,7 @@ impl Store for SqliteStore {
     fn compact(&self) -> Result<(), StoreError> {
         if !self.ready().is_some_and(|ready| ready.ours && !ready.read_only) {
             return Err(StoreError::NotSupported(
-                "VACUUM rewrites the whole file, which holds more than studies' documents".into(),
+                "VACUUM rewrites the whole file, which contains more than documents of studies".into(),
             ));
         }
         let connection = open::open_writable(&self.path)?;
@@ -295,7 +295,7 @@ impl Store for SqliteStore {
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         let table = self.table(collection)?;
         let (connection, _) = self.reader()?;
-        let failed = |e: rusqlite::Error| store_error(&self.path, "sample the keys of a table in it", &e);
+        let failed = |e: rusqlite::Error| store_error(&self.path, "sample the keys of a table", &e);
         connection.busy_timeout(PATIENCE).map_err(failed)?;
         sample::keys(&connection, &table, at_most, seed).map_err(failed)
     }
@@ -306,8 +306,8 @@ impl Store for SqliteStore {
             let (connection, _) = self.reader()?;
             let encoding = connection
                 .query_row("PRAGMA encoding", [], |row| row.get::<_, String>(0))
-                .map_err(|e| store_error(&self.path, "ask how its texts are encoded", &e))?;
-            // Numbers are in the order of their values, and texts in that of their encoding.
+                .map_err(|e| store_error(&self.path, "read its text encoding", &e))?;
+            // Numbers sort by value, and texts by their encoding.
             if encoding != "UTF-8" || keys.iter().any(|key| key.parse::<i64>().is_ok()) {
                 return Ok(Vec::new());
             }
@@ -320,7 +320,7 @@ impl Store for SqliteStore {
     fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
         Box::pin(async move {
             let Rows::Query(text) = rows else {
-                return Err(StoreError::NotSupported("SQLite is read in the order of keys".into()));
+                return Err(StoreError::NotSupported("SQLite is read only in key order".into()));
             };
             let (connection, still) = self.reader()?;
             connection.busy_timeout(PATIENCE).map_err(|e| store_error(&self.path, "read it", &e))?;
@@ -360,7 +360,7 @@ mod tests {
 
     use super::*;
 
-    /// `synchronous=OFF` may damage the whole file when the power fails, also tables that nobody writes to.
+    /// With `synchronous=OFF`, a power failure may damage the whole file, including tables that nobody writes to.
     #[test]
     fn a_file_that_holds_data_of_the_users_is_never_written_without_a_sync() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Opening the file so that nothing changes on disk, or nothing but what is asked for.
+//! Opens the file without unintended changes on disk.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use storebench_engine::store::location::io_error;
 
 use super::errors::store_error;
 
-/// The files SQLite keeps beside a database.
+/// The files that SQLite keeps next to a database.
 pub(super) fn beside(path: &Path) -> [PathBuf; 3] {
     ["-wal", "-shm", "-journal"].map(|suffix| {
         let mut name = path.as_os_str().to_owned();
@@ -24,12 +24,12 @@ pub(super) fn has_bytes(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|m| m.len() > 0)
 }
 
-/// Opens a database such that nothing on disk changes, not even by making `-wal` or `-shm`.
+/// Opens a database without changing anything on disk, not even by creating `-wal` or `-shm`.
 ///
-/// Without a log beside it the file is opened as immutable. With a log, SQLite reads the log along
-/// through the `-shm` that lies there, opened for reading only. Where that cannot be (a log without
-/// its `-shm`, or one whose `-shm` only its writer can set up, as after a kill), it reads the log along through an index
-/// in memory. With a rollback journal of a crash, what is in the file itself is shown, and the second value is true.
+/// Without a log, the file is opened as immutable. With a log, SQLite reads the log through the existing `-shm`, opened
+/// read-only. That fails if there is no `-shm`, or if only its writer can set it up, as after a kill. Then SQLite reads
+/// the log through an index in memory. The second value is true if some writes are not shown: there is a rollback
+/// journal of a crash, or a log that cannot be read.
 pub(super) fn open_untouched(path: &Path) -> Result<(Connection, bool), StoreError> {
     let [wal, shm, journal] = beside(path);
     let log = has_bytes(&wal);
@@ -45,8 +45,8 @@ pub(super) fn open_untouched(path: &Path) -> Result<(Connection, bool), StoreErr
     Ok((open_uri(path, "mode=ro&immutable=1")?, log || has_bytes(&journal)))
 }
 
-/// Opens a database that nobody has open, with the log that a killed process left beside it. The index of the log is
-/// kept in memory (`locking_mode=EXCLUSIVE`), no lock is taken, and nothing is merged: neither file is written.
+/// Opens a database that nobody has open, with the log that a killed process left. The index of the log is in memory
+/// (`locking_mode=EXCLUSIVE`). It takes no lock and merges nothing, so neither file is written.
 fn open_with_log(path: &Path) -> Option<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags_and_vfs(path, flags, c"unix-none").ok()?;
@@ -56,11 +56,11 @@ fn open_with_log(path: &Path) -> Option<Connection> {
     Some(connection)
 }
 
-/// A file that is read without SQLite's locks, as it was when it was opened.
+/// The state of a file when it was opened, for reading without SQLite's locks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Still {
     path: PathBuf,
-    /// Which file it is, its length and when it was written.
+    /// Inode, length and modification time.
     stamp: Option<(u64, u64, SystemTime)>,
 }
 
@@ -70,27 +70,24 @@ impl Still {
         Self { path: path.to_owned(), stamp }
     }
 
-    /// What was read may be none of what was ever stored.
+    /// Checks that the file has not changed. If it has, the data read may be inconsistent.
     pub(super) fn check(&self) -> Result<(), String> {
         if *self == Self::of(&self.path) {
             return Ok(());
         }
-        Err(format!(
-            "{} was written while it was read; read it again when it is not being written",
-            self.path.display()
-        ))
+        Err(format!("{} changed during the read; retry when nobody is writing to it", self.path.display()))
     }
 }
 
-/// Opens a database to read what is committed in it, and changes nothing on disk. Where only making a `-shm`
-/// would give locks, it is opened without any, and whether it changes meanwhile has to be looked at.
+/// Opens a database to read its committed data, without changing anything on disk. If locks would require creating a
+/// `-shm`, it is opened without locks, and the caller must check for changes with the returned [`Still`].
 ///
 /// # Errors
-/// A log lies beside it that cannot be read along.
+/// If there is a log that cannot be read.
 pub(super) fn open_reading(path: &Path) -> Result<(Connection, Option<Still>), StoreError> {
     let [wal, shm, journal] = beside(path);
     if wal.exists() && shm.exists() {
-        // Somebody has it open, perhaps with nothing in the log yet.
+        // Somebody has it open, perhaps with an empty log.
         let connection = open_uri(path, "mode=ro&readonly_shm=1")?;
         if connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).is_ok() {
             return Ok((connection, None));
@@ -98,12 +95,12 @@ pub(super) fn open_reading(path: &Path) -> Result<(Connection, Option<Still>), S
     }
     if has_bytes(&wal) {
         return Err(StoreError::NotSupported(format!(
-            "{}: beside it lies a log of writes that are not merged into it and cannot be read along; open it once \
-             with sqlite3, which merges them",
+            "{}: its log contains writes that are not merged yet and cannot be read; open the file once with sqlite3 \
+             to merge them",
             path.display()
         )));
     }
-    // Without locks SQLite opens no database whose writes go through a log, whether there is one now or not.
+    // Without locks, SQLite refuses to open a database in WAL mode, whether or not there is a log now.
     let logs = || {
         let unlocked = open_uri(path, "mode=ro&nolock=1")?;
         Ok(unlocked.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).is_err())
@@ -115,7 +112,7 @@ pub(super) fn open_reading(path: &Path) -> Result<(Connection, Option<Still>), S
     Ok((open_uri(path, "mode=ro&immutable=1")?, Some(still)))
 }
 
-/// Opens a database for reading while sessions of ours write to it. Its end merges no log into the file.
+/// Opens a database for reading while Storebench's sessions write to it. Closing it does not merge the log.
 pub(super) fn open_beside(path: &Path) -> Result<Connection, StoreError> {
     open_uri(path, "mode=ro")
 }
@@ -139,8 +136,7 @@ fn open_uri(path: &Path, how: &str) -> Result<Connection, StoreError> {
         .map_err(|e| store_error(path, "open it", &e))
 }
 
-/// Opens a database for writing. The journal mode is set only where the file is ours: it is a
-/// property of the file.
+/// Opens a database for writing. Does not change the journal mode, which is a property of the file.
 pub(super) fn open_writable(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(|e| store_error(path, "open it", &e))?;

@@ -1,4 +1,4 @@
-//! The rows of a query, read by a thread of their own: a statement that is under way borrows its connection.
+//! Reads the rows of a query in a separate thread, because a running statement borrows its connection.
 
 use std::path::Path;
 
@@ -11,16 +11,16 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use super::errors::{is_of_sql, store_error};
 use super::open::Still;
 
-/// Rows and bytes of a page, at most.
+/// The maximum number of rows and bytes in a page.
 const ROWS: usize = 1_000;
 const BYTES: usize = 1 << 20;
-/// Pages that wait to be taken.
+/// The number of pages in the queue.
 const WAITING: usize = 2;
 
-/// A page, the end, or why there is neither.
+/// A page, the end, or an error.
 type Page = Result<Option<RowPage>, StoreError>;
 
-/// Where the thread leaves its pages. It ends when nobody takes them.
+/// The receiving side of the thread's pages. Dropping it ends the thread.
 pub(super) struct Query {
     place: String,
     pages: Receiver<Page>,
@@ -39,15 +39,15 @@ impl Query {
         let from = place.clone();
         let run = move || {
             let end = run(&connection, &from, &text, &out);
-            // First: what was written meanwhile looks like damage.
+            // Check for changes first, because a concurrent write looks like damage.
             let end = still.map_or(Ok(()), |still| still.check().map_err(StoreError::Failed)).and(end);
-            // Nobody may be there to be told.
+            // The receiver may be gone.
             let _ = out.blocking_send(end.map(|()| None));
         };
         std::thread::Builder::new()
             .name("sqlite-query".to_owned())
             .spawn(run)
-            .map_err(|e| StoreError::Failed(format!("{place}: no thread could be made for the query: {e}")))?;
+            .map_err(|e| StoreError::Failed(format!("{place}: cannot create a thread for the query: {e}")))?;
         Ok(Self { place, pages })
     }
 }
@@ -63,7 +63,7 @@ impl RowStream for Query {
                 }
                 Some(Ok(None)) => Ok(false),
                 Some(Err(error)) => Err(error),
-                None => Err(StoreError::Failed(format!("{}: the query broke off", self.place))),
+                None => Err(StoreError::Failed(format!("{}: the query ended unexpectedly", self.place))),
             }
         })
     }
@@ -76,17 +76,17 @@ fn run(connection: &Connection, place: &str, text: &str, out: &Sender<Page>) -> 
     let mut batch = Batch::new(connection, text);
     let mut statement = batch.next().map_err(said)?.ok_or_else(|| refused("it is empty".to_owned()))?;
     if !statement.readonly() || statement.column_count() == 0 {
-        return Err(refused("it gives no rows, or would write".to_owned()));
+        return Err(refused("it returns no rows or writes; use a SELECT".to_owned()));
     }
     let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
     if let Some((_, name)) = names.iter().enumerate().find(|(number, name)| names[..*number].contains(name)) {
         return Err(refused(format!(
-            "two columns are named `{name}`, and a record has one field of that name; rename one with AS"
+            "two columns are named `{name}`, but a record has only one field of that name; rename one with AS"
         )));
     }
     let columns: Vec<Vec<u8>> = names.iter().map(|name| serde_json::to_vec(name).unwrap_or_default()).collect();
     if batch.next().map_err(said)?.is_some() {
-        return Err(refused("it is more than one statement".to_owned()));
+        return Err(refused("it has more than one statement; use only one".to_owned()));
     }
     let mut rows = statement.query([]).map_err(said)?;
     let mut page = RowPage::default();
@@ -112,7 +112,7 @@ fn run(connection: &Connection, place: &str, text: &str, out: &Sender<Page>) -> 
 }
 
 fn push_text(text: &str, out: &mut Vec<u8>) {
-    // A text into memory cannot fail.
+    // Writing text to memory cannot fail.
     let _ = serde_json::to_writer(out, text);
 }
 
@@ -139,7 +139,7 @@ fn push_value(value: ValueRef<'_>, out: &mut Vec<u8>) -> Result<(), &'static str
         ValueRef::Integer(number) => write!(out, "{number}"),
         ValueRef::Real(number) => match serde_json::Number::from_f64(number) {
             Some(number) => write!(out, "{number}"),
-            None => return Err("is infinite, which JSON has no number for"),
+            None => return Err("is infinite, which JSON cannot express"),
         },
         ValueRef::Text(text) => {
             let text = std::str::from_utf8(text).map_err(|_| "is not UTF-8")?;

@@ -1,18 +1,18 @@
-//! Keys of a table, spread over it.
+//! Samples keys spread over a table.
 
 use rusqlite::Connection;
 
 use super::sql::Table;
 
-/// Where fewer than one look in so many finds a row of its own, all keys are read.
+/// If fewer than one lookup in this many finds a new row, all keys are read.
 const FEW: usize = 10;
 
-/// At most so many keys, each once, in the order of the rows.
+/// At most `at_most` distinct keys, in the order of the rows.
 ///
-/// A table with row numbers is looked into at so many places, evenly spread between its least and its
-/// greatest number, each moved a little by `seed`: one descent of its tree each. Keys behind gaps, where
-/// rows were deleted, are the likelier for it. A table without row numbers, one whose numbers are very uneven,
-/// or a view, gives all its keys to be chosen from.
+/// In a table with row numbers, it looks up `at_most` positions, each with one descent of the tree. They are spread
+/// evenly between the smallest and the largest number, with an offset drawn from `seed`. Keys after gaps, where rows
+/// were deleted, are more likely. For a view, and for a table with no or very uneven row numbers, it reads all keys and
+/// selects from them.
 pub(super) fn keys(connection: &Connection, table: &Table, at_most: usize, seed: u64) -> rusqlite::Result<Vec<String>> {
     let edge = |which| connection.query_row(&table.edge(which), [], |row| row.get::<_, Option<i64>>(0));
     let (least, greatest) = match (edge("min"), edge("max")) {
@@ -31,7 +31,7 @@ pub(super) fn keys(connection: &Connection, table: &Table, at_most: usize, seed:
         let within = (u128::from(next(&mut random)) * u128::from(span) / at_most as u128) >> 64;
         let offset = n * u128::from(span) / at_most as u128 + within;
         let from = least.saturating_add_unsigned(offset as u64);
-        // A row that was met already stands at the end of a gap.
+        // The position is in a gap whose next row was already taken.
         if last.is_some_and(|last| from <= last) {
             continue;
         }
@@ -40,11 +40,11 @@ pub(super) fn keys(connection: &Connection, table: &Table, at_most: usize, seed:
         last = Some(row.get(0)?);
         keys.extend(row.get::<_, Option<String>>(1)?);
     }
-    // Numbers so uneven that most looks met the same rows tell nothing of where the rows are.
+    // If most lookups found the same rows, the numbers are too uneven to locate rows.
     if keys.len() < at_most / FEW { all(connection, table, at_most) } else { Ok(keys) }
 }
 
-/// Chosen evenly from all keys.
+/// Selects evenly from all keys.
 fn all(connection: &Connection, table: &Table, at_most: usize) -> rusqlite::Result<Vec<String>> {
     let mut statement = connection.prepare(&table.keys())?;
     let keys = statement.query_map([], |row| row.get::<_, Option<String>>(0))?;

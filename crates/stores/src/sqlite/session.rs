@@ -1,4 +1,4 @@
-//! One connection: each operation is one prepared statement, a bulk operation is one transaction.
+//! A session has one connection. Each operation is one prepared statement. A bulk operation is one transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +19,14 @@ use super::statements::{Bound, Prepared};
 use crate::document::{self, CHANGED, EXISTS, OVERFLOW, wrong_collection};
 use crate::fair::FairLock;
 
-/// A collection as the session knows it.
+/// A collection, as a session uses it.
 struct Collection {
     table: Table,
     body: Body,
     format: Format,
-    /// Position of its first statement.
+    /// The position of its first statement.
     first: usize,
-    /// Page queries met so far: field, whether the type is asked for, position of the statement.
+    /// The page queries so far: field, whether the type is compared, and the position of the statement.
     pages: Vec<(String, bool, usize)>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct SqliteSession {
     found: Collected,
     rejects: Vec<Reject>,
     scratch: Vec<u8>,
-    /// The file, where it is read without locks.
+    /// The state of the file, if it is read without locks.
     still: Option<Still>,
 }
 
@@ -155,7 +155,7 @@ impl SqliteSession {
         Ok(())
     }
 
-    /// Writes one document with one statement, which is a transaction of its own.
+    /// Writes one document with one statement, in its own transaction.
     fn write(
         &mut self,
         collection: usize,
@@ -209,7 +209,7 @@ impl SqliteSession {
         if changed == 0 {
             return Err(if matches!(op, Op::Insert { .. }) { EXISTS } else { OpError::not_found() });
         }
-        // What a read would give as revision: JSON in binary form is read back spelled differently.
+        // The revision that a read would return. Binary JSON is formatted differently when it is read back.
         let revision = match revision {
             Some(Bound::Text(bytes) | Bound::Blob(bytes)) if format != Format::Jsonb => Some(bytes),
             _ => None,
@@ -241,7 +241,7 @@ impl SqliteSession {
         let statement = self.statement(collection, Kind::Counter)?;
         bind(statement, &[text(key), Bound::Integer(delta), Bound::Integer(initial)])?;
         let mut rows = statement.raw_query();
-        // A sum beyond 64 bits becomes a real, which the strict table does not take.
+        // A sum beyond 64 bits becomes a real, which the strict table rejects.
         let overflow = |e: rusqlite::Error| match op_error(&e) {
             error if error.kind == ErrorKind::Refused => OVERFLOW,
             error => error,
@@ -255,7 +255,7 @@ impl SqliteSession {
         Ok(())
     }
 
-    /// Runs `work` in a transaction, which is rolled back where it fails.
+    /// Runs `work` in a transaction, which is rolled back if it fails.
     fn transaction<T>(
         &mut self,
         write: bool,
@@ -265,7 +265,7 @@ impl SqliteSession {
         self.control(begin, if write { "BEGIN IMMEDIATE" } else { "BEGIN" })?;
         let result = work(self).and_then(|value| self.control(2, "COMMIT").map(|()| value));
         if result.is_err() {
-            // SQLite may have rolled back by itself; then this fails, and nothing is lost by it.
+            // SQLite may have rolled back already. Then this fails harmlessly.
             let _ = self.control(3, "ROLLBACK");
         }
         result
@@ -308,7 +308,7 @@ impl SqliteSession {
                 match statement.raw_execute().map_err(|e| op_error(&e)) {
                     Ok(0) => rejects.push(Reject { item, error: EXISTS }),
                     Ok(_) => written += 1,
-                    // The statement alone is rolled back: a body that this table does not take.
+                    // Only this statement is rolled back, such as for a body that the table rejects.
                     Err(error) if matches!(error.kind, ErrorKind::Refused | ErrorKind::Conflict) => {
                         rejects.push(Reject { item, error });
                     }
@@ -391,7 +391,7 @@ impl SqliteSession {
             statement.raw_bind_parameter(3, Bound::Text(end)).map_err(|e| op_error(&e))?;
         }
         let reply = collect(statement, self.found.begin(contents));
-        // First: what was written meanwhile looks like damage.
+        // Check for changes first, because a concurrent write looks like damage.
         if let Some(still) = &self.still {
             still.check().map_err(|why| OpError::new(ErrorKind::Failed, why))?;
         }
@@ -411,7 +411,7 @@ impl SqliteSession {
         token: Token,
         out: &mut dyn Completions,
     ) -> Result<(), OpError> {
-        // The usual value is a text without escapes: it is bound as it stands.
+        // Most values are texts without escapes, which are bound as they are.
         let plain = value
             .strip_prefix('"')
             .and_then(|rest| rest.strip_suffix('"'))
@@ -447,7 +447,7 @@ impl SqliteSession {
         Ok(())
     }
 
-    /// The plan of a read or write, as `EXPLAIN QUERY PLAN` gives it.
+    /// The plan of a read or write, from `EXPLAIN QUERY PLAN`.
     pub(super) fn explain(&mut self, request: &Request<'_>) -> Result<Option<Vec<String>>, OpError> {
         let Some(Collection { table, format, .. }) = self.collections.get(request.collection.position()) else {
             return Ok(None);
@@ -483,7 +483,7 @@ impl SqliteSession {
 
 impl Session for SqliteSession {
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
-        // `run` completes as the last thing it does, so an error means that it has not.
+        // `run` completes the operation last, so an error means that it has not.
         if let Err(error) = self.run(request, token, out) {
             out.complete(token, Err(error));
         }
@@ -492,7 +492,7 @@ impl Session for SqliteSession {
 
 const BUSY: OpError = OpError {
     kind: ErrorKind::Temporary,
-    message: std::borrow::Cow::Borrowed("other sessions were writing for as long as the timeout allows"),
+    message: std::borrow::Cow::Borrowed("other sessions held the write lock until the timeout"),
 };
 
 fn text(key: &str) -> Bound<'_> {
@@ -507,7 +507,7 @@ fn bind(statement: &mut Statement<'static>, values: &[Bound<'_>]) -> Result<(), 
     Ok(())
 }
 
-/// A body as its column takes it.
+/// A body in the form of its column.
 #[inline]
 fn bound(format: Format, body: &[u8]) -> Result<Bound<'_>, OpError> {
     Ok(match format {
@@ -517,7 +517,7 @@ fn bound(format: Format, body: &[u8]) -> Result<Bound<'_>, OpError> {
     })
 }
 
-/// A column's bytes; an integer is written out into the scratch buffer.
+/// A column's bytes. An integer is formatted into the scratch buffer.
 #[inline]
 fn bytes_of<'a>(value: ValueRef<'a>, scratch: &'a mut Vec<u8>) -> Result<&'a [u8], OpError> {
     match value {
@@ -550,7 +550,7 @@ fn collect<'r>(statement: &mut Statement<'static>, found: &'r mut Collected) -> 
     Ok(found.reply())
 }
 
-/// A JSON scalar to look for, and its JSON type where SQLite would take another value for it.
+/// A JSON scalar to search for, and its JSON type if SQLite could confuse it with another value.
 struct Scalar {
     value: Value,
     json_type: Option<&'static str>,

@@ -1,9 +1,9 @@
-//! The SQL of the driver: one table a collection, `key` and `body`, and how a body is kept.
+//! The SQL of the driver: one table for each collection, with the columns `key` and `body`, and the format of bodies.
 
 use storebench_engine::store::{CollectionLayout, StoreError};
 use storebench_study::workload::Body;
 
-/// How bodies of a collection are kept in its table.
+/// How the bodies of a collection are stored in its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     /// JSON as text.
@@ -44,12 +44,12 @@ impl Format {
         }
     }
 
-    /// The body as it is handed out.
+    /// The SQL expression that reads a body.
     fn read(self, table: &Table) -> String {
         if self == Self::Jsonb { format!("json({})", table.body) } else { table.body.clone() }
     }
 
-    /// A parameter as it is stored.
+    /// The SQL expression that stores a parameter.
     fn write(self, parameter: &str) -> String {
         if self == Self::Jsonb { format!("jsonb({parameter})") } else { parameter.to_owned() }
     }
@@ -69,13 +69,13 @@ pub(super) enum Kind {
     Counter,
     CompareAndSwap,
     Merge,
-    /// From the first key on.
+    /// All keys, from the first one.
     All,
     From,
     Between,
 }
 
-/// How many kinds there are.
+/// The number of kinds.
 pub(super) const KINDS: usize = Kind::Between as usize + 1;
 
 /// A name as an SQL identifier.
@@ -83,23 +83,23 @@ pub(super) fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A table and its columns, as statements name them.
+/// A table and its columns, as named in statements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Table {
     name: String,
     key: String,
     body: String,
-    /// The same without the table's name, as statements that write name them.
+    /// Key and body without the table's name, for statements that write.
     key_name: String,
     body_name: String,
-    /// Whether somebody else made it.
+    /// Whether Storebench did not create it.
     pub(super) theirs: bool,
-    /// The key as a text, which in a table of others it may not be.
+    /// The key as text. In a table that Storebench did not create, it may have another type.
     listed_key: String,
 }
 
 impl Table {
-    /// The table of a collection: one that Storebench made, or the one of others that it is to read.
+    /// The table of a collection: one that Storebench created, or an existing one.
     pub(super) fn of(collection: &CollectionLayout) -> Self {
         let Some(existing) = &collection.existing else {
             let (key, body) = ("key".to_owned(), "body".to_owned());
@@ -114,29 +114,29 @@ impl Table {
             };
         };
         let name = identifier(&existing.name);
-        // With the table before it: SQLite takes a lone quoted name that is no column for a text.
+        // Qualify columns with the table, because SQLite takes an unknown quoted name for a text.
         let column = |named: &Option<String>, usual| identifier(named.as_deref().unwrap_or(usual));
         let (key_name, body_name) = (column(&existing.key, "key"), column(&existing.body, "body"));
         let (key, body) = (format!("{name}.{key_name}"), format!("{name}.{body_name}"));
         Self { listed_key: format!("CAST({key} AS TEXT)"), name, key, body, key_name, body_name, theirs: true }
     }
 
-    /// Gives nothing, but fails where table or columns are missing.
+    /// A query without rows that fails if the table or a column is missing.
     pub(super) fn probe(&self) -> String {
         format!("SELECT {}, {} FROM {} LIMIT 0", self.key, self.body, self.name)
     }
 
-    /// The least or greatest number of a row; one look into the table.
+    /// The smallest or largest row number, with one lookup.
     pub(super) fn edge(&self, which: &str) -> String {
         format!("SELECT {which}(rowid) FROM {}", self.name)
     }
 
-    /// The first key at or after a row's number.
+    /// The first key at or after a row number.
     pub(super) fn key_from(&self) -> String {
         format!("SELECT rowid, {} FROM {} WHERE rowid >= ?1 ORDER BY rowid LIMIT 1", self.listed_key, self.name)
     }
 
-    /// Of which kinds the keys are.
+    /// The types of the keys.
     pub(super) fn key_kinds(&self) -> String {
         format!("SELECT DISTINCT typeof({}) FROM {} ORDER BY 1", self.key, self.name)
     }
@@ -145,13 +145,13 @@ impl Table {
     pub(super) fn range(&self, start: &str, bounded: bool) -> Kind {
         match bounded {
             true => Kind::Between,
-            // Numbers, which keys of others may be, are below every text, the empty one too.
+            // Keys in other tables may be numbers, which sort before every text, even the empty one.
             false if start.is_empty() && self.theirs => Kind::All,
             false => Kind::From,
         }
     }
 
-    /// Gives a row where the key is the number of the row, which is an integer and in the order of the table.
+    /// Returns a row if the key is the row number, which is an integer and in the order of the table.
     pub(super) fn is_row_number(&self) -> String {
         let quoted = |name: &str| name.trim_matches('"').replace("\"\"", "\"").replace('\'', "''");
         let (name, key) = (quoted(&self.name), quoted(&self.key_name));
@@ -164,8 +164,8 @@ impl Table {
         )
     }
 
-    /// Whether a key that is a number is found by its text, which it is by the type of its column; nothing where
-    /// keys are texts.
+    /// A query for whether a numeric key is found by its text. That depends on the type of its column. `None` if keys
+    /// are texts.
     pub(super) fn finds_by_text(&self, kind: &str) -> Option<String> {
         let Self { key, name, listed_key, .. } = self;
         let sql = || {
@@ -177,22 +177,22 @@ impl Table {
         (kind == "integer").then(sql)
     }
 
-    /// Gives a row where it is a view.
+    /// Returns a row if it is a view.
     pub(super) fn is_view(&self) -> String {
         let name = self.name.trim_matches('"').replace("\"\"", "\"").replace('\'', "''");
         format!("SELECT 1 FROM sqlite_schema WHERE type = 'view' AND name = '{name}' COLLATE NOCASE")
     }
 
-    /// Every key.
+    /// All keys.
     pub(super) fn keys(&self) -> String {
         format!("SELECT {} FROM {} ORDER BY {}", self.listed_key, self.name, self.key)
     }
 }
 
-/// The table of a collection. With a rowid, because 2 KiB documents in the leaves of a table
-/// WITHOUT ROWID spill to overflow pages: measured with 100,000 of them on 4 KiB pages, it reads
-/// 60 k/s instead of 200 k/s, loads 12 k/s instead of 30 k/s in random key order, and takes 13 %
-/// more space; only loading and scanning in key order is as fast or a little faster.
+/// Creates the table of a collection. It has a rowid, because 2 KiB documents in the leaves of a table WITHOUT ROWID
+/// spill to overflow pages. Measured with 100,000 of them on 4 KiB pages, a table WITHOUT ROWID reads 60 k/s instead of
+/// 200 k/s, loads 12 k/s instead of 30 k/s in random key order, and takes 13 % more space. Only loading and scanning in
+/// key order is as fast or slightly faster.
 pub(super) fn create_table(table: &str, format: Format) -> String {
     format!(
         "CREATE TABLE {} (key TEXT PRIMARY KEY NOT NULL, body {} NOT NULL) STRICT",
@@ -201,7 +201,7 @@ pub(super) fn create_table(table: &str, format: Format) -> String {
     )
 }
 
-/// An index over fields; the key at its end keeps the documents of a value in key order.
+/// Creates an index over fields. Its last column is the key, so that documents with the same value are in key order.
 pub(super) fn create_index(table: &str, fields: &[String]) -> Result<String, StoreError> {
     let expressions: Vec<String> = fields.iter().map(|f| extract("body", f)).collect::<Result<_, _>>()?;
     Ok(format!(
@@ -212,7 +212,7 @@ pub(super) fn create_index(table: &str, fields: &[String]) -> Result<String, Sto
     ))
 }
 
-/// A field's value; the text is the same in index and query, so that the one serves the other.
+/// The expression for a field's value. The index and the query use the same text, so that the query uses the index.
 fn extract(body: &str, field: &str) -> Result<String, StoreError> {
     Ok(format!("json_extract({body}, {})", path(field)?))
 }
@@ -220,7 +220,7 @@ fn extract(body: &str, field: &str) -> Result<String, StoreError> {
 fn path(field: &str) -> Result<String, StoreError> {
     if field.contains(['"', '\\']) {
         return Err(StoreError::NotSupported(format!(
-            "SQLite's JSON paths cannot name the field `{field}`: it holds a quotation mark or a backslash; rename it"
+            "SQLite's JSON paths cannot name the field `{field}`, which contains a quote or a backslash; rename it"
         )));
     }
     Ok(format!("'$.\"{}\"'", field.replace('\'', "''")))
@@ -231,7 +231,7 @@ pub(super) fn statement(of: &Table, format: Format, kind: Kind) -> String {
     let Table { name: table, key, listed_key, key_name, body_name, .. } = of;
     let read = format.read(of);
     let body = format.write("?2");
-    // Keys are listed in the order of their bytes, whatever the order of a table of others is.
+    // Keys are listed in byte order, whatever the collation of an existing table.
     let order = if of.theirs { format!("{key} COLLATE BINARY") } else { key.clone() };
     let insert = format!("INSERT INTO {table} ({key_name}, {body_name}) VALUES (?1, {body})");
     let update = |to: String| format!("UPDATE {table} SET {body_name} = {to} WHERE {key} = ?1");
@@ -239,7 +239,7 @@ pub(super) fn statement(of: &Table, format: Format, kind: Kind) -> String {
         Kind::Insert => format!("{insert} ON CONFLICT ({key_name}) DO NOTHING"),
         Kind::Upsert => format!("{insert} ON CONFLICT ({key_name}) DO UPDATE SET {body_name} = excluded.{body_name}"),
         Kind::Replace => update(body),
-        // `||` gives a text even of two blobs.
+        // `||` returns a text even for two blobs.
         Kind::Append => update(format!("CAST({body_name} || ?2 AS BLOB)")),
         Kind::Prepend => update(format!("CAST(?2 || {body_name} AS BLOB)")),
         Kind::Read => format!("SELECT {read} FROM {table} WHERE {key} = ?1"),
@@ -266,8 +266,8 @@ pub(super) fn statement(of: &Table, format: Format, kind: Kind) -> String {
     }
 }
 
-/// The text of a page query: `?1` is the value, `?2` the limit. `json_extract` gives 1 for `true` and
-/// the text of an object for it, so where `typed` the JSON type is asked for too (`?3`).
+/// The text of a page query: `?1` is the value, `?2` the limit. `json_extract` returns 1 for `true`, and the text of an
+/// object for the object. So if `typed`, the query also compares the JSON type (`?3`).
 pub(super) fn page(table: &Table, format: Format, field: &str, typed: bool) -> Result<String, StoreError> {
     let typed = if typed { format!(" AND json_type({}, {}) = ?3", table.body, path(field)?) } else { String::new() };
     Ok(format!(
@@ -279,7 +279,7 @@ pub(super) fn page(table: &Table, format: Format, field: &str, typed: bool) -> R
     ))
 }
 
-/// The columns of a table or view; none where there is no such table.
+/// The columns of a table or view; empty if it does not exist.
 pub(super) fn columns(connection: &rusqlite::Connection, table: &str) -> rusqlite::Result<Vec<String>> {
     let mut statement = connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
     statement.query_map([table], |row| row.get(0))?.collect()

@@ -7,10 +7,10 @@ use rusqlite::{Connection, Statement, ToSql};
 
 /// A connection and the statements prepared on it.
 ///
-/// Rust has no word for a value that borrows from its neighbour; the statements' lifetime is
-/// therefore `'static`, and this type keeps what makes it true.
+/// Rust cannot express a field that borrows from another field. So the statements' lifetime is `'static`, and this type
+/// maintains the invariants that make this sound.
 pub(super) struct Prepared {
-    // Before the connection, so that it is dropped before it.
+    // Declared before the connection, so that it is dropped first.
     statements: Vec<Option<Statement<'static>>>,
     connection: Rc<Connection>,
 }
@@ -24,14 +24,14 @@ impl Prepared {
         &self.connection
     }
 
-    /// Makes room for so many more statements; gives the position of the first.
+    /// Makes room for `count` more statements. Returns the position of the first.
     pub(super) fn reserve(&mut self, count: usize) -> usize {
         let first = self.statements.len();
         self.statements.resize_with(first + count, || None);
         first
     }
 
-    /// The statement at a position, prepared when it is first asked for.
+    /// The statement at a position. It is prepared at the first call.
     #[inline]
     pub(super) fn get(
         &mut self,
@@ -41,17 +41,17 @@ impl Prepared {
         let slot = &mut self.statements[position];
         if slot.is_none() {
             let statement = self.connection.prepare(&text())?;
-            // SAFETY: the statement borrows from the connection, which lies on the heap in `Rc` and
-            // does not move. The statement never leaves `self.statements`: it is only lent, for a
-            // lifetime bound to `self`, and what it lends in turn is bound to that. `statements` is
-            // declared before `connection`, so every statement is dropped before the connection is.
+            // SAFETY: the statement borrows from the connection, which is on the heap in an `Rc` and does not move. The
+            // statement never leaves `self.statements`: it is only lent for a lifetime bound to `self`, and so is
+            // everything that it lends. `statements` is declared before `connection`, so every statement is dropped
+            // before the connection.
             *slot = Some(unsafe { std::mem::transmute::<Statement<'_>, Statement<'static>>(statement) });
         }
         Ok(slot.as_mut().expect("it was filled just now"))
     }
 }
 
-/// Bytes bound as a text or as a blob, without being looked at.
+/// Bytes bound as text or as a blob, without validation.
 #[derive(Clone, Copy)]
 pub(super) enum Bound<'a> {
     Text(&'a [u8]),

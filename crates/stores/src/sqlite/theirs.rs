@@ -1,4 +1,4 @@
-//! Whether tables that Storebench did not make can be read in order, and written by their keys.
+//! Checks whether tables that Storebench did not create can be read in order and written by key.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::file::DatabaseFile;
 use super::open::{open_reading, open_untouched};
 use super::sql::{self, Format, Table};
 
-/// How long a look waits for who has locked the file.
+/// How long a check waits for a lock on the file.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Checks that what the layout names is there; that its keys can be listed only where they are to be.
+/// Checks that the tables and columns of the layout exist. If `lists`, also checks that their keys can be listed.
 pub(super) fn check_there(
     file: &DatabaseFile<'_>,
     found: &Holdings,
@@ -23,7 +23,7 @@ pub(super) fn check_there(
 ) -> Result<(), StoreError> {
     let path = file.path;
     let connection = if lists { open_reading(path)?.0 } else { open_untouched(path)?.0 };
-    connection.busy_timeout(PATIENCE).map_err(|e| store_error(path, "look at its tables", &e))?;
+    connection.busy_timeout(PATIENCE).map_err(|e| store_error(path, "read its tables", &e))?;
     for collection in &layout.collections {
         let existing = collection.existing.as_ref();
         let name = existing.map_or(&collection.name, |existing| &existing.name);
@@ -32,7 +32,7 @@ pub(super) fn check_there(
         if let Err(error) = &probe
             && !is_of_sql(error)
         {
-            return Err(store_error(path, "look at its tables", error));
+            return Err(store_error(path, "read its tables", error));
         }
         if existing.is_none() && !made || probe.is_err() {
             let columns = sql::columns(&connection, name).unwrap_or_default();
@@ -47,7 +47,7 @@ pub(super) fn check_there(
                 format!("`{name}` has the columns {}; {NAME_COLUMNS}", columns.join(", "))
             };
             let what = if theirs {
-                format!("the table `{name}` is none of Storebench's making")
+                format!("Storebench did not create the table `{name}`")
             } else {
                 format!("there is no table `{name}` with the columns `{key}` and `{body}`")
             };
@@ -60,18 +60,18 @@ pub(super) fn check_there(
     Ok(())
 }
 
-/// Checks that one order holds all keys: SQLite orders numbers, texts and bytes one behind the other, and what is
-/// compared with a text is none of the others.
+/// Checks that all keys have the same order. SQLite sorts numbers before texts, and texts before bytes. A comparison
+/// with a text never matches the other types.
 fn check_keys(path: &Path, connection: &Connection, name: &str, table: &Table) -> Result<(), StoreError> {
-    let said = |e: rusqlite::Error| store_error(path, "look at the keys of a table in it", &e);
-    // Other kinds are looked for in all rows.
+    let said = |e: rusqlite::Error| store_error(path, "check the keys of a table", &e);
+    // For row numbers, the type is known. Otherwise, all rows are checked.
     if connection.prepare(&table.is_row_number()).and_then(|mut sql| sql.exists([])).map_err(said)? {
         return Ok(());
     }
     let mut statement = connection.prepare(&table.key_kinds()).map_err(said)?;
     let is_view = connection.prepare(&table.is_view()).and_then(|mut sql| sql.exists([])).map_err(said)?;
     let kinds: Vec<String> = statement.query_map([], |row| row.get(0)).and_then(Iterator::collect).map_err(said)?;
-    // What a view computes has no type by which a text would be taken for a number.
+    // Computed columns of a view have no type affinity, which would convert a text to a number.
     let compares = |kind: &str| match table.finds_by_text(kind) {
         None => Ok(true),
         Some(_) if is_view => Ok(false),
@@ -81,15 +81,15 @@ fn check_keys(path: &Path, connection: &Connection, name: &str, table: &Table) -
         [] => Ok(()),
         [kind] if matches!(kind.as_str(), "text" | "integer") && compares(kind)? => Ok(()),
         _ => Err(StoreError::NotSupported(format!(
-            "{}: the keys of `{name}` are of the kind {}, and only texts, or integers in a table's column of that type, can \
-             be listed in order; copy them by --query",
+            "{}: the keys of `{name}` have the type {}, but only texts, or integers in a table's integer column, can \
+             be listed in order; copy them with --query",
             path.display(),
             kinds.join(" and ")
         ))),
     }
 }
 
-/// Checks that the tables of others can be written by their keys. Nothing is run.
+/// Checks that the existing tables can be written by key. It only prepares statements, without running them.
 pub(super) fn check_writable(file: &DatabaseFile<'_>, found: &Holdings, layout: &Layout) -> Result<(), StoreError> {
     let path = file.path;
     let (connection, _) = open_untouched(path)?;
@@ -102,8 +102,8 @@ pub(super) fn check_writable(file: &DatabaseFile<'_>, found: &Holdings, layout: 
             sql::statement(&Table::of(collection), Format::of(collection.body, file.settings.jsonb), sql::Kind::Upsert);
         if let Err(error) = connection.prepare(&upsert) {
             return Err(StoreError::NotSupported(format!(
-                "{}: `{name}` cannot be written by its keys ({error}); name the column of its primary key, or one with \
-                 a unique index, and the column that gets the document",
+                "{}: cannot write `{name}` by key ({error}); name the column of its primary key, or one with a unique \
+                 index, and the column for the document",
                 path.display()
             )));
         }

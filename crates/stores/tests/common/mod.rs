@@ -1,4 +1,4 @@
-//! What the driver tests share.
+//! Helpers that the driver tests share.
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 use std::future::Future;
@@ -59,11 +59,11 @@ pub fn options() -> SessionOptions {
     }
 }
 
-/// The value of a future that is ready at once.
+/// The value of a future that is ready immediately.
 pub fn ready<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
-        Poll::Pending => panic!("an embedded store opens at once"),
+        Poll::Pending => panic!("an embedded store must open immediately"),
     }
 }
 
@@ -88,7 +88,7 @@ pub fn snapshot(folder: &Path) -> Vec<(String, SystemTime, usize, u64)> {
     found
 }
 
-/// A session on collection 0 that gives owned answers.
+/// A session on collection 0 that returns owned answers.
 pub struct Ask(Box<dyn Session>);
 
 impl Ask {
@@ -107,7 +107,7 @@ impl Ask {
             assert_eq!(token, Token(7));
             answer = Some(result.map(take.take().expect("completed once")));
         });
-        answer.expect("an embedded store completes at once")
+        answer.expect("an embedded store completes immediately")
     }
 
     pub fn try_upsert(&mut self, key: &str, body: &[u8]) -> Result<u32, OpError> {

@@ -1,8 +1,8 @@
-//! A server that is killed and started again in the middle of a phase: one worker with four connections at a rate comes back by
-//! itself, on every driver.
+//! A server is killed and restarted in the middle of a phase. With every driver, one worker with four connections at a
+//! fixed rate reconnects by itself.
 //!
-//! Nothing is in flight between one operation and the next at such a rate, least of all while every operation is turned away:
-//! what connects again must go on all the same.
+//! At such a rate, nothing is in flight between two operations, and even less while every operation is rejected. The
+//! session must reconnect nevertheless.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use storebench_study::workload::Study;
 
 use crate::server::Server;
 
-/// Far longer than any server needs to come back: the phase is ended when it has.
+/// A phase far longer than any server needs to come back. The test ends it once the server is back.
 const STUDY: &str = r#"
 title = "comes back"
 [collections.documents]
@@ -32,16 +32,16 @@ mix         = { upsert = 1 }
 duration    = "90s"
 "#;
 
-/// So many operations are answered before it is killed, and fail before it is started again.
+/// The number of operations that complete before the kill, and by default the number that fail before the restart.
 const ENOUGH: u64 = 100;
 
-/// Kills a server and starts it again.
+/// Kills a server and restarts it.
 struct Killer<K, R> {
     kill: K,
     restart: R,
-    /// Operations that end while it is away.
+    /// The number of operations that end while the server is down.
     away: u64,
-    /// When it had been started again, in ns from the phase's start; 0 until then.
+    /// The time of the restart, in ns from the phase's start; 0 until then.
     restarted_ns: Arc<AtomicU64>,
 }
 
@@ -55,7 +55,7 @@ impl<K: FnMut() + Send, R: FnMut() + Send> Companion for Killer<K, R> {
     }
 }
 
-/// Runs the phase, and ends it when so much as in the beginning was answered behind the restart. Gives how often a connection
+/// Runs the phase, and ends it once [`ENOUGH`] operations succeeded after the restart. Returns how often a connection
 /// was lost.
 fn comes_back(store: &Arc<dyn AnyStore>, away: u64, kill: impl FnMut() + Send, restart: impl FnMut() + Send) -> u64 {
     let study = Study::parse(STUDY, Path::new("comes-back.toml"), &[]).unwrap();
@@ -75,7 +75,7 @@ fn comes_back(store: &Arc<dyn AnyStore>, away: u64, kill: impl FnMut() + Send, r
     let mut observer = |event: &Event<'_>| {
         if let Event::Interval { number, record, .. } = event {
             let begun_at = restarted_ns.load(Ordering::SeqCst);
-            // Only intervals that began behind the restart.
+            // Only intervals that began after the restart.
             if begun_at > 0 && number * INTERVAL.as_nanos() as u64 >= begun_at {
                 answered += record.ops[0].succeeded;
             }
@@ -98,8 +98,8 @@ fn comes_back(store: &Arc<dyn AnyStore>, away: u64, kill: impl FnMut() + Send, r
     let record: PhaseRecord = run_phase(store, &plan, context).unwrap();
     let tally: &Tally = &record.total.ops[0];
     assert!(restarted_ns.load(Ordering::SeqCst) > 0);
-    assert!(tally.errors() > 0, "it was away, and nothing failed");
-    assert!(answered >= ENOUGH, "nobody came back to it: {answered} answers; {:?}", record.messages);
+    assert!(tally.errors() > 0, "the server was down, but nothing failed");
+    assert!(answered >= ENOUGH, "the sessions did not reconnect: {answered} answers; {:?}", record.messages);
     record.total.connections.disconnects
 }
 
@@ -153,12 +153,12 @@ fn to_ravendb() {
 fn to_couchbase() {
     let fake = crate::couchbase::fake(storebench_fakes::couchbase::FakeOptions::default());
     let store = storebench_stores::open(&fake.url()).unwrap();
-    // The SDK says that a connection is lost only to what is in flight on it, and lets the rest run out of time: where nothing
-    // is in flight when the node goes, no loss is counted, and failures come as slowly as time-outs.
+    // The SDK reports a lost connection only to the operations in flight on it, and lets the others time out. If
+    // nothing is in flight when the node dies, no loss is counted, and failures come as slowly as timeouts.
     comes_back(&store, 8, || fake.kill(0), || fake.revive(0));
 }
 
-/// As CouchDB 3.5 was seen: for about two seconds after it died each connection is refused.
+/// As observed with CouchDB 3.5: for about two seconds after it died, each connection is refused.
 #[test]
 #[cfg(feature = "couchdb")]
 fn to_an_http_server_that_refuses_connections_for_longer() {
@@ -171,11 +171,11 @@ fn to_an_http_server_that_refuses_connections_for_longer() {
     assert!(comes_back(&store, 400, || door.shut(), || door.reopen()) > 0);
 }
 
-/// Where a server that goes on can be reached, or not.
+/// A proxy that can be shut, so that a running server becomes unreachable.
 struct Door {
     port: u16,
     to: u16,
-    /// What passes it; none while it is shut.
+    /// The open connections; `None` while it is shut.
     through: Arc<Mutex<Option<Vec<std::net::TcpStream>>>>,
 }
 
@@ -195,7 +195,7 @@ impl Door {
                 let Ok(here) = stream else { return };
                 let there = std::net::TcpStream::connect(("127.0.0.1", to)).unwrap();
                 let mut open = through.lock().unwrap();
-                // The listener is closed with this thread.
+                // The listener closes when this thread ends.
                 let Some(open) = open.as_mut() else { return };
                 for (mut from, mut to) in [(&here, &there), (&there, &here)]
                     .map(|(from, to)| (from.try_clone().unwrap(), to.try_clone().unwrap()))
@@ -212,7 +212,7 @@ impl Door {
 
     fn shut(&self) {
         let through = self.through.lock().unwrap().take();
-        // So that the listener, which waits for one more, sees that it is shut.
+        // Wakes the listener, which waits for another connection, so that it notices the shutdown.
         drop(std::net::TcpStream::connect(("127.0.0.1", self.port)));
         for stream in through.into_iter().flatten() {
             let _ = stream.shutdown(std::net::Shutdown::Both);
@@ -223,7 +223,7 @@ impl Door {
     }
 }
 
-/// Whose variable this is in is the process that hosts the store.
+/// A test process with this variable in its environment hosts the store.
 #[cfg(all(feature = "hosted", feature = "sqlite"))]
 const HOST: &str = "STOREBENCH_TEST_HOST";
 

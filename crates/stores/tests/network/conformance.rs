@@ -1,4 +1,4 @@
-//! The conformance suite against every server. These tests take longest, and begin first for their name.
+//! Runs the conformance suite on every server. These tests take longest, and their name makes them start first.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ mod couchbase {
 
     fn leaves_nothing(fake: &Fake) {
         conforms(&*open(&fake.url()));
-        assert_eq!(fake.collections(), ["_default._default"], "something is left behind");
+        assert_eq!(fake.collections(), ["_default._default"], "something was left behind");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The `couchbase` driver against a fake cluster: no Couchbase Server is in any package registry.
+//! Tests of the `couchbase` driver with a fake cluster, because no package registry has Couchbase Server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +18,14 @@ use storebench_study::workload::Body;
 use crate::server;
 
 const DOCUMENTS: CollectionId = CollectionId(0);
-/// What the caller says of an operation that it gave up.
+/// The caller's error for an operation that timed out.
 const NO_ANSWER: &str = "no answer within the timeout";
 
 pub(crate) fn fake(options: FakeOptions) -> Fake {
     Fake::start(options).unwrap()
 }
 
-/// Three nodes, and so many replicas of each document.
+/// Three nodes with this number of replicas of each document.
 pub(crate) fn three(replicas: usize) -> Fake {
     fake(FakeOptions { nodes: 3, replicas, durability_timeout: Duration::from_millis(300), ..FakeOptions::default() })
 }
@@ -77,8 +77,8 @@ fn upsert(caller: &mut Caller, key: &str) -> Result<OwnedReply, OpError> {
     call(caller, Op::Upsert { key, body: br#"{"user":"ann"}"# })
 }
 
-/// Upserts until one is not answered as *temporary*, nor given up: what the client was handed for a node
-/// that then leaves the cluster ends at its timeout.
+/// Upserts until one neither fails as *temporary* nor times out. Operations passed to the client for a node that then
+/// leaves the cluster end at their timeout.
 fn settled_upsert(caller: &mut Caller, key: &str) -> Result<OwnedReply, OpError> {
     loop {
         match upsert(caller, key) {
@@ -128,7 +128,7 @@ fn what_cannot_be_reached_is_named_with_a_remedy_and_without_the_password() {
         (url.replace("storebench:", "somebody:"), "somebody"),
         (format!("{}x", url), "no bucket `defaultx`"),
         (url.replace(&port, &http), "is not a Couchbase data service"),
-        (url.replace(&port, &server::free_port().to_string()), "nothing listens"),
+        (url.replace(&port, &server::free_port().to_string()), "nothing is listening"),
         (url.replace("couchbase:", "couchbases:"), "TLS"),
     ];
     for (url, says) in cases {
@@ -152,7 +152,7 @@ fn urls_that_cannot_work_are_refused_without_contact() {
         "couchbase://user:p@127.0.0.1:1/bucket?tls_ca=/x",
         "couchbases://user:p@127.0.0.1:1/bucket?tls_name=x",
     ] {
-        let Err(error) = storebench_stores::open(url) else { panic!("{url} was taken") };
+        let Err(error) = storebench_stores::open(url) else { panic!("{url} was accepted") };
         assert!(matches!(error, StoreError::BadUrl(_)), "{url}: {error:?}");
     }
 }
@@ -203,17 +203,17 @@ fn what_others_made_is_neither_written_nor_removed() {
     store.remove().unwrap();
     assert_eq!(fake.collections(), ["_default._default", "storebench.theirs"]);
 
-    // With leave: beside theirs, and only what is ours goes again.
+    // With permission, Storebench writes next to existing data, and removes only its own.
     store.prepare(&layout(), Prepare::IntoExisting).unwrap();
     upsert(&mut caller(&store, &options()), "a").unwrap();
     store.prepare(&layout(), Prepare::IntoExisting).unwrap();
-    assert_eq!(fake.documents("storebench", "documents").len(), 1, "kept as it is");
+    assert_eq!(fake.documents("storebench", "documents").len(), 1, "kept unchanged");
     assert!(matches!(store.inspect().unwrap(), Namespace::Foreign(_)));
     store.remove().unwrap();
     assert_eq!(fake.collections(), ["_default._default", "storebench.theirs"]);
     assert_eq!(fake.documents("storebench", "theirs"), [("key".to_owned(), b"precious".to_vec())]);
 
-    // A collection of theirs that has a study's name.
+    // An existing collection with the name of a study's collection.
     fake.put_foreign("storebench", "documents", "key", b"precious too");
     assert!(matches!(store.prepare(&layout(), Prepare::IntoExisting), Err(StoreError::NotOurs(_))));
     assert_eq!(fake.documents("storebench", "documents"), [("key".to_owned(), b"precious too".to_vec())]);
@@ -279,7 +279,7 @@ fn durability_is_what_the_copies_hold() {
     for i in 0..20 {
         upsert(&mut durable, &format!("before-{i}")).unwrap();
     }
-    // The replicas take nothing more: with one replica a majority is both copies.
+    // The replicas accept no more writes. With one replica, a majority is both copies.
     for node in 0..3 {
         fake.set_replicating(node, false);
     }
@@ -300,7 +300,7 @@ fn durability_is_what_the_copies_hold() {
     }
     upsert(&mut durable, "after").unwrap();
 
-    // A node leaves the map for good: a third of the documents has one copy, another third a promoted one.
+    // A node leaves the map permanently. A third of the documents has one copy, and another third a promoted one.
     fake.kill(1);
     fake.fail_over(1);
     let mut outcomes = Vec::new();
@@ -319,7 +319,7 @@ fn durability_is_what_the_copies_hold() {
             }
         };
         let there = fake.documents("storebench", "documents").iter().any(|(other, _)| *other == key);
-        assert_eq!(there, possible, "{key} is there exactly when it was acknowledged");
+        assert_eq!(there, possible, "{key} must exist exactly if it was acknowledged");
         settled_upsert(&mut plain, &key).unwrap();
         outcomes.push(possible);
     }
@@ -338,7 +338,7 @@ fn levels_that_persist_wait_for_the_disks() {
     let mut on_majority = with(Acknowledged::Nodes(2), 2);
     upsert(&mut on_active, "a").unwrap();
     upsert(&mut on_majority, "b").unwrap();
-    // One of three copies persists: enough where it is the active one, never a majority.
+    // One of three copies is persisted. That suffices if it is the active one, but is never a majority.
     fake.set_disk(1, false);
     fake.set_disk(2, false);
     let outcomes: Vec<bool> = (0..12).map(|i| upsert(&mut on_active, &format!("a{i}")).is_ok()).collect();
@@ -420,7 +420,7 @@ fn a_moved_partition_is_followed() {
         }
         assert_eq!(fake.documents("storebench", "documents").len(), 100);
         if !tell {
-            assert!(fake.counts().1 > 0, "nobody was sent on, so this showed nothing");
+            assert!(fake.counts().1 > 0, "no request was redirected, so this test proves nothing");
         }
     }
 }
@@ -436,7 +436,7 @@ fn a_temporary_failure_is_temporary_and_not_retried_behind_the_engines_back() {
         assert_eq!(upsert(&mut c, "a").unwrap_err().kind, ErrorKind::Temporary);
     }
     upsert(&mut c, "a").unwrap();
-    // A bulk of which some items fail for now tells which.
+    // A bulk operation with temporarily failing items reports which ones.
     fake.fail_temporarily(2);
     let mut items = BatchBuf::new();
     (0..10).for_each(|i| items.push(&format!("k{i}"), b"{}"));
@@ -459,14 +459,14 @@ fn a_stalled_write_is_of_unknown_outcome_and_the_session_goes_on() {
     assert_eq!(upsert(&mut c, "stalled").unwrap_err().kind, ErrorKind::OutcomeUnknown);
     fake.stall(false);
     loop {
-        // A slow machine may need more than the timeout for the first ones.
+        // On a slow machine, the first operations may exceed the timeout.
         match upsert(&mut c, "b") {
             Ok(_) => break,
             Err(error) => assert_eq!(error.kind, ErrorKind::OutcomeUnknown, "{error}"),
         }
     }
     let keys: Vec<String> = fake.documents("storebench", "documents").into_iter().map(|(key, _)| key).collect();
-    assert!(keys.contains(&"stalled".to_owned()), "it was done after all, which is why its outcome was unknown");
+    assert!(keys.contains(&"stalled".to_owned()), "the write was applied, which is why its outcome was unknown");
 }
 
 /// A session driven by hand, with several operations in flight.
@@ -489,7 +489,7 @@ impl ByHand {
         Self { runtime, session }
     }
 
-    /// Submits, then does something, then waits for all answers.
+    /// Submits, runs `between`, and waits for all answers.
     fn run(&mut self, ops: &[Op<'_>], between: impl FnOnce()) -> Vec<Result<OwnedReply, OpError>> {
         let session = self.session.as_mut().unwrap();
         let mut answers: Vec<Option<Result<OwnedReply, OpError>>> = ops.iter().map(|_| None).collect();
@@ -501,11 +501,11 @@ impl ByHand {
                 session.submit(&Request { collection: DOCUMENTS, op: *op, contents: true }, Token(i as u64), &mut take);
             }
             session.flush();
-            // What was submitted is on its way.
+            // Let the submitted operations leave.
             tokio::time::sleep(Duration::from_millis(50)).await;
             between();
             let ending = std::future::poll_fn(|cx| session.poll(cx, &mut take));
-            // What waits in the client for a node that has left the cluster is given up, as the engine would.
+            // Abandon operations that wait in the client for a node that has left the cluster, as the engine would.
             let _ = tokio::time::timeout(Duration::from_secs(5), ending).await;
             for i in 0..ops.len() {
                 session.abandon(Token(i as u64));
@@ -515,8 +515,8 @@ impl ByHand {
         answers.into_iter().map(|answer| answer.unwrap_or_else(given_up)).collect()
     }
 
-    /// Until all are done: the client learns of a change when it asks again, or is told. It never gave up to learn of one,
-    /// and a client that does not would otherwise hold all tests up.
+    /// Repeats the operations until all succeed. The client learns of a change of the cluster when it polls or is
+    /// notified. The limit keeps a client that never learns of it from blocking all tests.
     fn until_done(&mut self, ops: &[Op<'_>]) {
         let mut last = Vec::new();
         for _ in 0..40 {
@@ -525,7 +525,7 @@ impl ByHand {
                 return;
             }
         }
-        panic!("still not done: {last:?}");
+        panic!("still failing: {last:?}");
     }
 
     fn disconnects(&self) -> u64 {
@@ -557,9 +557,9 @@ fn connections_lost_in_flight_leave_writes_unknown_and_reads_temporary_and_come_
             assert!(!error.message.contains("127.0.0.1"), "equal errors must have equal texts: {error}");
         }
         fake.stall(false);
-        // Nothing is sent while the nodes are away, and each operation is told so at once.
+        // While the nodes are down, nothing is sent, and each operation fails immediately.
         for answer in c.run(ops, || ()) {
-            assert_eq!(answer.expect_err("all nodes are away").kind, ErrorKind::Temporary);
+            assert_eq!(answer.expect_err("all nodes are down").kind, ErrorKind::Temporary);
         }
         for node in 0..3 {
             fake.revive(node);
@@ -582,7 +582,7 @@ fn a_node_that_is_away_leaves_the_documents_of_the_others_alone() {
         fake.kill(1);
         fake.stall(false);
     });
-    // What the client was handed before it noticed ends at its timeout.
+    // Operations passed to the client before it noticed end at their timeout.
     let begun = std::time::Instant::now();
     let answers = loop {
         let answers = c.run(&writes, || ());
@@ -631,9 +631,9 @@ fn a_query_waits_for_its_index_unless_stale_is_fine() {
     assert_eq!(call(&mut c, page).unwrap().as_reply().documents, 1);
     fake.freeze_indexes(true);
     upsert(&mut c, "b").unwrap();
-    assert_eq!(call(&mut stale, page).unwrap().as_reply().documents, 1, "the index knows nothing of b yet");
+    assert_eq!(call(&mut stale, page).unwrap().as_reply().documents, 1, "the index does not contain b yet");
     let mut impatient = caller(&store, &SessionOptions { timeout: Duration::from_millis(300), ..options() });
-    assert!(call(&mut impatient, page).is_err(), "it waits for an index that does not come");
+    assert!(call(&mut impatient, page).is_err(), "it waits for an index that is never updated");
     fake.freeze_indexes(false);
     assert_eq!(call(&mut c, page).unwrap().as_reply().documents, 2);
 }
@@ -646,7 +646,7 @@ fn without_a_query_service_only_what_needs_it_is_missing() {
         plain.collections.iter_mut().for_each(|collection| collection.indexes.clear());
         for url in [fake.url(), format!("{}?keys=none", fake.url())] {
             let store = store(&url);
-            // What is asked for is not left out silently.
+            // A requested index is not silently omitted.
             let refused = store.prepare(&layout(), Prepare::Fresh).unwrap_err();
             assert!(matches!(&refused, StoreError::NotSupported(text) if text.contains(said)), "{refused:?}");
             store.prepare(&plain, Prepare::Fresh).unwrap();
@@ -681,7 +681,7 @@ fn what_is_there_is_said_to_be_not_ours_once() {
     let fake = fake(FakeOptions::default());
     fake.put_foreign("storebench", "theirs", "k", b"{}");
     let store = store(&fake.url());
-    let Namespace::Foreign(what) = store.inspect().unwrap() else { panic!("theirs was taken for ours") };
+    let Namespace::Foreign(what) = store.inspect().unwrap() else { panic!("foreign data was taken for ours") };
     assert!(!what.contains("did not make"), "{what}");
     let refused = store.prepare(&layout(), Prepare::Fresh).unwrap_err().to_string();
     assert_eq!(refused.matches("Storebench did not make").count(), 1, "{refused}");
@@ -707,11 +707,11 @@ fn plans_tell_whether_a_query_reads_everything() {
 
 #[test]
 fn garbage_ends_operations_with_errors_and_never_the_program() {
-    // Before the connection.
+    // Before the session opens.
     for (seed, garbage) in Garbage::ALL.into_iter().enumerate() {
         let fake = fake(FakeOptions::default());
         fake.garble(Some((garbage, seed as u64)));
-        // Some seeds leave alone what matters.
+        // Some seeds do not change anything that matters.
         if let Err(error) = store(&fake.url()).inspect() {
             assert!(
                 matches!(error, StoreError::Unreachable(_) | StoreError::Failed(_)),
@@ -719,7 +719,7 @@ fn garbage_ends_operations_with_errors_and_never_the_program() {
             );
         }
     }
-    // In the middle of work.
+    // During operations.
     let fake = fake(FakeOptions::default());
     let store = prepared(&fake);
     let short = SessionOptions { timeout: Duration::from_millis(100), ..options() };
@@ -737,7 +737,7 @@ fn garbage_ends_operations_with_errors_and_never_the_program() {
         let _ = store.stats();
         fake.garble(None);
     }
-    // The server has come to its senses: a new session works as if nothing had been.
+    // The server works again, and a new session works normally.
     upsert(&mut caller(&store, &options()), "after").unwrap();
 }
 
@@ -766,18 +766,18 @@ fn views_of_the_default_collection_are_asked_by_keys_and_ranges() {
     assert_eq!(count(ask("by/user", ViewRows::All, 7)), 7);
     let keyed = ask("by/user", ViewRows::Keys(r#"["u1","u3","nobody"]"#), 100).unwrap();
     assert_eq!(keyed.len(), 20);
-    assert!(keyed.iter().all(|(_, bytes)| *bytes > 15), "the documents are read");
+    assert!(keyed.iter().all(|(_, bytes)| *bytes > 15), "the documents must be read");
     let range = |start, end| ViewRows::Range { start, end };
     assert_eq!(count(ask("by/user", range(Some(r#""u1""#), Some(r#""u2""#)), 100)), 20);
     assert_eq!(count(ask("by/user", range(None, Some(r#""u0""#)), 100)), 10);
     let missing: OpError = ask("by/nothing", ViewRows::All, 1).unwrap_err();
     assert!(missing.kind == ErrorKind::Refused && missing.message.contains("not_found"), "{missing}");
 
-    // A node that is away: any other answers.
+    // If a node is down, any other one answers.
     fake.kill(0);
     assert_eq!(count(ask("by/user", ViewRows::Keys("[]"), 5)), 0);
 
-    // The server keeps no views of other collections.
+    // The server has no views of other collections.
     let another = self::fake(FakeOptions::default());
     let ours = prepared(&another);
     let refused =

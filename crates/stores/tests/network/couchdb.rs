@@ -1,5 +1,4 @@
-//! The `couchdb` driver against pouchdb-server, and against servers of a few lines that do what a
-//! good one does not.
+//! Tests of the `couchdb` driver with pouchdb-server, and with small fake servers that misbehave.
 
 mod fakes;
 mod help;
@@ -84,7 +83,7 @@ fn their_databases_are_left_alone() {
     };
     let before = snapshot();
     let store = open(&server.url);
-    let Namespace::Foreign(what) = store.inspect().unwrap() else { panic!("theirs was taken for ours") };
+    let Namespace::Foreign(what) = store.inspect().unwrap() else { panic!("foreign data was taken for ours") };
     assert!(what.contains("storebench-books"), "{what}");
     for how in [Prepare::Fresh, Prepare::Keep] {
         let error = store.prepare(&layout("users"), how).unwrap_err();
@@ -95,7 +94,7 @@ fn their_databases_are_left_alone() {
     assert!(matches!(error, StoreError::NotOurs(_)), "{error:?}");
     store.remove().unwrap();
     assert_eq!(snapshot(), before);
-    // Beside theirs, ours comes and goes.
+    // Storebench's collection is created and removed next to existing ones.
     store.prepare(&layout("Users"), Prepare::IntoExisting).unwrap();
     Ask::new(&*store, 1).upsert("u1", r#"{"user":"a"}"#);
     store.prepare(&layout("Users"), Prepare::IntoExisting).unwrap();
@@ -118,7 +117,7 @@ fn reading_and_sampling_their_database_changes_nothing() {
         raw(port, "POST", "/shop/_bulk_docs", &format!(r#"{{"docs":[{}]}}"#, docs.join(",")));
     }
     raw(port, "PUT", "/shop/_design/by", r#"{"views":{"user":{"map":"function(doc){emit(doc.user,null)}"}}}"#);
-    // Not the size: the server builds the index of a view when it is first asked.
+    // Not the size, because the server builds the index of a view at its first use.
     let sequence = || {
         let shop: serde_json::Value = serde_json::from_str(&raw(port, "GET", "/shop", "")).unwrap();
         format!("{} {} ", shop["update_seq"], shop["doc_count"])
@@ -130,11 +129,11 @@ fn reading_and_sampling_their_database_changes_nothing() {
     assert_eq!(store.inspect().unwrap(), Namespace::Absent);
     store.prepare(&existing("shop"), Prepare::ReadOnly).unwrap();
     let keys = store.sample_keys(CollectionId(0), 80, 7).unwrap();
-    assert_eq!(keys, store.sample_keys(CollectionId(0), 80, 7).unwrap(), "the seed decides");
+    assert_eq!(keys, store.sample_keys(CollectionId(0), 80, 7).unwrap(), "the seed determines the sample");
     assert_ne!(keys, store.sample_keys(CollectionId(0), 80, 8).unwrap());
     let distinct: std::collections::BTreeSet<_> = keys.iter().collect();
     assert_eq!(distinct.len(), 80);
-    // Spread: every quarter of the keys has its share, though only a part was read.
+    // The sample is spread: every quarter of the keys has its share, although only a part was read.
     for quarter in 0..4 {
         let inside = keys.iter().filter(|key| key[6..].parse::<usize>().unwrap() / 1_000 == quarter).count();
         assert!((4..=50).contains(&inside), "quarter {quarter} has {inside} of 80");
@@ -148,7 +147,7 @@ fn reading_and_sampling_their_database_changes_nothing() {
         |rows| ask.run(Op::View { view: "by/user", rows, skip: 0, limit: 1_000 }).unwrap().as_reply().documents;
     assert_eq!(rows(ViewRows::All), 1_000);
     let range = |start, end| ViewRows::Range { start, end };
-    // The last key is one of them: 80 documents a user.
+    // The end key is included. There are 80 documents for each user.
     assert_eq!(rows(range(Some("\"u7\""), Some("\"u8\""))), 160);
     assert_eq!(rows(range(None, Some("\"u0\""))), 80);
     assert_eq!(rows(range(Some("\"u9\""), None)), 80);
@@ -199,7 +198,7 @@ fn pages_go_past_design_documents_and_tell_their_plan() {
     }
 }
 
-/// Keys and documents of a view of `shop`, without what is CouchDB's own in them.
+/// Keys and documents of a view of `shop`, without CouchDB's own fields.
 fn view(ask: &mut Ask, view: &str) -> Result<Vec<(String, Value)>, OpError> {
     let reply = ask.run(Op::View { view, rows: ViewRows::All, skip: 0, limit: 10 })?;
     let rows = reply.as_reply().rows.unwrap();
@@ -223,7 +222,7 @@ fn a_row_of_a_view_is_its_document_and_never_its_value() {
     store.prepare(&existing("shop"), Prepare::ReadOnly).unwrap();
     let mut ask = Ask::new(&*store, 1);
     assert_eq!(view(&mut ask, "by/value").unwrap(), [("a".to_owned(), json!({ "to": "b" }))]);
-    // What the value names stands under its own key.
+    // The document that the value names appears under its own key.
     assert_eq!(view(&mut ask, "by/link").unwrap(), [("b".to_owned(), json!({ "n": 2 }))]);
     raw(server.port, "PUT", "/shop/c", r#"{"to":"nowhere"}"#);
     let error = view(&mut ask, "by/link").unwrap_err();
@@ -258,16 +257,16 @@ fn a_server_killed_mid_run_leaves_unknown_outcomes_and_is_found_again() {
         }
     }
     let kinds = |kind| ended.iter().filter(|(_, r)| r.as_ref().is_err_and(|e| e.kind == kind)).count();
-    // One request is on each connection; some connect once more to what is about to die.
+    // Each connection carries one request. Some reconnect once more to the dying server.
     assert!(kinds(ErrorKind::OutcomeUnknown) <= 3 * 8, "{}", kinds(ErrorKind::OutcomeUnknown));
-    assert!(kinds(ErrorKind::Temporary) > 0, "it was killed before all were written");
+    assert!(kinds(ErrorKind::Temporary) > 0, "the server must be killed before all were written");
     assert!(ask.counters().disconnects > 0);
     server.restart();
     let found = (0..200).find_map(|_| {
         ask.wait(Duration::from_millis(50));
         ask.read("before")
     });
-    assert_eq!(found.unwrap()["n"], 1, "the session has connected again by itself");
+    assert_eq!(found.unwrap()["n"], 1, "the session must reconnect by itself");
     for number in acknowledged {
         assert!(ask.read(&keys[number as usize]).is_some(), "k{number} was acknowledged");
     }
@@ -296,7 +295,7 @@ fn over_tls_with_an_authority_of_ones_own() {
     }
 }
 
-/// Takes TLS on a port of its own and passes what is in it on; writes its authority's certificate.
+/// A proxy that accepts TLS and forwards the plain text. Writes its authority's certificate to a file.
 fn tls_proxy(to: u16, authority: &std::path::Path) -> u16 {
     std::fs::write(authority, CA).unwrap();
     let certificate = CertificateDer::from_pem_slice(ADDRESS.pem.as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! One session of any store, driven from plain code.
+//! A session of any store, driven from synchronous code.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use storebench_study::workload::Body;
 use crate::proxy::{Fault, proxy};
 use crate::server::Server;
 
-/// After so long without an answer the test fails: far longer than any server needs.
+/// A test fails after this time without an answer. It is far longer than any server needs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) type Answer = Result<OwnedReply, OpError>;
 
-/// A layout of one collection of JSON, `documents`.
+/// A layout with one collection of JSON, `documents`.
 pub(crate) fn layout() -> Layout {
     let name = "documents".to_owned();
     Layout { collections: vec![CollectionLayout { name, body: Body::Json, indexes: Vec::new(), existing: None }] }
 }
 
-/// The same over somebody else's keys.
+/// The same for existing keys with a prefix.
 pub(crate) fn existing(prefix: &str) -> Layout {
     let mut layout = layout();
     layout.collections[0].existing = Some(Existing { name: prefix.to_owned(), key: None, body: None });
@@ -44,7 +44,7 @@ pub(crate) fn options(durability: Durability) -> SessionOptions {
     }
 }
 
-/// A session and the runtime it lives on.
+/// A session and its runtime.
 pub(crate) struct Driven {
     // In an `Option` so that it can be dropped within the runtime that its sockets belong to.
     session: Option<Box<dyn Session>>,
@@ -75,14 +75,14 @@ impl Driven {
         token
     }
 
-    /// Flushes, and gives the answers once there are so many.
+    /// Flushes, and returns the answers once there are `wanted`.
     pub(crate) fn finish(&mut self, wanted: usize) -> Vec<(Token, Answer)> {
         self.wait(PATIENCE, |answers| answers >= wanted);
         assert_eq!(self.answers.len(), wanted);
         std::mem::take(&mut self.answers)
     }
 
-    /// Flushes and polls until enough has come, at most so long.
+    /// Flushes and polls until there are enough answers, for at most `at_most`.
     pub(crate) fn wait(&mut self, at_most: Duration, enough: impl Fn(usize) -> bool) {
         let (session, answers) = (self.session.as_mut().unwrap(), &mut self.answers);
         let begun = Instant::now();
@@ -100,24 +100,24 @@ impl Driven {
         });
     }
 
-    /// Takes an answer that has come already.
+    /// Takes an answer that has already come.
     pub(crate) fn take(&mut self) -> Option<Answer> {
         self.answers.pop().map(|(_, answer)| answer)
     }
 
-    /// Does one operation.
+    /// Runs one operation.
     pub(crate) fn call(&mut self, op: Op<'_>) -> Answer {
         self.submit(op);
         self.finish(1).pop().unwrap().1
     }
 
-    /// Does one operation again and again while it fails as *temporary*.
+    /// Runs one operation, and repeats it while it fails as *temporary*.
     pub(crate) fn call_again(&mut self, op: Op<'_>) -> Answer {
         let begun = Instant::now();
         loop {
             match self.call(op) {
                 Err(error) if error.kind == ErrorKind::Temporary && begun.elapsed() < PATIENCE => {
-                    // Time for what the session does in the background.
+                    // Gives the session time for background work.
                     self.wait(Duration::from_millis(20), |_| false);
                 }
                 answer => return answer,
@@ -125,17 +125,17 @@ impl Driven {
         }
     }
 
-    /// Nobody waits for it any more.
+    /// Abandons an operation.
     pub(crate) fn abandon(&mut self, token: Token) {
         let _within = self.runtime.enter();
         self.session.as_mut().unwrap().abandon(token);
     }
 
-    /// Reads again and again with little patience until a connection that has gone silent was replaced.
+    /// Repeats reads with a short timeout until a silent connection was replaced.
     pub(crate) fn give_up_until_replaced(&mut self, timeout: Duration) {
         let begun = Instant::now();
         while self.counters().disconnects == 0 {
-            assert!(begun.elapsed() < PATIENCE, "a connection over which nothing comes is still used");
+            assert!(begun.elapsed() < PATIENCE, "a silent connection is still used");
             let token = self.submit(Op::Read { key: "none" });
             self.wait(timeout, |answers| answers > 0);
             if self.answers.pop().is_none() {
@@ -157,7 +157,7 @@ impl Drop for Driven {
     }
 }
 
-/// Nothing comes back from some byte on, and nobody says that the connection has ended.
+/// Tests a connection that falls silent after some bytes, without being closed.
 pub(crate) fn silent_connection_is_replaced(name: &'static str) {
     let server = Server::start(name);
     storebench_stores::open(&server.url).unwrap().prepare(&layout(), Prepare::Fresh).unwrap();

@@ -1,5 +1,4 @@
-//! Drivers of servers, each against a real server that this binary starts: conformance, guarantees,
-//! faults.
+//! Tests of server drivers, each with a real server that this binary starts: conformance, guarantees, faults.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 #![cfg_attr(not(feature = "default"), allow(dead_code))]
 

@@ -1,4 +1,4 @@
-//! The `memcached` driver against a server.
+//! Tests of the `memcached` driver with a server.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use crate::driven::{Driven, existing, layout, silent_connection_is_replaced};
 use crate::proxy::{Fault, answering, proxy, random_bytes, serve};
 use crate::server::{Server, free_port};
 
-/// A server that takes the suite's documents of 1 MiB, which with their header are over the usual limit.
+/// A server that accepts the suite's documents of 1 MiB, which with their header exceed the default limit.
 pub(crate) fn large() -> Server {
     Server::start_with("memcached", &["--option=-I 4m", "--memory", "128"])
 }
@@ -25,7 +25,7 @@ fn driven(store: &dyn AnyStore) -> Driven {
     Driven::open(store, Durability::MEMORY).unwrap()
 }
 
-/// A raw connection, to do behind the driver's back what it must not notice, or must.
+/// A raw connection, to make changes without the driver.
 struct Raw(BufReader<TcpStream>);
 
 impl Raw {
@@ -39,7 +39,7 @@ impl Raw {
         let mut lines = Vec::new();
         loop {
             let mut line = String::new();
-            assert!(self.0.read_line(&mut line).unwrap() > 0, "the server closed it");
+            assert!(self.0.read_line(&mut line).unwrap() > 0, "the server closed the connection");
             lines.push(line.trim_end().to_owned());
             if line.trim_end() == last {
                 return lines;
@@ -47,7 +47,7 @@ impl Raw {
         }
     }
 
-    /// Every key with its revision, expiry and size: what changes when somebody writes.
+    /// Every key with its revision, expiry and size, which change with every write.
     fn everything(&mut self) -> Vec<String> {
         let lines = self.ask("lru_crawler metadump hash\r\n", "END");
         let word =
@@ -68,14 +68,14 @@ fn wrong_port_and_other_servers_are_told() {
     let http = answering(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n".to_vec());
     for port in [redis.port, http] {
         let error = open(&format!("memcached://127.0.0.1:{port}")).inspect().unwrap_err();
-        assert!(matches!(&error, StoreError::Unreachable(text) if text.contains("another server")), "{error:?}");
+        assert!(matches!(&error, StoreError::Unreachable(text) if text.contains("not a memcached")), "{error:?}");
     }
     for url in ["memcached://h/db", "memcached://a,b", "memcached://h?prefix=a:b", "memcached://h?tls_name=x"] {
         assert!(matches!(storebench_stores::open(url), Err(StoreError::BadUrl(_))), "{url}");
     }
 }
 
-/// A way to a server that lets only somebody pass, as one does that was started with `-Y`.
+/// A proxy that requires a login, like a server started with `-Y`.
 fn guarded(to: u16) -> u16 {
     serve(move |mut client| {
         let mut request = [0; 256];
@@ -106,16 +106,16 @@ fn a_login_is_checked_and_never_shown() {
     let server = Server::start("memcached");
     let at = format!("127.0.0.1:{}", guarded(server.port));
     for (url, expected) in [
-        (format!("memcached://{at}"), "asks for a user"),
-        (format!("memcached://somebody:falsch-hemlich@{at}"), "does not accept"),
+        (format!("memcached://{at}"), "requires a user"),
+        (format!("memcached://somebody:falsch-hemlich@{at}"), "rejected this user"),
     ] {
         let error = open(&url).inspect().unwrap_err();
         assert!(matches!(&error, StoreError::Unreachable(text) if text.contains(expected)), "{error:?}");
         assert!(!error.to_string().contains("hemlich"), "{error}");
     }
-    // A server that asks for none is not sent any: it would store it.
+    // A server without authentication never receives a password, because it would store it.
     let error = open(&server.url.replace("//", "//somebody:hemlich@")).inspect().unwrap_err();
-    assert!(error.to_string().contains("asks for no password"), "{error}");
+    assert!(error.to_string().contains("requires no password"), "{error}");
     assert_eq!(open(&server.url).inspect().unwrap(), Namespace::Absent);
     let store = open(&format!("memcached://somebody:hemlich@{at}"));
     store.prepare(&layout(), Prepare::Fresh).unwrap();
@@ -127,11 +127,11 @@ fn a_login_is_checked_and_never_shown() {
 fn random_answers_are_errors_and_never_panics() {
     for seed in 0..200 {
         let bytes = random_bytes(seed, 300);
-        // Sometimes after a beginning that is right.
+        // Sometimes after a valid start.
         let bytes = if seed % 2 == 0 { [&b"VERSION 1.6.18\r\nEN\r\n"[..], &bytes].concat() } else { bytes };
         let store = open(&format!("memcached://127.0.0.1:{}", answering(bytes)));
         let (inspected, told) = (store.inspect(), store.stats());
-        // `EN` may be among what comes, and says that there is no marker; what follows is then wrong.
+        // The random bytes may contain `EN`, which means that there is no marker. The bytes after it are then invalid.
         assert!(inspected.is_err(), "seed {seed}: {inspected:?}");
         assert!(told.is_err() || seed % 2 == 0, "seed {seed}: {told:?}");
     }
@@ -167,7 +167,7 @@ fn a_session_that_gets_garbage_gives_up_the_connection_and_goes_on() {
 fn a_server_that_dies_leaves_writes_unknown_and_comes_back() {
     let server = Server::start("memcached");
     open(&server.url).prepare(&layout(), Prepare::Fresh).unwrap();
-    // Nothing is answered any more from some byte on, so that there is something in flight when it dies.
+    // Answers stop after some bytes, so that operations are in flight when the server dies.
     let port = proxy(server.port, |number| match number {
         1 => Fault::Silent { after: 4_000 },
         _ => Fault::None,
@@ -177,7 +177,7 @@ fn a_server_that_dies_leaves_writes_unknown_and_comes_back() {
     let mut driven = driven(&*store);
     let (mut writes, mut reads) = (0, 0);
     let mut awaited = 0;
-    // Until the way back is silent: a window's worth stays unanswered.
+    // Until answers stop: a window's worth of operations stays unanswered.
     while awaited == 0 {
         for i in 0..8 {
             driven.submit(Op::Upsert { key: &format!("k{i}"), body: b"{}" });
@@ -226,7 +226,7 @@ fn a_half_closed_connection_is_left() {
             Err(error) => panic!("{error}"),
         }
     }
-    // None, if the way back was closed between two answers.
+    // None if the connection was closed between two answers.
     assert!(unknown <= 1);
     assert_eq!(driven.counters().disconnects, 1);
 }
@@ -257,7 +257,7 @@ fn what_others_put_there_is_read_and_left_as_it_is() {
     }
     assert_eq!(session.call(Op::Delete { key: &keys[0] }).unwrap_err().kind, ErrorKind::Refused);
     assert!(raw.everything() == before);
-    // Beside it.
+    // Next to existing data.
     store.prepare(&layout(), Prepare::IntoExisting).unwrap();
     let mut session = driven(&*store);
     for i in 0..1_200 {
@@ -291,7 +291,7 @@ fn what_others_put_under_the_markers_key_is_refused_and_left_as_it_is() {
     store.remove().unwrap();
     assert!(raw.everything() == before);
     assert_eq!(raw.ask("mg storebench:marker v\r\n", "precious"), ["VA 8", "precious"]);
-    // Another prefix has a marker of its own.
+    // Another prefix has its own marker.
     let beside = open(&format!("{}?prefix=beside", server.url));
     beside.prepare(&layout(), Prepare::IntoExisting).unwrap();
     beside.remove().unwrap();

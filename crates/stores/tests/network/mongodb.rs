@@ -1,5 +1,5 @@
-//! The `mongodb` driver against nx-27017 (MongoDB's protocol over SQLite), somebody else who writes the same
-//! database by MongoDB's own BSON crate, and a fake for what nx-27017 does not do.
+//! Tests of the `mongodb` driver with nx-27017 (MongoDB's protocol over SQLite). Another client writes to the same
+//! database with MongoDB's own BSON crate. A fake covers what nx-27017 does not do.
 
 mod answers;
 mod drive;
@@ -32,7 +32,7 @@ fn unreachable(result: Result<Namespace, StoreError>) -> String {
     }
 }
 
-/// Somebody else at the same server.
+/// Another client of the same server.
 struct Other(storebench_fakes::mongodb::Client);
 
 impl Other {
@@ -48,7 +48,7 @@ impl Other {
         self.0.find(database, collection, doc! { "_id": key }).unwrap().pop()
     }
 
-    /// Everything in a database: names of collections, documents, indexes.
+    /// Everything in a database: collection names, documents, indexes.
     fn everything(&self, database: &str) -> Vec<String> {
         let mut all = Vec::new();
         for name in self.0.collections(database).unwrap() {
@@ -95,7 +95,7 @@ fn what_others_made_is_neither_written_nor_dropped() {
     assert!(matches!(refused, Err(StoreError::NotOurs(_))), "{refused:?}");
     store.remove().unwrap();
     assert_eq!(other.everything("theirs"), before);
-    // Beside theirs, if the user insists; and removed again without theirs.
+    // Next to existing data if the user insists, and removed without it.
     store.prepare(&layout("books", None), Prepare::IntoExisting).unwrap();
     let mut session = Driven::open(&*store, &options()).unwrap();
     session.run(Op::Insert { key: "k", body: b"{}" }).unwrap();
@@ -141,7 +141,7 @@ fn documents_of_others_are_read_and_nothing_changes() {
     assert!(missing.contains("nothing") && missing.contains("events"), "{missing}");
 }
 
-/// A collection `c` of somebody else's with these options, its first document, and three more keys of that type.
+/// An existing collection `c` with these options, its first document, and three more keys of that type.
 fn of_others(options: Document, first: Option<Document>) -> Result<Arc<dyn AnyStore>, StoreError> {
     let port = serve(move |name, _| {
         let batch: Vec<Document> = match name {
@@ -170,7 +170,7 @@ fn of_others(options: Document, first: Option<Document>) -> Result<Arc<dyn AnySt
 fn documents_of_others_without_a_key_are_refused() {
     let error = of_others(doc! {}, Some(doc! { "n": 1 })).map(drop).unwrap_err();
     assert!(matches!(&error, StoreError::NotSupported(text) if text.contains("`d.c` have no `_id`")), "{error:?}");
-    assert!(of_others(doc! {}, None).is_ok(), "it is empty");
+    assert!(of_others(doc! {}, None).is_ok(), "an empty collection");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn keys_in_the_order_of_a_language_are_not_cut_and_numbers_by_their_values() {
     let ids = [2, 3].map(|byte| ObjectId::from_bytes([byte; 12]).to_hex());
     for (options, key, cuts) in [
         (language.clone(), Bson::from("a"), &[][..]),
-        // What is no text it orders as ever.
+        // A collation does not change the order of values that are not texts.
         (language, Bson::from(ObjectId::new()), &[ids[0].as_str(), &ids[1]]),
         (simple, Bson::from("a"), &["b", "c"]),
         (doc! {}, Bson::from("a"), &["b", "c"]),
@@ -188,12 +188,12 @@ fn keys_in_the_order_of_a_language_are_not_cut_and_numbers_by_their_values() {
     ] {
         let store = of_others(options.clone(), Some(doc! { "_id": key })).unwrap();
         assert_eq!(store.cuts(CollectionId(0), 3).unwrap(), cuts, "{options}");
-        // What is not cut can be sampled all the same.
+        // A collection that cannot be cut can still be sampled.
         assert_eq!(store.sample_keys(CollectionId(0), 5, 1).unwrap().len(), 3, "{options}");
     }
 }
 
-/// Writes until a write is answered. Reconnecting is the session's work in the background: it gets time.
+/// Writes until a write succeeds. The session reconnects in the background and gets time for it.
 fn comes_back(session: &mut Driven) {
     let mut tries = 0;
     while let Err(error) = session.run(Op::Upsert { key: "after", body: b"{}" }) {
@@ -212,7 +212,7 @@ fn a_killed_server_leaves_writes_unknown_and_the_session_comes_back() {
     store.prepare(&layout("books", None), Prepare::Fresh).unwrap();
     let mut session = Driven::open(&*store, &SessionOptions { in_flight: 8, ..options() }).unwrap();
     session.run(Op::Upsert { key: "before", body: b"{}" }).unwrap();
-    // That writes are on their way when it is killed is likely each time, and not certain.
+    // Each time it is likely, but not certain, that writes are in flight when the server is killed.
     let unknown = (0..20).any(|round| {
         let mut answers = Vec::new();
         std::thread::scope(|scope| {
@@ -236,8 +236,8 @@ fn a_killed_server_leaves_writes_unknown_and_the_session_comes_back() {
         }
         found
     });
-    assert!(unknown, "no write was on its way in any of 20 kills");
-    // Nobody is there: told at once, and nothing was done.
+    assert!(unknown, "no write was in flight in any of 20 kills");
+    // Without a server, operations fail immediately, and nothing is done.
     let error = session.run(Op::Insert { key: "during", body: b"{}" }).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Temporary, "{error}");
     server.restart();
@@ -265,11 +265,11 @@ fn a_plan_says_whether_it_reads_everything() {
 fn a_wrong_host_port_or_server_is_named_with_a_remedy() {
     let port = free_port();
     let text = unreachable(open(&format!("mongodb://u:hunter2@127.0.0.1:{port}/d")).inspect());
-    assert!(text.contains(&format!("127.0.0.1:{port}")) && text.contains("is the server running"), "{text}");
+    assert!(text.contains(&format!("127.0.0.1:{port}")) && text.contains("the server runs"), "{text}");
     assert!(!text.contains("hunter2"));
     let text = unreachable(open("mongodb://no-such-host.invalid/d").inspect());
     assert!(text.contains("no-such-host.invalid:27017"), "{text}");
-    // An HTTP server, which takes our message for a bad request.
+    // An HTTP server, which answers the message as a bad request.
     let port = serve(|_, _| Reply::Bytes(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n".to_vec()));
     let text = unreachable(open(&format!("mongodb://u:hunter2@127.0.0.1:{port}/d")).inspect());
     assert!(text.contains("does not speak MongoDB's protocol") && !text.contains("hunter2"), "{text}");
@@ -288,7 +288,7 @@ fn a_wrong_host_port_or_server_is_named_with_a_remedy() {
 
 #[test]
 fn a_wrong_password_is_told_without_it() {
-    // It even repeats the password.
+    // A server that even repeats the password.
     let port = serve(|name, _| match name {
         "saslStart" => Reply::Answer(doc! { "ok": 0.0, "code": 18, "errmsg": "Authentication failed (hunter2)." }),
         _ => Reply::Answer(usual(name, &single())),
@@ -298,14 +298,14 @@ fn a_wrong_password_is_told_without_it() {
     assert!(text.contains("`ann`") && text.contains("authSource"), "{text}");
     let told = format!("{text} {:?}", store.describe());
     assert!(!told.contains("hunter2"), "{told}");
-    // nx-27017 knows no users and says that everything is well: that proves nothing, so it is refused.
+    // nx-27017 has no users and accepts any login without proof, so the driver refuses it.
     let server = Server::start("nx-27017");
     let store = open(&format!("mongodb://ann:hunter2@127.0.0.1:{}/d", server.port));
     let text = unreachable(store.inspect());
     assert!(text.contains("SCRAM") && !text.contains("hunter2"), "{text}");
 }
 
-/// A fake that knows the user `ann,=` and her password as SCRAM-SHA-256 wants it proved.
+/// A fake with the user `ann,=` that verifies her password with SCRAM-SHA-256.
 fn fake_with_users(password: &'static str) -> u16 {
     use base64::{Engine, engine::general_purpose::STANDARD};
     use hmac::{Hmac, Mac};
@@ -383,7 +383,7 @@ fn garbage_never_panics_and_never_passes_for_an_answer() {
         state
     };
     let mut answers: Vec<Vec<u8>> = (0..60).map(|_| (0..random() % 200).map(|_| random() as u8).collect()).collect();
-    // Right headers over wrong contents.
+    // Valid headers with invalid contents.
     let length = |n: u32, rest: &[u8]| [&n.to_le_bytes()[..], rest].concat();
     answers.push(length(u32::MAX, &[0; 40]));
     answers.push(length(60 << 20, &[0; 40]));
@@ -446,7 +446,7 @@ fn an_operation_that_is_given_up_takes_its_connection_along_and_no_other() {
     for _ in 0..3 {
         let mut answers = Vec::new();
         session.submit(Op::Read { key: "k" }, &mut answers);
-        // Waits for the only connection, and goes with it.
+        // It waits for the only connection, and is abandoned together with it.
         session.submit(Op::Read { key: "l" }, &mut answers);
         session.abandon(session.last());
         session.submit(Op::Upsert { key: "m", body: b"{}" }, &mut answers);
@@ -454,7 +454,7 @@ fn an_operation_that_is_given_up_takes_its_connection_along_and_no_other() {
         assert!(answers.is_empty(), "{answers:?}");
         let token = session.last() - 2;
         session.abandon(token);
-        // What waited is sent on the connection that is made instead, or told that there is none.
+        // The waiting operation is sent on the new connection, or fails because there is none.
         session.wait(1, &mut answers);
         match answers.pop().unwrap() {
             Ok(reply) => assert_eq!(reply.as_reply().documents, 1),
@@ -462,7 +462,7 @@ fn an_operation_that_is_given_up_takes_its_connection_along_and_no_other() {
         }
         comes_back(&mut session);
     }
-    assert_eq!(session.counters().disconnects, 0, "it was closed from here");
+    assert_eq!(session.counters().disconnects, 0, "the session closed the connection itself");
 }
 
 #[test]
@@ -477,7 +477,7 @@ fn a_bulk_over_the_limits_is_cut_and_its_errors_keep_their_items() {
         if name == "insert" && command.get_str("insert").is_ok_and(|name| name == "books") {
             let documents = command.get_array("documents").unwrap();
             told.lock().unwrap().push(documents.len());
-            // The last of each message exists already.
+            // The last document of each message already exists.
             let error = doc! { "index": documents.len() as i32 - 1, "code": 11000, "errmsg": "E11000 duplicate key" };
             return Reply::Answer(doc! { "ok": 1.0, "n": documents.len() as i32 - 1, "writeErrors": [error] });
         }
@@ -488,7 +488,7 @@ fn a_bulk_over_the_limits_is_cut_and_its_errors_keep_their_items() {
     let mut session = Driven::open(&*store, &options()).unwrap();
     let mut items = BatchBuf::new();
     for n in 0..250 {
-        // One that no server of this limit takes, one that is not JSON.
+        // One document exceeds the server's limit, and one is not JSON.
         let text = "x".repeat(if n == 7 { 5_000 } else { n });
         let body = if n == 8 { "nonsense".to_owned() } else { format!(r#"{{"t":"{text}"}}"#) };
         items.push(&format!("k{n:03}"), body.as_bytes());
@@ -500,7 +500,7 @@ fn a_bulk_over_the_limits_is_cut_and_its_errors_keep_their_items() {
     assert_eq!(session.counters().splits, messages.len() as u64 - 1);
     let reply = reply.as_reply();
     assert_eq!(reply.documents as usize, 248 - messages.len());
-    // Positions: 7 and 8 were not sent, so everything behind them is two further on.
+    // Items 7 and 8 were not sent, so later positions are shifted by two.
     let mut ends: Vec<usize> = messages
         .iter()
         .scan(1, |sum, n| {
@@ -519,10 +519,10 @@ fn a_bulk_over_the_limits_is_cut_and_its_errors_keep_their_items() {
     }
     let body = format!(r#"{{"t":"{}"}}"#, "x".repeat(30_000));
     let refused = session.run(Op::Insert { key: "k", body: body.as_bytes() }).unwrap_err();
-    assert!(refused.kind == ErrorKind::Refused && refused.message.contains("over the 4000"), "{refused}");
+    assert!(refused.kind == ErrorKind::Refused && refused.message.contains("limit of 4000"), "{refused}");
 }
 
-/// A replica set of three whose primary is this fake; and the commands it got.
+/// A replica set of three whose primary is this fake. Also returns the commands that it received.
 fn replica_set(answer: impl Fn(&str) -> Option<Document> + Send + Sync + 'static) -> (u16, Arc<Mutex<Vec<Document>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&seen);
@@ -590,7 +590,7 @@ fn reads_say_where_and_how_fresh() {
     let url = format!("mongodb://127.0.0.1:{port}/d");
     let strong = read(url.clone(), ReadConsistency::Strong);
     assert!(!strong.contains_key("$readPreference") && !strong.contains_key("readConcern"), "{strong}");
-    // The secondaries of this set cannot be reached, so the primary answers.
+    // The secondaries of this set are unreachable, so the primary answers.
     let stale = read(url.clone(), ReadConsistency::StaleOk);
     assert_eq!(stale.get_document("$readPreference").unwrap(), &doc! { "mode": "secondaryPreferred" });
     let linear = read(format!("{url}?readConcernLevel=linearizable"), ReadConsistency::Strong);
@@ -645,7 +645,7 @@ fn a_connection_that_breaks_leaves_writes_unknown_and_reads_to_be_tried_again() 
     for (op, expected) in [
         (Op::Upsert { key: "k", body: b"{}" }, ErrorKind::OutcomeUnknown),
         (Op::Read { key: "k" }, ErrorKind::Temporary),
-        // It was still reading: nothing was done.
+        // The operation was still reading, so nothing was done.
         (Op::MergePatch { key: "k", patch: b"{}" }, ErrorKind::Temporary),
     ] {
         let mut session = Driven::open(&*store, &options()).unwrap();

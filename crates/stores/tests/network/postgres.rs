@@ -1,4 +1,4 @@
-//! The `postgres` driver against PostgreSQL.
+//! Tests of the `postgres` driver with PostgreSQL.
 
 #[path = "postgres/faults.rs"]
 mod faults;

@@ -1,4 +1,4 @@
-//! A server that answers what a test wants, and a way through to a real one that fails on purpose.
+//! A server with scripted answers, and a proxy to a real server that fails on purpose.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -6,20 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-/// What becomes of the server's answers on a connection.
+/// What happens to the server's answers on a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
-    /// They pass.
+    /// They are forwarded.
     None,
-    /// After so many bytes random ones come instead.
+    /// After this many bytes, random bytes replace them.
     Garbage { after: usize, seed: u64 },
-    /// After so many bytes no more come: the way back is closed, the way there is open.
+    /// After this many bytes, the direction to the client is closed. The other direction stays open.
     HalfClosed { after: usize },
-    /// After so many bytes no more come, and nothing is closed.
+    /// After this many bytes, no more are forwarded, but nothing is closed.
     Silent { after: usize },
 }
 
-/// Bytes drawn from a seed, such as break a parser: many of them mean something in its protocol.
+/// Random bytes from a seed. Many of them have a meaning in protocols, so that they are likely to break a parser.
 pub(crate) fn random_bytes(seed: u64, count: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
@@ -61,7 +61,7 @@ pub(crate) fn random_bytes(seed: u64, count: usize) -> Vec<u8> {
     bytes
 }
 
-/// Listens on a port and handles each connection on a thread of its own, as long as the test lives.
+/// Listens on a port and handles each connection on its own thread, until the process ends.
 pub(crate) fn serve(handle: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -75,20 +75,20 @@ pub(crate) fn serve(handle: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
     port
 }
 
-/// Answers whatever comes with these bytes, then closes.
+/// Answers any request with these bytes, then closes.
 pub(crate) fn answering(bytes: Vec<u8>) -> u16 {
     serve(move |mut stream| {
         let mut request = [0; 1024];
         if stream.read(&mut request).is_ok_and(|n| n > 0) {
             let _ = stream.write_all(&bytes);
-            // What is not read would make the end a reset.
+            // Read the rest, because closing with unread data would send a reset.
             let _ = stream.shutdown(Shutdown::Write);
             while stream.read(&mut request).is_ok_and(|n| n > 0) {}
         }
     })
 }
 
-/// A way to a port; `fault` is that of the connection of this number, from 0.
+/// A proxy to a port. `fault` gives the fault of each connection, numbered from 0.
 pub(crate) fn proxy(to: u16, fault: impl Fn(u32) -> Fault + Send + Sync + 'static) -> u16 {
     let count = AtomicU32::new(0);
     serve(move |client| {
@@ -103,7 +103,7 @@ pub(crate) fn proxy(to: u16, fault: impl Fn(u32) -> Fault + Send + Sync + 'stati
     })
 }
 
-/// A way to a port that calls `meanwhile` once: after a request with these bytes, before the one that follows it.
+/// A proxy to a port that calls `meanwhile` once: after a request that contains these bytes, before the next one.
 pub(crate) fn interrupting(to: u16, bytes: &'static [u8], meanwhile: impl Fn() + Send + Sync + 'static) -> u16 {
     const WAITING: u32 = 0;
     const SEEN: u32 = 1;
@@ -151,7 +151,7 @@ fn pass(mut server: TcpStream, mut client: TcpStream, fault: Fault) {
             match fault {
                 Fault::Garbage { seed, .. } => {
                     let _ = client.write_all(&random_bytes(seed, 200));
-                    // What looks like the beginning of something larger must not be waited for.
+                    // Close, so that the client does not wait for the rest of an incomplete answer.
                     let _ = client.shutdown(Shutdown::Write);
                 }
                 Fault::HalfClosed { .. } => {
@@ -159,7 +159,7 @@ fn pass(mut server: TcpStream, mut client: TcpStream, fault: Fault) {
                 }
                 _ => {}
             }
-            // Whatever the server says is lost, until it is gone.
+            // Discard the server's answers until it is gone.
             while server.read(&mut buffer).is_ok_and(|n| n > 0) {}
             break;
         }

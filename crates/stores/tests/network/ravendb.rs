@@ -1,4 +1,4 @@
-//! The `ravendb` driver against RavenDB 4.1, and against servers that only pretend to be it.
+//! Tests of the `ravendb` driver with RavenDB 4.1, and with fake servers.
 
 mod fakes;
 
@@ -47,7 +47,7 @@ fn options() -> SessionOptions {
     }
 }
 
-/// A session and the runtime it lives on.
+/// A session and its runtime.
 struct Ask {
     session: Option<Box<dyn Session>>,
     runtime: tokio::runtime::Runtime,
@@ -71,7 +71,7 @@ impl Ask {
         Ok(Self { session: Some(session), runtime })
     }
 
-    /// Does these operations at once; gives how each of them ended.
+    /// Runs these operations together. Returns the result of each.
     fn together(&mut self, ops: &[Op<'_>], between: impl FnOnce()) -> Vec<Result<OwnedReply, OpError>> {
         let session = self.session.as_mut().unwrap();
         let mut answers: Vec<Option<Result<OwnedReply, OpError>>> = ops.iter().map(|_| None).collect();
@@ -96,13 +96,13 @@ impl Ask {
         self.together(&[op], || {}).pop().unwrap()
     }
 
-    /// The same again, as long as it is temporary.
+    /// Repeats an operation while it fails as *temporary*.
     fn patient(&mut self, op: Op<'_>) -> Result<OwnedReply, OpError> {
         let begun = Instant::now();
         loop {
             match self.call(op) {
                 Err(error) if error.kind == ErrorKind::Temporary && begun.elapsed() < Duration::from_secs(60) => {
-                    // On the runtime, which connects again meanwhile.
+                    // On the runtime, which reconnects meanwhile.
                     self.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(20)).await });
                 }
                 other => return other,
@@ -130,7 +130,7 @@ impl Ask {
     }
 }
 
-/// Lists a collection of others to its end, or until it fails for good: the keys of each page.
+/// Lists an existing collection to its end, or until it fails permanently. Returns the keys of each page.
 fn list(store: &dyn AnyStore) -> Vec<Result<Vec<String>, StoreError>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -156,7 +156,7 @@ fn list(store: &dyn AnyStore) -> Vec<Result<Vec<String>, StoreError>> {
     })
 }
 
-/// One request past the driver; the status and the body.
+/// Sends a request without the driver. Returns the status and the body.
 fn http(port: u16, method: &str, path: &str, body: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     write!(
@@ -189,7 +189,7 @@ fn http(port: u16, method: &str, path: &str, body: &str) -> (u16, Value) {
     (status, serde_json::from_str(&body).unwrap_or_default())
 }
 
-/// Makes a database of somebody else's, with two collections and an automatic index.
+/// Creates a foreign database with two collections and an automatic index.
 fn theirs(port: u16, name: &str) {
     let (status, _) = http(
         port,
@@ -212,7 +212,7 @@ fn theirs(port: u16, name: &str) {
     assert_eq!(http(port, "POST", &format!("{path}/queries"), &query.to_string()).0, 200);
 }
 
-/// All that could have changed: documents, indexes, settings.
+/// Everything that could change: documents, indexes, settings.
 fn fingerprint(port: u16, name: &str) -> (Value, Value, Value) {
     let get = |path: &str| http(port, "GET", path, "").1;
     let stats = get(&format!("/databases/{name}/stats"));
@@ -315,7 +315,7 @@ fn merges_are_those_of_the_rfc(server: &Server) {
     let theirs = b"{\"a\":2,\"@metadata\":{\"@collection\":\"Elsewhere\"}}";
     let refused = ask.call(Op::MergePatch { key: "k", patch: theirs }).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Refused, "{refused}");
-    // A merge keeps an expiry, as it keeps everything that the patch does not name.
+    // A merge keeps the expiry, like everything else that the patch does not name.
     ask.call(Op::Touch { key: "k", expiry: Duration::from_secs(3_600) }).unwrap();
     ask.call(Op::MergePatch { key: "k", patch: b"{\"z\":1}" }).unwrap();
     let raw = http(server.port, "GET", "/databases/merges/docs?id=c/k", "").1;
@@ -344,7 +344,7 @@ fn a_document_that_ravendb_refuses_leaves_the_others(server: &Server) {
             assert_eq!(ask.read(&format!("{kind:?}-{i}")), Some(json!({ "n": i })));
         }
     }
-    // One key twice in a bulk insert: the first is stored.
+    // If a bulk insert contains a key twice, the first document is stored.
     let mut items = BatchBuf::new();
     for n in 0..3 {
         items.push("twice", json!({ "n": n }).to_string().as_bytes());
@@ -376,7 +376,7 @@ fn a_strong_page_waits_for_its_index_and_a_stale_one_does_not(server: &Server) {
     strong.call(Op::BulkWrite { kind: BulkWrite::Upsert, items: items.as_batch() }).unwrap();
     let page = Op::Page { field: "user", value: "\"u4999\"", limit: 10 };
     assert_eq!(strong.keys(page), ["k4999"]);
-    // An index that stands still: the strong page gives up in time, the stale one answers at once.
+    // If an index is stopped, the strong page times out, and the stale one answers immediately.
     assert_eq!(http(server.port, "POST", "/databases/stale/admin/indexes/stop", "").0, 204);
     strong.upsert("new", &json!({ "user": "new" }));
     let page = Op::Page { field: "user", value: "\"new\"", limit: 10 };
@@ -387,9 +387,9 @@ fn a_strong_page_waits_for_its_index_and_a_stale_one_does_not(server: &Server) {
     assert_eq!(Ask::with(&*store, &stale).unwrap().keys(page), Vec::<String>::new());
     let figures: BTreeMap<String, f64> = store.stats().unwrap().into_iter().collect();
     assert_eq!((figures["stale_indexes"], figures["index_lag_documents"]), (1.0, 1.0), "{figures:?}");
-    assert_eq!(figures["documents"], 5_002.0, "and the marker");
+    assert_eq!(figures["documents"], 5_002.0, "including the marker");
     for name in ["disk_bytes", "data_file_bytes", "data_file_used_bytes", "journal_bytes", "index_disk_bytes"] {
-        assert!(figures[name] > 0.0, "{name} of {figures:?}");
+        assert!(figures[name] > 0.0, "{name} in {figures:?}");
     }
     assert!(!store.settle(Duration::from_millis(100)).unwrap());
     assert_eq!(http(server.port, "POST", "/databases/stale/admin/indexes/start", "").0, 204);
@@ -402,14 +402,14 @@ fn their_database_is_told_and_left_alone(server: &Server) {
     theirs(server.port, "theirs");
     let before = fingerprint(server.port, "theirs");
     let store = open(server, "theirs");
-    let Namespace::Foreign(what) = store.inspect().unwrap() else { panic!("theirs was taken for ours") };
+    let Namespace::Foreign(what) = store.inspect().unwrap() else { panic!("foreign data was taken for ours") };
     assert!(what.contains("300 documents") && what.contains("Books"), "{what}");
     for how in [Prepare::Fresh, Prepare::Keep] {
         let error = store.prepare(&layout("users"), how).unwrap_err();
         assert!(matches!(error, StoreError::NotOurs(_)), "{error:?}");
         assert!(error.to_string().contains(&what) && error.to_string().contains("--into-existing"), "{error}");
     }
-    // Their collections' names and ids are theirs, in any case.
+    // Names and ids of existing collections belong to their owner, regardless of case.
     for name in ["books", "Authors", "AUTHORS"] {
         let error = store.prepare(&layout(name), Prepare::IntoExisting).unwrap_err();
         assert!(matches!(error, StoreError::NotOurs(_)), "{error:?}");
@@ -439,12 +439,12 @@ fn their_collection_is_read_and_nothing_changes(server: &Server) {
         assert_eq!(ask.read(key), Some(json!({ "n": n, "by": format!("Ann {}", n % 10) })));
         assert_eq!(ask.call(Op::Exists { key }).unwrap().as_reply().documents, 1);
     }
-    // A document of another collection is none of this one.
+    // A document of another collection does not belong to this one.
     assert_eq!(ask.read("Authors/3-A"), None);
     assert_eq!(ask.call(Op::Exists { key: "Authors/3-A" }).unwrap().as_reply().documents, 0);
     assert_eq!(ask.keys(Op::Prefix { prefix: "Books/1-", limit: 10 }), ["Books/1-A"]);
     assert_eq!(ask.keys(Op::Prefix { prefix: "", limit: 250 }).len(), 200);
-    // Their ids have an order of their own, so they are listed.
+    // Existing ids have their own order, so they are listed.
     assert!(store.capabilities().supports(OpKind::Scan).is_none());
     assert_eq!(store.parts().unwrap().len(), 1);
     let mut listed: Vec<String> = list(&*store).into_iter().flat_map(Result::unwrap).collect();
@@ -464,7 +464,7 @@ fn their_collection_is_read_and_nothing_changes(server: &Server) {
     read.collections[0].existing = Some(Existing { name: "Films".into(), key: None, body: None });
     let error = store.prepare(&read, Prepare::ReadOnly).unwrap_err();
     assert!(error.to_string().contains("Authors"), "{error}");
-    // What Storebench did not make is none of its own, which it would find nothing of.
+    // A collection that Storebench did not create is not its own, and reading it as such would find nothing.
     for name in ["books", "Books", "Films"] {
         let error = store.prepare(&layout(name), Prepare::ReadOnly).unwrap_err();
         let told = error.to_string();
@@ -489,10 +489,10 @@ fn adding_beside_theirs_takes_only_ours_away(server: &Server) {
     counters.collections[0].indexes.clear();
     let error = reader.prepare(&counters, Prepare::ReadOnly).unwrap_err();
     assert!(error.to_string().contains("kept as json"), "{error}");
-    // Their database removes nothing that expires, so nothing may be said to expire.
+    // This database does not remove expired documents, so a touch must be refused.
     let error = ask.call(Op::Touch { key: "u1", expiry: Duration::from_secs(1) }).unwrap_err();
     assert!(error.kind == ErrorKind::Refused && error.message.contains("expiration"), "{error}");
-    let Namespace::Foreign(what) = store.inspect().unwrap() else { panic!("theirs was taken for ours") };
+    let Namespace::Foreign(what) = store.inspect().unwrap() else { panic!("foreign data was taken for ours") };
     assert!(what.contains("beside 1"), "{what}");
     assert!(matches!(store.prepare(&layout("users"), Prepare::Fresh), Err(StoreError::NotOurs(_))));
     store.prepare(&layout("users"), Prepare::IntoExisting).unwrap();
@@ -546,15 +546,14 @@ fn over_tls_with_a_certificate_of_the_client(server: &Server) {
         assert!(!error.to_string().contains("PRIVATE KEY"), "{error}");
     };
     fails(&url("127.0.0.1", &client), "tls_name");
-    // The server speaks of the missing certificate when the first request is read.
+    // The server reports the missing certificate only when it reads the first request.
     let error = storebench_stores::open(&url("localhost", "")).unwrap().inspect().unwrap_err();
     assert!(matches!(error, StoreError::Unreachable(_)), "{error:?}");
     fails(&format!("ravendbs://localhost:{port}/tls"), "tls_ca");
     fails(&format!("ravendbs://127.0.0.1:{}/tls", server.port), "TLS");
 }
 
-/// Passes what comes over TLS, from clients that have a certificate, on to a port; makes `ca.pem`,
-/// `client.pem` and `client.key`.
+/// A TLS proxy to a port, for clients with a certificate. Creates `ca.pem`, `client.pem` and `client.key`.
 fn tls_in_front(to: u16, folder: &Path) -> u16 {
     std::fs::write(folder.join("ca.pem"), CA).unwrap();
     std::fs::write(folder.join("client.pem"), CLIENT.pem).unwrap();
@@ -602,7 +601,7 @@ fn a_server_killed_under_way_loses_nothing_it_acknowledged() {
     let mut ask = Ask::new(&*store);
     let keys: Vec<String> = (0..1_000).map(|i| format!("k{i}")).collect();
     let bodies: Vec<String> = (0..1_000).map(|i| json!({ "n": i }).to_string()).collect();
-    // So large that it is still being sent when the server is killed.
+    // Large enough that it is still being sent when the server is killed.
     let mut large = BatchBuf::new();
     let text = json!({ "text": "x".repeat(200_000) }).to_string();
     (0..200).for_each(|i| large.push(&format!("large{i}"), text.as_bytes()));

@@ -1,4 +1,4 @@
-//! The `redis` driver against a server.
+//! Tests of the `redis` driver with a server.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ use crate::driven::{Driven, existing, layout, silent_connection_is_replaced};
 use crate::proxy::{Fault, answering, proxy, random_bytes};
 use crate::server::{Server, free_port};
 
-/// A raw connection, to do behind the driver's back what it must not notice, or must.
+/// A raw connection, to make changes without the driver.
 struct Raw(TcpStream);
 
 impl Raw {
@@ -25,7 +25,7 @@ impl Raw {
         Self(stream)
     }
 
-    /// The answer to a command: strings as they are, arrays flat, nil as nothing.
+    /// The answer to a command: strings as they are, arrays flattened, nil omitted.
     fn ask(&mut self, words: &[&[u8]]) -> Vec<Vec<u8>> {
         let mut request = format!("*{}\r\n", words.len()).into_bytes();
         for word in words {
@@ -65,7 +65,7 @@ impl Raw {
         }
     }
 
-    /// Every key with its serialized value and its life, to compare.
+    /// Every key with its serialized value and whether it expires, to compare.
     fn everything(&mut self) -> BTreeMap<Vec<u8>, (Vec<u8>, bool)> {
         let keys = self.ask(&[b"KEYS", b"*"]);
         keys.into_iter()
@@ -96,9 +96,9 @@ fn wrong_port_password_or_database_is_told_without_the_password() {
     let server = Server::start_with("redis", &["--password", "hemlich+1"]);
     let at = format!("127.0.0.1:{}", server.port);
     let cases = [
-        (format!("redis://{at}"), "asks for a password"),
-        (format!("redis://:falsch-hemlich@{at}"), "does not accept"),
-        (format!("redis://somebody:hemlich+1@{at}"), "does not accept"),
+        (format!("redis://{at}"), "requires a password"),
+        (format!("redis://:falsch-hemlich@{at}"), "rejected this user"),
+        (format!("redis://somebody:hemlich+1@{at}"), "rejected this user"),
         (format!("redis://:hemlich+1@{at}/99"), "no database 99"),
         (format!("redis://:hemlich+1@{at}?cluster=yes"), "not a node of a cluster"),
     ];
@@ -114,10 +114,10 @@ fn wrong_port_password_or_database_is_told_without_the_password() {
     store.prepare(&layout(), Prepare::Fresh).unwrap();
     Driven::open(&*store, Durability::MEMORY).unwrap().call(Op::Upsert { key: "a", body: b"{}" }).unwrap();
     assert!(!format!("{:?}", store.describe()).contains("hemlich"));
-    // A login that is not asked for is not passed over either.
+    // A password that the server does not require is an error too.
     let open_server = Server::start("redis");
     let error = open(&format!("redis://:hemlich+1@127.0.0.1:{}", open_server.port)).inspect().unwrap_err();
-    assert!(error.to_string().contains("asks for no password"), "{error}");
+    assert!(error.to_string().contains("requires no password"), "{error}");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn another_server_behind_the_port_is_told() {
     let http = answering(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n".to_vec());
     for port in [memcached.port, http] {
         let error = open(&format!("redis://127.0.0.1:{port}")).inspect().unwrap_err();
-        assert!(matches!(&error, StoreError::Unreachable(text) if text.contains("another server")), "{error:?}");
+        assert!(matches!(&error, StoreError::Unreachable(text) if text.contains("not a Redis")), "{error:?}");
     }
     let error = open(&format!("redis://127.0.0.1:{}", answering(Vec::new()))).inspect().unwrap_err();
     assert!(matches!(&error, StoreError::Unreachable(text) if text.contains("closed")), "{error:?}");
@@ -136,7 +136,7 @@ fn another_server_behind_the_port_is_told() {
 fn random_answers_are_errors_and_never_panics() {
     for seed in 0..200 {
         let bytes = random_bytes(seed, 300);
-        // Sometimes after a beginning that is right.
+        // Sometimes after a valid start.
         let bytes = if seed % 2 == 0 { [&b"+PONG\r\n"[..], &bytes].concat() } else { bytes };
         let store = open(&format!("redis://127.0.0.1:{}", answering(bytes)));
         assert!(store.inspect().is_err(), "seed {seed}");
@@ -149,7 +149,7 @@ fn a_session_that_gets_garbage_gives_up_the_connection_and_goes_on() {
     let server = Server::start("redis");
     open(&server.url).prepare(&layout(), Prepare::Fresh).unwrap();
     for seed in 0..20 {
-        // What comes before the session's own answers depends on the version: found by a first try.
+        // The number of bytes before the session's own answers depends on the version. It was found by experiment.
         let port = proxy(server.port, move |number| match number {
             1 => Fault::Garbage { after: 12_000 + seed as usize * 7, seed },
             _ => Fault::None,
@@ -167,7 +167,7 @@ fn a_session_that_gets_garbage_gives_up_the_connection_and_goes_on() {
                 let error = answer.unwrap_err();
                 match error.kind {
                     ErrorKind::NotFound => {}
-                    // A random answer may look like one of the server's own errors.
+                    // A random answer may look like an error of the server.
                     _ => failed += 1,
                 }
             }
@@ -183,7 +183,7 @@ fn a_killed_server_leaves_writes_unknown_and_comes_back() {
     let server = Server::start_with("redis", &["--option=appendonly yes", "--option=appendfsync always"]);
     let mut driven = prepared(&server.url, Durability::FSYNC);
     driven.call(Op::Upsert { key: "before", body: b"{}" }).unwrap();
-    // Nothing is answered any more, so that there is something in flight when it dies.
+    // Answers stop, so that operations are in flight when the server dies.
     Raw::open(server.port).one(&["CLIENT", "PAUSE", "60000", "ALL"]);
     let keys: Vec<String> = (0..16).map(|i| format!("k{i}")).collect();
     for key in &keys[..8] {
@@ -232,7 +232,7 @@ fn a_half_closed_connection_is_left() {
             Err(error) => panic!("{error}"),
         }
     }
-    // None, if the way back was closed between two answers.
+    // None if the connection was closed between two answers.
     assert!(unknown <= 1);
     assert_eq!(driven.counters().disconnects, 1);
 }
@@ -257,7 +257,7 @@ fn what_others_put_there_is_read_and_left_as_it_is() {
     assert!(matches!(store.prepare(&existing("theirs:"), Prepare::IntoExisting), Err(StoreError::NotOurs(_))));
     store.remove().unwrap();
     assert!(raw.everything() == before);
-    // Read only.
+    // Read-only.
     store.prepare(&existing("theirs:"), Prepare::ReadOnly).unwrap();
     let keys = store.sample_keys(CollectionId(0), 100, 7).unwrap();
     assert_eq!((keys.len(), store.sample_keys(CollectionId(0), 100, 7).unwrap()), (100, keys.clone()));
@@ -275,7 +275,7 @@ fn what_others_put_there_is_read_and_left_as_it_is() {
     }
     store.stats().unwrap();
     assert!(raw.everything() == before);
-    // Beside it.
+    // Next to existing data.
     store.prepare(&layout(), Prepare::IntoExisting).unwrap();
     assert!(matches!(store.inspect().unwrap(), Namespace::Foreign(_)));
     let mut driven = Driven::open(&*store, Durability::MEMORY).unwrap();
@@ -287,7 +287,7 @@ fn what_others_put_there_is_read_and_left_as_it_is() {
     driven.call(Op::Read { key: "7" }).unwrap();
     store.remove().unwrap();
     assert!(raw.everything() == before);
-    // Keys that look like a collection of ours, but carry no marker.
+    // Keys that look like Storebench's collection, but without a marker.
     raw.one(&["SET", "storebench:documents:1", "{}"]);
     let error = store.prepare(&layout(), Prepare::IntoExisting).unwrap_err();
     assert!(matches!(error, StoreError::NotOurs(_)), "{error}");
@@ -328,7 +328,7 @@ fn two_nodes_acknowledge_only_while_there_are_two() {
     server.restart();
     let begun = std::time::Instant::now();
     while by_two.call(Op::Upsert { key: "k1", body: b"{}" }).is_err() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "acknowledgements must come back with the replica");
+        assert!(begun.elapsed() < Duration::from_secs(60), "acknowledgements must resume with the replica");
     }
 }
 
@@ -356,7 +356,7 @@ fn a_slot_that_moves_is_followed() {
     let (source_id, target_id) = (source.one(&["CLUSTER", "MYID"]), target.one(&["CLUSTER", "MYID"]));
     assert_eq!(target.one(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &source_id]), "OK");
     assert_eq!(source.one(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target_id]), "OK");
-    // On its way: keys that the source does not have are asked for at the target (ASK).
+    // During the migration, keys that the source does not have are requested from the target (ASK).
     for key in &missing[..50] {
         driven.call(Op::Insert { key, body: b"{}" }).unwrap();
     }
@@ -370,7 +370,7 @@ fn a_slot_that_moves_is_followed() {
     for raw in [&mut target, &mut source] {
         assert_eq!(raw.one(&["CLUSTER", "SETSLOT", &slot, "NODE", &target_id]), "OK");
     }
-    // It has moved (MOVED): single operations, merges and bulk operations all follow.
+    // After the migration, single operations, merges and bulk operations all follow (MOVED).
     driven.call(Op::MergePatch { key: &keys[0], patch: br#"{"a":1}"# }).unwrap();
     for key in &missing[50..] {
         driven.submit(Op::Insert { key, body: b"{}" });
@@ -426,12 +426,12 @@ fn a_server_that_came_back_without_its_disk_acknowledges_nothing() {
     set(&mut raw, "appendfsync", "always");
     let mut driven = prepared(&server.url, Durability::FSYNC);
     driven.call(Op::Upsert { key: "a", body: b"1" }).unwrap();
-    // What was set is forgotten with the process.
+    // Settings are lost when the process ends.
     server.kill();
     server.restart();
     let error = loop {
         match driven.call_again(Op::Upsert { key: "a", body: b"2" }) {
-            // Sent before it was known that the server had gone.
+            // Sent before the session noticed that the server was gone.
             Err(error) if error.kind == ErrorKind::OutcomeUnknown => {}
             answer => break answer.unwrap_err(),
         }

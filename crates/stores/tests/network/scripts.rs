@@ -1,4 +1,4 @@
-//! The scripts in `servers/`: every server starts, stops, survives a kill, and refuses clearly.
+//! Tests of the scripts in `servers/`: every server starts, stops, restarts after a kill, and reports errors clearly.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use super::server::{Server, free_port};
 
-/// Whether something takes connections there. A listener of a test before has its port to itself.
+/// Whether something accepts connections on the port. Each test has its own ports.
 fn listens(port: u16) -> bool {
     TcpStream::connect(("127.0.0.1", port)).is_ok()
 }
@@ -16,19 +16,19 @@ fn starts_and_stops(name: &'static str, nodes: &[&str]) {
     let ports = || nodes.iter().map(|node| if *node == "server" { server.port } else { server.port_of(node) });
     assert!(ports().all(listens), "{name} printed its URL before it answered");
     server.stop();
-    assert!(!ports().any(listens), "{name} goes on after it was stopped");
+    assert!(!ports().any(listens), "{name} still runs after it was stopped");
     server.stop();
     server.restart();
     server.kill();
-    assert!(!ports().any(listens), "{name} goes on after it was killed");
+    assert!(!ports().any(listens), "{name} still runs after it was killed");
     server.kill();
     server.restart();
     assert!(ports().all(listens));
-    // What runs is left running.
+    // Running nodes keep running.
     server.restart();
     for node in nodes.iter().filter(|node| **node != "server") {
         server.kill_only(node);
-        assert!(!listens(server.port_of(node)), "{node} of {name}, port {}, goes on", server.port_of(node));
+        assert!(!listens(server.port_of(node)), "{node} of {name}, port {}, still runs", server.port_of(node));
         assert!(listens(server.port), "{name} ended with its {node}");
     }
     server.restart();
@@ -63,7 +63,7 @@ fn refuses_a_folder_it_cannot_have(name: &str) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
-    // Below a file there is nothing to write for anybody, root included.
+    // Nobody can write below a file, not even root.
     let done = start(name, free_port(), &file.join("data"));
     let said = String::from_utf8_lossy(&done.stderr);
     assert_eq!(done.status.code(), Some(1), "{name}: {said}");
@@ -99,7 +99,7 @@ fn an_option_that_a_server_lacks_is_refused() {
     assert!(done.status.code() == Some(2) && said.contains("memcached has no --password"), "{said}");
 }
 
-/// A record whose process id now belongs to somebody else: nobody is ended.
+/// If the recorded process id now belongs to another process, that process is not killed.
 #[test]
 fn only_what_was_started_is_stopped() {
     let mut bystander = Command::new("sleep").arg("60").spawn().unwrap();
@@ -110,13 +110,13 @@ fn only_what_was_started_is_stopped() {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../servers/stop");
         let done = Command::new(script).args(["redis", "--data"]).arg(folder.path()).args(how).output().unwrap();
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        assert!(bystander.try_wait().unwrap().is_none(), "a process was ended that no script started");
+        assert!(bystander.try_wait().unwrap().is_none(), "killed a process that no script started");
     }
     bystander.kill().unwrap();
     bystander.wait().unwrap();
 }
 
-/// A process that is killed may look dead while some of its threads still hold its sockets.
+/// A killed process may look dead while some of its threads still hold its sockets.
 #[test]
 fn a_process_is_gone_when_all_of_its_threads_are() {
     const PROGRAM: &str = r#"

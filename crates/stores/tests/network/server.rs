@@ -1,5 +1,5 @@
 //! Real servers for tests, started by the scripts in `servers/` and stopped when dropped.
-#![allow(dead_code, unused_imports, reason = "each driver's tests use their part")]
+#![allow(dead_code, unused_imports, reason = "each driver's tests use only a part")]
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ mod report;
 
 pub(crate) use report::conforms;
 
-/// A server that runs as long as this value lives.
+/// A server that runs until this value is dropped.
 pub(crate) struct Server {
     /// The URL that a driver opens, as the script printed it.
     pub(crate) url: String,
@@ -30,11 +30,11 @@ fn script(name: &str) -> Command {
     command
 }
 
-/// A TCP port that nobody listens on now, and that the kernel gives no client: a server that is
-/// started again finds it free.
+/// A TCP port that nobody listens on now, outside the kernel's range for clients, so that a restarted server finds it
+/// free.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Each test binary begins elsewhere.
+    // Each test binary starts at a different port.
     let begin = u16::try_from(std::process::id() % 200).unwrap() * 100;
     loop {
         let port = 12_000 + (begin + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000;
@@ -45,12 +45,12 @@ pub(crate) fn free_port() -> u16 {
 }
 
 impl Server {
-    /// Starts a server of this name (see `servers/README.md`). One that does not start fails the test.
+    /// Starts the server with this name (see `servers/README.md`). The test fails if it does not start.
     pub(crate) fn start(name: &'static str) -> Self {
         Self::start_with(name, &[])
     }
 
-    /// The same with further arguments of the script.
+    /// The same, with additional arguments for the script.
     pub(crate) fn start_with(name: &'static str, arguments: &[&str]) -> Self {
         let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
         let mut tries = 0;
@@ -69,8 +69,8 @@ impl Server {
         }
     }
 
-    /// `psql` on its database, of the package that the server came from.
-    #[allow(dead_code, reason = "each test binary uses its part")]
+    /// The server package's `psql`, on its database.
+    #[allow(dead_code, reason = "each test binary uses only a part")]
     pub(crate) fn psql(&self) -> std::process::Command {
         let servers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../servers");
         let where_is_it = "import sys; sys.dont_write_bytecode = True; sys.path.insert(0, sys.argv[1])\n\
@@ -95,7 +95,7 @@ impl Server {
         psql
     }
 
-    /// Kills it with SIGKILL, as a crash would. Its data stay.
+    /// Kills it with SIGKILL, like a crash. Keeps its data.
     pub(crate) fn kill(&self) {
         self.stop_with(&["--kill"]);
     }
@@ -105,25 +105,25 @@ impl Server {
         self.stop_with(&["--kill", "--only", node]);
     }
 
-    /// Stops it in good order. Its data stay.
+    /// Stops it cleanly. Keeps its data.
     pub(crate) fn stop(&self) {
         self.stop_with(&[]);
     }
 
-    /// Starts it again (all nodes that do not run) on its port and data, with its arguments.
+    /// Restarts it (all nodes that are not running) with the same port, data and arguments.
     pub(crate) fn restart(&self) {
         let url = self.launch().unwrap_or_else(|said| panic!("servers/start {} failed: {said}", self.name));
         assert_eq!(url, self.url);
     }
 
-    /// The commands with which somebody else starts, stops, kills and pauses it: a table `[servers.NAME]` of a study.
-    #[allow(dead_code, reason = "each test binary uses its part")]
+    /// The commands that start, stop, kill and pause it, as a table `[servers.NAME]` of a study.
+    #[allow(dead_code, reason = "each test binary uses only a part")]
     pub(crate) fn commands(&self) -> String {
         self.commands_of("", self.port)
     }
 
-    /// The same of one node of several, such as the `replica` of `postgres-standby`.
-    #[allow(dead_code, reason = "each test binary uses its part")]
+    /// The same for one node of several, such as the `replica` of `postgres-standby`.
+    #[allow(dead_code, reason = "each test binary uses only a part")]
     pub(crate) fn commands_of_node(&self, node: &str) -> String {
         self.commands_of(&format!(" --only {node}"), self.port_of(node))
     }
@@ -142,7 +142,7 @@ impl Server {
         )
     }
 
-    /// The port of a further node, such as `replica`, `node-2` or `node-3`.
+    /// The port of another node, such as `replica`, `node-2` or `node-3`.
     pub(crate) fn port_of(&self, node: &str) -> u16 {
         let text = std::fs::read_to_string(self.folder.path().join(format!("{node}.port"))).unwrap();
         text.trim().parse().unwrap()
@@ -170,7 +170,7 @@ impl Drop for Server {
         let mut stop = script("stop");
         stop.arg(self.name).arg("--data").arg(self.folder.path()).arg("--kill");
         let done = stop.output();
-        // A second panic would end all tests of this binary.
+        // A second panic would abort all tests of this binary.
         if !std::thread::panicking() {
             let done = done.unwrap();
             assert!(done.status.success(), "servers/stop {}: {}", self.name, String::from_utf8_lossy(&done.stderr));

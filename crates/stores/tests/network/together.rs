@@ -1,4 +1,4 @@
-//! What begins at the same moment in one place: copies keep their marks, and what they write stays.
+//! Concurrent starts in the same place: copies keep their marks, and the documents that they write.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
@@ -21,12 +21,12 @@ fn layout(name: &str) -> Layout {
     Layout { collections: vec![collection] }
 }
 
-/// Two stores: the control calls of one take turns.
+/// Two stores, because the control calls of one store run one at a time.
 fn stores(url: &str) -> [Arc<dyn AnyStore>; 2] {
     [(); 2].map(|()| storebench_stores::open(url).unwrap())
 }
 
-/// The results of two calls that begin at once.
+/// Runs two calls concurrently. Returns their results.
 fn both<A: Send, B: Send>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B + Send) -> (A, B) {
     let barrier = Barrier::new(2);
     std::thread::scope(|scope| {
@@ -48,7 +48,7 @@ fn clear(store: &dyn AnyStore) {
     store.remove().unwrap();
 }
 
-/// Two copies into collections of their own.
+/// Two copies into different collections.
 fn begin_together(url: &str, rounds: u32) {
     let stores = stores(url);
     for round in 0..rounds {
@@ -62,7 +62,7 @@ fn begin_together(url: &str, rounds: u32) {
     }
 }
 
-/// Two copies into what a study made: the first one owns it, for the other, too.
+/// Two copies into a collection that a study created. The first one owns it, and the other one sees that.
 fn take_over_together(url: &str, rounds: u32) {
     let stores = stores(url);
     for round in 0..rounds {
@@ -80,7 +80,7 @@ fn take_over_together(url: &str, rounds: u32) {
     }
 }
 
-/// A copy that begins while what studies made is removed is refused, or keeps what it wrote.
+/// A copy that starts while the collections of studies are removed either is refused, or keeps its documents.
 fn copy_while_removed(url: &str, rounds: u32) {
     let stores = stores(url);
     let study = Layout { collections: ["first", "third"].iter().flat_map(|name| layout(name).collections).collect() };
@@ -90,7 +90,7 @@ fn copy_while_removed(url: &str, rounds: u32) {
     let usual = begun.elapsed();
     let mut kept = 0;
     for round in 0..rounds {
-        // What the study made is taken over, or a collection made beside it.
+        // The copy takes over the study's collection, or creates another one.
         for name in ["first", "second"] {
             stores[0].prepare(&study, Prepare::Fresh).unwrap();
             let remove = || {
@@ -117,10 +117,10 @@ fn copy_while_removed(url: &str, rounds: u32) {
             clear(&*stores[0]);
         }
     }
-    assert!(kept > 0, "no copy came through");
+    assert!(kept > 0, "no copy succeeded");
 }
 
-/// What others put there between the first and the second step of a removal stays.
+/// Data that others write between the first and the second step of a removal stays.
 #[cfg(any(feature = "ravendb", feature = "mongodb"))]
 fn others_come_during_a_removal(server: &Server, first_step: &'static [u8], studied_anew: bool) {
     let url = server.url.clone();
@@ -147,7 +147,7 @@ fn others_come_during_a_removal(server: &Server, first_step: &'static [u8], stud
     after.prepare(&layout("second"), Prepare::ReadOnly).unwrap();
     let mut session = Driven::open(&*after, level(&*after)).unwrap();
     session.call(Op::Read { key: "a" }).unwrap();
-    // It ends what is the study's.
+    // The removal is complete for the study's collections.
     assert_eq!(direct.owner_of("first").unwrap(), None);
 }
 
@@ -163,12 +163,12 @@ fn a_mongodb_marker_that_others_wrote_into_during_a_removal_stays() {
     others_come_during_a_removal(&Server::start("nx-27017"), b"\x02delete\0", false);
 }
 
-/// The first level that the store guarantees.
+/// The first durability level that the store guarantees.
 fn level(store: &dyn AnyStore) -> Durability {
     store.capabilities().durability[0].0
 }
 
-/// The three, each on a server of its own.
+/// The three tests, each with its own server.
 macro_rules! together {
     ($feature:literal, $name:ident, $server:expr, $url:expr, $rounds:expr) => {
         #[cfg(feature = $feature)]
@@ -210,7 +210,7 @@ together!("postgres", postgres, Server::start("postgres"), url, 20);
 together!("ravendb", ravendb, Server::start("ravendb"), url, 5);
 together!("couchbase", couchbase, crate::couchbase::fake(Default::default()), |s: &Fake| s.url(), 10);
 
-/// Not during a removal: there pouchdb-server left a database behind that was removed while somebody else read it.
+/// No test during a removal, because pouchdb-server left a database behind that was removed during a concurrent read.
 #[cfg(feature = "couchdb")]
 mod pouchdb_server {
     use super::*;

@@ -1,4 +1,4 @@
-//! What a study must hold beyond its types: references that exist, mixes that make sense.
+//! Checks a study beyond its types: references exist, mixes make sense.
 
 use strsim::damerau_levenshtein;
 
@@ -13,18 +13,18 @@ use crate::op_kind::OpKind;
 pub struct Problem {
     /// Keys and positions from the root: `["phases", "1", "mix", "read"]`.
     pub path: Vec<String>,
-    /// What is wrong and what would be right.
+    /// What is wrong and what is expected.
     pub message: String,
 }
 
-/// Longer texts are no mistyped names.
+/// Longer texts are not mistyped names.
 const LONGEST_NAME: usize = 200;
 /// The most collections or phases of a study.
 const MOST_PARTS: usize = 1_000;
 
-/// The name nearest to `wrong`, if one is near enough to be meant.
+/// The name closest to `wrong`, if one is close enough to be meant.
 pub fn did_you_mean<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // To compare texts takes as much memory as their lengths multiplied, and nobody mistypes a whole page.
+    // Comparing two texts takes memory proportional to the product of their lengths, and nobody mistypes a whole page.
     if wrong.len() > LONGEST_NAME {
         return None;
     }
@@ -37,7 +37,7 @@ pub fn did_you_mean<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -
         .map(|(_, name)| name)
 }
 
-/// "`wrong` is no X; did you mean `right`?", or the list of what there is.
+/// "unknown X `wrong`; did you mean `right`?", or the list of names.
 pub(crate) fn no_such<'a>(what: &str, wrong: &str, names: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match did_you_mean(wrong, names.clone()) {
         Some(name) => format!("unknown {what} `{wrong}`; did you mean `{name}`?"),
@@ -53,7 +53,7 @@ struct Checker<'a> {
     problems: Vec<Problem>,
 }
 
-/// Finds everything that is wrong, in the order of the file.
+/// Finds all problems, roughly in the order of the file.
 pub(crate) fn check(study: &Study) -> Vec<Problem> {
     let mut checker = Checker { study, problems: Vec::new() };
     for (key, parts) in [("collections", study.collections.len()), ("phases", study.phases.len())] {
@@ -106,8 +106,8 @@ impl Checker<'_> {
                 if phase.mix.iter().any(|(name, entry)| entry.single(name).is_some_and(|op| changes.contains(&op))) {
                     self.say(
                         &["phases", &position.to_string(), "mix"],
-                        "with database = \"kept\" another trial measures what this phase leaves: it may read, upsert, \
-                         replace and merge, not insert, delete, append, count or let expire; use database = \"fresh\"",
+                        "with database = \"kept\" other trials measure what this phase leaves, so it may only read, upsert, \
+                         replace and merge; remove the other operations, or use database = \"fresh\"",
                     );
                 }
             }
@@ -116,10 +116,10 @@ impl Checker<'_> {
             self.say(&["repeats"], "0 repeats measure nothing; use 1 or more");
         }
         if self.study.data_to_memory.is_some_and(|share| !(share.is_finite() && share > 0.0)) {
-            self.say(&["data_to_memory"], "documents over memory: use a number above 0, such as 4.5");
+            self.say(&["data_to_memory"], "use a ratio of documents to memory above 0, such as 4.5");
         }
         if self.study.seed > 1 << 53 {
-            self.say(&["seed"], "a seed stays within 2^53");
+            self.say(&["seed"], "use a seed of at most 2^53");
         }
     }
 
@@ -131,18 +131,24 @@ impl Checker<'_> {
             && name.len() <= 60
             && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
         if !well_formed {
-            self.say(&at, "a collection's name begins with a letter and holds letters, digits, - and _, at most 60");
+            self.say(&at, "a collection's name must begin with a letter and have at most 60 letters, digits, - and _");
         }
         if name.starts_with("storebench") {
-            self.say(&at, "names that begin with `storebench` are kept for its own tables");
+            self.say(&at, "names that begin with `storebench` are reserved for its own tables");
         }
         match (&c.from, &c.per, c.count) {
             (Some(_), Some(_), _) => self.say(&[at[0], name, "per"], "`from` and `per` exclude each other"),
             (None, Some(_), Some(_)) => {
-                self.say(&[at[0], name, "count"], "with `per` the relation decides how many; remove `count`");
+                self.say(
+                    &[at[0], name, "count"],
+                    "with `per` the relation decides how many documents there are; remove `count`",
+                );
             }
             (None, None, None) if c.existing.is_none() => {
-                self.say(&at, "it needs one of `count`, `per` or `from`, or `existing` for documents that are there");
+                self.say(
+                    &at,
+                    "it needs `count`, `per` or `from`, or `existing` for documents that are already in the store",
+                );
             }
             _ => {}
         }
@@ -162,7 +168,7 @@ impl Checker<'_> {
                 if given {
                     self.say(
                         &[at[0], name, key],
-                        format!("`{key}` describes made documents; with `from` they are yours"),
+                        format!("`{key}` describes generated documents, but with `from` they are yours; remove it"),
                     );
                 }
             }
@@ -189,7 +195,10 @@ impl Checker<'_> {
                 let message = no_such("collection", &per.parent, study.collections.keys().map(String::as_str));
                 self.say(&[at[0], name, "per", &per.parent], message);
             } else if self.parents_loop(name) {
-                self.say(&[at[0], name, "per"], "the collections belong to each other in a circle");
+                self.say(
+                    &[at[0], name, "per"],
+                    "the `per` relations of these collections form a cycle; remove one of them",
+                );
             }
         }
         for (position, fields) in c.index.iter().enumerate() {
@@ -248,7 +257,7 @@ impl Checker<'_> {
         }
         let earlier = self.study.phases.iter().take_while(|p| !std::ptr::eq(*p, phase));
         if earlier.into_iter().any(|p| p.name == phase.name) {
-            say("name", format!("two phases are called `{}`; results could not tell them apart", phase.name));
+            say("name", format!("two phases are called `{}`; give each its own name", phase.name));
         }
         let copies = phase.copy.is_some();
         if phase.kind().is_none() {
@@ -278,7 +287,7 @@ impl Checker<'_> {
             say("batch", "use 1 to 1,000,000 documents".into());
         }
         if phase.timeout.0.is_zero() {
-            say("timeout", "a timeout of 0 gives up everything; use more".into());
+            say("timeout", "a timeout of 0 fails every operation; use a longer one".into());
         }
         if phase.retry.tries == 0 {
             say("retry", "0 tries send nothing; use 1 for no retry".into());
@@ -290,7 +299,7 @@ impl Checker<'_> {
             say("ledger", "a ledger needs one writer for each key; add streams = \"disjoint\"".into());
         }
         if phase.ledger.share().is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
-            say("ledger", "a share is above 0 and at most 1".into());
+            say("ledger", "use a share above 0 and at most 1".into());
         }
         if !phase.loads() && !phase.rests() && !copies {
             match (phase.duration, phase.operations) {
@@ -306,7 +315,7 @@ impl Checker<'_> {
                 say("think", "`think` is for the closed loop; remove it or `rate`".into())
             }
             Some(RateSpec::Ramp(..)) if phase.duration.is_none() => {
-                say("rate", "a ramp runs over the phase's `duration`; give one".into());
+                say("rate", "a ramp runs over the phase's `duration`; add one".into());
             }
             _ => {}
         }
@@ -333,7 +342,7 @@ impl Checker<'_> {
         if entry.single(label).is_none() {
             let message = match did_you_mean(label, OpKind::IN_MIX.iter().copied()) {
                 Some(name) => format!("unknown operation `{label}`; did you mean `{name}`?"),
-                None => format!("unknown operation `{label}`; say which it is: {label} = {{ op = \"read\", … }}"),
+                None => format!("unknown operation `{label}`; name the operation: {label} = {{ op = \"read\", … }}"),
             };
             return self.say(&at, message);
         }
@@ -346,7 +355,7 @@ impl Checker<'_> {
                     let message = no_such("collection", name, study.collections.keys().map(String::as_str));
                     self.say(&[at[0], at[1], at[2], at[3], "collection"], message);
                 }
-                None => self.say(&at, "the study has several collections; say which: collection = \"…\""),
+                None => self.say(&at, "the study has several collections; name one: collection = \"…\""),
             };
         };
         let c = &study.collections[collection];
@@ -357,7 +366,10 @@ impl Checker<'_> {
             _ => None,
         };
         if let Some(body) = needs.filter(|b| *b != c.body) {
-            self.say(&at, format!("`{kind}` works on collections with body = \"{body}\"; `{collection}` is another"));
+            self.say(
+                &at,
+                format!("`{kind}` needs a collection with body = \"{body}\", but `{collection}` has another body"),
+            );
         }
         if matches!(kind, OpKind::Insert | OpKind::BulkInsert) && (c.from.is_some() || c.per.is_some()) {
             self.say(
@@ -383,23 +395,23 @@ impl Checker<'_> {
         if entry.draw == Draw::Parents {
             let at = [at[0], at[1], at[2], at[3], "draw"];
             if kind.inserts() {
-                self.say(&at, format!("`draw` has no meaning for {kind}, which makes new documents; leave it out"));
+                self.say(&at, format!("`draw` has no meaning for {kind}, which makes new documents; remove it"));
             } else if c.per.is_none() {
                 self.say(
                     &at,
                     format!(
-                        "`{collection}` has no parents to draw from; use a collection with `per`, or leave `draw` out"
+                        "`{collection}` has no parents to draw from; use a collection with `per`, or remove `draw`"
                     ),
                 );
             } else if kind == OpKind::View && entry.field.is_none() {
                 self.say(
                     &at,
-                    "`draw` has no meaning for a view without `where`, which takes no document's value; leave it out",
+                    "`draw` has no meaning for a view without `where`, which uses no document's value; remove it",
                 );
             } else if phase.ledger.is_kept() && kind.writes() {
                 self.say(
                     &at,
-                    "with a ledger each key has one writer, who owns documents and not parents; leave `draw` out, or \
+                    "with a ledger each key has one writer, which owns documents and not parents; remove `draw` or \
                      `ledger`",
                 );
             }
@@ -434,15 +446,15 @@ impl Checker<'_> {
         let range = entry.start.is_some() || entry.end.is_some();
         let ways = usize::from(entry.field.is_some()) + usize::from(entry.keys.is_some()) + usize::from(range);
         if kind == OpKind::View && ways > 1 {
-            self.say(&at, "say once which rows of the view: by `where`, by `keys`, or by `start` and `end`");
+            self.say(&at, "select the rows of the view in one way: by `where`, by `keys`, or by `start` and `end`");
         }
         if phase.ledger.is_kept() && kind.writes() && (!ledger_follows(kind) || c.body == Body::Counter) {
-            self.say(&at, format!("the ledger follows inserts, upserts, replaces, compare-and-swaps and deletes of documents, single and in bulk; it cannot say what {kind} should leave in `{collection}`"));
+            self.say(&at, format!("the ledger follows inserts, upserts, replaces, compare-and-swaps and deletes of documents, single and in bulk; it cannot check what {kind} leaves in `{collection}`"));
         }
     }
 }
 
-/// Whether a ledger can say what a write leaves: one version of one document, or none.
+/// Whether a ledger knows what a write leaves: one version of one document, or none.
 fn ledger_follows(kind: OpKind) -> bool {
     use OpKind::{BulkDelete, BulkInsert, BulkUpsert, CompareAndSwap, Delete, Insert, Replace, Upsert};
     matches!(kind, Insert | BulkInsert | Upsert | BulkUpsert | Replace | CompareAndSwap | Delete | BulkDelete)
@@ -458,7 +470,7 @@ pub fn does(study: &Study, phases: &[Phase], ops: &[OpKind], collection: &str) -
     })
 }
 
-/// The collection that an entry of a mix works on, if it can be told.
+/// The collection that an entry of a mix works on, if it is unambiguous.
 pub fn collection_of<'a>(study: &'a Study, phase: &'a Phase, label: &str) -> Option<&'a str> {
     let named = phase.mix.get(label).and_then(|e| e.collection.as_ref()).or(phase.collection.as_ref());
     match named {

@@ -1,4 +1,4 @@
-//! What a published study says, and how a run of ours can be held against it: the `[[published]]` tables.
+//! What a published study claims, and how a run is compared with it: the `[[published]]` tables.
 
 use indexmap::IndexMap;
 #[cfg(feature = "schema")]
@@ -8,10 +8,10 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use super::check::Problem;
 use super::factors::FactorValues;
 
-/// A statement of a published study.
+/// A claim of a published study.
 ///
-/// Values in its test (`{ workers = 16 }`) name a factor by its path (`phases.load.workers`) or by as much of its end
-/// as no other factor has (`workers`); `store` is the store's name in the study.
+/// Values in its test (`{ workers = 16 }`) name a factor by its path (`phases.load.workers`) or by an end of it that no
+/// other factor has (`workers`); `store` is the store's name in the study.
 ///
 /// ```toml
 /// [[published]]
@@ -23,32 +23,32 @@ use super::factors::FactorValues;
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// What it says, in one sentence.
+    /// The claim, in one sentence.
     pub says: String,
-    /// The figures as they were published. Other hardware, other versions: shown, never compared.
+    /// The figures as published. They are from other hardware and versions, so they are shown, but never compared.
     pub figures: String,
     /// Where it was published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// What it comes to in figures of a run. Either this or `not_testable`.
+    /// How figures of a run test it. Give either this or `not_testable`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<ClaimTest>,
-    /// Why no run of this study can tell.
+    /// Why no run of this study can test it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_testable: Option<String>,
-    /// The least `--scale` at which it can be told.
+    /// The smallest `--scale` at which it can be tested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least_scale: Option<f64>,
-    /// The fewest repeats at which it can be told.
+    /// The fewest repeats with which it can be tested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least_trials: Option<u32>,
-    /// Whether it speaks of documents as large beside the memory as the study's `data_to_memory` says.
+    /// Whether it applies only at the study's `data_to_memory` ratio.
     #[serde(default, alias = "needs_regime", skip_serializing_if = "std::ops::Not::not")]
     pub needs_data_to_memory: bool,
 }
 
-/// A claim in figures of a run, which are named `PHASE.MEASURE` or `PHASE.OP.MEASURE`. Which test it is shows in
-/// the key that names the figure: `ratio`, `rises`, `falls`, `share_within` or `peak`.
+/// The test of a claim on figures of a run, which are named `PHASE.MEASURE` or `PHASE.OP.MEASURE`. The key that names
+/// the figure selects the kind of test: `ratio`, `rises`, `falls`, `share_within` or `peak`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(untagged)]
@@ -59,28 +59,29 @@ pub enum ClaimTest {
     Rises(RisesTest),
     /// A figure shrinks with a factor.
     Falls(FallsTest),
-    /// How many operations a limit holds for.
+    /// The share of operations that meet a limit.
     ShareWithin(ShareTest),
-    /// Where over a factor a figure is best.
+    /// The value of a factor at which a figure is best.
     Peak(PeakTest),
 }
 
-/// A figure of some configurations over that of others, all else equal.
+/// A figure of some configurations divided by that of others, all else equal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RatioTest {
     /// The figure.
     pub ratio: String,
-    /// The configurations above the line.
+    /// The configurations in the numerator.
     pub of: FactorValues,
-    /// The configurations below it. What neither names is equal in each pair.
+    /// The configurations in the denominator. Factors that neither names are equal in each pair.
     pub to: FactorValues,
-    /// Where the ratio lies if the claim is right.
+    /// The range of the ratio if the claim is right.
     pub between: Between,
 }
 
-/// A figure grows with a factor: it is greater at the greatest value than at the smallest, and falls at no step.
+/// A figure grows with a factor: it is higher at the greatest value than at the smallest, and does not fall at any
+/// step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -89,18 +90,19 @@ pub struct RisesTest {
     pub rises: String,
     /// The factor.
     pub over: String,
-    /// The highest value that it speaks of; without it, the highest that was run.
+    /// The highest value that the claim covers; default: the highest that was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_to: Option<f64>,
-    /// Which configurations, of all.
+    /// Which configurations; default: all.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub at: FactorValues,
-    /// Where the figure at the greatest value over that at the smallest lies; without it, at least 1.05.
+    /// The range of the figure at the greatest value divided by that at the smallest; default: at least 1.05.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between: Option<Between>,
 }
 
-/// A figure shrinks with a factor: it is less at the greatest value than at the smallest, and rises at no step.
+/// A figure shrinks with a factor: it is lower at the greatest value than at the smallest, and does not rise at any
+/// step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -109,32 +111,33 @@ pub struct FallsTest {
     pub falls: String,
     /// The factor.
     pub over: String,
-    /// The highest value that it speaks of; without it, the highest that was run.
+    /// The highest value that the claim covers; default: the highest that was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_to: Option<f64>,
-    /// Which configurations, of all.
+    /// Which configurations; default: all.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub at: FactorValues,
-    /// Where the figure at the greatest value over that at the smallest lies (below 1); without it, at most 1 / 1.05.
+    /// The range of the figure at the greatest value divided by that at the smallest (below 1); default: at most 1 /
+    /// 1.05.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between: Option<Between>,
 }
 
-/// The share of attempts within a time that the study's `[limits]` name.
+/// The share of attempts that meet a time limit in the study's `[limits]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShareTest {
     /// The limit's path: `by-user.page.response.p99`.
     pub share_within: String,
-    /// Which configurations, of all.
+    /// Which configurations; default: all.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub at: FactorValues,
-    /// Where the share lies, from 0 to 1.
+    /// The range of the share, from 0 to 1.
     pub between: Between,
 }
 
-/// The value at which a figure is best: greatest of throughput, least of times.
+/// The value at which a figure is best: the highest throughput, or the lowest time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -143,10 +146,10 @@ pub struct PeakTest {
     pub peak: String,
     /// The factor.
     pub over: String,
-    /// Which configurations, of all.
+    /// Which configurations; default: all.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub at: FactorValues,
-    /// Between which of its values the peak lies.
+    /// The range of values that contains the peak.
     pub between: Between,
 }
 
@@ -155,17 +158,17 @@ pub struct PeakTest {
 pub struct Between {
     /// The lower end.
     pub low: f64,
-    /// The upper end; none for none.
+    /// The upper end; `None` if there is none.
     pub high: Option<f64>,
 }
 
 impl Between {
-    /// Whether it holds the whole of `low..=high`.
+    /// Whether it contains all of `low..=high`.
     pub fn holds(&self, low: f64, high: f64) -> bool {
         low >= self.low && self.high.is_none_or(|end| high <= end)
     }
 
-    /// Whether it holds nothing of `low..=high`.
+    /// Whether it contains nothing of `low..=high`.
     pub fn misses(&self, low: f64, high: f64) -> bool {
         high < self.low || self.high.is_some_and(|end| low > end)
     }
@@ -173,7 +176,7 @@ impl Between {
 
 impl<'de> Deserialize<'de> for Between {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // An infinite end of a TOML file is null once it has been through JSON.
+        // An infinite end in TOML becomes null when it passes through JSON.
         let ends = Vec::<Option<f64>>::deserialize(deserializer)?;
         let (low, high) = match ends[..] {
             [Some(low)] => (low, None),
@@ -210,7 +213,7 @@ impl JsonSchema for Between {
 }
 
 impl<'de> Deserialize<'de> for ClaimTest {
-    /// By the key that names the figure, so that what is wrong with a test is said about that test.
+    /// Selects the kind by the key that names the figure, so that errors are about that kind of test.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         const KINDS: [&str; 5] = ["ratio", "rises", "falls", "share_within", "peak"];
         fn read<T: de::DeserializeOwned, E: de::Error>(table: serde_json::Value) -> Result<T, E> {
@@ -226,13 +229,13 @@ impl<'de> Deserialize<'de> for ClaimTest {
             ["share_within"] => read(table).map(Self::ShareWithin),
             ["peak"] => read(table).map(Self::Peak),
             [] => Err(de::Error::custom(format!("a test names its figure with one of {}", KINDS.join(", ")))),
-            _ => Err(de::Error::custom(format!("a test is one of {}; make two claims of it", kinds.join(" and ")))),
+            _ => Err(de::Error::custom(format!("a test has one kind, not {}; write two claims", kinds.join(" and ")))),
         }
     }
 }
 
 impl ClaimTest {
-    /// The values that a test picks configurations by, under their keys.
+    /// The values by which a test selects configurations, with their keys.
     pub fn values(&self) -> Vec<(&'static str, &FactorValues)> {
         match self {
             Self::Ratio(test) => vec![("of", &test.of), ("to", &test.to)],
@@ -243,7 +246,7 @@ impl ClaimTest {
         }
     }
 
-    /// The factor that a test goes over.
+    /// The factor over which a test compares, if it has one.
     pub fn over(&self) -> Option<&str> {
         match self {
             Self::Rises(test) => Some(&test.over),
@@ -255,15 +258,15 @@ impl ClaimTest {
 }
 
 impl Claim {
-    /// What is wrong with it beyond its types; paths begin within the claim. Whether its factors, figures and limits exist is for
-    /// whoever knows the study.
+    /// Its problems beyond its types; paths begin within the claim. The caller checks that its factors, figures and
+    /// limits exist.
     pub fn problems(&self) -> Vec<Problem> {
         let mut out = Vec::new();
         let mut say = |path: &[&str], message: &str| {
             out.push(Problem { path: path.iter().map(|p| (*p).to_owned()).collect(), message: message.to_owned() });
         };
         if self.says.trim().is_empty() {
-            say(&["says"], "it says nothing; write the claim in one sentence");
+            say(&["says"], "it is empty; write the claim in one sentence");
         }
         if self.figures.trim().is_empty() {
             say(&["figures"], "write the figures as they were published");
@@ -277,7 +280,7 @@ impl Claim {
             say(&["at_least_scale"], "a scale is above 0, such as 0.1");
         }
         if self.at_least_trials == Some(0) {
-            say(&["at_least_trials"], "0 repeats tell nothing; use 2 or more");
+            say(&["at_least_trials"], "0 repeats test nothing; use 2 or more");
         }
         match &self.test {
             Some(ClaimTest::Ratio(test)) => {
@@ -293,7 +296,7 @@ impl Claim {
             Some(ClaimTest::ShareWithin(ShareTest { between, .. }))
                 if between.low < 0.0 || between.high.is_some_and(|high| high > 1.0) =>
             {
-                say(&["test", "between"], "a share lies from 0 to 1: [0.9, 1]");
+                say(&["test", "between"], "use a share from 0 to 1, such as [0.9, 1]");
             }
             _ => {}
         }

@@ -18,24 +18,25 @@ use crate::written::{is_default, names, written_as};
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Collection {
-    /// How many documents. Left out with `per` (the relation decides) or `from` (the file decides).
+    /// How many documents. Omit it with `per`, where the relation decides. With `from`, only that many documents from
+    /// the start of the file; default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<Count>,
-    /// Template of the key; default `{collection}/{index}`. May name `{index}`, `{seq}` (position
-    /// among siblings), `{parent}` (index of the parent), `{parent.key}`, and any field of the
-    /// document; `{index:08}` pads with zeros.
+    /// Template of the key; default `{collection}/{index}`. May use `{index}`, `{seq}` (position among siblings),
+    /// `{parent}` (index of the parent), `{parent.key}`, and any field of the document; `{index:08}` pads with zeros.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// What a document is: JSON (default), opaque bytes (for append and prepend), or a counter.
     #[serde(default, skip_serializing_if = "is_default")]
     pub body: Body,
-    /// Size of a whole document in bytes as sent. Without it, the fields decide.
+    /// Size of a complete document in bytes, as sent. Without it, the fields determine the size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<Size>,
-    /// Share of the bytes that zstd level 3 over 32 KiB pages of these documents leaves (0 to 1).
+    /// Share of the bytes (0 to 1) that remains after compression with zstd level 3 over 32 KiB pages of these
+    /// documents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compress_to: Option<f64>,
-    /// A text file whose lines fill the text fields, in place of seeded sentences.
+    /// A text file whose lines fill the text fields, instead of seeded sentences.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text_file: Option<PathBuf>,
     /// The fields, in the order they are written.
@@ -44,22 +45,21 @@ pub struct Collection {
     /// Documents of this collection belong to documents of another: `per = { users = 3 }`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per: Option<Per>,
-    /// Secondary indexes to make, each a list of fields: `index = [["user"]]`.
+    /// Secondary indexes to create, each a list of fields: `index = [["user"]]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub index: Vec<Vec<String>>,
     /// Your own documents: a JSONL file, plain, `.gz` or `.zst`. Excludes `fields`, `size`,
     /// `compress_to` and `per`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<PathBuf>,
-    /// Documents that are in the store already, put there by somebody else. Such a study only reads.
+    /// Documents that are already in the store. Such a study only reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<super::existing::ExistingWire>"))]
     pub existing: Option<ExistingDocuments>,
     /// `existing`: how many keys are sampled from the store; default 100,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<Count>,
-    /// What a line of `from` that is not a JSON object does: stop the run (default), or be skipped
-    /// and counted.
+    /// What to do with a line of `from` that is not a JSON object: stop the run (default), or skip and count the line.
     #[serde(default, skip_serializing_if = "is_default")]
     pub bad_lines: BadLines,
 }
@@ -72,7 +72,7 @@ pub enum Body {
     /// A JSON object.
     #[default]
     Json,
-    /// Bytes without structure; append and prepend work on these only.
+    /// Bytes without structure; append and prepend work only on these.
     Bytes,
     /// An integer that the store adds to.
     Counter,
@@ -85,10 +85,10 @@ names! { Body: Json "json", Bytes "bytes", Counter "counter" }
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum BadLines {
-    /// Refuse the file, naming the line.
+    /// Reject the file and name the line.
     #[default]
     Stop,
-    /// Leave the line out and count it.
+    /// Skip the line and count it.
     Skip,
 }
 
@@ -97,17 +97,17 @@ pub enum BadLines {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(with = "SizeWire"))]
 pub enum Size {
-    /// Every document within the range, evenly; a single value is a range of one.
+    /// Uniform within the range; a single value is a range of one.
     Uniform(Range<ByteSize>),
-    /// Log-normal with this median and sigma (of the natural logarithm), cut at `min` and `max`.
+    /// Log-normal with this median and sigma (of the natural logarithm), clamped to `min` and `max`.
     Lognormal {
         /// The median.
         median: ByteSize,
         /// Standard deviation of the natural logarithm of the size.
         sigma: f64,
-        /// Least size; default 64 B.
+        /// Smallest size; default 64 B.
         min: ByteSize,
-        /// Greatest size; default 16 MiB.
+        /// Largest size; default 16 MiB.
         max: ByteSize,
     },
     /// Sizes drawn from the lines of a sample file (by quantiles, at most 1,024 of them).
@@ -167,7 +167,7 @@ impl Size {
                 Ok(Self::Lognormal { median: l.median, sigma: l.sigma, min, max })
             }
             (None, Some(path)) => Ok(Self::Like(path)),
-            _ => Err("a size table holds exactly one of `lognormal` and `like`".into()),
+            _ => Err("a size table must have exactly one of `lognormal` and `like`".into()),
         }
     }
 }
@@ -208,13 +208,13 @@ pub struct Per {
 /// How many children one parent has.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FanOut {
-    /// Evenly within the range; a single value is a range of one.
+    /// Uniform within the range; a single value is a range of one.
     Uniform(Range<u64>),
     /// A histogram: parents that fall in no bin have no children.
     Bins {
         /// The bins, as published.
         bins: Vec<Bin>,
-        /// Children in all; within the bins a density is solved that meets it. Without it, evenly.
+        /// Total number of children. The density within the bins is fitted to it; without it, the density is uniform.
         total: Option<u64>,
     },
 }
@@ -288,7 +288,7 @@ impl<'de> Deserialize<'de> for Per {
         let mut entries = map.into_iter();
         match (entries.next(), entries.next()) {
             (Some((parent, fan_out)), None) => Ok(Self { parent, fan_out }),
-            _ => Err(de::Error::custom("`per` names exactly one parent collection: per = { users = 3 }")),
+            _ => Err(de::Error::custom("`per` must name exactly one parent collection, such as per = { users = 3 }")),
         }
     }
 }
@@ -314,18 +314,18 @@ pub enum Field {
     Lines(Range<u64>),
     /// Text that fills the document up to its `size`; several such fields share the rest evenly.
     Fill,
-    /// Text of so many bytes.
+    /// Text of this many bytes.
     Text(Range<ByteSize>),
-    /// An integer, evenly within the range.
+    /// An integer, uniform within the range.
     Integer(Range<i64>),
-    /// A decimal number, evenly within the range, with so many digits after the point.
+    /// A decimal number, uniform within the range, with this many digits after the point.
     Decimal {
         /// The range.
         range: Range<f64>,
         /// Digits after the point (0 to 9).
         digits: u8,
     },
-    /// A moment, RFC 3339 in UTC, evenly between the two (dates or date-times).
+    /// A timestamp, RFC 3339 in UTC, uniform between the two (dates or date-times).
     Time {
         /// The earliest, in seconds since 1970.
         from_s: i64,
@@ -336,14 +336,14 @@ pub enum Field {
     Choice(IndexMap<String, f64>),
     /// True with this probability.
     Bool(f64),
-    /// A list of so many values of one kind.
+    /// A list of values of one kind.
     List {
         /// The values.
         of: Box<Field>,
         /// How many.
         length: Range<u64>,
     },
-    /// An object with fields of its own.
+    /// An object with its own fields.
     Object(IndexMap<String, Field>),
     /// The key of a document of another collection.
     Ref {
@@ -351,10 +351,10 @@ pub enum Field {
         collection: String,
         /// Which of its documents are referred to more often.
         popularity: Popularity,
-        /// Only documents that belong to this document's own parent.
+        /// Only documents that belong to this document's parent.
         same_parent: bool,
     },
-    /// Random bytes, written as base64 text; the number counts before encoding.
+    /// Random bytes, written as base64 text; the size is before encoding.
     Bytes(Range<ByteSize>),
     /// An identifier: `uuid` (random, version 4 layout) or `hex` (24 digits), unique per document.
     Id(IdKind),
@@ -589,16 +589,16 @@ impl FieldTable {
 }
 
 impl Field {
-    /// Refuses values that no document could hold.
+    /// Rejects values that no document can hold.
     fn checked(self) -> Result<Self, String> {
         const EXACT: i64 = 1 << 53;
         match &self {
             Field::Integer(r) if r.min < -EXACT || r.max > EXACT => {
-                Err("integers stay within ±2^53, which every store and JSON reader keeps exactly".into())
+                Err("use integers within ±2^53, which every store and JSON parser keeps exactly".into())
             }
             Field::Decimal { digits, .. } if *digits > 9 => Err(format!("`digits` is {digits}; use 0 to 9")),
             Field::Decimal { range, .. } if !(range.min.abs() <= 1e12 && range.max.abs() <= 1e12) => {
-                Err("decimals stay within ±1e12".into())
+                Err("use decimals within ±1e12".into())
             }
             Field::Bool(p) if !(0.0..=1.0).contains(p) => Err(format!("the probability {p} is not within 0 to 1")),
             _ => Ok(self),

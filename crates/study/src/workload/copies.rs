@@ -11,19 +11,19 @@ use super::collections::Body;
 use super::phases::Phase;
 use super::study::Study;
 
-/// Tasks of a copy, where the study does not say.
+/// The default number of tasks of a copy.
 pub const DEFAULT_TASKS: u32 = 2;
 /// The most tasks of a copy.
 pub const MOST_TASKS: u32 = 1_024;
-/// Parts for each task, so that one that ends early finds another.
+/// Parts for each task, so that a task that ends early finds another part.
 const PARTS_A_TASK: u32 = 4;
-/// Parts at least, where the study does not say: up to so many tasks the work is cut alike at every point of a
-/// sweep.
+/// The smallest default number of parts. With it, a sweep over up to 16 tasks splits the work in the same way at every
+/// point.
 const LEAST_PARTS: u32 = 64;
 /// The most parts of a copy.
 const MOST_PARTS: u32 = 65_536;
 
-/// Which way a phase copies.
+/// The direction of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -35,7 +35,7 @@ pub enum CopyDirection {
 }
 
 impl CopyDirection {
-    /// What the copy is called among the operations of a result.
+    /// The name of the copy among the operations of a result.
     pub fn op_name(self) -> &'static str {
         match self {
             Self::In => "copy-in",
@@ -54,32 +54,31 @@ impl fmt::Display for CopyDirection {
 }
 
 impl Phase {
-    /// Tasks of a copy: so many parts are to run at once.
+    /// Tasks of a copy: how many parts run at once.
     pub fn copy_tasks(&self) -> u32 {
         self.tasks.unwrap_or(DEFAULT_TASKS)
     }
 
-    /// Parts that the work of a copy is to be cut into.
+    /// How many parts the work of a copy is split into.
     pub fn copy_parts(&self) -> u32 {
         self.parts.unwrap_or_else(|| self.copy_tasks().saturating_mul(PARTS_A_TASK).max(LEAST_PARTS))
     }
 
-    /// The collection that it copies, if it copies and the collection can be told.
+    /// The collection that it copies, if it copies and the collection is unambiguous.
     pub fn copied<'a>(&'a self, study: &'a Study) -> Option<&'a str> {
         self.copy?;
         let only = || study.collections.keys().next().filter(|_| study.collections.len() == 1);
         self.collection.as_ref().or_else(only).map(String::as_str)
     }
 
-    /// The collections whose documents are all in the store once it has ended: those that it loads, or that it
-    /// copies into the store.
+    /// The collections whose documents are all in the store after it: those that it loads, or copies into the store.
     pub fn loaded<'a>(&'a self, study: &'a Study) -> impl Iterator<Item = &'a str> {
         let copied = self.copied(study).filter(|_| self.copy == Some(CopyDirection::In));
         self.load.iter().map(String::as_str).chain(copied)
     }
 }
 
-/// What is wrong with phases that copy.
+/// The problems of phases that copy.
 pub(super) fn check(study: &Study) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (position, phase) in study.phases.iter().enumerate().filter(|(_, phase)| phase.copy.is_some()) {
@@ -101,12 +100,12 @@ fn copy(study: &Study, phase: &Phase, say: &mut dyn FnMut(&str, String)) {
         say("parts", "use 1 to 65,536 parts".to_owned());
     }
     let Some(name) = phase.copied(study) else {
-        say("copy", "the study has several collections; say which is copied: collection = \"…\"".to_owned());
+        say("copy", "the study has several collections; name the one to copy: collection = \"…\"".to_owned());
         return;
     };
     let Some(collection) = study.collections.get(name) else { return };
     if collection.existing.is_some() {
-        let remedy = "is not of Storebench's making (`existing`), so nobody knows how many documents are to arrive; \
+        let remedy = "was not made by Storebench (`existing`), so the number of documents is unknown; \
                       copy it with `storebench copy`";
         say("copy", format!("`{name}` {remedy}"));
     } else if collection.body != Body::Json {
@@ -181,15 +180,15 @@ mod tests {
             (
                 "copy = \"in\"",
                 "mix = { read = 1 }\noperations = 1\ntasks = 3",
-                "phases.0.tasks: `tasks` is of phases that copy",
+                "phases.0.tasks: `tasks` is only for phases that copy",
             ),
             (
                 "copy = \"in\"",
                 "mix = { read = 1 }\noperations = 1\nview = \"a/b\"",
-                "phases.0.view: `view` here is of phases",
+                "phases.0.view: `view` here is only for phases",
             ),
             ("count = 10", "count = 10\nbody = \"bytes\"", "phases.0.copy: files hold JSON"),
-            ("count = 10", "existing = \"theirs\"", "phases.0.copy: `texts` is not of Storebench's making"),
+            ("count = 10", "existing = \"theirs\"", "phases.0.copy: `texts` was not made by Storebench"),
             (
                 "count = 10",
                 "count = 10\n[collections.more]\ncount = 1",

@@ -1,4 +1,4 @@
-//! What is wrong with a file in TOML, and where: file, line, key, and what would be right.
+//! Errors in a TOML file: file, line, key, what is wrong, and what is expected.
 
 use std::fmt;
 use std::io::Read as _;
@@ -9,16 +9,16 @@ use toml_edit::{Document, Item, Value};
 use super::check::{Problem, did_you_mean};
 use super::load::Override;
 
-/// One thing wrong with a file in TOML: a study, or a price sheet.
+/// One error in a TOML file: a study, or a price sheet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StudyError {
     /// The file.
     pub file: PathBuf,
-    /// Line and column, from 1; none when the fault lies in no place of the file.
+    /// Line and column, from 1; `None` if the error has no place in the file.
     pub line: Option<(usize, usize)>,
-    /// The key, as `phases.1.mix.read`; empty when there is none.
+    /// The key, such as `phases.1.mix.read`; empty if there is none.
     pub key: String,
-    /// What is wrong and what would be right.
+    /// What is wrong and what is expected.
     pub message: String,
     /// The line itself.
     pub source_line: Option<String>,
@@ -41,7 +41,7 @@ impl fmt::Display for StudyError {
     }
 }
 
-/// Everything wrong with a file in TOML.
+/// All errors in a TOML file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct StudyErrors(pub Vec<StudyError>);
 
@@ -58,26 +58,26 @@ impl fmt::Display for StudyErrors {
 }
 
 impl StudyErrors {
-    /// One fault, at a byte offset of the text where it has a place.
+    /// One error, at a byte offset of the text if it has a place.
     pub fn one(file: &Path, text: &str, offset: Option<usize>, key: String, message: String) -> Self {
         let line = offset.map(|offset| place(text, offset));
         let source_line = line.and_then(|(line, _)| text.lines().nth(line - 1)).map(str::to_owned);
         Self(vec![StudyError { file: file.to_owned(), line, key, message, source_line }])
     }
 
-    /// A fault at the deepest part of a path of keys (`phases.1.mix`) that the text holds.
+    /// An error at the deepest part of a path of keys (`phases.1.mix`) that exists in the text.
     pub fn at(file: &Path, text: &str, path: &[String], message: String) -> Self {
         Self::one(file, text, locate(text, path), path.join("."), message)
     }
 
-    /// Every problem found in what the text says.
+    /// An error for each problem, at its place in the text.
     pub fn of(file: &Path, text: &str, problems: Vec<Problem>) -> Self {
         Self(problems.into_iter().flat_map(|p| Self::at(file, text, &p.path, p.message).0).collect())
     }
 
-    /// The same faults of a text that overrides have changed, each where it comes from: the override that sets the value,
-    /// the file where it has the fault by itself, else the override that brought the fault about. `with` reads the text
-    /// with only so many of the overrides.
+    /// Places each error of a text that overrides have changed where it comes from: the override that sets the value,
+    /// the file if it has the error without overrides, or else the override that caused the error. `with` reads the
+    /// text with only some of the overrides.
     pub(super) fn in_terms_of(
         self,
         text: &str,
@@ -106,8 +106,8 @@ impl StudyErrors {
         Self(self.0.into_iter().map(told).collect())
     }
 
-    /// A fault that was found after the study had been read: at the override that sets the key, else where the text has
-    /// it, with the overrides named that may have brought it about.
+    /// An error that was found after the study was read. Its place is the override that sets the key, or else the key
+    /// in the text; the message then names the overrides, which may have caused it.
     pub(super) fn found_later(
         file: &Path,
         text: &str,
@@ -126,8 +126,8 @@ impl StudyErrors {
         Self::at(file, text, path, message)
     }
 
-    /// The parser's error with its place and, for an unknown name, the one that was meant; `remedy` says what to write
-    /// for a key that is missing.
+    /// The parser's error with its place and, for an unknown name, a suggestion. `remedy` says what to write for a
+    /// missing key.
     pub fn of_toml(
         error: &toml_edit::de::Error,
         file: &Path,
@@ -146,7 +146,7 @@ impl StudyErrors {
                 }
             }
             Some((name, _)) if message.starts_with("missing field") => {
-                // What the root lacks has no place: the line that is there is not at fault.
+                // A key that is missing at the root has no place: the line at the offset is not at fault.
                 offset = offset.filter(|at| *at > 0);
                 remedy(name).map_or_else(|| message.to_owned(), |remedy| format!("`{name}` is missing; {remedy}"))
             }
@@ -157,7 +157,7 @@ impl StudyErrors {
     }
 }
 
-/// The last override that sets a key, or something that the key lies in.
+/// The last override that sets a key or one of its parents.
 fn setting<'a>(text: &str, overrides: &'a [Override], key: &str) -> Option<&'a Override> {
     let document = Document::parse(text).ok()?;
     let sets = |one: &&Override| {
@@ -171,13 +171,13 @@ fn of_override(one: &Override, error: StudyError) -> StudyError {
     StudyError { file: PathBuf::from(one.named()), line: None, source_line: None, ..error }
 }
 
-/// The largest file that is read as TOML: those of people have some KiB.
+/// The largest file that is read as TOML. Typical ones have a few KiB.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// The text of a file in TOML; `what` says what is looked for: "a study file".
+/// The text of a TOML file. `what` says what is expected, such as "a study file".
 ///
 /// # Errors
-/// It cannot be read, is a folder, is not text, or is larger than any such file.
+/// If it cannot be read, is a folder, is not text, or is too large.
 pub fn read_toml(file: &Path, what: &str) -> Result<String, StudyErrors> {
     let wrong = |message: String| StudyErrors::one(file, "", None, String::new(), message);
     let give = format!("give the path of {what} (TOML)");
@@ -204,10 +204,10 @@ pub fn read_toml(file: &Path, what: &str) -> Result<String, StudyErrors> {
     }
 }
 
-/// Keys of studies and price sheets by their names in earlier versions and now. The earlier ones are still read.
+/// Renamed keys of studies and price sheets: the earlier and the current name. Earlier names are still read.
 const RENAMED: [(&str, &str); 2] = [("needs_regime", "needs_data_to_memory"), ("arms", "configurations")];
 
-/// A line for each key that stands in a file under the name of an earlier version.
+/// A message for each key in a file that has the name of an earlier version.
 pub fn renamed_keys(text: &str, file: &Path) -> Vec<String> {
     let Ok(document) = text.parse::<toml_edit::DocumentMut>() else { return Vec::new() };
     let mut found = Vec::new();
@@ -231,7 +231,7 @@ fn place(text: &str, offset: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
-/// Where in the file the deepest existing part of a path stands.
+/// The byte offset of the deepest existing part of a path.
 fn locate(text: &str, path: &[String]) -> Option<usize> {
     locate_in_table(Document::parse(text).ok()?.as_table(), path)
 }
@@ -257,7 +257,7 @@ fn locate_in_item(item: &Item, path: &[String]) -> Option<usize> {
     }
 }
 
-/// The path of the key that stands at, or whose value spans, a byte offset.
+/// The path of the key that is at a byte offset, or whose value spans it.
 fn key_at(text: &str, offset: usize) -> Option<String> {
     fn table(t: &toml_edit::Table, offset: usize, path: &mut Vec<String>) -> bool {
         t.iter().any(|(name, item)| {

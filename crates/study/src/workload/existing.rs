@@ -1,4 +1,4 @@
-//! Collections of documents that are in the store already, put there by somebody else: only read.
+//! Collections of documents that are already in the store. Storebench only reads them.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -9,23 +9,23 @@ use super::study::Study;
 use crate::units::Count;
 use crate::written::written_as;
 
-/// Keys that are sampled where the study does not say.
+/// The default number of sampled keys.
 pub const DEFAULT_SAMPLE: Count = Count(100_000);
-/// Sampled keys are held in memory.
+/// The most keys that can be sampled. They are held in memory.
 const MOST_SAMPLED: u64 = 10_000_000;
 
-/// Where the store keeps documents of somebody else. Written as the name of their table, bucket,
-/// database, collection or key prefix, or as a table: `{ name = "orders", key = "id", body = "doc" }`.
+/// Where the store keeps documents that Storebench did not make. Written as the name of their table, bucket, database,
+/// collection or key prefix, or as a table: `{ name = "orders", key = "id", body = "doc" }`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(remote = "Self", deny_unknown_fields)]
 pub struct ExistingDocuments {
     /// What the store calls them.
     pub name: String,
-    /// The field or column that holds the key, in stores where that is not fixed.
+    /// The field or column that holds the key, for stores where that is not fixed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// The field or column that holds the document, in stores where that is not fixed.
+    /// The field or column that holds the document, for stores where that is not fixed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
 }
@@ -40,7 +40,7 @@ pub(super) enum ExistingWire {
 }
 
 impl ExistingDocuments {
-    /// The documents of this name, key and body where the store expects them.
+    /// The documents of this name, with key and body where the store expects them.
     pub fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), key: None, body: None }
     }
@@ -69,7 +69,7 @@ impl Study {
     }
 }
 
-/// What a study that only reads may not hold.
+/// The problems of a study that only reads.
 pub(super) fn check(study: &Study) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut say = |path: &[&str], message: String| {
@@ -83,7 +83,7 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
             if study.reads_only() {
                 say(
                     &["collections", name],
-                    "the study has collections with `existing` and so writes nothing; make another study for documents \
+                    "the study has collections with `existing` and so writes nothing; use another study for documents \
                      that Storebench makes"
                         .into(),
                 );
@@ -91,7 +91,10 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
             continue;
         };
         if existing.name.is_empty() {
-            say(&["collections", name, "existing"], "say what the store calls the documents: existing = \"…\"".into());
+            say(
+                &["collections", name, "existing"],
+                "give the name of the documents in the store: existing = \"…\"".into(),
+            );
         }
         for (key, given) in [
             ("count", c.count.is_some()),
@@ -105,20 +108,23 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
         ] {
             if given {
                 let hint = if key == "key" {
-                    ": existing = { name = \"…\", key = \"…\" } names the field of the key"
+                    ", or name the field of the key with existing = { name = \"…\", key = \"…\" }"
                 } else {
                     ""
                 };
                 say(
                     &["collections", name, key],
-                    format!("`{key}` describes documents that Storebench makes; with `existing` they are there{hint}"),
+                    format!(
+                        "`{key}` describes documents that Storebench makes, but with `existing` they exist; remove it{hint}"
+                    ),
                 );
             }
         }
         if !c.index.is_empty() {
             say(
                 &["collections", name, "index"],
-                "Storebench makes no index over documents of others; make it in the store, and remove it here".into(),
+                "Storebench does not create indexes of existing documents; create it in the store, and remove it here"
+                    .into(),
             );
         }
         if c.sample.is_some_and(|n| n.0 == 0 || n.0 > MOST_SAMPLED) {
@@ -144,7 +150,7 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
                 let path = at("mix").into_iter().chain([label.clone()]).collect();
                 let on = collection_of(study, phase, label).map(|c| format!(" in `{c}`")).unwrap_or_default();
                 let does = if kind.name() == label { String::new() } else { format!(", which does {kind}") };
-                say(path, format!("the phase `{}` holds `{label}`{does}{on}; {only}", phase.name));
+                say(path, format!("the phase `{}` has `{label}`{does}{on}; {only}", phase.name));
             }
         }
     }

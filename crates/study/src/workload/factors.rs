@@ -1,4 +1,4 @@
-//! Factors: settings of a study and the values that each takes, and the combinations that a design makes of them.
+//! Factors: settings of a study, the values of each, and the combinations of values that a design makes.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use super::study::Study;
 const MOST_COMBINATIONS: usize = 10_000;
 /// The most trials of one run: more would take years.
 const MOST_TRIALS: usize = 1_000_000;
-/// Keys of a study that no factor varies: they say what the study is, not what a configuration does.
+/// Keys of a study that no factor can vary: they describe the study, not a configuration.
 const FIXED: [&str; 15] = [
     "title",
     "question",
@@ -44,13 +44,13 @@ pub enum Design {
     /// Every value of each factor with every value of the others.
     #[default]
     Full,
-    /// The first value of every factor, and from there one factor at a time at each of its values.
+    /// The first value of every factor, then one factor at a time at each of its other values.
     OneAtATime,
-    /// The first values together, the second values together, and so on: every factor has as many.
+    /// The first values together, the second values together, and so on. All factors have the same number of values.
     List,
 }
 
-/// What a trial begins with.
+/// What a trial starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -58,7 +58,7 @@ pub enum Database {
     /// Every trial loads its documents again.
     #[default]
     Fresh,
-    /// A trial measures what an earlier one loaded into the same store, where that is the same.
+    /// A trial measures what an earlier one loaded into the same store, if the documents are the same.
     Kept,
 }
 
@@ -70,9 +70,9 @@ pub type FactorValues = IndexMap<String, Value>;
 pub struct StudyConfiguration {
     /// The values.
     pub values: FactorValues,
-    /// The study at them.
+    /// The study at these values.
     pub study: Study,
-    /// The value of `scale`, where that is a factor.
+    /// The value of `scale`, if that is a factor.
     pub scale: Option<f64>,
     /// Options of the stores' URLs: of every store, or of one.
     pub store_options: Vec<StoreOption>,
@@ -81,16 +81,16 @@ pub struct StudyConfiguration {
 /// An option of a store's URL that a factor sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreOption {
-    /// The one store that it is for; none for every store.
+    /// The store that it is for; `None` for every store.
     pub store: Option<String>,
     /// Its name.
     pub name: String,
-    /// Its value as it stands in a URL.
+    /// Its value as it appears in a URL.
     pub value: String,
 }
 
 impl StudyConfiguration {
-    /// The values that make a difference to this store: those of another store's options are left out.
+    /// The values that affect this store, without the options of other stores.
     pub fn values_of(&self, store: &str) -> FactorValues {
         let concerns = |path: &str| match kind(path) {
             Kind::Store { store: Some(other), .. } => other == store,
@@ -100,7 +100,7 @@ impl StudyConfiguration {
         self.values.iter().filter(|(path, _)| concerns(path)).map(|(p, v)| (p.clone(), v.clone())).collect()
     }
 
-    /// Whether a setting of a server is one of this store's.
+    /// Whether a setting of a server belongs to this store's server.
     fn is_of_server(&self, store: &str, setting: &str) -> bool {
         let url = self.study.stores.0.get(store).map_or("", String::as_str);
         let scheme = url.split(':').next().and_then(|schemes| schemes.rsplit('+').next()).unwrap_or_default();
@@ -142,8 +142,8 @@ pub fn short_name(path: &str) -> &str {
     }
 }
 
-/// The names by which factors are shown: the short one where no other factor has it, else as much more of the path as tells
-/// them apart: `import.tasks`.
+/// The names under which factors are shown: the short one if it is unique, otherwise a longer end of the path that is:
+/// `import.tasks`.
 pub fn short_names<'a>(paths: impl IntoIterator<Item = &'a str> + Clone) -> IndexMap<&'a str, &'a str> {
     let ends = |path: &str, name: &str| {
         path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with('.'))
@@ -163,8 +163,8 @@ pub fn shown_value(value: &Value) -> String {
 }
 
 impl Study {
-    /// The combinations of values that the design makes, in order: the last factor changes fastest. One without
-    /// values where there are no factors.
+    /// The combinations of values that the design makes, in order: the last factor changes fastest. Without factors,
+    /// there is one combination without values.
     pub fn combinations(&self) -> Vec<FactorValues> {
         let at = |chosen: &dyn Fn(usize) -> usize| -> FactorValues {
             let values = self.factors.iter().enumerate();
@@ -205,7 +205,7 @@ impl Study {
     /// The study at each combination of its factors' values, from its text with overrides applied.
     ///
     /// # Errors
-    /// A factor that names nothing of the study, a value that the study cannot take: each with the factor's place.
+    /// A factor that the study does not have, or a value that the study rejects, with the factor's place.
     pub fn configurations(
         &self,
         text: &str,
@@ -216,7 +216,7 @@ impl Study {
             let mut targets = self.settings(path);
             if let Some(given) = targets.find_map(|target| overrides.iter().find(|one| nested(&one.path, &target))) {
                 let message = format!(
-                    "`{}` is varied by the factor `{path}`, so that setting it would do nothing; set the values instead: \
+                    "`{}` is varied by the factor `{path}`, so setting it would have no effect; set the values instead: \
                      --set 'factors.\"{path}\"=[…]'",
                     given.path
                 );
@@ -225,7 +225,7 @@ impl Study {
         }
         let all = self.combinations();
         let mut configurations = Vec::with_capacity(all.len());
-        // The study at some values is parsed once, whatever options its stores have.
+        // Combinations that differ only in options of stores share one parsed study.
         let mut parsed: Vec<(Vec<Override>, Study)> = Vec::new();
         for values in all {
             let mut given = overrides.to_vec();
@@ -254,7 +254,7 @@ impl Study {
                         let message = format!("with {}: {}", told.join(", "), first.unwrap_or_default());
                         Self::error_at(text, file, overrides, "factors", message)
                     })?;
-                    // Thousands of studies would only fill memory: the values of a design come in runs.
+                    // Thousands of studies would only fill memory. Equal values usually follow one another.
                     if parsed.len() > 64 {
                         parsed.clear();
                     }
@@ -267,7 +267,7 @@ impl Study {
         Ok(configurations)
     }
 
-    /// What two factors both set, where there is such a thing.
+    /// What two factors both set, if anything.
     fn sets_both(&self, one: &str, other: &str) -> Option<String> {
         match (kind(one), kind(other)) {
             (Kind::Store { store: a, option: x }, Kind::Store { store: b, option: y }) => {
@@ -293,13 +293,13 @@ impl Study {
     }
 }
 
-/// Whether two paths are one setting, or one lies in the other.
+/// Whether two paths are the same setting, or one contains the other.
 fn nested(a: &str, b: &str) -> bool {
     let within = |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.starts_with('.'));
     a == b || within(a, b) || within(b, a)
 }
 
-/// What is wrong with the factors and their design: keys below the root, and a message.
+/// The problems of the factors and their design: keys from the root, and a message.
 pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
     let mut found = Vec::new();
     for (path, values) in &study.factors {
@@ -308,15 +308,15 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
             say(message);
         }
         if matches!(kind(path), Kind::Setting) && study.settings(path).next().is_none() {
-            say("no phase of this study runs a mix, which is what `phases.*` means; name the phase".into());
+            say("`phases.*` means phases with a mix, and no phase of this study runs a mix; name the phase".into());
         }
         for other in study.factors.keys().take_while(|other| *other != path) {
             if let Some(both) = study.sets_both(path, other) {
-                say(format!("`{other}` sets {both} too, so that one of them would do nothing; keep one of the two"));
+                say(format!("`{other}` sets {both} too, so one of them would have no effect; keep one of the two"));
             }
         }
         if values.is_empty() {
-            say("a factor needs at least one value: [4, 16, 64]".into());
+            say("a factor needs at least one value, such as [4, 16, 64]".into());
         }
         if values.len() > MOST_COMBINATIONS {
             say(format!("a factor has at most {MOST_COMBINATIONS} values, not {}", values.len()));
@@ -324,7 +324,7 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
         }
         for (n, value) in values.iter().enumerate() {
             if values[..n].contains(value) {
-                say(format!("the value {value} stands here twice; results could not tell the two apart"));
+                say(format!("the value {value} is given twice; remove one of them"));
             }
             if path == "scale" && !value.as_f64().is_some_and(|scale| scale.is_finite() && scale > 0.0) {
                 say(format!("a scale of {value} makes no documents; use a number above 0"));
@@ -334,17 +334,19 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
     let counts: Vec<usize> = study.factors.values().map(Vec::len).collect();
     if study.design == Design::List && counts.windows(2).any(|pair| pair[0] != pair[1]) {
         let told: Vec<String> = study.factors.iter().map(|(p, l)| format!("{p} has {}", l.len())).collect();
-        let message =
-            format!("`list` takes the values of all factors together, so each needs as many: {}", told.join(", "));
+        let message = format!(
+            "`list` combines the values of all factors in order, so each needs the same number of values: {}",
+            told.join(", ")
+        );
         found.push((vec!["design".into()], message));
     }
     if study.design != Design::Full && study.factors.is_empty() {
-        found.push((vec!["design".into()], "a design needs factors: [factors]".into()));
+        found.push((vec!["design".into()], "a design needs factors; add [factors]".into()));
     }
     let combinations = counts.iter().try_fold(1usize, |all, n| all.checked_mul(*n)).unwrap_or(usize::MAX);
     if study.design == Design::Full && combinations > MOST_COMBINATIONS {
         let message = format!(
-            "these factors have more than {MOST_COMBINATIONS} combinations; leave values out, or use design = \
+            "these factors have more than {MOST_COMBINATIONS} combinations; remove values, or use design = \
              \"one-at-a-time\""
         );
         found.push((vec!["factors".into()], message));
@@ -362,7 +364,7 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
     found
 }
 
-/// What is wrong with a factor's path, as far as it can be told without its values.
+/// The problem with a factor's path, as far as it is known without its values.
 fn wrong_path(study: &Study, path: &str) -> Option<String> {
     match kind(path) {
         Kind::Scale => return None,
@@ -376,7 +378,7 @@ fn wrong_path(study: &Study, path: &str) -> Option<String> {
     let (root, rest) = path.split_once('.').unwrap_or((path, ""));
     let known = ["phases", "collections", "scale", "store", "stores", "servers"];
     match root {
-        _ if FIXED.contains(&root) => Some(format!("`{root}` is the study's own and takes no values")),
+        _ if FIXED.contains(&root) => Some(format!("`{root}` describes the study and takes no values")),
         "phases" | "collections" => {
             let (name, key) = rest.split_once('.').unwrap_or((rest, ""));
             let phases: Vec<&str> = study.phases.iter().map(|p| p.name.as_str()).collect();
@@ -397,7 +399,9 @@ fn wrong_path(study: &Study, path: &str) -> Option<String> {
                 }
                 "cpus" | "memory" => None,
                 // Configurations of one store share its server.
-                _ => Some(format!("of a server its limits can be varied: servers.{name}.cpus, servers.{name}.memory")),
+                _ => Some(format!(
+                    "only the limits of a server can be varied: servers.{name}.cpus, servers.{name}.memory"
+                )),
             }
         }
         "store" | "stores" => {
@@ -507,9 +511,9 @@ operations = 10
             assert!(text.contains(says) && text.contains("study.toml:"), "{replace}: {text}");
         }
         assert!(refused("[1, 10]", "[]").contains("at least one value"));
-        assert!(refused("[1, 10]", "[1, 1]").contains("twice"));
+        assert!(refused("[1, 10]", "[1, 1]").contains("given twice"));
         assert!(refused("[1, 10]", "[1, -5]").contains("-5"));
-        assert!(refused("title =", "design = \"list\"\ntitle =").contains("needs as many"));
+        assert!(refused("title =", "design = \"list\"\ntitle =").contains("needs the same number"));
         assert!(refused("title =", "design = \"lost\"\ntitle =").contains("`lost` is not known"));
         let text = STUDY.replace("title =", "database = \"kept\"\ntitle =").replace("{ read = 1 }", "{ delete = 1 }");
         let errors = Study::parse(&text, Path::new("study.toml"), &[]).unwrap_err().to_string();
@@ -549,7 +553,7 @@ operations = 10
             ("\"phases.read.mix\" = [{ read = 1 }]", "\"phases.read.mix.read\" = [3, 4]"),
         ] {
             let both = study(read, &format!("{one}\n{other}"), &[]);
-            assert!(both.contains("one of them would do nothing"), "{both}");
+            assert!(both.contains("one of them would have no effect"), "{both}");
         }
         let place = study(read, "\"stores.a\" = [1, 2]", &[]);
         assert!(place.contains("stores.NAME.OPTION"), "{place}");

@@ -1,4 +1,4 @@
-//! What a study does to a store's servers and links while a phase runs.
+//! Faults of a store's servers and links while a phase runs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,109 +15,110 @@ use crate::mix64;
 use crate::units::{ByteSize, Count, Span};
 use crate::written::{is_default, names};
 
-/// Something that is done to a store's server, or to the link to it, while a phase runs.
+/// A fault of a store's server, or of the link to it, while a phase runs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// What.
+    /// The kind of fault.
     #[serde(rename = "do")]
     pub what: FaultKind,
-    /// How long after the phase's start.
+    /// When it begins, after the start of the phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Span>,
-    /// In place of `at`: when so many operations of the phase have ended, as counted at each interval.
+    /// Instead of `at`: when this many operations of the phase have ended, checked at each interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Count>,
-    /// In place of `at`: when a figure that the store tells of itself is as said: `"wal_bytes > 1MiB"`.
+    /// Instead of `at`: when a statistic of the store meets a condition: `"wal_bytes > 1MiB"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<Condition>,
-    /// How long it lasts: until the server is started again, or goes on; default 0 s. Of a command: how long it may take.
+    /// How long it lasts, until the server is started again or resumed; default 0 s. For a command: how long it may
+    /// take.
     #[serde(default, rename = "for", skip_serializing_if = "is_default")]
     pub lasts: Span,
-    /// Which server, where the store has several; default: the one that is named as the store.
+    /// Which server, if the store has several; default: the one with the name of the store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// Of a kill or a restart: what the system has of the data in its cache is dropped before the server is started again.
+    /// For a kill or a restart: drops the data from the system's cache before the server starts again.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cold: bool,
-    /// Of a power cut: a random part of what was not synced survives, drawn by this seed; default: nothing of it.
+    /// For a power cut: a random part of the unsynced data survives, drawn from this seed; default: none of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep: Option<u64>,
-    /// Of a limit: processors that it may use.
+    /// For a limit: the cores that the server may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<f64>,
-    /// Of a limit: memory that it may use, the cache of its files among it.
+    /// For a limit: the memory that the server may use, including the page cache of its files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<ByteSize>,
-    /// Of a limit: bytes that it may read from its disk in a second.
+    /// For a limit: bytes that the server may read from its disk per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_read: Option<ByteSize>,
-    /// Of a limit: bytes that it may write to its disk in a second.
+    /// For a limit: bytes that the server may write to its disk per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_write: Option<ByteSize>,
-    /// Of a link: which one, of the study's `links`; default: the one between this process and the store's server.
+    /// For a link: which of the study's `links`; default: the one between this process and the store's server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
-    /// Of a link: a round trip takes so much more.
+    /// For a link: this is added to each round trip.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Span>,
-    /// Of a link: each direction takes up to so much more or less, each as likely.
+    /// For a link: each direction takes up to this much more or less, uniformly distributed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Span>,
-    /// Of a link: bytes that pass each direction in a second.
+    /// For a link: bytes per second in each direction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<ByteSize>,
-    /// Of a link: nothing passes, and all of it passes later.
+    /// For a link: nothing passes until the fault ends; everything passes later.
     #[serde(default, skip_serializing_if = "is_default")]
     pub stall: bool,
-    /// Of a link: what is sent in a direction is lost, also later, for each connection that is open meanwhile.
+    /// For a link: data in this direction is lost on each connection that is open during the fault, also later.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub half_open: Option<Lost>,
-    /// Of a link: new connections are refused.
+    /// For a link: new connections are refused.
     #[serde(default, skip_serializing_if = "is_default")]
     pub refuse: bool,
-    /// Of a partition: names of servers that reach each other; those of no group are one more group together.
+    /// For a partition: groups of servers that reach each other, by name; the servers in no group form one more group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<Vec<String>>,
-    /// Of a partition: which servers this process reaches; default: all.
+    /// For a partition: which servers this process reaches; default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients_reach: Option<ClientsReach>,
-    /// Of a partition of two groups: only what the first sends to the second vanishes.
+    /// For a partition of two groups: only what the first sends to the second is lost.
     #[serde(default, skip_serializing_if = "is_default")]
     pub one_way: bool,
-    /// Of a run: the command, given to `sh -c` with `{data}`, `{port}` and `{name}` filled in.
+    /// For a run: the command, run with `sh -c`, with `{data}`, `{port}` and `{name}` filled in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
 
-/// What is done.
+/// The kind of fault.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultKind {
-    /// The server is ended at once (SIGKILL), and started again.
+    /// Kills the server (SIGKILL) and starts it again.
     #[default]
     Kill,
-    /// It is stopped in order (SIGTERM), and started again.
+    /// Shuts it down cleanly (SIGTERM) and starts it again.
     Restart,
-    /// All servers of the store are stopped in order and started again, one after the other.
+    /// Shuts all servers of the store down cleanly and starts them again, one after the other.
     RollingRestart,
-    /// It stands still (SIGSTOP), and goes on (SIGCONT).
+    /// Pauses it (SIGSTOP) and resumes it (SIGCONT).
     Pause,
-    /// It is ended at once, and what its disk had not synced is forgotten; then it is started again.
+    /// Kills it, discards what its disk had not synced, and starts it again.
     PowerCut,
-    /// Its disk has no room: no file grows.
+    /// Its disk is full: no file can grow.
     DiskFull,
-    /// It gets less of the machine: processors, memory, disk.
+    /// It gets less of the machine: cores, memory, disk.
     Limit,
-    /// The link to it is slow, stalls, loses or refuses.
+    /// The link to it is slow, stalls, loses data or refuses connections.
     Link,
     /// All connections over the link are reset.
     Reset,
-    /// Servers do not reach each other.
+    /// Servers cannot reach each other.
     Partition,
-    /// A command of the user's own is run: a node is added, a rebalance is done.
+    /// Runs a command of the user, for example to add a node or to rebalance.
     Run,
 }
 
@@ -127,17 +128,17 @@ names! { FaultKind:
 }
 
 impl FaultKind {
-    /// Whether the store may not answer meanwhile, by plan.
+    /// Whether the store is expected not to answer during the fault.
     pub fn silences(self) -> bool {
         !matches!(self, Self::Limit)
     }
 
-    /// Whether it is done to the disk, which is made for it then.
+    /// Whether it is done to the disk. Storebench then makes a disk for the run.
     pub fn is_of_disk(self) -> bool {
         matches!(self, Self::PowerCut | Self::DiskFull)
     }
 
-    /// Whether it is done to a link, for which the server need not be controlled.
+    /// Whether it is done to a link, so that the server need not be controlled.
     pub fn is_of_link(self) -> bool {
         matches!(self, Self::Link | Self::Reset)
     }
@@ -147,12 +148,13 @@ impl FaultKind {
         !self.is_of_link() && self != Self::Run
     }
 
-    /// Whether it may hit all nodes of a store: one after the other, or as a command likes. Others hit one node.
+    /// Whether it may hit all nodes of a store: one after the other, or by whatever a command does. Others hit one
+    /// node.
     pub fn hits_all_nodes(self) -> bool {
         matches!(self, Self::RollingRestart | Self::Run)
     }
 
-    /// Whether it is nothing where it lasts no time.
+    /// Whether it has no effect without a duration.
     fn has_to_last(self) -> bool {
         matches!(self, Self::Pause | Self::DiskFull | Self::Limit | Self::Link | Self::Partition)
     }
@@ -184,16 +186,17 @@ pub enum Lost {
     Both,
 }
 
-/// Faults that are drawn: the phase is cut into stretches, and in the first half of each but the first one fault begins.
+/// Random faults. The phase is divided into stretches of equal length. In each stretch except the first, one fault
+/// begins in the first half.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RandomFaults {
-    /// How long a stretch is.
+    /// The length of a stretch.
     pub every: Span,
-    /// What may happen, each as likely: faults without their time.
+    /// The faults to draw from, each equally likely, without their time.
     pub of: Vec<Fault>,
-    /// What they are drawn by; default: the study's seed.
+    /// The seed; default: the study's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
 }
@@ -213,15 +216,15 @@ impl RandomFaults {
     }
 }
 
-/// A figure that a store tells of itself, and a number that it is above or below: `"wal_bytes > 1MiB"`.
+/// A condition on a statistic of a store, above or below a number: `"wal_bytes > 1MiB"`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 #[cfg_attr(feature = "schema", schemars(with = "String"))]
 pub struct Condition {
-    /// The figure's name.
+    /// The name of the statistic.
     pub figure: String,
-    /// Whether it has to be above the number, or below.
+    /// Whether it must be above the number, or below.
     pub above: bool,
     /// The number.
     pub number: f64,
@@ -229,7 +232,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Whether a value of the figure is as said.
+    /// Whether a value meets the condition.
     pub fn holds(&self, value: f64) -> bool {
         if self.above { value > self.number } else { value < self.number }
     }
@@ -276,7 +279,7 @@ impl From<Condition> for String {
 }
 
 impl Study {
-    /// What is done to servers and links while a phase of this study runs, in its order.
+    /// The faults of a phase of this study, in order.
     pub fn faults_of(&self, phase: &Phase) -> Vec<Fault> {
         let drawn = phase.random_faults.as_ref().zip(phase.duration);
         let drawn = drawn.map_or_else(Vec::new, |(random, duration)| random.drawn(self.seed, duration.0));
@@ -290,12 +293,13 @@ impl Study {
         self.phases.iter().any(of)
     }
 
-    /// Whether a server's disk is cut off or filled: its data are on one that is made for the run, then.
+    /// Whether a fault cuts the power of a server's disk or fills it. Its data is then on a disk that is made for the
+    /// run.
     pub fn has_faults_of_disks(&self) -> bool {
         self.any_fault(|fault| fault.what.is_of_disk())
     }
 
-    /// Whether anything is done to a server, so that it has to be controlled.
+    /// Whether any fault or restart is done to a server, so that it has to be controlled.
     pub fn has_faults_of_servers(&self) -> bool {
         self.any_fault(|fault| fault.what.is_of_server()) || self.phases.iter().any(|phase| phase.restart.is_some())
     }
@@ -305,7 +309,7 @@ impl Study {
         self.any_fault(|fault| fault.what == FaultKind::Limit)
     }
 
-    /// The limits that faults set of a server while it runs; none where none does.
+    /// The limits that faults set for a server while it runs; `None` if there are none.
     pub fn limits_of_faults(&self, server: &str) -> Option<Vec<&Fault>> {
         let phases = self.phases.iter();
         let all = phases.flat_map(|phase| phase.faults.iter().chain(phase.random_faults.iter().flat_map(|r| &r.of)));
@@ -315,7 +319,7 @@ impl Study {
         (!limits.is_empty()).then_some(limits)
     }
 
-    /// Whether the link between this process and stores is broken, so that there has to be one.
+    /// Whether a fault is done to the link between this process and a store, so that Storebench has to make one.
     pub fn has_faults_of_links(&self) -> bool {
         self.any_fault(|fault| fault.what.is_of_link() && fault.link.is_none())
     }
@@ -347,7 +351,7 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
             if fault.at.is_some() || fault.after.is_some() || fault.when.is_some() {
                 say(
                     &["random_faults", "of", &nth, "do"],
-                    "its time is drawn: take `at`, `after` and `when` out".into(),
+                    "the time of a random fault is drawn; remove `at`, `after` and `when`".into(),
                 );
             }
             check_one(study, phase, fault, &mut |key, message| say(&["random_faults", "of", &nth, key], message));
@@ -361,16 +365,23 @@ fn check_random(phase: &Phase, random: &RandomFaults, say: &mut dyn FnMut(&[&str
         say(&["random_faults"], "give `faults` or `random_faults`, not both".into());
     }
     if random.of.is_empty() {
-        say(&["random_faults"], "what may happen? add of = [{ do = \"kill\" }]".into());
+        say(&["random_faults"], "no faults to draw from; add of = [{ do = \"kill\" }]".into());
     }
     if random.every.0 < Duration::from_millis(100) {
-        say(&["random_faults", "every"], "stretches of less than 100 ms leave nothing to be measured".into());
+        say(
+            &["random_faults", "every"],
+            "stretches of less than 100 ms leave nothing to measure; use a longer time".into(),
+        );
     }
     match phase.duration {
-        None => say(&["random_faults"], "the phase needs a `duration` that is cut into stretches".into()),
+        None => {
+            say(&["random_faults"], "random faults need the phase's `duration`, which is divided into stretches".into())
+        }
         Some(duration) if duration.0 < random.every.0 * 2 => say(
             &["random_faults", "every"],
-            format!("in {duration} no fault would be done: the first stretch has none; use less than half of it"),
+            format!(
+                "no fault would happen in {duration}, because the first stretch has none; use less than half of it"
+            ),
         ),
         Some(_) => {}
     }
@@ -384,17 +395,17 @@ fn check_time(phase: &Phase, fault: &Fault, before: &mut Option<Duration>, say: 
     match [fault.at.is_some(), fault.after.is_some(), fault.when.is_some()].iter().filter(|given| **given).count() {
         0 => say(
             "do",
-            "when? add `at = \"5s\"`, `after`, a number of operations, or `when`, a figure of the store".into(),
+            "the time of the fault is missing; add `at = \"5s\"`, `after` (a number of operations) or `when` (a statistic of the store)".into(),
         ),
         1 => {}
-        _ => say("after", "give one of `at`, `after` and `when`".into()),
+        _ => say("after", "give only one of `at`, `after` and `when`".into()),
     }
     if let Some(at) = fault.at {
         if phase.duration.is_some_and(|duration| at.0 >= duration.0) {
             say("at", format!("the phase `{}` is over by then; use less than its duration", phase.name));
         }
         if before.is_some_and(|before| at.0 < before) {
-            say("at", "the fault before it is not over by then: faults are done one after the other".into());
+            say("at", "the previous fault is not over by then; use a later time, because faults cannot overlap".into());
         }
         *before = Some(at.0 + fault.lasts.0);
     }
@@ -408,7 +419,7 @@ fn check_one(study: &Study, phase: &Phase, fault: &Fault, say: &mut dyn FnMut(&s
     let of = |key: &str, given: bool, kinds: &[FaultKind], say: &mut dyn FnMut(&str, String)| {
         if given && !kinds.contains(&fault.what) {
             let names: Vec<String> = kinds.iter().map(|kind| format!("do = \"{}\"", kind.name())).collect();
-            say(key, format!("`{key}` is of {} only: take it out here", names.join(" and ")));
+            say(key, format!("`{key}` is only for {}; remove it", names.join(" and ")));
         }
     };
     of("keep", fault.keep.is_some(), &[PowerCut], say);
@@ -443,14 +454,14 @@ fn check_one(study: &Study, phase: &Phase, fault: &Fault, say: &mut dyn FnMut(&s
     if fault.what == Link && !link.iter().any(|(_, given)| *given) {
         say(
             "do",
-            "what is wrong with the link? add latency = \"50ms\", bandwidth, stall = true, half_open or refuse".into(),
+            "a link fault needs an effect; add latency = \"50ms\", bandwidth, stall = true, half_open or refuse".into(),
         );
     }
     if fault.what == Limit && fault.limits().iter().all(Option::is_none) {
-        say("do", "which limit? add memory = \"256MiB\", cpus, disk_read or disk_write".into());
+        say("do", "a limit needs a value; add memory = \"256MiB\", cpus, disk_read or disk_write".into());
     }
     if fault.cpus.is_some_and(|cpus| !(0.01..=1e6).contains(&cpus)) {
-        say("cpus", "processors are 0.01 or more: 0.5 is half of one".into());
+        say("cpus", "use 0.01 cores or more; 0.5 is half a core".into());
     }
     for (key, bytes) in [
         ("memory", fault.memory),
@@ -459,42 +470,49 @@ fn check_one(study: &Study, phase: &Phase, fault: &Fault, say: &mut dyn FnMut(&s
         ("bandwidth", fault.bandwidth),
     ] {
         if bytes.is_some_and(|bytes| bytes.0 == 0) {
-            say(key, "0 would have it stand still: use do = \"pause\", or stall = true".into());
+            say(key, "0 would stop it completely; use do = \"pause\" or stall = true".into());
         }
     }
     if fault.what == Run && fault.command.as_deref().is_none_or(|command| command.trim().is_empty()) {
-        say("do", "which command? add command = \"…\"".into());
+        say("do", "the command is missing; add command = \"…\"".into());
     }
     if fault.what.has_to_last() && fault.lasts.0.is_zero() {
-        say("do", "for how long? add `for = \"3s\"`".into());
+        say("do", "the duration is missing; add `for = \"3s\"`".into());
     }
     if let Some(server) = &fault.server {
         if !study.servers.contains_key(server) {
             say("server", no_such("server", server, study.servers.keys().map(String::as_str)));
         } else if matches!(fault.what, PowerCut | DiskFull | RollingRestart) || fault.what.is_of_link() {
-            say("server", format!("a `{}` is not of one server among several: take it out", fault.what.name()));
+            say("server", format!("a `{}` cannot be limited to one server; remove `server`", fault.what.name()));
         }
     }
     if let Some(link) = fault.link.as_ref().filter(|link| !study.links.contains_key(*link)) {
         say("link", no_such("link", link, study.links.keys().map(String::as_str)));
     }
     if phase.loads() || phase.copy.is_some() {
-        say("do", "a load or a copy ends with the first document that cannot be written; break the store in a phase with a `mix`".into());
+        say(
+            "do",
+            "a load or a copy ends with the first document that cannot be written; use faults in a phase with a `mix`"
+                .into(),
+        );
     }
     if study.search.as_ref().is_some_and(|search| search.phase == phase.name) {
         say(
             "do",
-            format!("the rate of `{}` is searched, and each probe would be broken; use another phase", phase.name),
+            format!(
+                "the rate of `{}` is searched, and the fault would disturb each probe; use another phase",
+                phase.name
+            ),
         );
     }
 }
 
 fn check_groups(study: &Study, fault: &Fault, say: &mut dyn FnMut(&str, String)) {
     if fault.groups.is_empty() || fault.groups.iter().any(Vec::is_empty) {
-        say("do", "who does not reach whom? add groups = [[\"a\"], [\"b\"]], names of servers".into());
+        say("do", "a partition needs groups of servers; add groups = [[\"a\"], [\"b\"]]".into());
     }
     if fault.one_way && fault.groups.len() != 2 {
-        say("one_way", "one way leads from one group to another: give two".into());
+        say("one_way", "`one_way` needs exactly two groups".into());
     }
     for name in fault.groups.iter().flatten() {
         match study.servers.get(name) {
@@ -514,7 +532,7 @@ impl Fault {
         [self.cpus, bytes(self.memory), bytes(self.disk_read), bytes(self.disk_write)]
     }
 
-    /// What is done beyond its kind, in words: `round trips 50 ms longer`; empty where there is nothing to add.
+    /// The details of the fault in words: `round trips 50 ms longer`; empty if there are none.
     pub fn detail(&self) -> String {
         let mut all = Vec::new();
         let mut add = |said: Option<String>| all.extend(said);

@@ -1,9 +1,9 @@
-//! Hosts that stores take turns on, so that what one machine does better than another cancels.
+//! Hosts that stores take turns on, so that differences between the machines cancel.
 
 use super::check::Problem;
 use super::study::Study;
 
-/// What stands for the host in a store's URL.
+/// The placeholder for the host in a store's URL.
 const HOST: &str = "{host}";
 
 /// Whether the URL of a store leaves its host open.
@@ -17,8 +17,8 @@ pub fn at_host(url: &str, host: &str) -> String {
 }
 
 impl Study {
-    /// The host of a store in a round, from 1: the nth store is on the (n + round)th host, the first behind the last. None
-    /// for a store whose URL names its host.
+    /// The host of a store in a round, from 1. The nth store is on the (n + round)th host; after the last host comes
+    /// the first. `None` for a store whose URL names its host.
     pub fn host_in(&self, store: &str, round: u32) -> Option<&str> {
         let (nth, _, url) = self.stores.0.get_full(store)?;
         if self.hosts.is_empty() || !leaves_host_open(url) {
@@ -28,20 +28,20 @@ impl Study {
         self.hosts.get(turn % self.hosts.len()).map(String::as_str)
     }
 
-    /// What is wrong with hosts and the URLs of stores, which may have been given later than the study.
+    /// Checks hosts against the URLs of stores, which may have been given later than the study.
     ///
     /// # Errors
-    /// A host for which no URL has room, or a URL that leaves open a host that is not named.
+    /// If there are hosts but no URL that leaves its host open, or such a URL but no hosts.
     pub fn check_hosts(&self) -> Result<(), String> {
         let open: Vec<&str> =
             self.stores.0.iter().filter(|(_, url)| leaves_host_open(url)).map(|(name, _)| name.as_str()).collect();
         match (open.first(), self.hosts.is_empty()) {
             (Some(store), true) => Err(format!(
-                "the URL of the store `{store}` holds {HOST}, and the study names no `hosts`; write the host into the URL, \
-                 or hosts = [\"10.0.0.1\", \"10.0.0.2\"] into the study"
+                "the URL of the store `{store}` contains {HOST}, but the study has no `hosts`; write the host into the URL, \
+                 or add hosts = [\"10.0.0.1\", \"10.0.0.2\"] to the study"
             )),
             (None, false) if !self.stores.is_empty() => Err(format!(
-                "no store is on these hosts; write {HOST} into their URLs, such as postgres://bench@{HOST}:5432/bench"
+                "no store uses these hosts; write {HOST} into their URLs, such as postgres://bench@{HOST}:5432/bench"
             )),
             _ => Ok(()),
         }
@@ -53,15 +53,18 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
     let mut say = |message: String| problems.push(Problem { path: vec!["hosts".to_owned()], message });
     let n = study.hosts.len();
     if n == 1 {
-        say("one host cannot take turns; name two or more, or write the host into the stores' URLs".to_owned());
+        say("stores cannot take turns on one host; name two or more, or write the host into the stores' URLs"
+            .to_owned());
     }
     if let Some(twice) = (1..n).find(|at| study.hosts[..*at].contains(&study.hosts[*at])) {
-        say(format!("`{}` is here twice", study.hosts[twice]));
+        say(format!("`{}` is listed twice; remove one of them", study.hosts[twice]));
     }
     if n > 1 && !study.repeats.is_multiple_of(n as u32) {
         let repeats = study.repeats;
         let more = repeats.div_ceil(n as u32) * n as u32;
-        say(format!("{repeats} repeats put a store on one of {n} hosts oftener than on another; use repeats = {more}"));
+        say(format!(
+            "{repeats} repeats put a store on some of the {n} hosts more often than on others; use repeats = {more}"
+        ));
     }
     if let Err(message) = study.check_hosts() {
         say(message);

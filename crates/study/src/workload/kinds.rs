@@ -1,4 +1,4 @@
-//! What kinds of phases there are, and which keys each may have.
+//! The kinds of phases, and which keys each may have.
 
 use indexmap::IndexMap;
 
@@ -14,12 +14,12 @@ pub enum PhaseKind<'a> {
     Mix(&'a IndexMap<String, MixEntry>),
     /// Copies a collection in bulk.
     Copy(CopyDirection),
-    /// Sends nothing: the store is started again, comes to rest or compacts, and that is what is looked at.
+    /// Sends nothing. The phase observes how the store restarts, settles or compacts.
     Rest,
 }
 
 impl Phase {
-    /// What it does; none where it says nothing.
+    /// What it does; `None` if the study does not say.
     pub fn kind(&self) -> Option<PhaseKind<'_>> {
         match self.copy {
             Some(direction) => Some(PhaseKind::Copy(direction)),
@@ -33,12 +33,12 @@ impl Phase {
 type Unfit = (&'static [&'static str], &'static str);
 
 const OF_COPIES: [Unfit; 2] = [
-    (&["tasks", "parts"], "`{key}` is of phases that copy; add copy = \"in\" or \"out\", or remove it"),
-    (&["view"], "`view` here is of phases that copy; in a mix write { op = \"view\", view = \"…\" }"),
+    (&["tasks", "parts"], "`{key}` is only for phases that copy; add copy = \"in\" or \"out\", or remove it"),
+    (&["view"], "`view` here is only for phases that copy; in a mix write { op = \"view\", view = \"…\" }"),
 ];
 const NOT_BATCH: Unfit = (&["batch"], "`batch` here is for loads; in a mix write { op = \"insert\", batch = 100 }");
 const NOT_COPY: [Unfit; 3] = [
-    (&["load", "mix"], "a phase either copies, or loads, or runs a mix; make two phases"),
+    (&["load", "mix"], "a phase either copies, loads or runs a mix; make two phases"),
     (&["workers", "connections"], "the threads of a copy are its `tasks`, each with one connection; remove `{key}`"),
     (
         &[
@@ -75,7 +75,7 @@ const NOT_IN: Unfit = (&["view"], "a view can only be read, with copy = \"out\";
 const NOT_OUT: Unfit =
     (&["batch", "durability", "in_flight"], "`{key}` needs copy = \"in\", which writes into a store; remove it");
 
-/// The keys that a phase has and phases of its kind may not have, each with why.
+/// The keys of a phase that its kind does not allow, each with the reason.
 pub(super) fn unfit(phase: &Phase) -> Vec<(&'static str, String)> {
     let refused: Vec<Unfit> = match phase.kind() {
         Some(PhaseKind::Copy(CopyDirection::In)) => [&NOT_COPY[..], &[NOT_IN]].concat(),
@@ -84,7 +84,7 @@ pub(super) fn unfit(phase: &Phase) -> Vec<(&'static str, String)> {
         Some(PhaseKind::Rest) => [&[NOT_BATCH, NOT_REST][..], &OF_COPIES].concat(),
         Some(PhaseKind::Mix(_)) | None => [&[NOT_BATCH][..], &OF_COPIES].concat(),
     };
-    // A key is given where it is not as in a phase that says nothing.
+    // A key is given if it differs from a phase with all defaults.
     let as_json = |phase: &Phase| serde_json::to_value(phase).unwrap_or_default();
     let (said, usual) = (as_json(phase), as_json(&Phase::named("")));
     let each = refused.into_iter().flat_map(|(keys, why)| keys.iter().map(move |key| (*key, why)));

@@ -1,4 +1,4 @@
-//! Limits that a phase has to hold, and the search for the highest rate at which it does.
+//! Limits that a phase has to meet, and the search for the highest rate at which it does.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::study::Study;
 use crate::units::Span;
 use crate::written::written_as;
 
-/// The most of a time or of a share of errors. Written `"200ms"`, `0.001` or `"0.1%"`.
+/// The maximum of a time or of a share of errors. Written `"200ms"`, `0.001` or `"0.1%"`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(untagged)]
@@ -60,30 +60,30 @@ impl From<Percent> for String {
     }
 }
 
-/// What a limit is on, from its path `PHASE[.OP].response.p99`, `PHASE[.OP].service.max`, `PHASE[.OP].errors`.
+/// What a limit applies to, from its path `PHASE[.OP].response.p99`, `PHASE[.OP].service.max`, `PHASE[.OP].errors`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LimitPath<'a> {
     /// The phase.
     pub phase: &'a str,
-    /// One operation of its mix; none for all together.
+    /// One operation of its mix; `None` for all together.
     pub op: Option<&'a str>,
-    /// What of it.
+    /// What is limited.
     pub on: LimitOn,
 }
 
-/// What a limit is on.
+/// What is limited.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LimitOn {
     /// This quantile (0 to 1) of the response time, over all attempts.
     Response(f64),
-    /// The same of the service time.
+    /// This quantile (0 to 1) of the service time.
     Service(f64),
     /// The share of attempts that failed or were not answered.
     Errors,
 }
 
 impl<'a> LimitPath<'a> {
-    /// Reads a path; none where it is none.
+    /// Parses a path; `None` if it is invalid.
     pub fn parse(path: &'a str) -> Option<Self> {
         let (place, on) = match path.strip_suffix(".errors") {
             Some(place) => (place, LimitOn::Errors),
@@ -106,7 +106,7 @@ fn quantile(name: &str) -> Option<f64> {
         return Some(1.0);
     }
     let percent: f64 = name.strip_prefix('p')?.parse().ok()?;
-    // Of decimal digits the nearest quantile, not the nearest quotient.
+    // Parse the decimal digits, because the quotient may not be the nearest quantile.
     (percent > 0.0 && percent <= 100.0).then(|| format!("{:.9}", percent / 100.0).parse().ok())?
 }
 
@@ -130,28 +130,28 @@ impl fmt::Display for Limit {
     }
 }
 
-/// Looks for the highest rate at which every limit on a phase holds: in each trial the phase runs at one rate after
+/// Searches for the highest rate at which a phase meets all its limits: in each trial the phase runs at one rate after
 /// another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RateSearch {
-    /// The phase; its `rate` is what is looked for.
+    /// The phase whose `rate` is searched.
     pub phase: String,
-    /// The rate that is tried first, in operations a second.
+    /// The first rate to try, in operations per second.
     pub from: f64,
-    /// The highest rate that is tried.
+    /// The highest rate to try.
     pub to: f64,
-    /// How near the ends of the bracket come, as a share of the result: 0.001 to 1; default 0.05.
+    /// How close the ends of the bracket must get, as a share of the result: 0.001 to 1; default 0.05.
     #[serde(default = "default_within")]
     pub within: f64,
     /// Both ends of the bracket are tried again until a majority of `2 × confirm + 1` probes agrees; default 2, at most 100.
     #[serde(default = "default_confirm")]
     pub confirm: u32,
-    /// The most times the phase runs in one trial; default 40.
+    /// How many times the phase may run in one trial; default 40.
     #[serde(default = "default_most_probes")]
     pub most_probes: u32,
-    /// The most that is waited between two rates for the store to come to rest; default 5 s.
+    /// How long to wait between two rates for the store to become idle, at most; default 5 s.
     #[serde(default = "default_rest")]
     pub rest: Span,
 }
@@ -172,7 +172,7 @@ fn default_rest() -> Span {
     Span(std::time::Duration::from_secs(5))
 }
 
-/// What is wrong with limits and search: keys below the root, and a message.
+/// The problems of limits and search: keys from the root, and a message.
 pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
     let mut found = Vec::new();
     let phases: Vec<&str> = study.phases.iter().map(|p| p.name.as_str()).collect();
@@ -194,14 +194,14 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
         let searched = study.search.as_ref().is_some_and(|search| search.phase == phase.name);
         match (of.on, limit) {
             (LimitOn::Response(_), _) if phase.rate.is_none() && !searched => {
-                say("a closed loop has no response time: give the phase a `rate`, or limit `service`".into());
+                say("a closed loop has no response time; give the phase a `rate`, or limit `service`".into());
             }
-            (LimitOn::Errors, Limit::Time(_)) => say("a share of errors: write 0.001 or \"0.1%\"".into()),
+            (LimitOn::Errors, Limit::Time(_)) => say("expected a share of errors, such as 0.001 or \"0.1%\"".into()),
             (LimitOn::Errors, share) if !(0.0..=1.0).contains(&share.value()) => {
-                say("a share is 0 to 1, or 0% to 100%".into());
+                say("use a share from 0 to 1, or 0% to 100%".into());
             }
             (LimitOn::Response(_) | LimitOn::Service(_), Limit::Share(_) | Limit::Percent(_)) => {
-                say("a time with its unit: \"200ms\"".into());
+                say("expected a time with its unit, such as \"200ms\"".into());
             }
             _ => {}
         }
@@ -211,21 +211,19 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
     match study.phases.iter().find(|p| p.name == search.phase) {
         None => say("phase", no_such("phase", &search.phase, phases.iter().copied())),
         Some(phase) if phase.loads() || phase.copy.is_some() || phase.warm_up => {
-            say("phase", "a load, a copy or a warm-up has no rate to be found; name a measured phase".into());
+            say("phase", "a load, a copy or a warm-up has no rate to search for; name a measured phase".into());
         }
         Some(phase) if phase.rate.is_some() => {
             say("phase", format!("the search sets the rate of `{}`; remove `rate` from it", phase.name));
         }
         Some(phase) if phase.duration.is_none() => {
-            say("phase", format!("`{}` needs a `duration`: so long each rate is tried", phase.name));
+            say("phase", format!("`{}` needs a `duration`, for which each rate is tried", phase.name));
         }
         Some(phase) => {
             let limited = |path: &String| LimitPath::parse(path).is_some_and(|of| of.phase == phase.name);
             if !study.limits.keys().any(limited) {
-                let message = format!(
-                    "no limit says when `{0}` holds; add [limits] \"{0}.response.p99\" = \"200ms\"",
-                    phase.name
-                );
+                let message =
+                    format!("`{0}` has no limit to meet; add [limits] \"{0}.response.p99\" = \"200ms\"", phase.name);
                 say("phase", message);
             }
         }
@@ -234,10 +232,10 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
         say("from", format!("a rate of {} never sends anything; use more than 0", search.from));
     }
     if !(search.to.is_finite() && search.to >= search.from) {
-        say("to", format!("{} is below `from`; use more", search.to));
+        say("to", format!("{} is below `from`; use a higher rate", search.to));
     }
     if !(0.001..=1.0).contains(&search.within) {
-        say("within", format!("{} of the rate; use 0.001 to 1, such as 0.05", search.within));
+        say("within", format!("invalid share {} of the rate; use 0.001 to 1, such as 0.05", search.within));
     }
     if search.confirm > 100 {
         say("confirm", format!("{} confirming probes; use 0 to 100, such as 2", search.confirm));

@@ -1,4 +1,4 @@
-//! Reading a study file: overrides, then types, then sense, each error with its line.
+//! Reads a study file: applies overrides, then checks types and meaning. Each error has its line.
 
 use std::path::Path;
 
@@ -8,24 +8,24 @@ use super::check::{check, did_you_mean};
 use super::errors::{StudyErrors, read_toml};
 use super::study::Study;
 
-/// One value that takes the place of the file's: `phases.mixed.rate=500`.
+/// One value that replaces the file's: `phases.mixed.rate=500`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Override {
-    /// Keys from the root, with dots between them; one that holds dots stands in quotes.
+    /// Keys from the root, separated by dots; a key that contains dots is quoted.
     pub path: String,
     /// The value as TOML.
     value: String,
     /// As it was given, for messages.
     given: String,
-    /// By what it was given, for messages: `--set`, `--preset laptop`.
+    /// How it was given, for messages: `--set`, `--preset laptop`.
     by: String,
 }
 
 impl Override {
-    /// Reads `path=value`. A value that is no TOML is taken as a string.
+    /// Parses `path=value`. A value that is not TOML is used as a string.
     ///
     /// # Errors
-    /// There is no `=`.
+    /// If there is no `=`.
     pub fn parse(given: &str) -> Result<Self, StudyErrors> {
         let (path, value) = given.split_once('=').ok_or_else(|| {
             let remedy = "write it like --set phases.mixed.rate=500 or --set collections.books.count=10k";
@@ -33,12 +33,12 @@ impl Override {
         })?;
         let value = value.trim();
         let value: Value = value.parse().unwrap_or_else(|_| value.into());
-        // The other name of it would be a second key.
+        // The other name would be a second key.
         let path = if path.trim() == "repeat" { "repeats" } else { path.trim() };
         Ok(Self { path: path.to_owned(), value: value.to_string(), given: given.to_owned(), by: "--set".to_owned() })
     }
 
-    /// Every one of them.
+    /// Parses all of them.
     ///
     /// # Errors
     /// As [`Override::parse`].
@@ -46,12 +46,12 @@ impl Override {
         given.iter().map(|given| Self::parse(given)).collect()
     }
 
-    /// By what it was given, and how: `--set phases.mixed.rate=500`.
+    /// How it was given, with the value: `--set phases.mixed.rate=500`.
     pub(super) fn named(&self) -> String {
         format!("{} {}", self.by, self.given)
     }
 
-    /// Its path as keys of errors say it: tables of an array by their positions, without quotes.
+    /// Its path in the form that errors use: tables of an array by their positions, without quotes.
     pub(super) fn resolved(&self, root: &Table) -> String {
         let mut path = keys(&self.path);
         let mut item = path.first().and_then(|key| root.get(key));
@@ -65,13 +65,13 @@ impl Override {
             if let Some(position) = array.iter().position(named) {
                 *key = position.to_string();
             }
-            // No table of such an array holds another array of the kind.
+            // No table of such an array contains another array of tables.
             break;
         }
         path.join(".")
     }
 
-    /// A JSON value at a path. What TOML does not know (`null`) becomes an empty string.
+    /// An override with a JSON value. `null`, which TOML does not have, becomes an empty string.
     pub(super) fn of_value(path: String, value: &serde_json::Value) -> Self {
         let value = serde::Serialize::serialize(value, toml_edit::ser::ValueSerializer::new());
         let value = value.map_or_else(|_| "\"\"".to_owned(), |value| value.to_string());
@@ -79,7 +79,7 @@ impl Override {
         Self { path, value, given, by: "--set".to_owned() }
     }
 
-    /// The same, as something else than `--set` gave it.
+    /// The same, but given by something other than `--set`.
     pub(super) fn given_by(self, by: &str) -> Self {
         Self { by: by.to_owned(), ..self }
     }
@@ -89,7 +89,7 @@ impl Study {
     /// Reads and checks a study file, with overrides `path=value` applied first.
     ///
     /// # Errors
-    /// Every fault found, each with file, line and key.
+    /// All errors found, each with file, line and key.
     pub fn read(file: &Path, overrides: &[String]) -> Result<Self, StudyErrors> {
         Self::parse(&read_toml(file, "a study file")?, file, overrides)
     }
@@ -97,18 +97,18 @@ impl Study {
     /// The same from a text; `file` is only named in errors.
     ///
     /// # Errors
-    /// Every fault found, each with file, line and key.
+    /// All errors found, each with file, line and key.
     pub fn parse(text: &str, file: &Path, overrides: &[String]) -> Result<Self, StudyErrors> {
         Self::parse_with(text, file, &Override::parse_all(overrides)?)
     }
 
-    /// The same with overrides that were read before.
+    /// The same with overrides that were parsed before.
     ///
     /// # Errors
-    /// Every fault found, each with file, line and key.
+    /// All errors found, each with file, line and key.
     pub fn parse_with(text: &str, file: &Path, overrides: &[Override]) -> Result<Self, StudyErrors> {
         if text.trim().is_empty() {
-            let message = "the file is empty; a study has a title, collections and phases: begin with one of \
+            let message = "the file is empty; a study has a title, collections and phases; start from one of \
                            `storebench studies NAME --file`";
             return Err(StudyErrors::one(file, "", None, String::new(), message.into()));
         }
@@ -117,7 +117,7 @@ impl Study {
             let study = toml_edit::de::from_str(changed).map_err(|e| StudyErrors::of_toml(&e, file, changed, remedy));
             study.and_then(|study: Study| study.checked(changed, file))
         };
-        // Lines of a text that nobody sees are no places.
+        // Lines of the changed text, which the user does not see, are no use as places.
         read(&changed).map_err(|errors| match overrides {
             [] => errors,
             _ => errors.in_terms_of(text, overrides, |some| read(&apply(text, file, some)?).map(drop)),
@@ -132,7 +132,7 @@ impl Study {
         Err(StudyErrors::of(file, text, problems))
     }
 
-    /// An error about a key of this study that was found later (in its files, say).
+    /// An error about a key of this study that was found later, for example in its files.
     pub fn error_at(text: &str, file: &Path, overrides: &[Override], key: &str, message: String) -> StudyErrors {
         let path: Vec<String> = key.split('.').map(str::to_owned).collect();
         StudyErrors::found_later(file, text, overrides, &path, message)
@@ -141,24 +141,24 @@ impl Study {
     /// Checks a study that was not read from a file.
     ///
     /// # Errors
-    /// Every fault found, by its key.
+    /// All errors found, by key.
     pub fn validate(self, origin: &str) -> Result<Self, StudyErrors> {
         self.checked("", Path::new(origin))
     }
 }
 
-/// What to write for a key that must be there.
+/// What to write for a required key.
 fn remedy(key: &str) -> Option<&'static str> {
     Some(match key {
-        "title" => "say in one line what the study is, like title = \"Reads beside updates\"",
-        "collections" => "say which documents there are: [collections.NAME] with a `count` or `from`",
-        "phases" => "say what is done: [[phases]] with a `name`, and `load` or `mix`",
-        "name" => "name the phase, like name = \"load\"",
+        "title" => "describe the study in one line, such as title = \"Reads beside updates\"",
+        "collections" => "define the documents: [collections.NAME] with a `count` or `from`",
+        "phases" => "define what is done: [[phases]] with a `name`, and `load` or `mix`",
+        "name" => "name the phase, such as name = \"load\"",
         _ => return None,
     })
 }
 
-/// Puts overrides into the text.
+/// Applies overrides to the text.
 fn apply(text: &str, file: &Path, overrides: &[Override]) -> Result<String, StudyErrors> {
     if overrides.is_empty() {
         return Ok(text.to_owned());
@@ -177,7 +177,7 @@ fn apply(text: &str, file: &Path, overrides: &[Override]) -> Result<String, Stud
     Ok(document.to_string())
 }
 
-/// The keys of a path: what stands in quotes is one, dots and all.
+/// The keys of a path. A quoted part is one key, including its dots.
 fn keys(path: &str) -> Vec<String> {
     let mut keys = vec![String::new()];
     let mut quoted = None;
@@ -213,7 +213,7 @@ fn set(root: &mut Item, parts: &[String], value: Value) -> Result<(), String> {
                 )?;
             let table = array.get_mut(position).ok_or("there is nothing here")?;
             if rest.is_empty() {
-                return Err("name a key of it".into());
+                return Err("name a key of this table".into());
             }
             let mut inner = Item::Table(std::mem::take(table));
             let done = set(&mut inner, rest, value);
@@ -230,7 +230,7 @@ fn set(root: &mut Item, parts: &[String], value: Value) -> Result<(), String> {
                 Item::Value(Value::InlineTable(table)) => {
                     table.insert(part, value);
                 }
-                _ => return Err(format!("`{}` holds no keys", parts[..depth].join("."))),
+                _ => return Err(format!("`{}` has no keys", parts[..depth].join("."))),
             }
             return Ok(());
         }
@@ -245,7 +245,7 @@ fn set(root: &mut Item, parts: &[String], value: Value) -> Result<(), String> {
                 }
                 return Ok(());
             }
-            _ => return Err(format!("`{}` holds no keys", parts[..depth].join("."))),
+            _ => return Err(format!("`{}` has no keys", parts[..depth].join("."))),
         };
     }
     Ok(())

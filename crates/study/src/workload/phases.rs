@@ -16,7 +16,8 @@ use crate::op_kind::OpKind;
 use crate::units::{ByteSize, Count, Span};
 use crate::written::{is_default, written_as};
 
-/// One phase. It loads collections, runs a mix of operations, copies a collection, or has the store restart, rest or compact.
+/// One phase. It loads collections, runs a mix of operations, copies a collection, or makes the store restart, settle
+/// or compact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -36,20 +37,20 @@ pub struct Phase {
     /// The collection of a copy, and of operations that name none; default: the study's only collection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collection: Option<String>,
-    /// Documents in one bulk operation of a load; default 1,000. With 1, single inserts. Of a copy into the store:
-    /// documents in one request, at most.
+    /// Documents in one bulk operation of a load; default 1,000. With 1, the load uses single inserts. For a copy into
+    /// the store: the maximum number of documents in one request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<u32>,
-    /// Of a copy: parts that run at once, each on a thread and a connection of its own; default 2.
+    /// For a copy: how many parts run at once, each on its own thread and connection; default 2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks: Option<u32>,
-    /// Of a copy: parts that the work is cut into; default: 64, or four for each task where that is more.
+    /// For a copy: how many parts the work is split into; default: 64, or four for each task if that is more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parts: Option<u32>,
-    /// Of a copy out of the store: reads the rows of this view (`design/view`), not the collection.
+    /// For a copy out of the store: reads the rows of this view (`design/view`) instead of the collection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
-    /// Which keys are asked for more often; default uniform.
+    /// Which keys are requested more often; default uniform.
     #[serde(default)]
     pub popularity: Popularity,
     /// Whether workers draw from the whole key space, or each from its own share.
@@ -74,7 +75,7 @@ pub struct Phase {
     /// How a worker waits for the next arrival.
     #[serde(default)]
     pub pacing: Pacing,
-    /// Closed loop only: pause of a worker's slot between the end of one operation and the next.
+    /// Closed loop only: pause between the end of one operation and the start of the next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub think: Option<Span>,
     /// How long it runs.
@@ -90,7 +91,7 @@ pub struct Phase {
     /// store guarantees.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub durability: Option<Durability>,
-    /// How fresh reads are; default: strong where the store guarantees it.
+    /// How fresh reads are; default: strong if the store guarantees it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consistency: Option<ReadConsistency>,
     /// How long one try of an operation may take; default 10 s.
@@ -99,35 +100,35 @@ pub struct Phase {
     /// What happens after a temporary failure; default: no retry.
     #[serde(default)]
     pub retry: Retry,
-    /// What happens when a connection is lost; default: the run goes on, and says so.
+    /// What happens when a connection is lost; default: the run continues and reports it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_disconnect: OnDisconnect,
-    /// How long, after the end, operations that were scheduled are still sent and awaited; default 0 s.
-    /// What is left is counted as unfinished, at its age.
+    /// How long after the end scheduled operations are still sent and awaited; default 0 s. The rest count as
+    /// unfinished, at their current age.
     #[serde(default, skip_serializing_if = "is_default")]
     pub drain: Span,
-    /// Share of the reads (0 to 1) whose contents are compared with what they should be; default 0.01.
+    /// Share of the reads (0 to 1) whose contents are compared with the expected ones; default 0.01.
     #[serde(default = "default_check")]
     pub check: f64,
-    /// Keeps the latest acknowledged version of each key written, and reads them all back at the
-    /// end. Needs `streams = "disjoint"`: each key has one writer. `{ share = 0.1 }` follows a seeded sample of the keys;
-    /// default: all, or so many that a million are.
+    /// Records the latest acknowledged version of each key written, and reads them all back at the end. Needs `streams
+    /// = "disjoint"`, so that each key has one writer. `{ share = 0.1 }` follows a seeded sample of the keys; default:
+    /// all keys, or a sample of about a million.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ledger: LedgerSpec,
-    /// What is done to the store's server meanwhile: `[{ at = "5s", do = "kill" }]`.
+    /// Faults of the store's server during the phase: `[{ at = "5s", do = "kill" }]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
-    /// In place of `faults`: such as are drawn by a seed.
+    /// Instead of `faults`: faults drawn from a seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random_faults: Option<RandomFaults>,
-    /// Before the phase, the store's server is stopped in order and started again; `"cold"`: what the system has of its data
-    /// in its cache is dropped meanwhile.
+    /// Before the phase, shuts the store's server down cleanly and starts it again. `"cold"` also drops its data from
+    /// the system's cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart: Option<RestartSpec>,
-    /// After the phase, the store is asked to compact, and waited for.
+    /// After the phase, asks the store to compact, and waits until it has.
     #[serde(default, skip_serializing_if = "is_default")]
     pub compact: bool,
-    /// After the phase, wait at most so long until the store is idle (flush, compaction).
+    /// After the phase, waits until the store is idle (flush, compaction), at most this long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settle: Option<Span>,
 }
@@ -149,7 +150,7 @@ fn default_check() -> f64 {
 }
 
 impl Phase {
-    /// A phase of this name with every default and nothing to do.
+    /// A phase of this name with all defaults and nothing to do.
     pub fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -189,12 +190,12 @@ impl Phase {
         }
     }
 
-    /// Whether it sends nothing: the store is started again, comes to rest or compacts, and that is what is looked at.
+    /// Whether it sends nothing, and observes how the store restarts, settles or compacts.
     pub fn rests(&self) -> bool {
         self.kind() == Some(PhaseKind::Rest)
     }
 
-    /// Whether it puts all documents of collections into the store: by a load, or by a copy of files.
+    /// Whether it writes all documents of collections to the store, by a load or by a copy of files.
     pub fn loads(&self) -> bool {
         !self.load.is_empty() || self.copy == Some(CopyDirection::In)
     }
@@ -205,9 +206,9 @@ impl Phase {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(untagged)]
 pub enum LedgerSpec {
-    /// Whether it does; of all keys, or so many that a million are.
+    /// Whether it keeps one, of all keys or of a sample of about a million.
     Kept(bool),
-    /// It does, of this share of the keys.
+    /// It keeps one, of this share of the keys.
     Sample(LedgerSample),
 }
 
@@ -232,7 +233,7 @@ impl LedgerSpec {
         self != Self::Kept(false)
     }
 
-    /// The share of the keys, where one is said.
+    /// The share of the keys, if one is given.
     pub fn share(self) -> Option<f64> {
         match self {
             Self::Kept(_) => None,
@@ -249,19 +250,19 @@ pub enum Streams {
     /// Every worker draws from the whole key space with its own seed.
     #[default]
     Independent,
-    /// Worker w of W owns the indexes that leave the remainder w when divided by W.
+    /// Worker w of W owns the indexes with the remainder w when divided by W.
     Disjoint,
 }
 
-/// What an operation of a mix draws, to take one document.
+/// What an operation of a mix draws to select a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Draw {
-    /// A document, so that a parent is met the more often the more documents it has.
+    /// A document, so that a parent with more documents is selected more often.
     #[default]
     Documents,
-    /// One of the parents that have documents, whose first one is taken.
+    /// A parent that has documents. Its first document is used.
     Parents,
 }
 
@@ -282,10 +283,10 @@ pub enum ArrivalSpec {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Pacing {
-    /// Sleeps, and sends what was scheduled within up to 100 µs together.
+    /// Sleeps, and sends operations that were scheduled within up to 100 µs together.
     #[default]
     Economical,
-    /// Spins for the last stretch, yielding to the reactor at every turn: a core for each worker.
+    /// Spins for the last stretch, and yields to the reactor in every iteration. Uses a core for each worker.
     Precise,
 }
 
@@ -294,10 +295,10 @@ pub enum Pacing {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum OnDisconnect {
-    /// The session connects again by itself; what failed meanwhile is counted.
+    /// The session reconnects by itself; operations that fail meanwhile are counted.
     #[default]
     GoOn,
-    /// The phase and its trial end there: what was measured until then is kept, and the exit code is 3.
+    /// The phase and its trial end. What was measured until then is kept, and the exit code is 3.
     End,
 }
 
@@ -306,9 +307,10 @@ pub enum OnDisconnect {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Retry {
-    /// Tries in all; 1 means no retry.
+    /// Total number of tries; 1 means no retry.
     pub tries: u32,
-    /// Upper bound of the first wait; doubled at each further one. Waits are drawn evenly from 0 to it.
+    /// Upper bound of the first wait; it doubles for each further one. Each wait is drawn uniformly from 0 to its
+    /// bound.
     pub backoff: Span,
     /// Upper bound of every wait.
     pub cap: Span,
@@ -332,7 +334,7 @@ pub enum RateSpec {
     Constant(f64),
     /// From the first to the second, linearly over the phase's duration.
     Ramp(f64, f64),
-    /// One after the other, each as long.
+    /// One after the other, each equally long.
     Steps {
         /// Operations per second.
         steps: Vec<f64>,
@@ -414,7 +416,7 @@ impl JsonSchema for RateSpec {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(remote = "Self", deny_unknown_fields)]
 pub struct MixEntry {
-    /// The operation; the entry's own name when it is left out.
+    /// The operation; default: the entry's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub op: Option<OpKind>,
     /// How often, relative to the others; default 1.
@@ -423,17 +425,17 @@ pub struct MixEntry {
     /// The collection; default: the phase's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collection: Option<String>,
-    /// `page`: the indexed field; `view`: the field that is the key of the view. The value asked for is
-    /// that of a document drawn by popularity.
+    /// `page`: the indexed field; `view`: the field that is the key of the view. The query asks for the value of a
+    /// document drawn by popularity.
     #[serde(skip_serializing_if = "Option::is_none", rename = "where")]
     pub field: Option<String>,
     /// For collections with `per`: whether documents are drawn, or parents that have any; default: documents.
     #[serde(default, skip_serializing_if = "is_default")]
     pub draw: Draw,
-    /// `page`, `prefix`, `scan`, `view`: at most so many documents; default 10.
+    /// `page`, `prefix`, `scan`, `view`: the maximum number of documents; default 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// Makes it the bulk form of so many documents.
+    /// Makes it a bulk operation of this many documents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<u32>,
     /// `prefix`: the key is cut before this placeholder of the key template; default: the last one.
@@ -476,7 +478,7 @@ enum MixWire {
 }
 
 impl MixEntry {
-    /// An entry of this weight and nothing else said.
+    /// An entry of this weight with all defaults.
     pub fn weighing(weight: f64) -> Self {
         Self {
             op: None,
@@ -497,12 +499,13 @@ impl MixEntry {
         }
     }
 
-    /// The single operation of an entry of this name, whose bulk form `batch` makes.
+    /// The single operation of an entry of this name, even if `batch` makes it a bulk operation.
     pub fn single(&self, name: &str) -> Option<OpKind> {
         self.op.or_else(|| OpKind::find(name))
     }
 
-    /// What an entry of this name does, in bulk or not; none where it is no operation, or one that has no bulk form.
+    /// What an entry of this name does, in bulk or not. `None` if the operation is unknown, or has no bulk form but
+    /// needs one.
     pub fn kind(&self, name: &str) -> Option<OpKind> {
         let single = self.single(name)?;
         if self.batch.is_some() { single.bulk() } else { Some(single) }
@@ -510,7 +513,7 @@ impl MixEntry {
 
     fn checked(self) -> Result<Self, String> {
         let fits = self.weight.is_finite() && self.weight > 0.0;
-        let wrong = format!("a weight of {}; use a number above 0, or leave the operation out", self.weight);
+        let wrong = format!("a weight of {}; use a number above 0, or remove the operation", self.weight);
         fits.then_some(self).ok_or(wrong)
     }
 

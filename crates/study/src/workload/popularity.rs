@@ -1,4 +1,4 @@
-//! Which keys are asked for more often than others.
+//! Which keys are requested more often than others.
 
 #[cfg(feature = "schema")]
 use std::borrow::Cow;
@@ -15,14 +15,12 @@ use crate::written::written_as;
 /// `hotspot:10%:90%`, `latest:0.99`, `sequential`, `working-set:20%:80%`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Popularity {
-    /// Every key alike.
+    /// Every key equally often.
     #[default]
     Uniform,
-    /// Zipf's law with this exponent (0 to 2), ranks scattered over the key space by a seeded
-    /// permutation.
+    /// Zipf's law with this exponent (0 to 2), with ranks scattered over the key space by a seeded permutation.
     Zipf(f64),
-    /// The first `keys` share of the key space (contiguous) gets the `operations` share of the
-    /// operations, evenly.
+    /// The first `keys` share of the key space (contiguous) gets the `operations` share of the operations, uniformly.
     Hotspot {
         /// Share of the keys (0 to 1).
         keys: f64,

@@ -11,20 +11,20 @@ use super::factors::FactorValues;
 use super::load::Override;
 use super::study::Study;
 
-/// What a preset changes of its study.
+/// What a preset changes in its study.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Preset {
     /// One line that says what it is for.
     pub about: String,
-    /// Multiplies how many documents there are; default: what the command says, else 1.
+    /// Multiplies the number of documents; default: the command's `--scale`, or 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<f64>,
     /// How often everything is repeated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeats: Option<u32>,
-    /// Factors in place of the study's.
+    /// Factors that replace the study's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub factors: Option<IndexMap<String, Vec<Value>>>,
     /// Settings by path, as `--set` takes them.
@@ -44,7 +44,7 @@ pub struct Flaw {
 }
 
 impl Preset {
-    /// What it changes, as overrides; those of the command come behind. Errors call it by its name.
+    /// Its changes, as overrides; those of the command apply after them. Errors name the preset.
     pub fn overrides(&self, name: &str) -> Vec<Override> {
         let mut all: Vec<Override> =
             self.set.iter().map(|(path, value)| Override::of_value(path.clone(), value)).collect();
@@ -64,22 +64,22 @@ impl Study {
     /// A preset by its name.
     ///
     /// # Errors
-    /// There is none of this name; says which there are.
+    /// If there is no preset of this name; the error lists the presets.
     pub fn preset(&self, name: &str) -> Result<&Preset, String> {
         self.presets.get(name).ok_or_else(|| match self.presets.is_empty() {
-            true => format!("the study has no presets, so no `{name}`; set what you want with --set and --scale"),
+            true => format!("unknown preset `{name}`: the study has no presets; use --set and --scale instead"),
             false => no_such("preset", name, self.presets.keys().map(String::as_str)),
         })
     }
 }
 
-/// What is wrong with presets: keys below the root, and a message.
+/// The problems of presets: keys from the root, and a message.
 pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
     let mut found = Vec::new();
     for (name, preset) in &study.presets {
         if preset.scale.is_some_and(|scale| !(scale.is_finite() && scale > 0.0)) {
             let path = vec!["presets".to_owned(), name.clone(), "scale".to_owned()];
-            found.push((path, "a scale is a number above 0".into()));
+            found.push((path, "use a scale above 0".into()));
         }
     }
     found

@@ -12,66 +12,68 @@ use super::study::Study;
 use crate::units::{ByteSize, Span};
 use crate::written::is_default;
 
-/// The server of a store. Its commands are given to `sh -c`, with `{data}`, `{port}` and `{name}` filled in; they are run only
-/// with `--manage-servers`.
+/// The server of a store. Its commands run with `sh -c`, with `{data}`, `{port}` and `{name}` filled in, and only with
+/// `--manage-servers`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ServerSpec {
-    /// A command that is the server, in the foreground: it is stopped, killed and paused by signals to it and to all that it
-    /// has started.
+    /// A command that runs the server in the foreground. Signals to it and to all processes that it started stop, kill
+    /// and pause the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// A further node of the store whose own server has this name: it is started after that one, and stopped before.
+    /// Makes this an additional node of the store whose main server has this name. It starts after that server and
+    /// stops before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_of: Option<String>,
-    /// In place of `run`: a command that has the server started by somebody else, and ends when it was.
+    /// Instead of `run`: a command that makes another program start the server, and ends when the server is started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
-    /// With `start`: stops it in order.
+    /// With `start`: shuts it down cleanly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
-    /// With `start`: ends it at once, with no chance to write anything.
+    /// With `start`: kills it, without a chance to write anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kill: Option<String>,
-    /// With `start`: has it stand still.
+    /// With `start`: pauses it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause: Option<String>,
-    /// With `pause`: lets it go on.
+    /// With `pause`: resumes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume: Option<String>,
-    /// A command that is run once before the first start, where the data folder is empty.
+    /// A command that runs once before the first start, if the data folder is empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prepare: Option<String>,
-    /// A command that succeeds as soon as the server is ready; without it: as soon as the store answers.
+    /// A command that succeeds as soon as the server is ready; default: the server is ready as soon as the store
+    /// answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<String>,
-    /// The folder with its data; relative to where the command is run.
+    /// The folder with its data, relative to the folder in which the command runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
-    /// What stands for `{port}`.
+    /// The value of `{port}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// It runs in a network namespace of its own, at an address of its own: what stands for `{address}`. Partitions need it.
+    /// Runs it in its own network namespace with its own address, the value of `{address}`. Partitions need this.
     #[serde(default, skip_serializing_if = "is_default")]
     pub namespace: bool,
-    /// Where the server, or the machine that it is on, tells of itself in Prometheus' text format:
+    /// URLs of metrics of the server or its machine, in the text format of Prometheus:
     /// `"http://10.0.0.1:9100/metrics"`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<String>,
-    /// What its commands find in their environment besides.
+    /// Additional environment variables of its commands.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub env: IndexMap<String, String>,
-    /// Processors that it may use, with all that it has started: 0.5 is half of one. Default: all.
+    /// The cores that it may use, with all processes that it started: 0.5 is half a core. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<f64>,
-    /// Memory that it may use, the cache of its files among it. Default: all.
+    /// The memory that it may use, including the page cache of its files. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<ByteSize>,
     /// How long it may take to be ready; default 60 s.
     #[serde(default = "a_minute")]
     pub ready_within: Span,
-    /// How long it may take to stop in order; default 60 s.
+    /// How long it may take to shut down cleanly; default 60 s.
     #[serde(default = "a_minute")]
     pub stop_within: Span,
 }
@@ -80,23 +82,23 @@ fn a_minute() -> Span {
     Span(Duration::from_secs(60))
 }
 
-/// How a server is started again before a phase.
+/// How a server is restarted before a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RestartSpec {
-    /// As it is.
+    /// With the system's cache of its data left as it is.
     Warm,
-    /// After the system's cache of its data was dropped.
+    /// With the system's cache of its data dropped.
     Cold,
 }
 
-/// A link between servers: what connects to `listen` on this machine comes out at `to`.
+/// A link between servers: connections to `listen` on this machine are forwarded to `to`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
-    /// A port of this machine (127.0.0.1).
+    /// A port on this machine (127.0.0.1).
     pub listen: u16,
     /// Host and port.
     pub to: String,
@@ -109,7 +111,7 @@ impl Study {
         find(store).or_else(|| find(scheme)).filter(|(_, spec)| spec.node_of.is_none())
     }
 
-    /// The further servers of a store whose own is called `main`, in their order.
+    /// The additional nodes of the store whose main server is called `main`, in order.
     pub fn nodes_of<'a>(&'a self, main: &'a str) -> impl Iterator<Item = (&'a str, &'a ServerSpec)> {
         let is_node = move |(_, spec): &(&String, &ServerSpec)| spec.node_of.as_deref() == Some(main);
         self.servers.iter().filter(is_node).map(|(name, spec)| (name.as_str(), spec))
@@ -123,10 +125,11 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
             problems.push(Problem { path: vec!["servers".into(), name.clone(), key.into()], message: message.into() });
         };
         match (&server.run, &server.start) {
-            (Some(_), Some(_)) => {
-                say("start", "give `run` (a command that is the server) or `start` (one that has it started), not both")
-            }
-            (None, None) => say("run", "a server needs `run`, a command that is the server, or `start` and `stop`"),
+            (Some(_), Some(_)) => say(
+                "start",
+                "give `run` (a command that runs the server) or `start` (a command that starts it), not both",
+            ),
+            (None, None) => say("run", "a server needs `run`, a command that runs the server, or `start` and `stop`"),
             (Some(_), None) => {
                 for (key, given) in [
                     ("stop", server.stop.is_some()),
@@ -135,31 +138,31 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
                     ("resume", server.resume.is_some()),
                 ] {
                     if given {
-                        say(key, "what `run` runs is controlled by signals; leave it out, or use `start`");
+                        say(key, "a server with `run` is controlled by signals; remove this, or use `start`");
                     }
                 }
             }
             (None, Some(_)) if server.stop.is_none() => {
-                say("start", "what a command has started another has to stop: add `stop`");
+                say("start", "a server with `start` needs a command that stops it; add `stop`");
             }
             (None, Some(_)) => {}
         }
         if server.namespace && server.run.is_none() {
-            say("namespace", "only what `run` runs can be put into one; use it in place of `start`");
+            say("namespace", "only a server with `run` can have a namespace; use `run` instead of `start`");
         }
         for (key, given) in [("cpus", server.cpus.is_some()), ("memory", server.memory.is_some())] {
             if given && server.run.is_none() {
                 say(
                     key,
-                    "only what `run` runs can be limited; use it in place of `start`, or limit it where it is started",
+                    "only a server with `run` can be limited; use `run` instead of `start`, or set the limit where it is started",
                 );
             }
         }
         if server.cpus.is_some_and(|cpus| !(0.01..=1e6).contains(&cpus)) {
-            say("cpus", "processors are 0.01 or more: 0.5 is half of one");
+            say("cpus", "use 0.01 cores or more; 0.5 is half a core");
         }
         if server.memory.is_some_and(|memory| memory.0 == 0) {
-            say("memory", "nothing runs without memory; use \"256MiB\"");
+            say("memory", "a server needs memory; use a limit such as \"256MiB\"");
         }
         if server.pause.is_some() != server.resume.is_some() {
             say("pause", "`pause` and `resume` need each other");
@@ -177,7 +180,7 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
         let texts = || commands.iter().filter_map(|command| command.as_ref()).chain(server.env.values());
         let named = |what: &str| texts().any(|text| text.contains(what));
         if named("{port}") && server.port.is_none() {
-            say("port", "a command names {port}; add `port`");
+            say("port", "a command uses {port}; add `port`");
         }
         if (named("{data}") || server.prepare.is_some()) && server.data.is_none() {
             say("data", "a command needs the data folder; add `data`");
@@ -188,7 +191,7 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
         let mains = study.servers.iter().filter(|(_, other)| other.node_of.is_none()).map(|(name, _)| name.as_str());
         if of == name || !mains.clone().any(|main| main == of) {
             let path = vec!["servers".into(), name.clone(), "node_of".into()];
-            problems.push(Problem { path, message: no_such("store's own server", of, mains) });
+            problems.push(Problem { path, message: no_such("main server", of, mains) });
         }
     }
     for (name, link) in &study.links {
@@ -200,11 +203,11 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
         if !is_place {
             problems.push(Problem {
                 path: path("to"),
-                message: "where does it lead? write host and port: \"127.0.0.1:5432\"".into(),
+                message: "write the host and port that it leads to, such as \"127.0.0.1:5432\"".into(),
             });
         }
         if link.listen == 0 {
-            let message = "servers have to know the port: use one that is free, such as 15432".into();
+            let message = "servers have to know the port; use a free one, such as 15432".into();
             problems.push(Problem { path: path("listen"), message });
         }
     }

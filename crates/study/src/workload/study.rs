@@ -24,7 +24,7 @@ pub struct Study {
     /// The question that it answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
-    /// Everything random is drawn from it; default 1.
+    /// The seed of everything random; default 1.
     #[serde(default = "one")]
     pub seed: u64,
     /// How often everything is repeated; default 1.
@@ -32,7 +32,7 @@ pub struct Study {
     pub repeats: u32,
     /// The documents.
     pub collections: IndexMap<String, Collection>,
-    /// Where they go: a list of URLs, or a table of names and URLs. May be given with `--store`.
+    /// The stores: a list of URLs, or a table of names and URLs. May be given with `--store`.
     #[serde(default, skip_serializing_if = "Stores::is_empty")]
     pub stores: Stores,
     /// Servers that the study starts and stops itself, by the name of their store or its scheme.
@@ -41,13 +41,13 @@ pub struct Study {
     /// Links between servers that faults can break, by name.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub links: IndexMap<String, LinkSpec>,
-    /// Machines that stores take turns on: `{host}` in a store's URL is another of them in each round.
+    /// Machines that stores take turns on: `{host}` in a store's URL is a different one in each round.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
-    /// What is done, in this order.
+    /// The phases, in order.
     pub phases: Vec<Phase>,
-    /// Settings by path and the values that each takes: `"phases.load.batch" = [10, 100]`. Each combination is a configuration of
-    /// every store.
+    /// Settings by path, with the values of each: `"phases.load.batch" = [10, 100]`. Each combination is a
+    /// configuration of every store.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub factors: IndexMap<String, Vec<serde_json::Value>>,
     /// Which combinations of values are measured; default: all.
@@ -56,19 +56,19 @@ pub struct Study {
     /// Whether every trial loads its documents again; default: it does.
     #[serde(default, skip_serializing_if = "is_default")]
     pub database: Database,
-    /// What phases have to hold, by path: `"by-user.response.p99" = "200ms"`.
+    /// Limits that phases have to meet, by path: `"by-user.response.p99" = "200ms"`.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub limits: IndexMap<String, Limit>,
-    /// The search for the highest rate at which the limits hold.
+    /// The search for the highest rate at which the limits are met.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search: Option<RateSearch>,
-    /// The documents' bytes over the memory of the machine that its finding depends on.
+    /// The size of the documents divided by the memory of the machine, if the findings depend on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data_to_memory: Option<f64>,
     /// The study at other sizes, by name.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub presets: IndexMap<String, Preset>,
-    /// What the published study that this one follows says, and how a run can be held against it.
+    /// Claims of the published study that this one follows, and how a run tests them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Claim>,
     /// What readers found wrong with the published study that this one follows.

@@ -1,4 +1,4 @@
-//! One copy: its splits over workers, what came of each, and what is left to do.
+//! One copy: distributes its splits over workers, collects their results, and resumes unfinished work.
 
 mod repeats;
 mod worker;
@@ -30,93 +30,93 @@ use crate::verify::{Verification, verify};
 /// The name of the format of a [`CopyReport`].
 pub const COPY_FORMAT: &str = "storebench-copy/1";
 
-/// Stack of a worker: expressions of jq go down into documents on it. Only what is used of it costs memory.
+/// Stack size of a worker: jq expressions recurse into documents. Only the used part costs memory.
 const STACK_BYTES: usize = 64 << 20;
 
-/// How a copy begins.
+/// How a copy starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begin {
-    /// Anew; refused where an unfinished copy is in the folder.
+    /// From the beginning. Refused if the folder has an unfinished copy.
     Fresh,
-    /// With what an unfinished copy left to do.
+    /// Continues an unfinished copy.
     Resume,
-    /// Anew, forgetting an unfinished copy. What that has written stays.
+    /// From the beginning, discarding an unfinished copy. Records that it wrote stay.
     Restart,
 }
 
 /// What to copy.
 pub struct CopyRequest<'a> {
-    /// From where.
+    /// Where to copy from.
     pub source: &'a dyn Source,
-    /// To where.
+    /// Where to copy to.
     pub sink: &'a dyn Sink,
-    /// Only these parts of the source, which [`Source::splits`] gave; none for all. A task of a larger job copies
-    /// its part so, with a folder and a file of rejects of its own.
+    /// Only these splits, which [`Source::splits`] returned; `None` for all. A task of a larger job copies its share
+    /// this way, with its own folder and file of rejects.
     pub splits: Option<&'a [Split]>,
-    /// What becomes of each record.
+    /// How each record is transformed.
     pub shape: &'a Shape,
-    /// What is done with each record, for the file of rejects.
+    /// The operation applied to each record, for the file of rejects.
     pub op: &'a str,
-    /// Workers, each with sessions of its own; at least 1.
+    /// Number of workers, each with its own sessions; at least 1.
     pub parallel: u32,
-    /// Documents per second, at most.
+    /// Limit of documents per second.
     pub docs_per_s: Option<f64>,
-    /// Bytes of keys and documents per second, at most.
+    /// Limit of bytes of keys and documents per second.
     pub bytes_per_s: Option<f64>,
     /// Folder of the copy's log.
     pub folder: PathBuf,
     /// The file of rejects.
     pub rejects: PathBuf,
-    /// All that was asked for, by flag: what is resumed must have been asked for alike.
+    /// All settings, by flag. A resume must use the same ones.
     pub settings: BTreeMap<String, String>,
-    /// How it begins.
+    /// How the copy starts.
     pub begin: Begin,
-    /// Whether a file of rejects that is there may be written over.
+    /// Whether an existing file of rejects may be overwritten.
     pub replace: bool,
-    /// Whether what was written is read back and compared at the end.
+    /// Whether to read back and compare the written records at the end.
     pub verify: bool,
-    /// Length of an interval of what is measured.
+    /// Length of a measurement interval.
     pub interval: Duration,
 }
 
-/// What came of a copy.
+/// The result of a copy.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CopyReport {
     /// Always `storebench-copy/1`.
     pub format: String,
-    /// From where, without secrets.
+    /// The source, without secrets.
     pub from: String,
-    /// To where, without secrets.
+    /// The target, without secrets.
     pub to: String,
-    /// Whether all records are of one moment.
+    /// Whether all records are from one point in time.
     pub snapshot: bool,
     /// Why they are, or are not.
     pub snapshot_why: String,
-    /// Parts of the source, and how many of them are done.
+    /// Parts of the source.
     pub splits: u64,
     /// Parts that are done.
     pub splits_done: u64,
-    /// What came of all records of splits that are done, those of earlier tries of this copy too.
+    /// Counts over all finished splits, including those of earlier runs of this copy.
     pub counts: Counts,
-    /// Of them: before this process continued with the copy.
+    /// The part of the counts from before this process resumed the copy.
     pub before: Counts,
-    /// The first record that this process rejected: where it stood, and why.
+    /// The first record that this process rejected: where it was, and why.
     pub first_reject: Option<String>,
-    /// Parts of the source that are damaged or cut off: all that stands before arrived, and what stands behind is
+    /// Parts of the source that are damaged or cut off. All records before the damage arrived; those after it are
     /// missing.
     #[serde(default)]
     pub damaged: Vec<Damage>,
-    /// Records that were written under the key of one that this process wrote before; not counted where keys come once.
+    /// Records written under a key that this process had already written. Not counted if each key occurs once.
     #[serde(default)]
     pub repeated_keys: Option<RepeatedKeys>,
-    /// The file of rejects, where there are some.
+    /// The file of rejects, if there are any.
     pub rejects: Option<String>,
-    /// What was found in the target, where it was read back.
+    /// The result of reading the target back, if that was requested.
     pub verified: Option<Verification>,
-    /// How long it took, in seconds, without reading back; this process only.
+    /// Duration in seconds, without reading back. Only this process is counted.
     pub seconds: f64,
-    /// Whether it was interrupted: the rest can be copied with a resume.
+    /// Whether the copy was interrupted. A resume copies the rest.
     pub interrupted: bool,
 }
 
@@ -124,26 +124,26 @@ pub struct CopyReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RepeatedKeys {
-    /// How many.
+    /// The number of records.
     pub records: u64,
-    /// Whether that was counted; else it is estimated from a sample of the keys.
+    /// Whether the number was counted. If not, it is estimated from a sample of the keys.
     pub exact: bool,
-    /// Whether the records of an earlier process are not counted, so that there may be more.
+    /// Whether an earlier process wrote records that are not counted, so that the true number may be higher.
     pub at_least: bool,
 }
 
-/// What came of a copy, and what was measured meanwhile.
+/// The result of a copy and its measurements.
 #[derive(Debug, Clone)]
 pub struct CopyOutcome {
-    /// What came of it.
+    /// The result.
     pub report: CopyReport,
-    /// What its requests took, as of a phase of a study: by kind of request and by interval.
+    /// Request timings, recorded like a study's phase: by kind of request and by interval.
     pub record: PhaseRecord,
-    /// The most parts that were under way at once.
+    /// The highest number of splits that were copied at the same time.
     pub at_once: u32,
 }
 
-/// A name for what was asked for: the same text gives the same name, in every version.
+/// A name for the copy's settings. The same text gives the same name in every version.
 pub fn name_of(settings: &str) -> String {
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(settings.as_bytes()))
 }
@@ -154,51 +154,51 @@ pub fn schema() -> schemars::Schema {
     schemars::schema_for!(CopyReport)
 }
 
-/// How far a copy is, for people who wait.
+/// Progress of a copy, for display.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Progress {
-    /// Records that were written.
+    /// Documents written.
     pub documents: u64,
-    /// Bytes of keys and documents that were written.
+    /// Bytes of keys and documents written.
     pub bytes: u64,
-    /// Of them: before this process continued with the copy.
+    /// The part of `documents` from before this process resumed the copy.
     pub documents_before: u64,
-    /// Of the bytes: before this process continued with the copy.
+    /// The part of `bytes` from before this process resumed the copy.
     pub bytes_before: u64,
-    /// Bytes of the source that were read, as it counts them.
+    /// Bytes of the source that were read, as the source counts them.
     pub read_bytes: u64,
-    /// Bytes of the source, where they are known.
+    /// Bytes of the source, if known.
     pub total_bytes: Option<u64>,
     /// Splits that are done.
     pub splits_done: u64,
-    /// Splits.
+    /// All splits.
     pub splits: u64,
-    /// Records that did not arrive.
+    /// Records that were rejected.
     pub rejected: u64,
-    /// Splits that were read back and compared, of how many, where that has begun.
+    /// Splits that were read back and compared, and how many there are, once that has started.
     pub verified: Option<(u64, u64)>,
 }
 
-/// What workers share.
+/// State that workers share.
 struct Shared<'a> {
     request: &'a CopyRequest<'a>,
     manifest: Manifest,
     rejects: Rejects,
     pace: Pace,
     stop: &'a Stop,
-    /// Set by the first worker that fails, so that the others end.
+    /// Set by the first worker that fails, so that the others stop.
     failed: Stop,
     todo: Vec<Split>,
     next: AtomicU32,
     progress: Mutex<Progress>,
-    /// Splits that are under way, and the most that were.
+    /// Splits in progress, and the most there were at once.
     under_way: AtomicU32,
     at_once: AtomicU32,
     counts: Mutex<Counts>,
     repeats: Option<Repeats>,
 }
 
-/// One split that is under way.
+/// Guard of a split in progress.
 struct UnderWay<'a>(&'a AtomicU32);
 
 impl Drop for UnderWay<'_> {
@@ -212,7 +212,7 @@ impl Shared<'_> {
         self.stop.asked() || self.failed.asked()
     }
 
-    /// The next split that nobody has.
+    /// The next split that no worker has taken.
     fn take(&self) -> Option<&Split> {
         if self.ends() {
             return None;
@@ -220,7 +220,7 @@ impl Shared<'_> {
         self.todo.get(self.next.fetch_add(1, Ordering::Relaxed) as usize)
     }
 
-    /// A worker begins with a split; it has ended when what this gives is dropped.
+    /// Counts a split as in progress until the returned guard is dropped.
     fn begin_split(&self) -> UnderWay<'_> {
         let now = self.under_way.fetch_add(1, Ordering::Relaxed) + 1;
         self.at_once.fetch_max(now, Ordering::Relaxed);
@@ -232,11 +232,11 @@ impl Shared<'_> {
     }
 }
 
-/// Copies. `progress` hears now and then how far it is.
+/// Runs a copy. `progress` is called regularly with the current state.
 ///
 /// # Errors
-/// Why it could not begin, or had to end; what was copied stays, and a resume goes on. Records that the target
-/// did not take are no error: they are counted, and each is in the file of rejects.
+/// Why the copy could not start or had to stop. Copied records stay, and a resume continues. A record that the target
+/// refused is not an error: it is counted and goes to the file of rejects.
 pub fn copy(
     request: &CopyRequest<'_>,
     stop: &Arc<Stop>,
@@ -245,12 +245,12 @@ pub fn copy(
     let begun = Instant::now();
     if request.splits.is_some() && !request.sink.keeps_parts() {
         return Err(TransferError::BadInput(format!(
-            "{} is one file, of which a part cannot be written by itself; write into a folder",
+            "{} is a single file, so parts of it cannot be written separately; write to a folder",
             request.sink.describe()
         )));
     }
     if request.verify {
-        // Refused before anything is written.
+        // Fail before anything is written.
         request.sink.target()?;
     }
     let rejects = Rejects::new(request.rejects.clone());
@@ -314,7 +314,7 @@ pub fn copy(
             progress(Progress { verified: Some((done, all)), ..now });
         })?;
         verified = Some(Verification { reread, ..found });
-        // Only tidies up.
+        // Only cleanup.
         let _ = std::fs::remove_dir_all(request.folder.join(crate::verify::spool::FOLDER));
     }
     if !interrupted {
@@ -350,7 +350,7 @@ pub fn copy(
     Ok(CopyOutcome { report, record, at_once })
 }
 
-/// Lets workers take splits until none is left, or one worker fails.
+/// Runs workers, which take splits until none is left or one worker fails.
 fn work(
     shared: &Shared<'_>,
     workers: u32,
@@ -384,7 +384,7 @@ fn work(
             let ended = match thread.map(|thread| thread.join()) {
                 Ok(Ok(ended)) => ended,
                 Ok(Err(panic)) => std::panic::resume_unwind(panic),
-                Err(e) => Err(TransferError::Target(format!("the system gives no thread: {e}"))),
+                Err(e) => Err(TransferError::Target(format!("cannot start a thread: {e}"))),
             };
             error = error.take().or(ended.err());
         }
@@ -406,8 +406,8 @@ fn open_manifest(request: &CopyRequest<'_>, rejects: &Rejects) -> Result<Manifes
         }
         Begin::Resume if request.sink.again() == Again::Once && !request.source.repeats() => {
             return refused(format!(
-                "{} gives its records in another order each time, so that those which were written cannot be told from \
-                 the others; what is done twice by `{}` is done wrong",
+                "{} returns its records in a different order each time, so a resume cannot tell which of them were written, \
+                 and `{}` must not be applied twice; restore the target and use --restart",
                 request.source.describe(),
                 request.op
             ));
@@ -449,7 +449,7 @@ fn open_manifest(request: &CopyRequest<'_>, rejects: &Rejects) -> Result<Manifes
     })
 }
 
-/// Whether what an earlier process wrote is in the target still: a few keys of each split that is done are read.
+/// Checks that the records of an earlier process are still in the target, by reading a few keys of each finished split.
 fn still_there(sink: &dyn Sink, manifest: &Manifest) -> Result<(), TransferError> {
     let keys: Vec<&str> = manifest.keys.values().flatten().map(String::as_str).collect();
     if keys.is_empty() || !sink.keeps_keys() {
@@ -458,9 +458,8 @@ fn still_there(sink: &dyn Sink, manifest: &Manifest) -> Result<(), TransferError
     let missing = sink.missing(&keys)?;
     let Some(first) = missing.first() else { return Ok(()) };
     Err(TransferError::Target(format!(
-        "{}: of {} records that this copy wrote before and that were looked up, {} are not there any more, such as \
-         `{first}`; was the target deleted, or restored from an older state? Nothing was written now. Use --restart to \
-         copy everything again",
+        "{}: looked up {} records that this copy wrote earlier; {} are missing, such as `{first}`. Was the target deleted, \
+         or restored from an older state? Nothing was written now; use --restart to copy everything again",
         sink.describe(),
         keys.len(),
         missing.len()

@@ -1,4 +1,4 @@
-//! How many records repeat a key, in memory that does not grow with the source.
+//! Counts records that repeat a key, in bounded memory.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -7,20 +7,20 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::records::Records;
 
-/// Keys whose hashes are held, at most: as many as a table of 2^21 slots has room for, about 20 MB.
+/// Most key hashes to keep: as many as fit in a hash table of 2^21 slots, about 20 MB.
 const MOST: usize = 1_835_008;
 
-/// Counts keys that come again. It is exact as long as all their hashes are held (one pair in 10 million millions is
-/// taken for one key). Beyond that those of every second, fourth, … key are held, by the hash, and what is counted
-/// stands for the others: distinct sampling (P. Gibbons, 2001).
+/// Counts repeated keys. The count is exact as long as all hashes fit (two keys share a 64-bit hash with probability
+/// 2⁻⁶⁴). Beyond that it keeps only every second, fourth, … hash, and scales the count up: distinct sampling (P.
+/// Gibbons, 2001).
 pub(super) struct Repeats(Mutex<Seen>);
 
 struct Seen {
     most: usize,
     hashes: HashSet<u64>,
-    /// How often a key came again that did.
+    /// How often each repeated key was repeated.
     again: HashMap<u64, u64>,
-    /// Hashes with so many zeros at their end are held.
+    /// Only hashes with at least this many trailing zero bits are kept.
     zeros: u32,
 }
 
@@ -33,7 +33,7 @@ impl Repeats {
         Self(Mutex::new(Seen { most, hashes: HashSet::new(), again: HashMap::new(), zeros: 0 }))
     }
 
-    /// Takes in the keys of a batch, but for some positions, in order.
+    /// Adds the keys of a batch, except those at the positions in `but`.
     pub(super) fn add(&self, records: &Records, but: &[usize]) {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (position, (key, _, _)) in records.iter().enumerate() {
@@ -43,7 +43,7 @@ impl Repeats {
         }
     }
 
-    /// Records that repeated a key, and whether the number is exact.
+    /// The number of records that repeated a key, and whether it is exact.
     pub(super) fn count(&self) -> (u64, bool) {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (seen.again.values().sum::<u64>() << seen.zeros, seen.zeros == 0)

@@ -1,4 +1,4 @@
-//! One worker: reads splits and writes them, both at once on one thread.
+//! One worker: reads splits and writes them, both concurrently on one thread.
 
 use std::future::poll_fn;
 use std::sync::PoisonError;
@@ -21,7 +21,7 @@ use crate::timer::Timer;
 use crate::verify::hash;
 use crate::verify::spool::{self, Spool};
 
-/// Batches whose memory is kept for the next ones.
+/// Most batches whose memory is kept for reuse.
 const SPARE: usize = 16;
 
 /// Copies splits until none is left.
@@ -44,27 +44,27 @@ pub(super) fn run(shared: &Shared<'_>, probe: &Probe) -> Result<(), TransferErro
 struct Worker<'a> {
     shared: &'a Shared<'a>,
     probe: &'a Probe,
-    /// What was measured and not taken in yet.
+    /// Measured requests that are not recorded yet.
     requests: Vec<Request>,
     split: &'a Split,
     clock: RealClock,
     counts: Counts,
-    /// Where an earlier process stopped, of records that may not be written twice.
+    /// Where an earlier process stopped, for records that must not be written twice.
     partly: Partly,
     last_bad: Option<u64>,
-    /// What is counted when the split is done: one that is continued is read from its beginning.
+    /// Counts that are added only when the split is done, because a resumed split is read from its beginning.
     at_end: Counts,
     ended: Vec<Ended>,
     bad: Vec<Unreadable>,
     spare: Vec<Records>,
-    /// What was written, to be verified.
+    /// Hashes of what was written, for verification.
     spool: Option<Spool>,
     refused: Vec<usize>,
-    /// Whether a few keys go into the log, by which a resume knows the target again, and the first and last of them
-    /// that the target has acknowledged.
+    /// Whether a few keys go into the log, so that a resume can check the target. `keys` are the first and last
+    /// acknowledged ones.
     keeps_keys: bool,
     keys: [String; 2],
-    /// Members that are the target's own.
+    /// Members that the target adds to documents itself.
     own: &'static [&'static str],
 }
 
@@ -100,7 +100,7 @@ impl<'a> Worker<'a> {
         if request.verify {
             self.spool = Some(Spool::create(&request.folder, self.split.number)?);
         } else {
-            // What an earlier process kept of it would not be all.
+            // An earlier process's spool would be incomplete.
             spool::remove(&request.folder, self.split.number)?;
         }
         let mut reader = match request.source.open(self.split, request.shape).await {
@@ -123,10 +123,10 @@ impl<'a> Worker<'a> {
                 reader.poll_read(cx, room, &mut records, &mut self.bad).map(Ok)
             })
             .await?;
-            // What was read before it went wrong is written first.
+            // Records read before the error are written first.
             let (more, broken) = read.map_or_else(|error| (false, Some(error)), |more| (more, None));
-            // Lets the runtime look at its sockets: a reader of files never waits, and answers that came while one
-            // held the thread must be heard before their requests are taken for lost.
+            // Lets the runtime poll its sockets. A reader of files never waits, and answers that arrived while it held
+            // the thread must be handled before their requests time out.
             tokio::task::yield_now().await;
             self.shared.progress().read_bytes += reader.bytes() - read_bytes;
             read_bytes = reader.bytes();
@@ -189,10 +189,10 @@ impl<'a> Worker<'a> {
         self.end(writer, damage).await
     }
 
-    /// Leaves the split to be continued.
+    /// Stops in the middle of the split, so that a resume can continue it.
     fn stop(&self, once: bool, settled: u64) -> Result<(), TransferError> {
         if once && settled > self.partly.settled + self.partly.doubtful {
-            // Everything that was sent has ended, so nothing is in doubt.
+            // All sent records have been answered, so none is doubtful.
             let partly = Partly { settled, doubtful: 0, last_bad: self.last_bad, counts: self.counts };
             self.shared.rejects.sync()?;
             self.shared.manifest.sending(self.split.number, partly, self.acknowledged())?;
@@ -200,24 +200,24 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Ends the split: all of it that can be read was put.
+    /// Finishes the split. All its readable records have been passed to the writer.
     async fn end(&mut self, writer: &mut dyn Writer, damage: Option<String>) -> Result<(), TransferError> {
         self.drain(writer).await?;
         writer.end()?;
         self.spool.take().map_or(Ok(()), Spool::end)?;
         self.shared.rejects.sync()?;
         let part = matches!(self.split.part, Part::RowGroup { .. });
-        let within = if part { " (in one part of the file, whose other parts are read)" } else { "" };
+        let within = if part { " (in one part of the file; its other parts are read)" } else { "" };
         let damage = damage.map(|what| Damage { what: what + within, records: self.counts.written });
         self.shared.manifest.done(self.split.number, self.counts, damage, self.acknowledged())?;
         let mut total = self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        // What an earlier process did was counted when the copy was taken up again.
+        // The counts of an earlier process were added when the copy was resumed.
         *total += self.counts.since(self.partly.counts);
         self.shared.progress().splits_done += 1;
         Ok(())
     }
 
-    /// Waits until everything that was put has ended.
+    /// Waits until all batches passed to the writer are finished.
     async fn drain(&mut self, writer: &mut dyn Writer) -> Result<(), TransferError> {
         poll_fn(|cx| writer.poll(cx, &mut self.ended)).await?;
         self.measure(writer);
@@ -229,7 +229,7 @@ impl<'a> Worker<'a> {
         self.probe.take(&mut self.requests);
     }
 
-    /// Takes out of a batch what an earlier process has settled, and what it may have written.
+    /// Removes from a batch the records that an earlier process settled or may have written.
     fn leave_out(&mut self, records: &mut Records, settled: &mut u64) -> Result<(), TransferError> {
         let known = self.partly.settled + self.partly.doubtful;
         let gone = known.saturating_sub(*settled).min(records.len() as u64);
@@ -246,7 +246,7 @@ impl<'a> Worker<'a> {
                 records,
                 position,
                 "outcome-unknown",
-                "it was being sent when the copy was killed, and may have been done: look, and do it by hand if it was not",
+                "the copy was killed while sending it; it may have been applied; check, and apply it by hand if not",
                 1,
             )?;
         }
@@ -264,7 +264,7 @@ impl<'a> Worker<'a> {
         keys
     }
 
-    /// Remembers the first and the last key that were written.
+    /// Remembers the first and the last written key.
     fn keep_keys(&mut self, ended: &Ended) {
         if !self.keeps_keys {
             return;
@@ -359,14 +359,14 @@ impl<'a> Worker<'a> {
 
     fn tell_unreadable(&mut self) -> Result<(), TransferError> {
         for bad in std::mem::take(&mut self.bad) {
-            // Told by the process that stopped.
+            // The earlier process reported it.
             if self.partly.last_bad.is_some_and(|last| bad.origin.at <= last) {
                 continue;
             }
             self.counts.read += 1;
             self.last_bad = Some(bad.origin.at);
             let told = match &bad.key {
-                // As a file would hold it, so that it can be copied from there.
+                // As a file would hold it, so that it can be copied from the file of rejects.
                 Some(key) if bad.exact => record(&self.shared.request.shape.original(key, None, bad.text.as_bytes())),
                 None if bad.exact => record(bad.text.as_bytes()),
                 _ => bad.text.into(),

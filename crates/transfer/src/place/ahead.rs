@@ -1,4 +1,4 @@
-//! Reads an object in order, and fetches what comes next meanwhile.
+//! Reads an object sequentially with read-ahead.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -15,26 +15,27 @@ use crate::error::TransferError;
 
 /// Bytes of one request.
 const PIECE_BYTES: u64 = 4 << 20;
-/// Pieces that are fetched, or wait to be read: with the one being read the memory of a reader.
+/// Pieces that are being fetched or wait to be read. Together with the one being read they bound a reader's memory.
 const PIECES: u32 = 4;
-/// So much behind the wanted end is fetched with what lies before it: the rest of a line.
+/// Bytes after the wanted end that are fetched along with it, to complete the last line.
 const BEYOND_BYTES: u64 = 64 << 10;
 
-/// A piece, and what went wrong behind it where it is not whole.
+/// A piece, with the error that followed it if it is incomplete.
 type Answer = Result<(Bytes, OwnedSemaphorePermit, Option<TransferError>), TransferError>;
-/// Where the next piece will come; none at the end.
+/// Receives the next piece; `None` at the end.
 type Next = Option<Receiver<Answer>>;
 
-/// Reads an object. Dropped, it fetches nothing more.
+/// Reads an object. Dropping it stops all fetches.
 pub(super) struct Ahead {
-    /// Where each piece will come, in order. Whoever sends says when that was all: gone without it, it has failed.
+    /// Receivers of the pieces, in order. The sender ends with `None`; if the channel closes without it, the fetch
+    /// failed.
     pieces: Receiver<Next>,
     piece: Bytes,
     room: Option<OwnedSemaphorePermit>,
     fetches: Result<AbortHandle, TransferError>,
     name: String,
     ended: bool,
-    /// What went wrong behind the piece.
+    /// The error that followed the piece.
     fault: Option<TransferError>,
 }
 
@@ -48,7 +49,7 @@ impl Ahead {
         })
     }
 
-    /// Reads what this work sends.
+    /// Reads the pieces that `work` sends.
     fn of<W: Future<Output = ()> + Send + 'static>(name: String, work: impl FnOnce(Sender<Next>) -> W) -> Self {
         let (sender, pieces) = channel();
         let fetches = handle().map(|handle| handle.spawn(work(sender)).abort_handle());
@@ -73,7 +74,7 @@ impl Read for Ahead {
             if let Some(fault) = &self.fault {
                 return Err(fault.clone().into());
             }
-            // Read to its end, so that its memory is another piece's.
+            // The piece is used up, so another piece may take its memory.
             self.room = None;
             let lost = || TransferError::Source(format!("{}: a request ended without an answer", self.name));
             match self.pieces.recv() {
@@ -91,8 +92,8 @@ impl Read for Ahead {
     }
 }
 
-/// Fetches ranges, several at once, up to about `until`; what lies behind one after the other, each when
-/// everything before was read.
+/// Fetches ranges, several at once, up to about `until`. Later ranges are fetched one at a time, each when everything
+/// before it was read.
 async fn fetch(object: Object, version: Version, from: u64, until: u64, bytes: u64, sender: Sender<Next>) {
     let room = Arc::new(Semaphore::new(PIECES as usize));
     let until = until.saturating_add(BEYOND_BYTES).min(bytes);
@@ -101,7 +102,7 @@ async fn fetch(object: Object, version: Version, from: u64, until: u64, bytes: u
     while at < bytes {
         let (end, needs) =
             if at < until { ((at + PIECE_BYTES).min(until), 1) } else { ((at + PIECE_BYTES).min(bytes), PIECES) };
-        // Never closed.
+        // The semaphore is never closed.
         let Ok(permit) = Arc::clone(&room).acquire_many_owned(needs).await else { return };
         let (answer, receiver) = sync_channel(1);
         if sender.send(Some(receiver)).is_err() {
@@ -115,12 +116,12 @@ async fn fetch(object: Object, version: Version, from: u64, until: u64, bytes: u
         while fetches.try_join_next().is_some() {}
         at = end;
     }
-    // Dropped, the reader wants nothing more.
+    // A dropped reader needs nothing more.
     let _ = sender.send(None);
     while fetches.join_next().await.is_some() {}
 }
 
-/// Takes the object as its server gives it, where that knows no ranges.
+/// Fetches the whole object in one response, for servers without range requests.
 async fn stream(object: Object, version: Version, sender: Sender<Next>) {
     let room = Arc::new(Semaphore::new(PIECES as usize));
     let give = |answer: Answer| {
@@ -142,7 +143,7 @@ async fn stream(object: Object, version: Version, sender: Sender<Next>) {
         match piece {
             Some(Ok(piece)) => gathered.extend_from_slice(&piece),
             Some(Err(error)) => {
-                // What came before it is not lost with it.
+                // The bytes before the error are still delivered.
                 let fault = object.fault(super::fault::When::Read, &error);
                 let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
                 give(Ok((gathered.into(), permit, Some(fault))));
@@ -157,7 +158,7 @@ async fn stream(object: Object, version: Version, sender: Sender<Next>) {
             }
         }
         if ended {
-            // Dropped, the reader wants nothing more.
+            // A dropped reader needs nothing more.
             let _ = sender.send(None);
             return;
         }

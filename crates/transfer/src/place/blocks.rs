@@ -1,4 +1,4 @@
-//! Reads anywhere in an object, by blocks of which the last ones are kept.
+//! Random access to an object, by blocks. The most recently used blocks are cached.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -12,10 +12,10 @@ use crate::error::TransferError;
 
 /// Bytes of a block.
 const BLOCK_BYTES: u64 = 2 << 20;
-/// Blocks that are kept: columns of a row group are read in turns.
+/// Cached blocks. Several are needed because the columns of a row group are read in turns.
 const BLOCKS: usize = 32;
 
-/// An object in blocks. Clones share them.
+/// An object in blocks. Clones share the cache.
 #[derive(Clone)]
 pub(crate) struct Blocks {
     object: Object,
@@ -26,7 +26,7 @@ pub(crate) struct Blocks {
 
 #[derive(Default)]
 struct Kept {
-    /// By number; the one that was used last stands last.
+    /// Blocks by number, least recently used first.
     blocks: VecDeque<(u64, Bytes)>,
     failure: Option<TransferError>,
 }
@@ -40,12 +40,12 @@ impl Blocks {
         self.bytes
     }
 
-    /// What went wrong first.
+    /// The first error.
     pub(super) fn failure(&self) -> Option<TransferError> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).failure.clone()
     }
 
-    /// Reads from an offset on.
+    /// Reads from this offset on.
     pub(super) fn from(&self, at: u64) -> impl Read + 'static {
         Cursor { blocks: self.clone(), at }
     }

@@ -1,4 +1,4 @@
-//! Pieces from anywhere in a file, as Parquet and Arrow are read.
+//! Random access to a file, for Parquet and Arrow.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -11,7 +11,7 @@ use parquet::file::reader::{ChunkReader, Length};
 use super::object::Blocks;
 use crate::error::TransferError;
 
-/// Gives pieces of a file.
+/// Random access to a file.
 #[derive(Clone)]
 pub(crate) enum Chunks {
     Local(Arc<File>),
@@ -20,7 +20,7 @@ pub(crate) enum Chunks {
 }
 
 impl Chunks {
-    /// What went wrong, where it was the place's doing: Parquet only keeps texts of errors.
+    /// The error of the place where the file is, if that failed. Parquet keeps only the text of errors.
     pub(crate) fn failure(&self) -> Option<TransferError> {
         match self {
             Self::Local(_) => None,
@@ -29,17 +29,17 @@ impl Chunks {
         }
     }
 
-    /// The same as one file that is read here and there.
+    /// The same file as a seekable reader.
     pub(crate) fn seekable(&self) -> Seekable {
         Seekable { chunks: self.clone(), at: 0, input: None }
     }
 }
 
-/// A file that is read here and there.
+/// A file with a read position that can be moved.
 pub(crate) struct Seekable {
     chunks: Chunks,
     at: u64,
-    /// Reads on from `at`, where something was read there.
+    /// Reads on from `at`; `None` until the first read at that position.
     input: Option<Box<dyn Read>>,
 }
 

@@ -1,4 +1,4 @@
-//! What goes wrong far away, and what to do about it.
+//! Turns errors of remote places into messages that say what to do.
 
 use std::error::Error as _;
 use std::io;
@@ -10,21 +10,21 @@ use storebench_engine::store::StoreError;
 use super::url::Scheme;
 use crate::error::TransferError;
 
-/// When it went wrong.
+/// When the error occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum When {
     /// Before anything was copied.
     Look,
-    /// While it was read.
+    /// During reading.
     Read,
-    /// While it was written.
+    /// During writing.
     Write,
 }
 
-/// No more of an answer is shown.
+/// Longest excerpt of a response in a message.
 const LONGEST: usize = 300;
 
-/// Codes of S3 that speak of credentials, whatever their status is.
+/// S3 error codes about credentials, whatever the HTTP status is.
 const OF_CREDENTIALS: [&str; 6] = [
     "ExpiredToken",
     "InvalidToken",
@@ -34,7 +34,7 @@ const OF_CREDENTIALS: [&str; 6] = [
     "RequestTimeTooSkewed",
 ];
 
-/// An error on the way to or from this URL.
+/// The error for a failed access to this URL.
 pub(super) fn fault(url: &str, scheme: Scheme, when: When, error: &Error) -> TransferError {
     let reason = reason(error);
     let told = |text: String| match when {
@@ -45,11 +45,11 @@ pub(super) fn fault(url: &str, scheme: Scheme, when: When, error: &Error) -> Tra
     let refused = matches!(error, Error::PermissionDenied { .. } | Error::Unauthenticated { .. })
         || OF_CREDENTIALS.iter().any(|code| reason.contains(code))
         || reason.contains("AccessControlException")
-        // So S3 answers `HEAD`, which has no room for a reason, where a token has expired.
+        // S3 answers `HEAD` with an expired token like this; such a response has no body for a reason.
         || scheme == Scheme::S3 && reason.ends_with("400 Bad Request:");
     if refused {
-        let on = if when == When::Look { "" } else { ". Once they are good, continue with --resume" };
-        return told(format!("{url}: access was refused ({reason}); {}{on}", credentials(scheme)));
+        let on = if when == When::Look { "" } else { ". After fixing them, continue with --resume" };
+        return told(format!("{url}: access denied ({reason}); {}{on}", credentials(scheme)));
     }
     if matches!(error, Error::Precondition { .. }) {
         return changed(url);
@@ -61,44 +61,44 @@ pub(super) fn fault(url: &str, scheme: Scheme, when: When, error: &Error) -> Tra
     told(match (error, when) {
         (Error::NotFound { .. }, When::Look) => {
             format!(
-                "{url}: is not there ({reason}); are bucket and name right? All under a folder is named with `/` at the end"
+                "{url}: not found ({reason}); check the bucket and the name. For all files in a folder, end the URL with `/`"
             )
         }
-        (Error::NotFound { .. }, When::Read) => format!("{url}: is not there any more ({reason})"),
-        (Error::NotFound { .. }, When::Write) => format!("{url}: cannot be written ({reason}); is the bucket there?"),
-        (_, When::Write) => format!("{url}: cannot be written further: {reason}; continue with --resume once it can"),
+        (Error::NotFound { .. }, When::Read) => format!("{url}: no longer exists ({reason})"),
+        (Error::NotFound { .. }, When::Write) => format!("{url}: cannot be written ({reason}); does the bucket exist?"),
+        (_, When::Write) => format!("{url}: writing failed: {reason}; fix the cause, then continue with --resume"),
         (_, When::Read) => format!("{url}: cannot be read further: {reason}"),
         (_, When::Look) => format!("{url}: {reason}"),
     })
 }
 
-/// What is read is not what was there when the copy began.
+/// The error for a source that changed after the copy started.
 pub(super) fn changed(url: &str) -> TransferError {
     TransferError::Source(format!("{url} has changed since the copy began to read it; use --restart to start over"))
 }
 
-/// Where credentials come from.
+/// Where to set credentials.
 pub(super) fn credentials(scheme: Scheme) -> &'static str {
     match scheme {
         Scheme::S3 => {
-            "credentials come from the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for temporary ones, \
-             AWS_SESSION_TOKEN; what is public is read with the option anonymous=true"
+            "set credentials in the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for temporary ones, \
+             AWS_SESSION_TOKEN; for public data, use the option anonymous=true"
         }
         Scheme::Google => {
-            "credentials come from the variable GOOGLE_SERVICE_ACCOUNT (a key file) or GOOGLE_APPLICATION_CREDENTIALS; \
-             what is public is read with the option anonymous=true"
+            "set credentials in the variable GOOGLE_SERVICE_ACCOUNT (a key file) or GOOGLE_APPLICATION_CREDENTIALS; \
+             for public data, use the option anonymous=true"
         }
         Scheme::Azure => {
-            "credentials come from the variables AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or \
-             AZURE_STORAGE_SAS_KEY, or AZURE_CLIENT_ID, AZURE_CLIENT_SECRET and AZURE_TENANT_ID; what is public is read \
-             with the option anonymous=true"
+            "set credentials in the variables AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or \
+             AZURE_STORAGE_SAS_KEY, or AZURE_CLIENT_ID, AZURE_CLIENT_SECRET and AZURE_TENANT_ID; for public data, \
+             use the option anonymous=true"
         }
-        Scheme::Hdfs => "the user is the one of the variable HADOOP_USER_NAME, or of the system",
-        Scheme::Http => "what is not open to everybody is read by a URL that is signed for it",
+        Scheme::Hdfs => "set the user in the variable HADOOP_USER_NAME; the default is the system's user",
+        Scheme::Http => "for data that is not public, use a signed URL",
     }
 }
 
-/// Whether it may serve later.
+/// Whether the place may be reachable again later.
 fn is_away(error: &Error) -> bool {
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -125,7 +125,7 @@ fn is_away(error: &Error) -> bool {
     ["status code: 5", "status code: 429", "Connection refused"].iter().any(|sign| all.contains(sign))
 }
 
-/// The cause at the bottom; of an answer in S3's XML its code and message.
+/// The root cause. For a response in S3's XML, its code and message.
 fn reason(error: &Error) -> String {
     let all = error.to_string();
     let tag = |name: &str| {
@@ -169,6 +169,6 @@ mod tests {
         assert!(matches!(away, TransferError::Store { .. }), "{away}");
         let missing = Error::NotFound { path: "x".into(), source: "404".into() };
         let error = fault("s3://b/x", Scheme::S3, When::Look, &missing);
-        assert!(matches!(&error, TransferError::BadInput(text) if text.contains("is not there")), "{error}");
+        assert!(matches!(&error, TransferError::BadInput(text) if text.contains("not found")), "{error}");
     }
 }

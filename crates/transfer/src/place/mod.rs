@@ -1,7 +1,7 @@
-//! What a file is, wherever it is: on this machine, in an object store, in Hadoop's file system, or behind HTTP.
+//! Access to files wherever they are: on this machine, in an object store, in HDFS, or behind HTTP.
 //!
-//! Everything here blocks the thread that asks; what is far away is fetched ahead by a thread of its own
-//! ([`runtime`]), so that readers of records need not know where their bytes come from.
+//! All functions here block the calling thread. A separate thread ([`runtime`]) fetches remote files ahead, so that
+//! readers of records need not know where their bytes come from.
 
 #[cfg(feature = "remote")]
 mod ahead;
@@ -19,7 +19,7 @@ mod open;
 mod runtime;
 #[cfg(feature = "remote")]
 mod upload;
-#[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "a URL is only refused there"))]
+#[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "without it, URLs are only refused"))]
 mod url;
 
 use std::fmt;
@@ -40,7 +40,7 @@ use url::RemoteUrl;
 use crate::error::TransferError;
 use crate::retry::Access;
 
-/// Where a file, or a folder of files, is.
+/// The location of a file or of a folder of files.
 #[derive(Debug, Clone)]
 pub struct FileLocation(Location);
 
@@ -69,20 +69,20 @@ impl fmt::Display for FileLocation {
 }
 
 impl FileLocation {
-    /// Whether a text is the URL of a place that is not on this machine, as against a path or a store.
+    /// Whether a text is the URL of a remote file, and not a path or a store.
     pub fn is_url(text: &str) -> bool {
         RemoteUrl::is(text)
     }
 
-    /// A URL as it may be shown: without options.
+    /// A URL for display: without options.
     pub fn shown(url: &str) -> String {
         url::shown(url)
     }
 
-    /// The place of a URL. It is not looked at.
+    /// The location of a URL. Does not access it.
     ///
     /// # Errors
-    /// The URL is wrong, or there are no credentials for it.
+    /// The URL is invalid, or it lacks credentials.
     pub fn of_url(url: &str, access: &Access) -> Result<Self, TransferError> {
         let parsed = RemoteUrl::of(url)?;
         #[cfg(not(feature = "remote"))]
@@ -91,11 +91,10 @@ impl FileLocation {
         Object::open(&parsed, access).map(|object| Self(Location::Remote(object)))
     }
 
-    /// The files of a URL, in the order of their names: of a pattern those that fit, of a folder all that are
-    /// under it.
+    /// The files of a URL, sorted by name: for a pattern those that match, for a folder all below it.
     ///
     /// # Errors
-    /// As [`of_url`](Self::of_url); what cannot be listed; nothing is there.
+    /// Those of [`of_url`](Self::of_url), a failed listing, or no match.
     pub fn find(url: &str, access: &Access) -> Result<Vec<Self>, TransferError> {
         let parsed = RemoteUrl::of(url)?;
         if !parsed.is_several() {
@@ -104,15 +103,15 @@ impl FileLocation {
         let found = Self::list(url, access)?;
         if found.is_empty() {
             let shown = Self::shown(url);
-            return Err(TransferError::BadInput(format!("{shown}: nothing there fits; are bucket and name right?")));
+            return Err(TransferError::BadInput(format!("{shown}: no file matches; check the bucket and the name")));
         }
         Ok(found)
     }
 
-    /// The files under a folder's URL, perhaps none.
+    /// The files below a folder's URL; may be empty.
     ///
     /// # Errors
-    /// As [`of_url`](Self::of_url); what cannot be listed.
+    /// Those of [`of_url`](Self::of_url), or a failed listing.
     pub fn list(url: &str, access: &Access) -> Result<Vec<Self>, TransferError> {
         let parsed = RemoteUrl::of(url)?;
         #[cfg(not(feature = "remote"))]
@@ -121,7 +120,7 @@ impl FileLocation {
         Ok(Object::list(&parsed, access)?.into_iter().map(|object| Self(Location::Remote(object))).collect())
     }
 
-    /// The path, where it is on this machine.
+    /// The path, if the file is on this machine.
     pub fn path(&self) -> Option<&Path> {
         match &self.0 {
             Location::Local(path) => Some(path),
@@ -139,10 +138,10 @@ impl FileLocation {
         })
     }
 
-    /// Looks at files, many at once where they are far away.
+    /// Inspects files. Remote files are inspected concurrently.
     ///
     /// # Errors
-    /// Which one is not there, no file, or cannot be read.
+    /// A file that does not exist, is not a regular file, or cannot be read.
     pub(crate) fn look(places: &[Self]) -> Result<Vec<InspectedFile>, TransferError> {
         #[cfg(feature = "remote")]
         let mut versions = {
@@ -159,7 +158,7 @@ impl FileLocation {
                     let (version, first) = versions
                         .next()
                         .transpose()?
-                        .ok_or_else(|| TransferError::Source(format!("{place}: the look at it has not ended")))?;
+                        .ok_or_else(|| TransferError::Source(format!("{place}: could not be inspected")))?;
                     Ok(InspectedFile {
                         place: place.clone(),
                         bytes: version.bytes(),
@@ -173,10 +172,10 @@ impl FileLocation {
             .collect()
     }
 
-    /// Refuses a target that could not be written at the end; what is there stays.
+    /// Checks that the target can be written at the end of the copy. An existing file is not changed.
     ///
     /// # Errors
-    /// It cannot be reached, or is not to be written by us.
+    /// The target is unreachable, or cannot be written.
     pub(crate) fn check_writable(&self) -> Result<(), TransferError> {
         match &self.0 {
             Location::Local(_) => Ok(()),
@@ -185,23 +184,23 @@ impl FileLocation {
         }
     }
 
-    /// Whether a file is here.
+    /// Whether the file exists.
     ///
     /// # Errors
-    /// It cannot be looked at.
+    /// The location cannot be accessed.
     pub(crate) fn is_there(&self) -> Result<bool, TransferError> {
         match &self.0 {
-            // A link to nothing is followed.
+            // Follows links: a dangling link counts as missing.
             Location::Local(path) => Ok(path.exists()),
             #[cfg(feature = "remote")]
             Location::Remote(object) => object.is_there(),
         }
     }
 
-    /// The files in this folder, not below it, whose names are such.
+    /// The files directly in this folder whose names satisfy `is`.
     ///
     /// # Errors
-    /// It cannot be listed. One that is not there holds nothing.
+    /// The folder cannot be listed. A missing folder gives an empty list.
     pub(crate) fn names_within(&self, is: &dyn Fn(&str) -> bool) -> Result<Vec<Self>, TransferError> {
         match &self.0 {
             Location::Local(path) => {
@@ -217,10 +216,10 @@ impl FileLocation {
         }
     }
 
-    /// Takes the file away.
+    /// Deletes the file.
     ///
     /// # Errors
-    /// The system's, or the store's.
+    /// Errors of the system or the store.
     pub(crate) fn remove(&self) -> Result<(), TransferError> {
         match &self.0 {
             Location::Local(path) => std::fs::remove_file(path).map_err(|e| TransferError::write(path, &e)),
@@ -229,10 +228,10 @@ impl FileLocation {
         }
     }
 
-    /// Makes the file here hold what a file on this machine holds; what was here before stays until then.
+    /// Replaces this file atomically with a file of this machine. The old content stays until then.
     ///
     /// # Errors
-    /// What went wrong there; a part of the file is never there to be seen.
+    /// Errors of the system or the store. A partly written file is never visible.
     pub(crate) fn put(&self, from: &Path) -> Result<(), TransferError> {
         match &self.0 {
             Location::Local(path) => std::fs::rename(from, path).map_err(|e| TransferError::write(path, &e)),
@@ -242,14 +241,14 @@ impl FileLocation {
     }
 }
 
-/// A file that was looked at. Reading it later reads what was there then, or says that it has changed.
+/// A file that was inspected. A later read gives the content from that time, or an error if the file has changed.
 pub(crate) struct InspectedFile {
     pub(crate) place: FileLocation,
-    /// Its size; none where a server does not tell it.
+    /// Its size; `None` if the server does not report it.
     pub(crate) bytes: Option<u64>,
-    /// Whether it can be read from anywhere in it.
+    /// Whether it can be read from any offset.
     pub(crate) ranges: bool,
-    /// What changes when the file does.
+    /// A value that changes when the file does.
     pub(crate) mark: String,
     /// Its first bytes, up to 4.
     pub(crate) first: Vec<u8>,
@@ -257,12 +256,12 @@ pub(crate) struct InspectedFile {
     version: Option<(Object, Version)>,
 }
 
-/// The error of a binary that was built without files that are elsewhere.
+/// The error of a binary that was built without remote files.
 #[cfg(not(feature = "remote"))]
 fn absent(url: &RemoteUrl, _: &Access) -> TransferError {
     let shown = url::shown(&url.whole);
     TransferError::BadInput(format!(
-        "{shown}: this binary was built without files that are elsewhere; build with the feature `remote`"
+        "{shown}: this binary was built without remote files; build with the feature `remote`"
     ))
 }
 
@@ -273,8 +272,8 @@ fn look(path: &Path) -> Result<InspectedFile, TransferError> {
         return Err(refused("is a folder; name its files, as in `folder/*.jsonl`"));
     }
     if !found.is_file() {
-        // It can be read once, and a look at it would take something out of it.
-        return Err(refused("is a pipe or a device; give it as standard input: `-`"));
+        // It can be read only once, and inspecting it would consume data.
+        return Err(refused("is a pipe or a device; pass it as standard input with `-`"));
     }
     let mut first = Vec::new();
     File::open(path)
@@ -291,14 +290,14 @@ fn look(path: &Path) -> Result<InspectedFile, TransferError> {
     })
 }
 
-/// When a file was changed last, as a text.
+/// The time of the file's last change, as text.
 fn modified(found: &std::fs::Metadata) -> String {
     let modified = found.modified().ok().and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
     modified.map(|t| t.as_nanos().to_string()).unwrap_or_default()
 }
 
 impl InspectedFile {
-    /// Opens a file on this machine.
+    /// Opens a local file.
     fn local(&self) -> io::Result<File> {
         let file = File::open(self.place.path().unwrap_or(Path::new("")))?;
         let now = file.metadata()?;
@@ -311,8 +310,7 @@ impl InspectedFile {
         Ok(file)
     }
 
-    /// Reads from an offset on. What lies before `until` is fetched ahead, what lies behind when it is asked
-    /// for.
+    /// Reads from an offset on. Data before `until` is fetched ahead; later data is fetched on demand.
     pub(crate) fn read(&self, from: u64, until: u64) -> io::Result<Box<dyn Read + Send>> {
         #[cfg(feature = "remote")]
         if let Some((object, version)) = &self.version {
@@ -327,10 +325,10 @@ impl InspectedFile {
         Ok(Box::new(file))
     }
 
-    /// What reads pieces from anywhere in it.
+    /// Random access to the file.
     ///
     /// # Errors
-    /// The server does not give pieces.
+    /// The server does not support range requests.
     #[cfg(feature = "tables")]
     pub(crate) fn chunks(&self) -> Result<Chunks, TransferError> {
         #[cfg(feature = "remote")]

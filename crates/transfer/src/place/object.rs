@@ -1,4 +1,4 @@
-//! One object of a store, as it was when it was looked at.
+//! One object of a store, in the version that was inspected.
 
 use std::io::Read;
 use std::ops::Range;
@@ -20,10 +20,10 @@ use super::{ahead, upload};
 use crate::error::TransferError;
 use crate::retry::Access;
 
-/// Objects that are looked at at once.
+/// Objects inspected concurrently.
 const LOOKS: usize = 16;
 
-/// An object, whether or not it is there.
+/// An object that may or may not exist.
 #[derive(Debug, Clone)]
 pub(super) struct Object {
     pub(super) store: Arc<dyn ObjectStore>,
@@ -32,7 +32,7 @@ pub(super) struct Object {
     shown: Arc<str>,
 }
 
-/// What an object was when it was looked at.
+/// The version of an object that was inspected.
 #[derive(Debug, Clone)]
 pub(super) struct Version {
     meta: ObjectMeta,
@@ -61,7 +61,7 @@ impl Version {
     }
 }
 
-/// Looks at objects; the answers are in their order. After the first error nothing more is looked at.
+/// Inspects objects. The results are in the same order. Stops after the first error.
 pub(super) fn look(objects: Vec<Object>) -> Vec<Result<(Version, Vec<u8>), TransferError>> {
     if objects.is_empty() {
         return Vec::new();
@@ -108,7 +108,7 @@ impl Object {
         fault(&self.shown, self.url.scheme, when, error)
     }
 
-    /// The objects of a folder, or those that fit a pattern, by name; none where nothing is there.
+    /// The objects in a folder, or those that match a pattern, sorted by name. Empty if there are none.
     pub(super) fn list(url: &RemoteUrl, access: &Access) -> Result<Vec<Self>, TransferError> {
         let (store, url) = (open(url, access)?, Arc::new(url.clone()));
         let shown = url.shown_with(&url.key);
@@ -120,7 +120,7 @@ impl Object {
         };
         let literal = url.key.find(['*', '?', '[']).unwrap_or(url.key.len());
         let folder = url.key[..literal].rfind('/').map_or("", |at| &url.key[..at]).to_owned();
-        // Without a folder in its pattern nothing below is wanted, and may be very much.
+        // If the pattern has no folder part, skip subfolders: they may be huge.
         let deep = pattern.is_none() || url.key[folder.len()..].trim_start_matches('/').contains('/');
         let prefix = key(&url, &folder)?;
         let (lister, from, scheme, at) = (Arc::clone(&store), prefix.clone(), url.scheme, shown.clone());
@@ -149,7 +149,7 @@ impl Object {
         Ok(keys.into_iter().map(|key| Self::of(Arc::clone(&store), Arc::clone(&url), key)).collect())
     }
 
-    /// Its version, and its first bytes.
+    /// The object's version and its first bytes.
     async fn look(&self) -> Result<(Version, Vec<u8>), TransferError> {
         let failed = |error| self.fault(When::Look, &error);
         if self.url.scheme == Scheme::Http {
@@ -161,8 +161,8 @@ impl Object {
         Ok((version, first.to_vec()))
     }
 
-    /// The same where `HEAD` may not be answered as `GET` would be: asks for the first bytes, and without a
-    /// range where the server knows none.
+    /// Inspects by reading, for servers that may not answer `HEAD` like `GET`. Requests the first bytes, without a
+    /// range if the server does not support ranges.
     async fn look_by_reading(&self) -> Result<(Version, Vec<u8>), TransferError> {
         let ranged = GetOptions { range: Some(GetRange::Bounded(0..4)), ..GetOptions::default() };
         match self.store.get_opts(&self.key, ranged).await {
@@ -192,10 +192,10 @@ impl Object {
         }
     }
 
-    /// Asks for all of it, or a range, of the version that was looked at.
+    /// Requests all or a range of the inspected version.
     pub(super) async fn get(&self, version: &Version, range: Option<Range<u64>>) -> Result<GetResult, TransferError> {
         let options = GetOptions {
-            // A weak tag equals none by the rules of `If-Match`; it is compared below.
+            // By the rules of `If-Match`, a weak tag never matches; it is compared below.
             if_match: version.meta.e_tag.clone().filter(|tag| !tag.starts_with("W/")),
             range: range.map(GetRange::Bounded),
             ..GetOptions::default()
@@ -204,7 +204,7 @@ impl Object {
         if version.is(&got.meta) { Ok(got) } else { Err(changed(&self.shown)) }
     }
 
-    /// A range of the version that was looked at.
+    /// Reads a range of the inspected version.
     pub(super) async fn piece(&self, version: &Version, range: Range<u64>) -> Result<Bytes, TransferError> {
         if range.is_empty() {
             return Ok(Bytes::new());
@@ -216,10 +216,10 @@ impl Object {
     }
 
     fn short(&self, bytes: usize, wanted: u64) -> TransferError {
-        TransferError::Source(format!("{} gave {bytes} bytes where {wanted} were asked for", self.shown))
+        TransferError::Source(format!("{}: the server returned {bytes} bytes, expected {wanted}", self.shown))
     }
 
-    /// The same as far as it comes: what came before the answer broke off, and why it did.
+    /// Reads a range as far as possible: returns the bytes before the response broke off, and the error.
     pub(super) async fn beginning(
         &self,
         version: &Version,
@@ -246,7 +246,7 @@ impl Object {
         match version.bytes().filter(|_| version.ranges) {
             Some(bytes) => Ok(Blocks::new(self.clone(), version.clone(), bytes)),
             None => Err(TransferError::BadInput(format!(
-                "{}: its server gives no parts of a file, which Parquet needs; fetch the file first",
+                "{}: the server does not support range requests, which Parquet needs; download the file first",
                 self.shown
             ))),
         }
@@ -258,7 +258,7 @@ impl Object {
 
     pub(super) fn is_there(&self) -> Result<bool, TransferError> {
         if self.url.scheme == Scheme::Http {
-            // Refused as a target, whatever is there.
+            // Refused as a target anyway.
             return Ok(false);
         }
         use object_store::Error::{NotFound, PermissionDenied, Unauthenticated};
@@ -268,11 +268,11 @@ impl Object {
             Ok(_) => Ok(true),
             Err(NotFound { .. }) => Ok(false),
             Err(PermissionDenied { .. } | Unauthenticated { .. }) => {
-                // The answer has no text. Whoever may not write either is told why by the answer to a write.
+                // This response has no text. If writing is denied too, its response says why.
                 self.check_writable()?;
                 Err(TransferError::BadInput(format!(
-                    "{}: these credentials may write it, but not see whether it exists; use --force to write it \
-                     whatever is there",
+                    "{}: these credentials can write the file but cannot check whether it exists; use --force to write it \
+                     anyway",
                     self.shown
                 )))
             }
@@ -280,7 +280,7 @@ impl Object {
         }
     }
 
-    /// The objects right below this one, as of a folder.
+    /// The objects directly below this one, treated as a folder.
     pub(super) fn within(&self) -> Result<Vec<Self>, TransferError> {
         let object = self.clone();
         wait(async move {
@@ -296,7 +296,7 @@ impl Object {
         })
     }
 
-    /// The last part of its name.
+    /// The last component of its name.
     pub(super) fn name(&self) -> &str {
         self.key.filename().unwrap_or_default()
     }
@@ -313,7 +313,7 @@ impl Object {
 
 fn key(url: &RemoteUrl, text: &str) -> Result<Key, TransferError> {
     if url.scheme == Scheme::Http {
-        // The store's address is the whole URL.
+        // The store's address is already the whole URL.
         return Ok(Key::default());
     }
     Key::parse(text).map_err(|e| TransferError::BadInput(format!("{}: {e}", url.shown_with(text))))

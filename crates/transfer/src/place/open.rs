@@ -1,4 +1,4 @@
-//! Stores of objects, with credentials and nothing that would look for others.
+//! Opens object stores with explicit credentials. It never searches for others.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,12 +19,12 @@ use super::url::{RemoteUrl, Scheme};
 use crate::error::TransferError;
 use crate::retry::Access;
 
-/// The size of what tells none.
+/// Stands for an unknown size.
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
 type Store = Arc<dyn ObjectStore>;
 
-/// The store of a URL. Nothing is asked of it yet.
+/// Opens the store of a URL, without sending a request.
 pub(super) fn open(url: &RemoteUrl, access: &Access) -> Result<Store, TransferError> {
     let built = match url.scheme {
         Scheme::S3 => s3(url, access),
@@ -43,7 +43,7 @@ fn refused(url: &RemoteUrl, why: &str) -> TransferError {
 }
 
 fn no_credentials(url: &RemoteUrl) -> TransferError {
-    refused(url, &format!("there are no credentials; {}", credentials(url.scheme)))
+    refused(url, &format!("no credentials found; {}", credentials(url.scheme)))
 }
 
 fn retry(access: &Access) -> RetryConfig {
@@ -55,7 +55,7 @@ fn retry(access: &Access) -> RetryConfig {
     }
 }
 
-/// A long answer is no failure as long as it comes.
+/// Client options. Only silence times out; a long response may take any time.
 fn client(options: ClientOptions, access: &Access) -> ClientOptions {
     let timeout = access.timeout.max(Duration::from_millis(1));
     options.with_timeout_disabled().with_connect_timeout(timeout).with_read_timeout(timeout)
@@ -72,7 +72,7 @@ fn s3(url: &RemoteUrl, access: &Access) -> Built {
             builder = builder.with_config(key, value);
         }
     }
-    // What is typed counts more than what is in the environment.
+    // Options of the URL override the environment.
     if let Some(endpoint) = url.option("endpoint") {
         builder = builder.with_config(Key::S3Endpoint, endpoint);
     }
@@ -85,7 +85,7 @@ fn s3(url: &RemoteUrl, access: &Access) -> Built {
     ];
     let known =
         pairs.into_iter().any(|(one, other)| set(one) && set(other)) || set(Key::ContainerCredentialsRelativeUri);
-    // Without any the builder would ask the machine's metadata service, which nobody asked for.
+    // Without credentials the builder would query the machine's metadata service, which is not wanted.
     if !anonymous && !known {
         return Err(no_credentials(url));
     }
@@ -95,8 +95,8 @@ fn s3(url: &RemoteUrl, access: &Access) -> Built {
     if open_http && url.option("endpoint").is_none() && !allowed {
         return Err(refused(
             url,
-            "the endpoint in the environment is without TLS; set AWS_ALLOW_HTTP=true, or give the endpoint as an option of \
-             the URL, if that is meant",
+            "the endpoint in the environment does not use TLS; to allow that, set AWS_ALLOW_HTTP=true or give the endpoint \
+             as an option of the URL",
         ));
     }
     let options = client(client_of_environment().with_allow_http(open_http), access);
@@ -107,7 +107,7 @@ fn s3(url: &RemoteUrl, access: &Access) -> Built {
         .map(|store| Arc::new(store) as Store))
 }
 
-/// What the environment says about connections, as the builder of S3 reads it.
+/// Connection settings from the environment, as the S3 builder reads them.
 fn client_of_environment() -> ClientOptions {
     std::env::vars().fold(ClientOptions::new(), |options, (name, value)| {
         match name.strip_prefix("AWS_").map(|name| name.to_ascii_lowercase().parse()) {
@@ -168,31 +168,31 @@ fn http(url: &RemoteUrl, access: &Access) -> Built {
     Ok(builder.with_http_connector(AnyLength).build().map(|store| Arc::new(store) as Store))
 }
 
-/// How Hadoop's file system is reached.
+/// How to reach an HDFS cluster.
 #[derive(Debug)]
 pub struct HdfsCluster {
-    /// Its URL, without a path: `hdfs://namenode:8020`.
+    /// The URL without a path: `hdfs://namenode:8020`.
     pub url: String,
-    /// Settings of its client, as `hdfs-site.xml` names them.
+    /// Client settings, named as in `hdfs-site.xml`.
     pub settings: Vec<(&'static str, String)>,
-    /// Where it does its work.
+    /// The runtime for the client's work.
     pub runtime: tokio::runtime::Handle,
 }
 
-/// Opens Hadoop's file system; a text says why it cannot.
+/// Opens an HDFS cluster. The error is a message for the user.
 pub type OpenHdfs = fn(HdfsCluster) -> Result<Arc<dyn ObjectStore>, String>;
 
 static HDFS: OnceLock<OpenHdfs> = OnceLock::new();
 
-/// Registers the client that opens `hdfs://` in this process. It is not part of this crate because it depends on forty
-/// others; `crates/hdfs` has it.
+/// Registers the client that opens `hdfs://` URLs in this process. It lives in `crates/hdfs` because it depends on
+/// forty other crates.
 pub fn register_hdfs(open: OpenHdfs) {
-    // The first one stays.
+    // The first registration wins.
     let _ = HDFS.set(open);
 }
 
 fn hdfs(url: &RemoteUrl, access: &Access) -> Result<Store, TransferError> {
-    let open = HDFS.get().ok_or_else(|| refused(url, "this binary was built without HDFS; build the one that has it: `cargo install --locked --path crates/hdfs`"))?;
+    let open = HDFS.get().ok_or_else(|| refused(url, "this binary was built without HDFS; install the version with it: `cargo install --locked --path crates/hdfs`"))?;
     let policy = &access.retry;
     let settings = vec![
         ("dfs.client.failover.max.attempts", policy.tries.to_string()),
@@ -204,8 +204,8 @@ fn hdfs(url: &RemoteUrl, access: &Access) -> Result<Store, TransferError> {
     open(HdfsCluster { url: format!("hdfs://{}", url.authority), settings, runtime }).map_err(|why| refused(url, &why))
 }
 
-/// Connections whose answers may lack a length, as those of servers that make them while they send: the store
-/// above would take no such answer. It then gets [`UNKNOWN`] as the length.
+/// An HTTP client that accepts responses without a length, such as those generated while they are sent. The store above
+/// would reject them, so they get [`UNKNOWN`] as their length.
 #[derive(Debug)]
 struct AnyLength;
 

@@ -1,4 +1,4 @@
-//! The one thread that speaks to places that are not on this machine.
+//! The one thread that communicates with remote places.
 
 use std::future::Future;
 use std::sync::OnceLock;
@@ -8,10 +8,10 @@ use tokio::runtime::{Builder, Handle};
 
 use crate::error::TransferError;
 
-/// The thread's runtime; begun when it is first needed.
+/// Handle of the thread's runtime, which is started on first use.
 ///
 /// # Errors
-/// The system gives no thread or no event loop.
+/// The thread or its event loop cannot be started.
 pub(super) fn handle() -> Result<Handle, TransferError> {
     static HANDLE: OnceLock<Option<Handle>> = OnceLock::new();
     let begin = || {
@@ -21,20 +21,20 @@ pub(super) fn handle() -> Result<Handle, TransferError> {
         std::thread::Builder::new().name("remote".to_owned()).spawn(work).ok()?;
         Some(handle)
     };
-    let gone = || TransferError::Target("the system gives no thread for the network".into());
+    let gone = || TransferError::Target("cannot start the network thread".into());
     HANDLE.get_or_init(begin).clone().ok_or_else(gone)
 }
 
-/// Runs this over there and waits for it. May be called within another runtime, whose thread it blocks.
+/// Runs work on that thread and waits for it. May be called inside another runtime; it blocks that runtime's thread.
 ///
 /// # Errors
-/// As [`handle`], and what the work gives.
+/// Those of [`handle`] and of the work.
 pub(super) fn wait<T: Send + 'static>(
     work: impl Future<Output = Result<T, TransferError>> + Send + 'static,
 ) -> Result<T, TransferError> {
     let (sender, receiver) = mpsc::sync_channel(1);
     handle()?.spawn(async move {
-        // Nobody waits any more: nothing is to be told.
+        // If the caller is gone, nobody needs the result.
         let _ = sender.send(work.await);
     });
     receiver.recv().unwrap_or_else(|_| Err(TransferError::Source("a request ended without an answer".into())))

@@ -1,4 +1,4 @@
-//! Files of this machine into objects: there when they are whole, never before.
+//! Uploads local files to objects, which become visible only when complete.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,18 +13,18 @@ use super::runtime::wait;
 use super::url::Scheme;
 use crate::error::TransferError;
 
-/// Bytes of a part of an upload, at least; some stores want all but the last alike.
+/// Minimum part size of an upload. Some stores require all parts except the last to have the same size.
 const PART_BYTES: u64 = 8 << 20;
-/// S3 takes so many parts, and no more.
+/// S3 accepts at most this many parts.
 const MOST_PARTS: u64 = 10_000;
-/// Parts under way.
+/// Parts uploaded concurrently.
 const PARTS: usize = 3;
 
-/// Refuses what an upload will not be taken to: begins one and gives it up.
+/// Checks that uploads are accepted: starts one and aborts it.
 pub(super) fn check(object: &Object) -> Result<(), TransferError> {
     if object.url.scheme == Scheme::Http {
         return Err(TransferError::BadInput(format!(
-            "{}: is only read; write to a file, or to s3://, gs://, az:// or hdfs://",
+            "{}: is read-only; write to a file, or to s3://, gs://, az:// or hdfs://",
             object.shown()
         )));
     }
@@ -36,7 +36,7 @@ pub(super) fn check(object: &Object) -> Result<(), TransferError> {
     })
 }
 
-/// Uploads a file, and looks whether all of it is there.
+/// Uploads a file, then checks the size of the object.
 pub(super) fn upload(object: &Object, from: &Path) -> Result<(), TransferError> {
     let unreadable = |e: io::Error| TransferError::read(&from.display().to_string(), &e);
     let file = File::open(from).map_err(unreadable)?;
@@ -49,7 +49,7 @@ pub(super) fn upload(object: &Object, from: &Path) -> Result<(), TransferError> 
             return Ok(());
         }
         Err(TransferError::Target(format!(
-            "{}: of {bytes} bytes that were uploaded it holds {there}; does another program write it? Go on with --resume",
+            "{}: uploaded {bytes} bytes, but the object has {there}; is another program writing it? Continue with --resume",
             object.shown()
         )))
     })
@@ -68,7 +68,7 @@ async fn put(object: &Object, file: File, bytes: u64, name: &str) -> Result<(), 
         Err(error) => Err(error),
     };
     if sent.is_err() {
-        // What was sent is not seen anyway; without this it is kept until the bucket's rules remove it.
+        // Sent parts are not visible, but are kept until the bucket's rules delete them.
         let _ = upload.abort().await;
     }
     sent
@@ -104,7 +104,7 @@ async fn ended(object: &Object, under_way: &mut JoinSet<object_store::Result<()>
     ended.map_err(|error| object.fault(When::Write, &error))
 }
 
-/// The next bytes of a file, read where that holds nobody up.
+/// Reads the next bytes of a file, on a thread that may block.
 async fn piece(mut file: File, bytes: u64, name: &str) -> Result<(File, Vec<u8>), TransferError> {
     let read = spawn_blocking(move || {
         let mut piece = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];

@@ -1,19 +1,19 @@
-//! URLs of files that are not on this machine, taken apart.
+//! Parses URLs of remote files.
 
 use crate::error::TransferError;
 
-/// Where a file is that is not on this machine.
+/// The kind of place of a remote file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
-    /// Amazon S3, and what speaks its protocol.
+    /// Amazon S3 and compatible stores.
     S3,
     /// Google Cloud Storage.
     Google,
     /// Azure Blob Storage.
     Azure,
-    /// Hadoop's file system.
+    /// Hadoop's file system (HDFS).
     Hdfs,
-    /// Behind HTTP or HTTPS, to be read only.
+    /// HTTP or HTTPS; read-only.
     Http,
 }
 
@@ -29,7 +29,7 @@ impl Scheme {
         })
     }
 
-    /// Options that its URLs may have.
+    /// The options that URLs of this scheme accept.
     fn options(self) -> &'static [&'static str] {
         match self {
             Self::S3 => &["endpoint", "region", "virtual_hosted", "anonymous"],
@@ -44,30 +44,32 @@ impl Scheme {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RemoteUrl {
     pub(crate) scheme: Scheme,
-    /// What stands before `://`.
+    /// The part before `://`.
     pub(crate) scheme_name: String,
     pub(crate) authority: String,
-    /// What stands behind the authority, without options; as it is typed, not decoded.
+    /// The part after the authority, without options. As typed, not decoded.
     pub(crate) key: String,
     pub(crate) options: Vec<(String, String)>,
-    /// All of it, for HTTP.
+    /// The whole URL, for HTTP.
     pub(crate) whole: String,
 }
 
 impl RemoteUrl {
-    /// Whether a text begins as such a URL does.
+    /// Whether a text begins like such a URL.
     pub(crate) fn is(text: &str) -> bool {
         text.split_once("://").is_some_and(|(name, _)| Scheme::of(name).is_some())
     }
 
-    /// Takes a URL apart.
+    /// Parses a URL.
     ///
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn of(text: &str) -> Result<Self, TransferError> {
         let wrong = |what: &str| Err(TransferError::BadInput(format!("`{}`: {what}", shown(text))));
         let Some((scheme_name, rest)) = text.split_once("://") else { return wrong("is not a URL") };
-        let Some(scheme) = Scheme::of(scheme_name) else { return wrong("has no scheme that this version reads") };
+        let Some(scheme) = Scheme::of(scheme_name) else {
+            return wrong("unknown scheme; expected s3, gs, az, hdfs, http or https");
+        };
         let (place, query) = if scheme == Scheme::Http {
             rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)))
         } else {
@@ -78,15 +80,15 @@ impl RemoteUrl {
             return wrong("names no bucket or host");
         }
         if authority.contains('@') && scheme != Scheme::Azure {
-            return wrong("has a user's name in it, which is not sent; credentials come from the environment");
+            return wrong("contains a user name, which is never sent; set credentials in the environment");
         }
         let mut options = Vec::new();
         for option in query.filter(|_| scheme != Scheme::Http).into_iter().flat_map(|query| query.split('&')) {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
             if !scheme.options().contains(&name) {
                 let known = match scheme.options() {
-                    [] => "it has none".to_owned(),
-                    known => format!("there are {}", known.join(", ")),
+                    [] => "this scheme has no options".to_owned(),
+                    known => format!("expected {}", known.join(", ")),
                 };
                 return wrong(&format!(
                     "unknown option `{name}`; {known}. Credentials come from the environment, never from the URL"
@@ -112,21 +114,21 @@ impl RemoteUrl {
     /// The value of an option that is `true` or `false`.
     ///
     /// # Errors
-    /// It is neither.
+    /// The value is neither.
     pub(crate) fn flag(&self, name: &str) -> Result<bool, TransferError> {
         match self.option(name) {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
-            Some(other) => Err(TransferError::BadInput(format!("`{name}={other}`: say true or false"))),
+            Some(other) => Err(TransferError::BadInput(format!("`{name}={other}`: expected true or false"))),
         }
     }
 
-    /// The URL of another key beside it, as it may be shown.
+    /// The URL of another key in the same bucket, for display.
     pub(crate) fn shown_with(&self, key: &str) -> String {
         format!("{}://{}/{key}", self.scheme_name, self.authority)
     }
 
-    /// Whether the key stands for several: it has `*`, `?` or `[`, or is a folder.
+    /// Whether the key stands for several files: it has `*`, `?` or `[`, or is a folder.
     pub(crate) fn is_several(&self) -> bool {
         self.scheme != Scheme::Http && (self.is_pattern() || self.key.is_empty() || self.key.ends_with('/'))
     }
@@ -137,20 +139,20 @@ impl RemoteUrl {
     }
 }
 
-/// A URL as it may be shown: without options, which may hold what opens it to anybody.
+/// A URL for display: without options, which may contain a signature that grants access.
 pub(crate) fn shown(text: &str) -> String {
     let place = match text.split_once("://") {
         Some(("http" | "https", _)) => text.split('?').next().unwrap_or(text),
         _ => without_options(text).0,
     };
-    // A password has no place there, and is refused; the message is not to repeat it.
+    // URLs with passwords are refused; the message must not repeat the password.
     match place.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.split_once('@')?))) {
         Some((scheme, (user, rest))) if user.contains(':') && !user.contains('/') => format!("{scheme}://***@{rest}"),
         _ => place.to_owned(),
     }
 }
 
-/// Options begin at a `?` that is followed by a name and `=`: elsewhere it is part of a pattern.
+/// Splits off the options. They begin at a `?` that is followed by a name and `=`; any other `?` is part of a pattern.
 fn without_options(text: &str) -> (&str, Option<&str>) {
     let named = |rest: &str| {
         let name = rest.split(['=', '&', '/', '?']).next().unwrap_or_default();
@@ -192,8 +194,8 @@ mod tests {
         for (text, part) in [
             ("s3:///x", "names no bucket"),
             ("s3://b/x?secret_access_key=verysecret", "never from the URL"),
-            ("hdfs://h/x?user=me", "it has none"),
-            ("https://me:verysecret@h/x", "a user's name"),
+            ("hdfs://h/x?user=me", "has no options"),
+            ("https://me:verysecret@h/x", "a user name"),
         ] {
             let error = RemoteUrl::of(text).unwrap_err().to_string();
             assert!(error.contains(part) && !error.contains("verysecret"), "{error}");

@@ -1,36 +1,36 @@
-//! When a document is to expire.
+//! Expiry of documents.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// Stores count seconds in ways of their own; nobody means more.
+/// Longest expiry. Stores count seconds in different ways; nobody needs more.
 const LONGEST_S: u64 = 100 * 366 * 86_400;
-/// What has passed meanwhile expires as soon as a store can.
+/// Time left for an expiry that has already passed: the shortest that stores support.
 const SHORTEST: Duration = Duration::from_secs(1);
 
 /// When a document is to expire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expiry {
-    /// So long after it was written.
+    /// This long after it was written.
     In(Duration),
     /// At this time.
     At(Timestamp),
-    /// At this time, as in its source: what has expired on the way is gone there, too.
+    /// At this time, copied from the source. A document that expires on the way is gone in the source, too.
     AsThere(Timestamp),
 }
 
 impl Expiry {
-    /// A field's value: seconds as an integer, or a time as in RFC 3339; nothing where it is null.
+    /// Parses a field's value: seconds as an integer, or a time in RFC 3339; `None` for null.
     ///
     /// # Errors
-    /// It is neither. What depends on the time of day is no error here: a copy that goes on must find the same
-    /// records again.
+    /// The value is neither. Whether a time has passed is not checked here: a resumed copy must find the same records
+    /// again.
     pub(crate) fn of_json(json: &str) -> Result<Option<Self>, String> {
         let wrong = || {
             let json: String = json.chars().take(60).collect();
-            format!("invalid expiry {json}; write seconds from now (3600), or a time (\"2031-01-31T12:00:00Z\")")
+            format!("invalid expiry {json}; expected seconds from now (3600), or a time (\"2031-01-31T12:00:00Z\")")
         };
         match serde_json::from_str(json).map_err(|_| wrong())? {
             Value::Null => Ok(None),
@@ -45,7 +45,7 @@ impl Expiry {
         }
     }
 
-    /// Why nothing that is written now can expire so.
+    /// Why a document written now cannot have this expiry.
     pub(crate) fn wrong_at(self, now: Timestamp) -> Option<String> {
         match self {
             Self::At(at) if at <= now => Some(format!("its expiry {at} has passed")),
@@ -56,12 +56,12 @@ impl Expiry {
         }
     }
 
-    /// Whether its source has it no more.
+    /// Whether the source no longer has the document.
     pub(crate) fn gone_at(self, now: Timestamp) -> bool {
         matches!(self, Self::AsThere(at) if at <= now)
     }
 
-    /// How long from then on.
+    /// Time left at this moment.
     pub(crate) fn left(self, now: Timestamp) -> Duration {
         match self {
             Self::In(left) => left,
@@ -86,7 +86,7 @@ mod tests {
         let hour = of("\"2030-01-01T02:00:00+01:00\"").unwrap().unwrap();
         assert_eq!(hour.left(now), Duration::from_secs(3_600));
         assert_eq!(hour.left(at("2030-01-01T00:59:50Z")), Duration::from_secs(10));
-        // It was there when the record was read, and has passed since.
+        // The expiry has passed since the record was read.
         assert_eq!(hour.left(at("2030-01-01T07:00:00Z")), SHORTEST);
         assert_eq!(of("null"), Ok(None));
         for (json, why) in [

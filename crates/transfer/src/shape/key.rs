@@ -1,4 +1,4 @@
-//! What a record's key is made of.
+//! How a record's key is derived.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -9,11 +9,11 @@ use serde_json::value::RawValue;
 
 use crate::records::Origin;
 
-/// The field that carries the key of a record in a file, unless another rule is given. It is no part of the
-/// document: taken out on the way into a store, put in on the way out.
+/// The field that carries a record's key in files, unless another rule is given. It is not part of the document: it is
+/// removed on the way into a store and added on the way out.
 pub const KEY_FIELD: &str = "_id";
 
-/// Where the key of a record comes from.
+/// The source of a record's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRule {
     parts: Vec<Part>,
@@ -25,18 +25,18 @@ pub struct KeyRule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
     Literal(String),
-    /// A field: position of its top-level name, and the path within.
+    /// A field: the position of its top-level name in `names`, and the path below it.
     Field(usize, Vec<String>),
-    /// A number that looks random, derived from the copy's name and the record's origin.
+    /// A number that looks random but is derived from the copy's name and the record's origin.
     Uuid,
     /// The record's origin.
     Seq,
 }
 
-/// A rule for keys that cannot be read.
+/// An invalid key rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the key rule `{rule}` {what}; write a field (`id`) or a template (`{{user}}-{{book}}`, `{{uuid}}`, `{{seq}}`)"
+    "the key rule `{rule}` {what}; expected a field (`id`) or a template (`{{user}}-{{book}}`, `{{uuid}}`, `{{seq}}`)"
 )]
 pub struct KeyRuleError {
     rule: String,
@@ -52,7 +52,7 @@ impl Default for KeyRule {
 impl FromStr for KeyRule {
     type Err = KeyRuleError;
 
-    /// A field's name (`id`, `address.zip`), or a template of literals and `{field}`, `{uuid}`, `{seq}`.
+    /// Parses a field name (`id`, `address.zip`), or a template of literals and `{field}`, `{uuid}`, `{seq}`.
     fn from_str(rule: &str) -> Result<Self, KeyRuleError> {
         let wrong = |what| KeyRuleError { rule: rule.to_owned(), what };
         let mut made = Self { parts: Vec::new(), names: Vec::new(), takes_out: false, typed: rule.to_owned() };
@@ -93,7 +93,7 @@ impl std::fmt::Display for KeyRule {
 }
 
 impl KeyRule {
-    /// The key is in a field that is not part of the document.
+    /// A rule for a key in a field that is not part of the document.
     pub(crate) fn carried_by(field: &str) -> Self {
         Self {
             parts: vec![Part::Field(0, Vec::new())],
@@ -118,20 +118,20 @@ impl KeyRule {
         Ok(())
     }
 
-    /// Top-level names whose values the key is made of.
+    /// Top-level names of the fields that the key is derived from.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Whether the field that carries the key is not part of the document.
+    /// Whether the key's field is not part of the document.
     pub(crate) fn takes_out(&self) -> bool {
         self.takes_out
     }
 
-    /// Appends the key. `found` holds the values of [`names`](Self::names), in their order.
+    /// Appends the key. `found` holds the values of [`names`](Self::names), in the same order.
     ///
     /// # Errors
-    /// Which field is missing or can be no part of a key.
+    /// A field is missing or cannot be part of a key.
     pub(crate) fn write(
         &self,
         found: &[Option<&RawValue>],
@@ -162,7 +162,7 @@ impl KeyRule {
     }
 }
 
-/// A value as a part of a key.
+/// A value as text for a key.
 fn text<'a>(value: Option<&'a RawValue>, path: &[String]) -> Result<Cow<'a, str>, &'static str> {
     const MISSING: &str = "is missing";
     let value = value.ok_or(MISSING)?;
@@ -187,8 +187,8 @@ fn text<'a>(value: Option<&'a RawValue>, path: &[String]) -> Result<Cow<'a, str>
     }
 }
 
-/// A UUID of version 8 (RFC 9562, 5.8): bits of a hash of the copy's name and the record's origin, so that a
-/// copy that is resumed makes the same.
+/// A version 8 UUID (RFC 9562, 5.8): a hash of the copy's name and the record's origin, so that a resumed copy makes
+/// the same UUIDs.
 fn push_uuid(copy: &str, origin: Origin, out: &mut String) {
     let mut hasher = xxhash_rust::xxh3::Xxh3::new();
     hasher.update(copy.as_bytes());

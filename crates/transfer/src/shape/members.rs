@@ -1,4 +1,4 @@
-//! Members of a JSON object, found without building it.
+//! Finds and edits members of a JSON object without parsing it into a tree.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -7,7 +7,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Tells which bytes of JSON stand outside of its texts.
+/// Tracks which bytes of JSON are outside of strings.
 #[derive(Default)]
 pub(crate) struct Texts {
     within: bool,
@@ -15,7 +15,7 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    /// Goes on by one byte: whether it is outside.
+    /// Advances by one byte. Returns whether it is outside of strings.
     pub(crate) fn is_outside(&mut self, byte: u8) -> bool {
         if self.within {
             self.within = self.escaped || byte != b'"';
@@ -27,11 +27,11 @@ impl Texts {
     }
 }
 
-/// Finds members of the top level by name, each as the text it is in `json`, and checks that the whole is one
-/// JSON object. Of a name that stands there twice the last counts, as in most parsers.
+/// Finds top-level members by name, each as a slice of `json`, and checks that the text is one JSON object. If a name
+/// occurs twice, the last one counts, as in most parsers.
 ///
 /// # Errors
-/// What is wrong with the JSON, with its column.
+/// What is wrong with the JSON, and the column.
 pub(crate) fn find<'a>(
     json: &'a str,
     names: &[String],
@@ -51,12 +51,12 @@ pub(crate) fn wrong(json: &str, error: &serde_json::Error) -> String {
     }
     let kind = match json.trim_start().bytes().next() {
         Some(b'[') => "a list",
-        Some(b'"') => "a text",
+        Some(b'"') => "a string",
         Some(b't' | b'f') => "true or false",
         Some(b'n') => "null",
         _ => "a number",
     };
-    format!("it is {kind}, and a record is a JSON object such as {{\"_id\": \"a\"}}")
+    format!("it is {kind}, but a record must be a JSON object such as {{\"_id\": \"a\"}}")
 }
 
 struct Members<'n, 'f, 'a> {
@@ -82,7 +82,7 @@ impl<'a> Visitor<'a> for Members<'_, '_, 'a> {
     }
 }
 
-/// Which of the names a member has.
+/// Matches a member's name against the wanted names; gives the position.
 struct Name<'n>(&'n [String]);
 
 impl<'a> DeserializeSeed<'a> for Name<'_> {
@@ -105,7 +105,7 @@ impl Visitor<'_> for Name<'_> {
     }
 }
 
-/// Appends `json` without one of its members, whose value was found in it.
+/// Appends `json` without one of its members. `value` is a slice of `json`.
 pub(crate) fn without(json: &str, value: &RawValue, out: &mut Vec<u8>) {
     let start = value.get().as_ptr() as usize - json.as_ptr() as usize;
     let mut end = start + value.get().len();
@@ -117,7 +117,7 @@ pub(crate) fn without(json: &str, value: &RawValue, out: &mut Vec<u8>) {
         }
         at
     };
-    // Behind the value's name stand a colon and quotes; a name that was found holds no quotes itself.
+    // A colon and the quoted name precede the value. A name that was found has no quotes inside.
     let colon = before(start) - 1;
     let quote = before(colon) - 1;
     let mut begin = memchr::memrchr(b'"', &bytes[..quote]).unwrap_or(0);
@@ -139,7 +139,7 @@ pub(crate) fn without(json: &str, value: &RawValue, out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes[end..]);
 }
 
-/// Appends an object with a member before its others. `json` begins with its brace.
+/// Appends an object with an additional first member. `json` starts with its brace.
 pub(crate) fn with_first(json: &[u8], name: &str, value: &str, out: &mut Vec<u8>) {
     out.push(b'{');
     write_string(name, out);
@@ -152,8 +152,8 @@ pub(crate) fn with_first(json: &[u8], name: &str, value: &str, out: &mut Vec<u8>
     out.extend_from_slice(rest);
 }
 
-/// The object with only those members of which `keeps` says so by their names and values, as they are written; none
-/// where it keeps all, or is not a JSON object.
+/// The object with only the members for which `keeps` returns true, verbatim. `None` if that is all of them, or if the
+/// body is not a JSON object.
 pub(crate) fn keeping<E>(
     body: &[u8],
     mut keeps: impl FnMut(&str, &RawValue) -> Result<bool, E>,
@@ -174,20 +174,20 @@ pub(crate) fn keeping<E>(
     Ok((!keeps_all).then_some(out))
 }
 
-/// Whether a value is this text.
+/// Whether a value is this string.
 pub(crate) fn is_text(value: &RawValue, text: &str) -> bool {
     serde_json::from_str::<Cow<'_, str>>(value.get()).is_ok_and(|value| value == text)
 }
 
 /// Appends a text as a JSON string.
 pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
-    serde_json::to_writer(out, text).expect("a text into memory cannot fail");
+    serde_json::to_writer(out, text).expect("writing text to memory cannot fail");
 }
 
-/// Appends an object, member after member.
+/// Appends an object, member by member.
 pub(crate) struct ObjectWriter<'o> {
     out: &'o mut Vec<u8>,
-    /// What stands before the next member.
+    /// The byte to write before the next member.
     before: u8,
 }
 
@@ -196,19 +196,19 @@ impl<'o> ObjectWriter<'o> {
         Self { out, before: b'{' }
     }
 
-    /// Whether it has no member yet.
+    /// Whether the object has no member yet.
     pub(crate) fn is_empty(&self) -> bool {
         self.before == b'{'
     }
 
-    /// Adds a member as it is written, or its beginning.
+    /// Adds a member, or its beginning, verbatim.
     pub(crate) fn raw(&mut self, member: &str) -> &mut Vec<u8> {
         self.out.push(std::mem::replace(&mut self.before, b','));
         self.out.extend_from_slice(member.as_bytes());
         self.out
     }
 
-    /// Begins a member, whose value is to be appended.
+    /// Adds a member's name. The caller appends the value.
     pub(crate) fn name(&mut self, name: &str) -> &mut Vec<u8> {
         write_string(name, self.raw(""));
         self.out.push(b':');
@@ -227,10 +227,10 @@ impl<'o> ObjectWriter<'o> {
     }
 }
 
-/// The members of an object as they are written, in their order.
+/// The members of an object in order, verbatim.
 ///
 /// # Errors
-/// It is none.
+/// `json` is not an object.
 pub(crate) fn written(json: &str) -> Result<Vec<(&RawValue, &RawValue)>, serde_json::Error> {
     struct All;
 
@@ -254,33 +254,33 @@ pub(crate) fn written(json: &str) -> Result<Vec<(&RawValue, &RawValue)>, serde_j
     parser.deserialize_map(All).and_then(|all| parser.end().map(|()| all))
 }
 
-/// A name without its escapes.
+/// A name with its escapes decoded.
 pub(crate) fn name(written: &RawValue) -> Result<Cow<'_, str>, serde_json::Error> {
     let json = written.get();
     if json.contains('\\') { serde_json::from_str(json) } else { Ok(Cow::Borrowed(&json[1..json.len() - 1])) }
 }
 
-/// The members of an object, in their order.
+/// The members of an object, in order.
 ///
 /// # Errors
-/// It is none.
+/// `json` is not an object.
 pub(crate) fn all(json: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, String> {
     let written = written(json);
     let all = written.and_then(|all| all.into_iter().map(|(written, value)| Ok((name(written)?, value))).collect());
     all.map_err(|e| format!("broken JSON: {e}"))
 }
 
-/// A document of its columns and of those that hold JSON. What stands in the overflow counts more than its column.
+/// Merges a document from its columns, its JSON columns and its overflow. The overflow has priority.
 ///
 /// # Errors
-/// What should be JSON is none.
+/// A part that should be JSON is not.
 pub(crate) fn merge(line: &str, json: &[(&str, String)], overflow: Option<&str>) -> Result<String, ()> {
     let more = all(overflow.unwrap_or("{}")).map_err(drop)?;
     let own = all(line).map_err(drop)?;
     let hidden: HashSet<&str> = more.iter().map(|(name, _)| name.as_ref()).collect();
     let mut out = Vec::new();
     let mut object = ObjectWriter::new(&mut out);
-    // Blanks may hold ends of lines, texts do not.
+    // Line breaks can occur between tokens, but not inside strings.
     let mut add = |name: &str, value: &str| {
         object.name(name).extend(value.bytes().filter(|byte| !matches!(byte, b'\n' | b'\r')));
     };
@@ -357,7 +357,7 @@ mod tests {
         })
     }
 
-    /// The same object written with blanks wherever they may stand.
+    /// The same object with whitespace wherever it is allowed.
     fn wide(object: &Map<String, Value>) -> String {
         let members: Vec<String> =
             object.iter().map(|(k, v)| format!(" {} \t: {v} ", Value::from(k.as_str()))).collect();

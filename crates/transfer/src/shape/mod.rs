@@ -1,5 +1,4 @@
-//! What becomes of a record between source and target: whether it goes on, its key, and which text is the
-//! document.
+//! Shapes records between source and target: filters them, derives their keys, and makes their documents.
 
 mod expiry;
 mod key;
@@ -19,22 +18,21 @@ use crate::jq::{self, Jq};
 use crate::records::{Mark, Origin, Records};
 use crate::sink::Verb;
 
-/// Makes records of JSON texts. In this order: a filter, a map, the key and other fields that are looked for,
-/// a projection.
+/// Makes records from JSON. The steps are: filter, map, extract the key and other fields, project.
 #[derive(Debug, Clone)]
 pub struct Shape {
     key: KeyRule,
-    /// Part of derived keys, so that two copies make different ones.
+    /// Hashed into derived keys, so that two copies derive different ones.
     copy: String,
-    /// Whether keys that a store gave are kept.
+    /// Whether to keep keys that come from a store.
     keeps_keys: bool,
-    /// Members that are looked for: those of the key, and others.
+    /// Members to look for: those of the key, and others.
     names: Vec<String>,
-    /// Which of the names is the value, where the document is not written as a whole.
+    /// Index of the name whose value is written instead of the document, if any.
     value: Option<usize>,
-    /// Which of the names says what is done with the record.
+    /// Index of the name whose value is the record's operation, if any.
     verb: Option<usize>,
-    /// Which of the names says when it expires.
+    /// Index of the name whose value is the record's expiry, if any.
     expiry: Option<usize>,
     filter: Option<Arc<Jq>>,
     map: Option<Arc<Jq>>,
@@ -42,7 +40,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Keys by this rule, or, without one, by the field `_id` of a file's record and the key of a store's.
+    /// Derives keys by this rule. Without a rule, uses the field `_id` of a file's record, or the key of a store's
+    /// document.
     pub fn new(key: Option<KeyRule>, copy: &str) -> Self {
         let keeps_keys = key.is_none();
         Self::by(key.unwrap_or_default(), copy, keeps_keys)
@@ -63,50 +62,49 @@ impl Shape {
         }
     }
 
-    /// Writes the value of a top-level field instead of the document: a text without its quotes, anything
-    /// else as JSON.
+    /// Writes the value of a top-level field instead of the document: strings without quotes, other values as JSON.
     #[must_use]
     pub fn with_value(mut self, field: &str) -> Self {
         self.value = Some(self.look_for(field));
         self
     }
 
-    /// Does with each record what this top-level field says.
+    /// Applies the operation that this top-level field of each record names.
     #[must_use]
     pub fn with_verb(mut self, field: &str) -> Self {
         self.verb = Some(self.look_for(field));
         self
     }
 
-    /// Lets each document expire when this top-level field says.
+    /// Sets the expiry of each document from this top-level field.
     #[must_use]
     pub fn with_expiry(mut self, field: &str) -> Self {
         self.expiry = Some(self.look_for(field));
         self
     }
 
-    /// Leaves out records for which this does not hold.
+    /// Drops records for which this expression does not hold.
     #[must_use]
     pub fn with_filter(mut self, filter: Jq) -> Self {
         self.filter = Some(Arc::new(filter));
         self
     }
 
-    /// Makes another record of each, or none.
+    /// Replaces each record by the output of this expression, or drops it.
     #[must_use]
     pub fn with_map(mut self, map: Jq) -> Self {
         self.map = Some(Arc::new(map));
         self
     }
 
-    /// Lets only some members of each document go on, or under other names.
+    /// Keeps, drops or renames members of each document.
     #[must_use]
     pub fn with_projection(mut self, projection: Projection) -> Self {
         self.projection = projection;
         self
     }
 
-    /// Keys by a field that is not part of the document.
+    /// Takes keys from a field that is not part of the document.
     #[must_use]
     pub fn carried_by(field: &str) -> Self {
         Self::by(KeyRule::carried_by(field), "", true)
@@ -119,14 +117,14 @@ impl Shape {
         })
     }
 
-    /// Whether a store's documents go on without being looked at.
+    /// Whether a store's documents are copied without being parsed.
     pub(crate) fn is_plain(&self) -> bool {
         let looks = self.value.or(self.verb).or(self.expiry).is_some() || !self.projection.is_empty();
         self.keeps_keys && !looks && self.filter.is_none() && self.map.is_none()
     }
 
-    /// A record as a file would hold it: as it came where that is known, else with its key where that is no
-    /// part of the document.
+    /// A record as a file would hold it. This is the original if that is known, else the document, with its key added
+    /// if that is not part of it.
     pub(crate) fn original(&self, key: &str, before: Option<&[u8]>, body: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         match before {
@@ -139,7 +137,7 @@ impl Shape {
         out
     }
 
-    /// A maker for one thread.
+    /// Creates a maker for one thread.
     pub(crate) fn maker(&self) -> Maker<'_> {
         Maker { shape: self, found: Vec::new(), key: String::new(), body: Vec::new(), projected: Vec::new() }
     }
@@ -148,32 +146,32 @@ impl Shape {
 /// Makes records for one thread.
 pub(crate) struct Maker<'s> {
     shape: &'s Shape,
-    // Borrows from the text at hand only; empty between calls.
+    // Borrows from the current text; empty between calls.
     found: Vec<Option<&'static RawValue>>,
     key: String,
     body: Vec<u8>,
     projected: Vec<u8>,
 }
 
-/// A record as it came.
+/// A record as it was read.
 #[derive(Clone, Copy)]
 struct Came<'a> {
-    /// As a file would hold it: what jq sees, and what is told where it is rejected.
+    /// The record as a file would hold it: the input for jq, and what a reject shows.
     seen: &'a str,
-    /// The document, where no map makes another of it.
+    /// The document, unless a map replaces it.
     document: &'a str,
-    /// The key that a store gave.
+    /// The key, if the record is from a store.
     key: Option<&'a str>,
     origin: Origin,
 }
 
-/// What jq says of a record.
+/// The outcome of filter and map for a record.
 enum Said {
-    /// It does not go on.
+    /// The record is dropped.
     Nothing,
-    /// It goes on as it is.
+    /// The record does not change.
     Same,
-    /// Another goes on, under this key where it has none itself.
+    /// The record is replaced, with this key if the new one has none.
     Another(String, Option<String>),
 }
 
@@ -182,7 +180,7 @@ impl Shape {
         if self.filter.is_none() && self.map.is_none() {
             return Ok(Said::Same);
         }
-        // What jq reads is more than JSON.
+        // jq accepts more than JSON, so check that this is JSON.
         let mut found = Vec::new();
         members::find(came.seen, &self.names, &mut found).map_err(|e| members::wrong(came.seen, &e))?;
         let mut key = came.key.map(str::to_owned);
@@ -201,7 +199,7 @@ impl Shape {
         let wrong = |e: String| format!("--map: {e}");
         let Some(made) = map.one(input, variable()).map_err(wrong)? else { return Ok(Said::Nothing) };
         if made.first() != Some(&b'{') {
-            return Err(wrong("it makes no JSON object, and a record is one".to_owned()));
+            return Err(wrong("the output is not a JSON object, which a record must be".to_owned()));
         }
         let made = String::from_utf8(made).map_err(|e| wrong(e.to_string()))?;
         Ok(Said::Another(made, key.filter(|_| self.keeps_keys)))
@@ -209,18 +207,18 @@ impl Shape {
 }
 
 impl Maker<'_> {
-    /// Adds the record of a file.
+    /// Adds a record from a file.
     ///
     /// # Errors
-    /// Why it is none.
+    /// Why the text is not a valid record.
     pub(crate) fn text(&mut self, json: &str, origin: Origin, into: &mut Records) -> Result<(), String> {
         self.make(Came { seen: json, document: json, key: None, origin }, into)
     }
 
-    /// Adds the document of a store.
+    /// Adds a document from a store.
     ///
     /// # Errors
-    /// Why it is none.
+    /// Why the document is not a valid record.
     pub(crate) fn document(
         &mut self,
         key: &str,
@@ -241,7 +239,7 @@ impl Maker<'_> {
                 Some(own) if members::is_text(own, key) => {}
                 Some(_) if self.shape.filter.is_some() || self.shape.map.is_some() => {
                     return Err(format!(
-                        "it has a field `{KEY_FIELD}` that is not its key, and jq sees the key there; give a --key"
+                        "its field `{KEY_FIELD}` differs from its key, and jq expects the key there; use --key"
                     ));
                 }
                 Some(_) => {}
@@ -269,8 +267,8 @@ impl Maker<'_> {
         }
     }
 
-    /// Adds what has become of a record. `kept` is its key where it is in no field; `carries` says whether the
-    /// key's field is not part of the document.
+    /// Adds a record after filter and map. `kept` is its key if that is in no field. `carries` says whether the key's
+    /// field is not part of the document.
     fn add(
         &mut self,
         json: &str,
@@ -334,18 +332,17 @@ impl Maker<'_> {
 }
 
 impl Shape {
-    /// What the record's own fields say about it.
+    /// The operation and expiry from the record's own fields.
     fn mark(&self, found: &[Option<&RawValue>]) -> Result<Mark, String> {
         let mut mark = Mark::default();
         if let Some(at) = self.verb {
             let name = &self.names[at];
-            let json =
-                found[at].ok_or_else(|| format!("the field `{name}`, which says what is to be done, is missing"))?;
+            let json = found[at].ok_or_else(|| format!("the field `{name}`, which names the operation, is missing"))?;
             let verb = serde_json::from_str::<Cow<'_, str>>(json.get()).ok().and_then(|text| Verb::of_record(&text));
             mark.verb = Some(verb.ok_or_else(|| {
                 let known: Vec<&str> = Verb::by_record().map(Verb::name).collect();
                 let json: String = json.get().chars().take(60).collect();
-                format!("the field `{name}` is {json}, and says not what is to be done; it can be {}", known.join(", "))
+                format!("the field `{name}` is {json}, which is not an operation; expected {}", known.join(", "))
             })?);
         }
         if let Some((json, at)) = self.expiry.and_then(|at| Some((found[at]?, at))) {
@@ -355,24 +352,24 @@ impl Shape {
     }
 }
 
-/// A field as what is written instead of the document.
+/// The value of a field, to be written instead of the document.
 fn value_of<'a>(found: Option<&'a RawValue>, name: &str) -> Result<Cow<'a, str>, String> {
-    let json = found.ok_or_else(|| format!("the field `{name}`, whose value is to be written, is missing"))?.get();
+    let json = found.ok_or_else(|| format!("the field `{name}`, whose value is the document, is missing"))?.get();
     if json.starts_with('"') {
         return serde_json::from_str(json).map(Cow::Owned).map_err(|e| format!("the field `{name}`: {e}"));
     }
     Ok(Cow::Borrowed(json))
 }
 
-/// Takes members that are a store's own out of what it gave.
+/// Removes a store's own members from its documents.
 #[derive(Debug, Clone)]
 pub(crate) struct Strip {
     names: Vec<String>,
-    /// The one of them that tells of attachments.
+    /// Index of the name that marks attachments.
     attachments: Option<usize>,
     drop_attachments: bool,
     body: Vec<u8>,
-    /// Documents whose attachments were left behind.
+    /// Documents whose attachments were dropped.
     pub(crate) dropped: u64,
 }
 
@@ -383,10 +380,10 @@ impl Strip {
         Self { names, attachments, drop_attachments, body: Vec::new(), dropped: 0 }
     }
 
-    /// The document without them.
+    /// The document without those members.
     ///
     /// # Errors
-    /// It has attachments, which nobody said may be left behind.
+    /// The document has attachments, and dropping them was not allowed.
     pub(crate) fn apply<'b>(&'b mut self, body: &'b [u8]) -> Result<&'b [u8], String> {
         if self.names.is_empty() {
             return Ok(body);
@@ -398,7 +395,7 @@ impl Strip {
             Ok::<_, String>(own.is_none())
         })?;
         if has_attachments && !self.drop_attachments {
-            return Err("it has attachments, which are not copied; leave them behind with --drop-attachments".into());
+            return Err("it has attachments, which cannot be copied; use --drop-attachments to drop them".into());
         }
         self.dropped += u64::from(has_attachments);
         let Some(without) = without else { return Ok(body) };
@@ -407,7 +404,7 @@ impl Strip {
     }
 }
 
-/// An empty list may hold borrows of any length: its memory is kept over texts.
+/// Empties a list so that it can hold borrows of any lifetime. Its memory is kept for the next text.
 fn lengthen(found: Vec<Option<&RawValue>>) -> Vec<Option<&'static RawValue>> {
     found.into_iter().map(|_| None).collect()
 }
@@ -449,8 +446,8 @@ mod tests {
         assert_eq!(bodies, [("a", "7"), ("b", "t\"x"), ("c", r#"{"x":1}"#), ("d", "-1")]);
         assert_eq!(shape.original("b", records.before(1), b"t"), texts[1].as_bytes());
         let missing = shape.maker().text(r#"{"_id":"e"}"#, Origin::default(), &mut records).unwrap_err();
-        assert!(missing.contains("`n`, whose value is to be written, is missing"), "{missing}");
-        // The key's own field may be the value.
+        assert!(missing.contains("`n`, whose value is the document, is missing"), "{missing}");
+        // The key's field may also be the value.
         let shape = Shape::new(Some("n".parse().unwrap()), "copy").with_value("n");
         let mut records = Records::new();
         shape.maker().text(r#"{"n":7}"#, Origin::default(), &mut records).unwrap();
@@ -483,7 +480,7 @@ mod tests {
         Jq::of_record(text).unwrap()
     }
 
-    /// Keys and documents that a shape makes of a file's records, what it leaves out, and what it says no to.
+    /// Applies a shape to the records of a file: keys and documents, the number skipped, and the errors.
     fn of_file(shape: &Shape, texts: &[&str]) -> (Vec<(String, String)>, u64, Vec<String>) {
         let (mut records, mut maker, mut told) = (Records::new(), shape.maker(), Vec::new());
         for (at, json) in texts.iter().enumerate() {
@@ -513,9 +510,9 @@ mod tests {
         assert_eq!(made, [pair("b", r#"{ "n": 2.0, "n":3e0}"#), pair("c", r#"{"n":{}}"#)]);
         assert_eq!((skipped, told.len()), (1, 2), "{told:?}");
         assert_eq!(of_store(&shape, "k", r#" {"n":7.0}"#).unwrap(), pair("k", r#" {"n":7.0}"#));
-        // A document with a key's field of its own goes on whole.
+        // A document that contains its key is not changed.
         assert_eq!(of_store(&shape, "k", r#"{"_id":"k","n":7}"#).unwrap(), pair("k", r#"{"_id":"k","n":7}"#));
-        assert!(of_store(&shape, "k", r#"{"_id":"other","n":7}"#).unwrap_err().contains("not its key"));
+        assert!(of_store(&shape, "k", r#"{"_id":"other","n":7}"#).unwrap_err().contains("differs from its key"));
         let wrong = of_store(&Shape::new(None, "c").with_filter(jq(".n.x")), "k", r#"{"n":7}"#).unwrap_err();
         assert!(wrong.starts_with("--filter: cannot index 7"), "{wrong}");
     }
@@ -529,12 +526,12 @@ mod tests {
         let shape = Shape::new(None, "c").with_map(jq("._id = \"x\" + .isbn | del(.isbn)"));
         assert_eq!(of_file(&shape, &[r#"{"isbn":"1","n":1}"#]).0, [pair("x1", r#"{"n":1}"#)]);
         assert_eq!(of_store(&shape, "k", r#"{"isbn":"2"}"#).unwrap(), pair("x2", "{}"));
-        // A rule makes keys of what the map has made.
+        // A rule derives keys from the map's output.
         let shape = Shape::new(Some("m".parse().unwrap()), "c").with_map(jq("{m: .n, old: $key}"));
         assert_eq!(of_file(&shape, &[r#"{"_id":"a","n":1}"#]).0, [pair("1", r#"{"m":1,"old":null}"#)]);
         assert_eq!(of_store(&shape, "k", r#"{"n":2}"#).unwrap(), pair("2", r#"{"m":2,"old":"k"}"#));
         for (map, why) in [
-            ("[.]", "no JSON object"),
+            ("[.]", "not a JSON object"),
             (".,.", "several outputs"),
             (".n | error", "--map: 1"),
             ("{a: nan}", "its output is not JSON"),
@@ -567,9 +564,9 @@ mod tests {
         make(r#"{"isbn":"1","op":"insert","n":1,"ttl":60}"#).unwrap();
         make(r#"{"isbn":"2","op":"delete","ttl":null}"#).unwrap();
         for (json, why) in [
-            (r#"{"isbn":"3"}"#, "`op`, which says what is to be done, is missing"),
+            (r#"{"isbn":"3"}"#, "`op`, which names the operation, is missing"),
             (r#"{"isbn":"3","op":"drop"}"#, "`op` is \"drop\""),
-            (r#"{"isbn":"3","op":7}"#, "it can be upsert, insert"),
+            (r#"{"isbn":"3","op":7}"#, "expected upsert, insert"),
             (r#"{"isbn":"3","op":"upsert","ttl":"soon"}"#, "`ttl`: invalid expiry \"soon\""),
         ] {
             let told = make(json).unwrap_err();

@@ -1,4 +1,4 @@
-//! Which members of a document go on, and under which names. Values stay the text that they are.
+//! Selects and renames members of a document. Values are copied verbatim.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -7,21 +7,21 @@ use std::str::FromStr;
 
 use super::members::{self, ObjectWriter};
 
-/// Names of fields, separated by commas; a dot leads into an object.
+/// Field names, separated by commas. A dot leads into an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fields {
     tree: Tree,
     typed: String,
 }
 
-/// New names of top-level fields, by their old ones.
+/// New names of top-level fields, by their old names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Renames {
     names: BTreeMap<String, String>,
     typed: String,
 }
 
-/// Names of fields that cannot be read.
+/// An invalid list of field names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{typed}` {what}")]
 pub struct FieldsError {
@@ -29,7 +29,7 @@ pub struct FieldsError {
     what: &'static str,
 }
 
-/// A field, and those within it; none within means all of it.
+/// Field names as a tree. A field with no entries below it is meant as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Tree(BTreeMap<String, Tree>);
 
@@ -43,7 +43,7 @@ impl FromStr for Fields {
             if path.split('.').any(str::is_empty) {
                 return Err(FieldsError {
                     typed: typed.to_owned(),
-                    what: "names a field without a name; write fields with commas between them (`title,address.zip`)",
+                    what: "has an empty field name; expected fields separated by commas (`title,address.zip`)",
                 });
             }
             tree.add(path);
@@ -63,14 +63,14 @@ impl FromStr for Renames {
             let (old, new) = pair
                 .split_once('=')
                 .filter(|(old, new)| !old.is_empty() && !new.is_empty() && !new.contains('='))
-                .ok_or_else(|| wrong("is not a list of new names; write `old=new,other=another`"))?;
+                .ok_or_else(|| wrong("is not a list of renames; expected `old=new,other=another`"))?;
             if old.contains('.') || new.contains('.') {
                 return Err(wrong(
-                    "leads into an object; only fields of the document itself are renamed, others by --map",
+                    "names a field inside an object; only top-level fields can be renamed, use --map for others",
                 ));
             }
             if names.insert(old.to_owned(), new.to_owned()).is_some() {
-                return Err(wrong("gives one field two names"));
+                return Err(wrong("renames one field twice"));
             }
         }
         Ok(Self { names, typed: typed.to_owned() })
@@ -90,7 +90,7 @@ impl fmt::Display for Renames {
 }
 
 impl Renames {
-    /// Whether a name is a new or an old one.
+    /// Whether a name is among the old or new names.
     pub fn names(&self, name: &str) -> bool {
         self.names.iter().any(|(old, new)| old == name || new == name)
     }
@@ -102,7 +102,7 @@ impl Tree {
         let known = self.0.get(first).is_some_and(|within| within.0.is_empty());
         let within = self.0.entry(first.to_owned()).or_default();
         match rest {
-            // All of it is meant already.
+            // The whole field is already included.
             Some(_) if known => {}
             Some(rest) => within.add(rest),
             None => within.0.clear(),
@@ -110,27 +110,27 @@ impl Tree {
     }
 }
 
-/// What goes on of a document.
+/// Which members of a document are kept, and under which names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Projection {
-    /// Only these fields; none for all.
+    /// Keep only these fields; `None` for all.
     pub only: Option<Fields>,
-    /// All but these.
+    /// Drop these fields.
     pub without: Option<Fields>,
-    /// Under these names.
+    /// Rename fields.
     pub renames: Option<Renames>,
 }
 
 impl Projection {
-    /// Whether everything goes on as it is.
+    /// Whether the document does not change.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Appends the document, its members in their order.
+    /// Appends the projected document, its members in their order.
     ///
     /// # Errors
-    /// It is no object, or two of its fields would have one name.
+    /// The document is not an object, or two of its fields would get the same name.
     pub(crate) fn apply(&self, json: &str, out: &mut Vec<u8>) -> Result<(), String> {
         let (only, without) = (self.only.as_ref(), self.without.as_ref());
         let none = BTreeMap::new();
@@ -139,7 +139,7 @@ impl Projection {
     }
 }
 
-/// Appends an object with the members that are kept, under new names.
+/// Appends an object with the kept members, renamed.
 fn members_of(
     json: &str,
     only: Option<&Tree>,
@@ -148,7 +148,7 @@ fn members_of(
     out: &mut Vec<u8>,
 ) -> Result<(), String> {
     let mut object = ObjectWriter::new(out);
-    // Old names by new ones: a name that stands there twice keeps doing so.
+    // Old names by new ones. A name that occurs twice may still do so.
     let mut taken: HashMap<String, Cow<'_, str>> = HashMap::new();
     for (name, value) in members::all(json)? {
         let value = value.get();
@@ -156,7 +156,7 @@ fn members_of(
         let only = match only.map(|tree| tree.0.get(name.as_ref())) {
             None => None,
             Some(None) => continue,
-            // All of it is meant.
+            // The whole field is included.
             Some(Some(within)) if within.0.is_empty() => None,
             // A path leads through objects only.
             Some(Some(_)) if !is_object => continue,
@@ -169,7 +169,7 @@ fn members_of(
         let new = names.get(name.as_ref()).map_or(name.as_ref(), String::as_str);
         if !names.is_empty() {
             if let Some(other) = taken.get(new).filter(|other| **other != name) {
-                return Err(format!("its fields `{other}` and `{name}` would both be called `{new}`"));
+                return Err(format!("its fields `{other}` and `{name}` would both be named `{new}`"));
             }
             taken.insert(new.to_owned(), name.clone());
         }
@@ -214,7 +214,7 @@ mod tests {
             ("n,title", "", "", r#"{"title":"a\u00e9","n":7.0}"#),
             ("by.born,by.at.zip", "", "", r#"{"by":{"born":1e400,"at":{"zip":1}}}"#),
             ("by,by.born", "", "", r#"{"by":{"name":"x","born":1e400,"at":{"zip":1}}}"#),
-            // A list is no object, and a text has nothing within.
+            // Lists and strings have no fields.
             ("tags.name,title.x,none", "", "", "{}"),
             ("", "by,tags", "", r#"{"title":"a\u00e9","n":7.0}"#),
             (
@@ -233,9 +233,9 @@ mod tests {
     #[test]
     fn two_fields_do_not_get_one_name() {
         let clash = made(&projection("", "", "title=n"), BOOK).unwrap_err();
-        assert!(clash.contains("`title` and `n` would both be called `n`"), "{clash}");
+        assert!(clash.contains("`title` and `n` would both be named `n`"), "{clash}");
         assert!(made(&projection("", "n", "title=n"), BOOK).is_ok());
-        // What stood there twice does so under its new name, too.
+        // A name that occurs twice also does so after renaming.
         assert_eq!(made(&projection("", "", "a=b"), r#"{"a":1,"a":2}"#).unwrap(), r#"{"b":1,"b":2}"#);
         assert!(made(&projection("a", "", ""), "[1]").unwrap_err().contains("expected a JSON object"));
     }

@@ -1,4 +1,4 @@
-//! Records into the bytes of one file.
+//! Encodes records into one file.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ use crate::format::Format;
 use crate::records::Records;
 use crate::source::Packing;
 
-/// Writes one file, or standard output.
+/// Writes one file or standard output.
 pub(super) enum Encoder<'a> {
     Lines {
         out: Packer,
@@ -35,7 +35,7 @@ pub(super) enum Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    /// A part of a file. What is joined by bytes is packed now, the rest when it is joined.
+    /// Encodes a part of a file. Formats whose parts are concatenated as bytes are compressed now, others when joined.
     pub(super) fn part(options: &'a FileSinkOptions, file: File) -> io::Result<Self> {
         let key_field = options.key_field.as_deref();
         Ok(match options.format {
@@ -55,14 +55,17 @@ impl<'a> Encoder<'a> {
         })
     }
 
-    /// Standard output.
+    /// Encodes to standard output.
     pub(super) fn stdout(options: &'a FileSinkOptions) -> io::Result<Self> {
         let key_field = options.key_field.as_deref();
         Ok(match options.format {
             Format::Jsonl => Self::Lines { out: Packer::Stdout, key_field, lines: Vec::new() },
             Format::Csv | Format::Tsv => Self::rows(options, Packer::Stdout),
             Format::Json | Format::Parquet | Format::Arrow => {
-                return Err(io::Error::other(format!("{} is written as a whole: give a file", options.format)));
+                return Err(io::Error::other(format!(
+                    "{} cannot be streamed to standard output; write to a file",
+                    options.format
+                )));
             }
         })
     }
@@ -73,7 +76,7 @@ impl<'a> Encoder<'a> {
         Self::Rows { out, columns, delimiter, rows: Vec::new(), cells }
     }
 
-    /// Writes the first row, where there is one.
+    /// Writes the header row, if the format has one.
     pub(super) fn head(&mut self) -> io::Result<()> {
         match self {
             Self::Rows { out, columns, delimiter, .. } => out.write(&head(columns, *delimiter)?),
@@ -81,7 +84,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Adds records; gives those that cannot stand in such a file.
+    /// Adds records. Returns those that this format cannot hold.
     pub(super) fn write(&mut self, records: &Records) -> io::Result<Vec<Refusal>> {
         match self {
             Self::Lines { out, key_field, lines } => {
@@ -113,7 +116,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Everything is on disk.
+    /// Syncs everything to disk.
     pub(super) fn finish(self) -> io::Result<()> {
         match self {
             Self::Lines { out, .. } | Self::Rows { out, .. } => out.finish(),
@@ -133,14 +136,14 @@ pub(super) fn refusals(records: &Records, mut write: impl FnMut(&str, &[u8]) -> 
     refused
 }
 
-/// The first row of a table.
+/// The header row of a table.
 pub(super) fn head(columns: &Columns, delimiter: u8) -> io::Result<Vec<u8>> {
     let mut writer = csv::WriterBuilder::new().delimiter(delimiter).from_writer(Vec::new());
     writer.write_record(columns.names())?;
     writer.into_inner().map_err(|e| io::Error::other(e.to_string()))
 }
 
-/// Where bytes go.
+/// The output, with compression.
 pub(super) enum Packer {
     Plain(File),
     Gzip(flate2::write::GzEncoder<File>),

@@ -1,4 +1,5 @@
-//! Records into files: a part for each split, made one file (or moved into one folder) when all are whole.
+//! Writes records to files: one part for each split. When all parts are complete, they are joined into one file or
+//! moved into one folder.
 
 use std::fs::File;
 use std::io;
@@ -23,54 +24,54 @@ use crate::shape::Shape;
 use crate::source::{Packing, Room, Split};
 use crate::verify::{FileTarget, Target};
 
-/// About so much is handed to the system at once.
+/// Target size of one write.
 const WRITE_BYTES: usize = 1 << 20;
-/// Records of one write, at most.
+/// Most records of one write.
 const BATCH: u32 = 10_000;
-/// What a write is called in measurements.
+/// The operation kind under which measurements list a write.
 const WRITE: OpKind = OpKind::BulkInsert;
 
-/// Beside the parts: what a copy that goes on needs to write the others alike.
+/// File beside the parts: the columns, which a resumed copy needs to write the other parts alike.
 const COLUMNS: &str = "columns.json";
-/// Beside the parts: which file is the whole of them, or which the parts are, noted before any is moved to its place.
+/// File beside the parts: identifies the joined file, or the parts, before any is moved into place.
 const MADE: &str = "made";
 
-/// Where records are written to.
+/// Options of a file target.
 #[derive(Debug, Clone)]
 pub struct FileSinkOptions {
-    /// The file, or the folder where `folder`; none for standard output.
+    /// The file, or the folder if `folder` is set; `None` for standard output.
     pub place: Option<FileLocation>,
-    /// Whether each split becomes a file of its own in a folder.
+    /// Whether each split becomes a separate file in a folder.
     pub folder: bool,
-    /// Folder for parts until all are whole; on the file system of the target, where that is on this machine.
+    /// Folder for parts until all are complete. For a local target, it must be on the same file system.
     pub parts: PathBuf,
-    /// How records stand in files.
+    /// The file format.
     pub format: Format,
-    /// The columns, of formats that have some.
+    /// The columns, for formats that have columns.
     pub columns: Columns,
-    /// How files are packed.
+    /// The compression.
     pub packing: Packing,
-    /// The field that gets the key; none to leave it out.
+    /// The field that receives the key; `None` to leave the key out.
     pub key_field: Option<String>,
-    /// Whether parts that another copy left are taken away.
+    /// Whether to delete parts that another copy left.
     pub fresh: bool,
-    /// Whether files that are there may be written over.
+    /// Whether existing files may be overwritten.
     pub replace: bool,
 }
 
-/// Files, or standard output.
+/// A file target, or standard output.
 pub struct FileSink {
     options: FileSinkOptions,
-    /// Held while parts are written.
+    /// Held as long as parts are written.
     _lock: Option<File>,
 }
 
 impl FileSinkOptions {
-    /// Refuses to write over what is there, before anything is read or written. A copy that goes on may find the file
-    /// that it has made itself.
+    /// Refuses to overwrite existing files, before anything is read or written. A resumed copy may find the file that
+    /// it made itself.
     ///
     /// # Errors
-    /// What is there, or cannot be looked at.
+    /// A file exists, or the target cannot be inspected.
     pub fn check_target(&self) -> Result<(), TransferError> {
         self.format.check(&self.place.as_ref().map_or("standard output".to_owned(), FileLocation::to_string))?;
         let Some(place) = self.place.as_ref().filter(|_| !self.replace) else { return Ok(()) };
@@ -91,13 +92,13 @@ impl FileSinkOptions {
         if !made && place.is_there()? { Err(exists(place)) } else { Ok(()) }
     }
 
-    /// Whether parts wait to become the file.
+    /// Whether there are parts that are not joined yet.
     fn has_parts(&self) -> bool {
         let parts = std::fs::read_dir(&self.parts).into_iter().flatten().flatten();
         parts.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("part-"))
     }
 
-    /// Whether the file there is the one that an earlier process of this copy has made.
+    /// Whether the existing file was made by an earlier process of this copy.
     fn is_made(&self, path: &Path) -> bool {
         let noted = std::fs::read_to_string(self.parts.join(MADE)).ok();
         noted.zip(identity(path)).is_some_and(|(noted, found)| noted == found)
@@ -108,12 +109,12 @@ fn exists(place: &FileLocation) -> TransferError {
     TransferError::BadInput(format!("{place} exists; write to another file, or use --force to overwrite it"))
 }
 
-/// What a file keeps when it is renamed.
+/// What stays the same when a file is renamed: device and inode.
 fn identity(path: &Path) -> Option<String> {
     path.metadata().ok().map(|found| format!("{} {}", found.dev(), found.ino()))
 }
 
-/// Parts that an earlier copy has left in a folder.
+/// Parts that an earlier copy left in a folder.
 fn old_parts(folder: &FileLocation) -> Result<Vec<FileLocation>, TransferError> {
     let is_part = |name: &str| {
         let number = name.strip_prefix("part-").and_then(|rest| rest.split('.').next());
@@ -122,7 +123,7 @@ fn old_parts(folder: &FileLocation) -> Result<Vec<FileLocation>, TransferError> 
     folder.names_within(&is_part)
 }
 
-/// Takes away what is in a folder for parts, but the lock that is held on it.
+/// Empties a folder of parts, except for its lock.
 fn clear(parts: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(parts)? {
         let path = entry?.path();
@@ -134,10 +135,10 @@ fn clear(parts: &Path) -> io::Result<()> {
 }
 
 impl FileSink {
-    /// Makes the folder for parts. A target elsewhere is asked whether it can be written, and not changed.
+    /// Creates the folder for parts. Checks that a remote target can be written, without changing it.
     ///
     /// # Errors
-    /// The system's, or the target's.
+    /// Errors of the system or the target.
     pub fn open(options: FileSinkOptions) -> Result<Self, TransferError> {
         let failed = |path: &Path, e: io::Error| {
             TransferError::BadInput(format!("{}: cannot be written: {e}; use another path", path.display()))
@@ -171,10 +172,10 @@ impl FileSink {
         Ok(Self { options, _lock: lock })
     }
 
-    /// The columns that a copy which did not end has written with.
+    /// The columns that an unfinished copy has used.
     ///
     /// # Errors
-    /// They are there and cannot be read.
+    /// The file with the columns exists and cannot be read.
     pub fn columns(options: &FileSinkOptions) -> Result<Option<Columns>, TransferError> {
         let path = options.parts.join(COLUMNS);
         let broken =
@@ -190,14 +191,14 @@ impl FileSink {
         self.options.parts.join(format!("part-{number:05}"))
     }
 
-    /// All parts as one file.
+    /// Joins all parts into one file.
     fn join(&self, place: &FileLocation, splits: &[Split]) -> Result<(), TransferError> {
         let options = &self.options;
         let (whole, made) = (options.parts.join("whole"), options.parts.join(MADE));
         let named = place.path().unwrap_or(&whole);
         let failed = |e: io::Error| TransferError::write(named, &e);
         if place.path().is_some_and(|path| options.is_made(path)) {
-            // Moved before a crash.
+            // Moved by an earlier process, before a crash.
             return sync_folder(named);
         }
         let uploaded = made.exists();
@@ -224,12 +225,12 @@ impl FileSink {
             let part = self.part(split.number);
             let target = folder.join(part_name(split.number, self.options.format));
             match put_file(&part, &target, self.options.replace) {
-                // Moved before a crash.
+                // Moved by an earlier process, before a crash.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {
                     if !identity(&target).is_some_and(|found| noted.lines().any(|line| line == found)) {
                         let part = part.display();
                         return Err(TransferError::Target(format!(
-                            "{part}, which this copy had written, is gone; start over with --restart"
+                            "{part}, which this copy wrote, is missing; use --restart to start over"
                         )));
                     }
                 }
@@ -243,7 +244,8 @@ impl FileSink {
         sync_folder(&folder.join("."))
     }
 
-    /// Notes which files are the parts, before the first is moved: so a copy that goes on recognises those already moved.
+    /// Records which files are the parts, before the first is moved, so that a resumed copy recognises parts already
+    /// moved.
     fn note_parts(&self, splits: &[Split]) -> Result<String, TransferError> {
         let made = self.options.parts.join(MADE);
         let mut noted = std::fs::read_to_string(&made).unwrap_or_default();
@@ -256,8 +258,8 @@ impl FileSink {
         Ok(noted)
     }
 
-    /// Takes away parts of an earlier copy that this one has no part in the place of: in one folder they would be taken
-    /// for parts of it.
+    /// Deletes parts of an earlier copy that this copy does not replace. Otherwise they would be mistaken for parts of
+    /// this copy.
     fn remove_old_parts(&self, folder: &FileLocation, splits: &[Split]) -> Result<(), TransferError> {
         let name = |split: &Split| folder.join(&part_name(split.number, self.options.format)).to_string();
         let ours: std::collections::BTreeSet<String> = splits.iter().map(name).collect();
@@ -265,7 +267,7 @@ impl FileSink {
     }
 }
 
-/// Somebody has written it since the copy began.
+/// The error for a file that another program created after the copy started.
 fn appeared(place: &str) -> TransferError {
     TransferError::Target(format!(
         "{place} appeared during the copy and was left as it is; move it away and use --resume, or use --resume --force to \
@@ -273,7 +275,7 @@ fn appeared(place: &str) -> TransferError {
     ))
 }
 
-/// The file of a split in a folder.
+/// The file name of a split's part in a folder.
 pub(crate) fn part_name(split: u32, format: Format) -> String {
     format!("part-{split:05}.{format}")
 }
@@ -284,7 +286,7 @@ impl Sink for FileSink {
     }
 
     fn writes(&self) -> Result<Writes, TransferError> {
-        // What is written is on disk when its split counts as done.
+        // Data is on disk before its split counts as done.
         let requests = RequestKinds { kinds: vec![WRITE], batch: BATCH };
         Ok(Writes { requests, in_flight: 1, durability: Durability::FSYNC })
     }
@@ -310,7 +312,7 @@ impl Sink for FileSink {
         match &self.options.place {
             None => Ok(()),
             Some(place) if self.options.folder => {
-                // Of an object store each was uploaded when its split ended.
+                // In an object store, each part was uploaded when its split ended.
                 place.path().map_or(Ok(()), |folder| self.move_parts(folder, splits))?;
                 if self.options.replace { self.remove_old_parts(place, splits) } else { Ok(()) }
             }
@@ -320,9 +322,9 @@ impl Sink for FileSink {
 
     fn target(&self) -> Result<Box<dyn Target + '_>, TransferError> {
         let refused = |what: &str| Err(TransferError::BadInput(format!("{what}, so it cannot be verified")));
-        let Some(place) = &self.options.place else { return refused("what went to standard output is out of reach") };
+        let Some(place) = &self.options.place else { return refused("standard output cannot be read back") };
         if matches!(self.options.format, Format::Csv | Format::Tsv) {
-            return refused("a table of texts does not keep what is a number or null");
+            return refused("CSV and TSV do not preserve numbers and nulls");
         }
         let Some(field) = &self.options.key_field else {
             return refused("without keys, missing records cannot be found");
@@ -334,7 +336,7 @@ impl Sink for FileSink {
 
     fn close(&self) -> Result<(), TransferError> {
         if self.options.place.is_some() {
-            // Only tidies up: what was asked for is whole, and known to be.
+            // Only cleanup: the result is complete, and the log says so.
             let _ = std::fs::remove_dir_all(&self.options.parts);
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Documents as rows: which of their fields a column can hold, and what goes into the overflow.
+//! Converts documents to rows: decides which fields fit a column, and what goes into the overflow.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,20 +8,20 @@ use serde_json::value::RawValue;
 use crate::columns::{Columns, EXACT, Kind, position, write_double};
 use crate::shape::members::{self, ObjectWriter};
 
-/// How a value fits its column.
+/// How well a value fits its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
-    /// It comes back as it is written.
+    /// It is read back exactly as written.
     Exact,
-    /// It comes back as the same value, but written otherwise.
+    /// It is read back as the same value in another notation.
     Rewritten,
-    /// The column holds it only in part, or rounded.
+    /// The column can hold it only in part, or rounded.
     Partly,
-    /// Not at all.
+    /// The column cannot hold it.
     Not,
 }
 
-/// Where a value stands.
+/// The position of a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
     Field,
@@ -29,21 +29,21 @@ enum At {
     Item,
 }
 
-/// Makes rows of documents.
+/// Converts documents to rows.
 pub(crate) struct Rows<'a> {
     columns: &'a Columns,
     key_field: Option<&'a str>,
     index: HashMap<&'a str, usize>,
-    /// Whether cells are texts, as in CSV, and not typed values.
+    /// Whether cells are text, as in CSV, and not typed values.
     as_text: bool,
-    // Of the row at hand.
+    // State of the current row.
     overflow: Vec<u8>,
     overflowed: bool,
 }
 
 /// The fields of one row.
 struct Row<'d> {
-    /// By column.
+    /// Cells, by column.
     cells: Vec<Option<&'d str>>,
     key: usize,
 }
@@ -54,7 +54,7 @@ impl<'a> Rows<'a> {
         Self { columns, key_field, index, as_text, overflow: Vec::new(), overflowed: false }
     }
 
-    /// Whether the row that was made last, or refused, holds more than its columns.
+    /// Whether the last row, made or refused, has fields that its columns do not hold.
     pub(crate) fn overflowed(&self) -> bool {
         self.overflowed
     }
@@ -62,7 +62,7 @@ impl<'a> Rows<'a> {
     /// Appends a document with its key as a JSON object of columns.
     ///
     /// # Errors
-    /// Why it cannot be a row.
+    /// Why the document cannot be a row.
     pub(crate) fn object(&mut self, key: &str, body: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
         let row = self.row(key, body)?;
         let mut object = ObjectWriter::new(out);
@@ -75,7 +75,7 @@ impl<'a> Rows<'a> {
             }
         }
         if let Some(column) = self.columns.overflow.as_ref().filter(|_| self.overflowed) {
-            // It was put together of texts.
+            // It was assembled from UTF-8 strings.
             members::write_string(&String::from_utf8_lossy(&self.overflow), object.name(column));
         }
         object.end();
@@ -83,17 +83,17 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    /// A document with its key as the cells of a table of texts.
+    /// Converts a document with its key to the text cells of a row.
     ///
     /// # Errors
-    /// Why it cannot be a row.
+    /// Why the document cannot be a row.
     pub(crate) fn cells(&mut self, key: &str, body: &[u8]) -> Result<Vec<String>, String> {
         let row = self.row(key, body)?;
         let text = |(at, cell): (usize, &Option<&str>)| match cell {
             _ if at == row.key => key.to_owned(),
             None | Some("null") => String::new(),
             Some(json) if json.starts_with('"') => serde_json::from_str(json).unwrap_or_default(),
-            // As it is written, but in one line: no digit is lost.
+            // Verbatim, but on one line, so that no digit is lost.
             Some(json) => json.replace(['\n', '\r'], ""),
         };
         let mut cells: Vec<String> = row.cells.iter().enumerate().map(text).collect();
@@ -104,7 +104,7 @@ impl<'a> Rows<'a> {
         Ok(cells)
     }
 
-    /// Sorts a document's fields into columns and the overflow.
+    /// Assigns a document's fields to columns and the overflow.
     fn row<'d>(&mut self, key: &str, body: &'d [u8]) -> Result<Row<'d>, String> {
         let body = std::str::from_utf8(body).map_err(|e| format!("it is not UTF-8: {e}"))?;
         if !body.trim_ascii_start().starts_with('{') {
@@ -125,14 +125,14 @@ impl<'a> Rows<'a> {
             let json = value.get();
             if *key_field == Some(name) {
                 if !members::is_text(value, key) {
-                    return Err(format!("it has a field `{name}` that is not its key; give another --key-field"));
+                    return Err(format!("its field `{name}` differs from its key; give another --key-field"));
                 }
                 continue;
             }
             let found = column(name);
             let fit = match found.map(|at| (at, &columns.list[at].1)) {
                 None => Fit::Not,
-                // Of several with one name a column would keep the last.
+                // A column would keep only the last of several fields with the same name.
                 Some((at, _)) if times[at] > 1 && columns.overflow.is_some() => Fit::Not,
                 Some((_, kind)) => fit(kind, json, At::Field, *as_text),
             };
@@ -141,9 +141,9 @@ impl<'a> Rows<'a> {
             }
             let lost = match fit {
                 Fit::Exact => false,
-                // Without an overflow a value that is the same is good enough.
+                // Without an overflow, an equal value is good enough.
                 Fit::Rewritten => columns.overflow.is_some(),
-                // Null is what a column holds that holds nothing.
+                // An empty cell is read back as null.
                 Fit::Not if json == "null" && columns.overflow.is_none() => false,
                 Fit::Partly | Fit::Not => true,
             };
@@ -161,13 +161,13 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// How a value fits a column of this kind.
+/// How well a value fits a column of this kind.
 fn fit(kind: &Kind, json: &str, at: At, as_text: bool) -> Fit {
     let yes = |is: bool| if is { Fit::Exact } else { Fit::Not };
     if json == "null" {
         return match at {
             _ if as_text => Fit::Exact,
-            // A null is told from a field that is missing by the overflow alone.
+            // Only the overflow distinguishes null from a missing field.
             At::Field => Fit::Not,
             At::Member => Fit::Rewritten,
             At::Item => Fit::Exact,
@@ -216,7 +216,7 @@ fn object(known: &[(String, Kind)], json: &str) -> Fit {
     worst(members.iter().enumerate().map(|(at, (name, value))| {
         match position(known, name, at) {
             None => Fit::Partly,
-            // Of several with one name the reader of the columns would choose.
+            // With several members of one name, the result would depend on the reader.
             Some(found) if std::mem::replace(&mut seen[found], true) => Fit::Not,
             Some(found) => fit(&known[found].1, value.get(), At::Member, false),
         }
@@ -234,7 +234,7 @@ fn worst(all: impl Iterator<Item = Fit>) -> Fit {
     worst
 }
 
-/// Why a field cannot stand in its column.
+/// Why a field does not fit its column.
 fn why(name: &str, kind: Option<&Kind>, json: &str) -> String {
     let Some(kind) = kind else {
         return format!("no column for its field `{name}`; see --overflow, --infer and --schema");
@@ -245,11 +245,11 @@ fn why(name: &str, kind: Option<&Kind>, json: &str) -> String {
     }
     let wanted = match kind {
         Kind::Boolean => "true or false",
-        Kind::Integer => "an integer of 64 bits",
-        Kind::Number => "a number that a double keeps",
+        Kind::Integer => "an integer that fits in 64 bits",
+        Kind::Number => "a number that a double holds exactly",
         Kind::List(_) => "a list of the column's type",
         Kind::Object(_) => "an object with the column's members",
-        Kind::Unknown | Kind::Text | Kind::Json | Kind::Overflow => "a text",
+        Kind::Unknown | Kind::Text | Kind::Json | Kind::Overflow => "a string",
     };
     format!("column `{name}`: {shown} is not {wanted}; see --overflow, --infer and --schema")
 }
@@ -334,11 +334,11 @@ mod tests {
         assert_eq!(row(&columns, r#"{"i":null,"n":18.0}"#).unwrap(), r#"{,"n":18.0}"#);
         for (json, part) in [
             (r#"{"i":"seven"}"#, "column `i`: \"seven\" is not an integer"),
-            (r#"{"n":9007199254740993}"#, "9007199254740993 is not a number that a double keeps"),
+            (r#"{"n":9007199254740993}"#, "9007199254740993 is not a number that a double holds exactly"),
             (r#"{"l":[18446744073709551615]}"#, "column `l`"),
             (r#"{"later":1}"#, "no column for its field `later`"),
             (r#"{"o":{"z":1}}"#, "column `o`"),
-            (r#"{"_id":"other"}"#, "not its key"),
+            (r#"{"_id":"other"}"#, "differs from its key"),
             ("[1]", "not a JSON object"),
         ] {
             let told = row(&columns, json).unwrap_err();

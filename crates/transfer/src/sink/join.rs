@@ -1,4 +1,4 @@
-//! Parts into one file.
+//! Joins parts into one file.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,7 +10,7 @@ use super::files::FileSinkOptions;
 use super::tables::{batches, row_groups};
 use crate::format::Format;
 
-/// Writes `whole` from parts, in order.
+/// Writes the parts, in order, to the file `whole`.
 pub(super) fn join(options: &FileSinkOptions, parts: &[PathBuf], whole: &Path) -> io::Result<()> {
     let out = File::create(whole)?;
     match options.format {
@@ -30,14 +30,14 @@ pub(super) fn join(options: &FileSinkOptions, parts: &[PathBuf], whole: &Path) -
     }
 }
 
-/// One behind the other, packed or not: members of gzip and frames of zstd may follow each other.
+/// Concatenates the parts, compressed or not: gzip members and zstd frames may follow each other.
 fn lines(options: &FileSinkOptions, parts: &[PathBuf], mut out: File) -> io::Result<()> {
     if parts.is_empty() {
-        // What is packed is never empty.
+        // A compressed file is never empty.
         return Packer::new(out, options.packing)?.finish();
     }
     for part in parts {
-        // The kernel copies, or shares the blocks where the file system can.
+        // The kernel copies the data, or shares blocks if the file system can.
         io::copy(&mut File::open(part)?, &mut out)?;
     }
     out.sync_all()
@@ -57,7 +57,7 @@ fn rows(parts: &[PathBuf], mut out: Packer) -> io::Result<()> {
     out.finish()
 }
 
-/// Lines as the elements of one list.
+/// Makes the lines the elements of one JSON array.
 fn array(parts: &[PathBuf], mut out: Packer) -> io::Result<()> {
     let mut between: &[u8] = b"[\n";
     let mut line = Vec::new();

@@ -1,4 +1,4 @@
-//! Batches in flight on one session: tried again, cut in two, given up, each record accounted for.
+//! Batches in flight on one session. They are retried, split or given up, and each record is accounted for.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -28,63 +28,63 @@ use crate::shape::Strip;
 use crate::timer::Timer;
 use crate::verify::hash;
 
-/// So many records that a store fails one after another, with none written between, mean that it takes none.
+/// If this many records fail in a row and none is written between them, the store is considered broken.
 const FAILED_IN_A_ROW: u64 = 1_000;
-/// And so many at the end of a split that the split does not count as done.
+/// If this many records fail at the end of a split, the split does not count as done.
 const FAILED_AT_THE_END: u64 = 10;
 
-/// A request of many whose outcome is unknown so often is cut in two: one of them may be the reason.
+/// A request with several records is halved after this many unknown outcomes: one of the records may be the cause.
 const CUT_AFTER: u32 = 3;
-/// One record whose outcome is unknown so often, while the store takes others, is given up. A request of many that the store
-/// puts off so often, while it takes others, is cut in two.
+/// A single record is given up after this many unknown outcomes, if the store accepts other requests. A request with
+/// several records is halved after this many temporary failures, if the store accepts other requests.
 const ALONE_AFTER: u32 = 8;
 
-/// Why a piece has its batch.
+/// Why the batch of a piece exists.
 const STAYS: &str = "a batch stays until all of its pieces are done";
 
-/// Sessions so far: each draws other waits, so that they do not come back at the same moment.
+/// Number of sessions so far. Each draws different delays, so that they do not retry at the same moment.
 static SESSIONS: AtomicU64 = AtomicU64::new(0);
 
-/// A batch, or a part of one, that goes to the store as one request.
+/// A batch, or part of one, that is sent as one request.
 pub(super) struct Piece {
-    /// Which batch.
+    /// Index of the batch.
     pub(super) batch: usize,
-    /// Which of its records.
+    /// Which of the batch's records.
     pub(super) part: Part,
     pub(super) tries: Tries,
     pub(super) step: Step,
 }
 
-/// What is done with a piece next.
+/// What to do next with a piece.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
-    /// What is to be done with its records.
+    /// Perform the batch's operation.
     Do,
-    /// An insert has found them there: they are written over.
+    /// An upsert's insert found the keys in the store: overwrite the documents.
     Over,
-    /// The store has them already, perhaps from an earlier try: they are read and compared.
+    /// The store already has the keys, perhaps from an earlier attempt: read and compare the documents.
     Compare,
-    /// It is written, and gets its expiry.
+    /// The record is written: set its expiry.
     Expire,
-    /// A merge by an expression.
+    /// Merge by an expression.
     Merge(Merge),
 }
 
-/// Which records of a batch.
+/// A selection of a batch's records.
 pub(super) enum Part {
-    /// All of them.
+    /// All records.
     All,
-    /// One.
+    /// One record.
     One(usize),
-    /// Some: their positions, and a copy of them that can be sent as it is.
+    /// Some records: their positions, and a copy of them that can be sent.
     Some(Vec<usize>, Box<Records>),
 }
 
-/// A batch as it was put.
+/// A batch that was passed to the writer.
 pub(super) struct Batch {
     pub(super) ended: Ended,
     pieces: usize,
-    /// What is done with its records.
+    /// The operation for its records.
     pub(super) verb: Verb,
 }
 
@@ -93,7 +93,7 @@ impl Piece {
         Self { batch, part, tries: Tries::default(), step }
     }
 
-    /// The position in the batch of one of its records.
+    /// The position in the batch of the piece's record number `item`.
     pub(super) fn position(&self, item: usize) -> usize {
         match &self.part {
             Part::All => item,
@@ -121,30 +121,30 @@ pub(super) struct Lanes<'a> {
     draw: Rng,
     pub(super) batches: Vec<Option<Batch>>,
     open: usize,
-    /// To be sent as soon as there is room.
+    /// Pieces to send as soon as there is room.
     pub(super) ready: VecDeque<Piece>,
-    /// To be sent at a time.
+    /// Pieces to send at a given time.
     waiting: Vec<(u64, Piece)>,
     in_flight: Vec<InFlight>,
     answers: Vec<(u64, Result<OwnedReply, OpError>)>,
-    /// Requests at once: fewer while the store says that it is too much.
+    /// Limit of requests in flight. It shrinks while the store reports overload.
     window: f64,
     pub(super) failed_in_a_row: u64,
-    /// When the store took something last.
+    /// When the store last accepted something.
     took_ns: Option<u64>,
     last_failure: String,
     token: u64,
     keys: BatchBuf,
     requests: Vec<measure::Request>,
-    /// Members that are the store's own.
+    /// Members that the store adds to documents itself.
     own: &'static [&'static str],
-    /// Takes them out of what a merge begins with.
+    /// Removes these members from the document that a merge starts from.
     pub(super) strip: Strip,
-    /// Looks for members that the store keeps for itself.
+    /// Checks records for members that the store reserves for itself.
     reserved: Reserved,
-    /// What the store does.
+    /// Operations that the store supports.
     can: Vec<OpKind>,
-    /// Whether what is upserted is inserted first.
+    /// Whether upserts are tried as inserts first.
     inserts_first: bool,
 }
 
@@ -185,7 +185,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// Sends what may go; says whether something was sent.
+    /// Sends pieces that are due. Returns whether any was sent.
     fn send(&mut self) -> bool {
         let mut sent = false;
         while (self.in_flight.len() as f64) < self.window.max(1.0) {
@@ -217,7 +217,7 @@ impl<'a> Lanes<'a> {
         sent
     }
 
-    /// Works through answers that have come.
+    /// Processes the received answers.
     fn settle(&mut self, ended: &mut Vec<Ended>) -> Result<(), TransferError> {
         for (token, answer) in std::mem::take(&mut self.answers) {
             let Some(at) = self.in_flight.iter().position(|f| f.token == token) else { continue };
@@ -244,7 +244,7 @@ impl<'a> Lanes<'a> {
     }
 
     fn measure(&mut self, piece: &Piece, kind: OpKind, sent_ns: u64, answer: &Result<OwnedReply, OpError>) {
-        // What only looks, or gives what was written its expiry, has written nothing.
+        // Comparing, or setting the expiry of a written document, writes no record.
         let verb = self.verb(piece);
         let counts = match piece.step {
             Step::Do | Step::Over | Step::Merge(_) => true,
@@ -276,13 +276,13 @@ impl<'a> Lanes<'a> {
         });
     }
 
-    /// Everything of a request was done.
+    /// A request succeeded completely.
     pub(super) fn went_well(&mut self) {
         self.widen();
         self.took_some();
     }
 
-    /// One more at once for each window that went well.
+    /// Widens the window by one request per successful window.
     fn widen(&mut self) {
         self.window = (self.window + 1.0 / self.window.max(1.0)).min(f64::from(self.options.in_flight));
     }
@@ -291,7 +291,7 @@ impl<'a> Lanes<'a> {
         self.window = (self.window / 2.0).max(1.0);
     }
 
-    /// The store has taken something.
+    /// The store accepted something.
     fn took_some(&mut self) {
         self.failed_in_a_row = 0;
         self.took_ns = Some(self.clock.now_ns());
@@ -337,7 +337,7 @@ impl<'a> Lanes<'a> {
             self.batch_mut(&piece).ended.skipped += absent;
         }
         self.expire(&piece, |item| !reply.rejects.iter().any(|reject| reject.item == item));
-        // Where much is there already, trying the insert first costs more than it saves.
+        // If many keys exist already, inserting first costs more than it saves.
         self.inserts_first &= over.len() * 10 <= self.len(&piece);
         for (items, step) in [(found, Step::Compare), (over, Step::Over)] {
             if !items.is_empty() {
@@ -352,8 +352,8 @@ impl<'a> Lanes<'a> {
         Ok(())
     }
 
-    /// What was in an insert's way: what an earlier try of ours, or of a copy that was killed, has written is
-    /// no conflict. What could not be read for now is read again.
+    /// Handles the documents that blocked an insert. One that an earlier attempt wrote, or a killed copy, is not a
+    /// conflict. Reads that failed temporarily are retried.
     fn compared(&mut self, piece: Piece, reply: &OwnedReply) {
         let reply = reply.as_reply();
         let rows = reply.rows.unwrap_or_default();
@@ -377,11 +377,11 @@ impl<'a> Lanes<'a> {
                 (Some(error), _) => refused.push((item, not_compared(error))),
                 (None, Some(true)) => drop(equal.insert(item)),
                 (None, Some(false)) => {
-                    refused.push((item, OpError::conflict("a document with this key exists already, and is another")));
+                    refused.push((item, OpError::conflict("a document with this key already exists and differs")));
                 }
                 (None, None) => refused.push((
                     item,
-                    OpError::conflict("a document with this key was in the way, and was gone when it was read"),
+                    OpError::conflict("a document with this key prevented the insert, but was gone when it was read"),
                 )),
             }
         }
@@ -397,7 +397,7 @@ impl<'a> Lanes<'a> {
         self.done(&piece);
     }
 
-    /// What is written gets its expiry, where it has one.
+    /// Schedules setting the expiry of written records that have one.
     pub(super) fn expire(&mut self, piece: &Piece, is_written: impl Fn(usize) -> bool) {
         let batch = self.batch(piece);
         let has_one =
@@ -412,20 +412,20 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// A whole request has failed.
+    /// Handles the failure of a whole request.
     fn failed(&mut self, piece: Piece, error: &OpError) -> Result<(), TransferError> {
         let verb = self.verb(&piece);
         let (many, tries) = (self.len(&piece) > 1, piece.tries.failed + 1);
         let writes = matches!(piece.step, Step::Do | Step::Over);
         match error.kind {
-            // The store takes others meanwhile: one of these may be the reason.
+            // The store accepts other requests, so one of these records may be the cause.
             ErrorKind::Temporary if writes && many && tries >= ALONE_AFTER && self.takes_others(&piece) => {
                 self.narrow();
                 self.halve(&piece);
                 Ok(())
             }
             ErrorKind::Temporary => self.slow_down(piece, error),
-            // A connection is seldom lost so often: the server has no sense for one of the records.
+            // Connections rarely break this often: one of the records probably makes the server fail.
             ErrorKind::OutcomeUnknown if writes && verb.repeatable() && many && tries >= CUT_AFTER => {
                 self.narrow();
                 self.halve(&piece);
@@ -440,10 +440,10 @@ impl<'a> Lanes<'a> {
                 self.slow_down(piece, error)
             }
             kind if matches!(piece.step, Step::Expire) && verb != Verb::Touch => {
-                let why = format!("it is written, but could not be given its expiry: {}", error.message);
+                let why = format!("it was written, but its expiry could not be set: {}", error.message);
                 self.give_up(piece, &OpError::new(kind, why))
             }
-            // One of many may be the reason: halves find it.
+            // One of the records may be the cause; halving finds it.
             ErrorKind::Refused | ErrorKind::Failed if many => {
                 self.halve(&piece);
                 Ok(())
@@ -461,11 +461,11 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// Puts two halves in the place of a piece.
+    /// Replaces a piece by two halves.
     fn halve(&mut self, piece: &Piece) {
         let all: Vec<usize> = (0..self.len(piece)).collect();
         let (first, second) = all.split_at(all.len() / 2);
-        // The one that is added last goes first.
+        // The half added last is sent first.
         for half in [second, first] {
             let part = self.part(piece, half);
             self.add(part);
@@ -483,7 +483,7 @@ impl<'a> Lanes<'a> {
         Ok(())
     }
 
-    /// Whether the store takes other requests than this one, which has just failed: it took some since it failed before.
+    /// Whether the store accepted other requests since the last failure of this piece.
     fn takes_others(&self, piece: &Piece) -> bool {
         piece.tries.failed > 0 && self.took_ns > piece.tries.last_ns()
     }
@@ -495,7 +495,7 @@ impl<'a> Lanes<'a> {
         let (many, cut) = (self.len(&piece) > 1, matches!(piece.part, Part::Some(..)));
         match self.put_off(piece) {
             None => Ok(()),
-            // The store took others: one of these may be the reason, and of what was cut the one that is left is.
+            // The store accepted others, so one of these records may be the cause. The last one of a halved piece is.
             Some(mut piece) if many && since => {
                 piece.tries.begin_again(ALONE_AFTER, self.clock.now_ns());
                 self.halve(&piece);
@@ -506,7 +506,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// A store that fails everything (a full disk) is not asked to fail the rest of the source, too.
+    /// Stops the copy if the store fails everything (a full disk), instead of rejecting the rest of the source.
     fn count_failures(&mut self, kinds: impl Iterator<Item = ErrorKind>, error: &OpError) -> Result<(), TransferError> {
         let failed = kinds.filter(|kind| *kind == ErrorKind::Failed).count() as u64;
         self.failed_in_a_row += failed;
@@ -519,15 +519,15 @@ impl<'a> Lanes<'a> {
 
     fn fails(&self) -> TransferError {
         let text = format!(
-            "{} records failed one after another, so the copy has ended; the last: {}. Mend the store and continue with \
-             --resume; where it is the records that it fails, let as many be rejected by --max-errors",
+            "{} records failed in a row, so the copy stopped; the last error: {}. Fix the store and continue with --resume; \
+             to tolerate bad records, raise --max-errors",
             self.failed_in_a_row, self.last_failure
         );
         of_store(self.store, StoreError::Failed(text))
     }
 
-    /// Tries some records of a piece again, each of which failed for a reason of its own; those whose tries are
-    /// used up are refused for it.
+    /// Retries some records of a piece, which failed for different reasons. If their attempts are used up, each is
+    /// refused with its own error.
     pub(super) fn try_some_again(&mut self, piece: &Piece, items: &[usize], whys: &[OpError]) {
         if items.is_empty() {
             return;
@@ -535,11 +535,11 @@ impl<'a> Lanes<'a> {
         let part = self.part(piece, items);
         match self.put_off(part) {
             None => {
-                // Beside what is left of the piece.
+                // In addition to the rest of the piece.
                 self.batch_mut(piece).pieces += 1;
             }
             Some(mut part) => {
-                // Its last try is counted where it is refused.
+                // `refuse` counts the last attempt.
                 part.tries.failed -= 1;
                 for (item, why) in whys.iter().enumerate() {
                     self.refuse(&part, item, why);
@@ -548,7 +548,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// Puts a piece off until its next try; gives it back where that was the last.
+    /// Schedules the next attempt of a piece. Returns the piece if that was the last.
     fn put_off(&mut self, mut piece: Piece) -> Option<Piece> {
         let Some(due_ns) = piece.tries.next_ns(&self.options.access.retry, self.clock.now_ns(), &mut self.draw) else {
             return Some(piece);
@@ -566,7 +566,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// Some records of a piece as one of its own.
+    /// Some records of a piece as a new piece.
     fn part(&self, piece: &Piece, items: &[usize]) -> Piece {
         let positions: Vec<usize> = items.iter().map(|item| piece.position(*item)).collect();
         let mut records = Records::new();
@@ -606,7 +606,7 @@ impl<'a> Lanes<'a> {
         self.batch_mut(piece).ended.refused.push(refusal);
     }
 
-    /// Takes a batch, with whose records this is done.
+    /// Accepts a batch, applying this operation to its records.
     pub(super) fn put_as(&mut self, verb: Verb, records: Records) {
         let batch = self.batches.iter().position(Option::is_none).unwrap_or_else(|| {
             self.batches.push(None);
@@ -656,16 +656,16 @@ impl<'a> Lanes<'a> {
         self.send();
     }
 
-    /// Whether the store does what a record asks for.
+    /// Whether the store supports a record's operation.
     fn can(&self, verb: Verb) -> bool {
         let by_expression = verb == Verb::Merge && self.options.merge.is_some();
         by_expression || self.can.contains(&verb.kind())
     }
 
-    /// How a record begins; none where its source has it no more.
+    /// The first step for a record; `None` if it has expired in the source.
     ///
     /// # Errors
-    /// Why it does not.
+    /// Why the record cannot be written.
     fn first_step(&self, verb: Verb, records: &Records, position: usize) -> Result<Option<Step>, String> {
         let expiry = records.mark_of(position).expiry.or(self.options.expiry).filter(|_| verb != Verb::Delete);
         let now = expiry.map(|_| Timestamp::now()).unwrap_or_default();
@@ -674,21 +674,19 @@ impl<'a> Lanes<'a> {
         }
         let wrong = expiry.and_then(|expiry| expiry.wrong_at(now));
         match verb {
-            _ if !self.can(verb) => Err("this store cannot do it".to_owned()),
+            _ if !self.can(verb) => Err("this store does not support the operation".to_owned()),
             _ if wrong.is_some() => Err(wrong.unwrap_or_default()),
             Verb::Counter if integer(records.get(position).unwrap_or_default().1).is_none() => {
                 Err("not a 64-bit integer; name the field that holds it with --value".to_owned())
             }
-            Verb::Touch if expiry.is_none() => {
-                Err("it has no expiry; give those that have none one by --expiry".to_owned())
-            }
+            Verb::Touch if expiry.is_none() => Err("it has no expiry; use --expiry to set a default".to_owned()),
             Verb::Touch => Ok(Some(Step::Expire)),
             Verb::Merge if self.options.merge.is_some() => Ok(Some(Step::Merge(Merge::default()))),
             _ => Ok(Some(Step::Do)),
         }
     }
 
-    /// When something has to be looked at though nothing has come.
+    /// When to poll again even if no answer arrives.
     fn wake_ns(&self) -> u64 {
         let deadlines = self.in_flight.iter().map(|f| f.deadline_ns);
         let due = self.waiting.iter().map(|(due_ns, _)| *due_ns);
@@ -696,13 +694,13 @@ impl<'a> Lanes<'a> {
     }
 }
 
-/// Why an insert in whose way a document stands was not compared with it.
+/// The error for an insert whose existing document could not be compared.
 fn not_compared(error: &OpError) -> OpError {
-    let what = "a document with this key exists already, and could not be read to compare it";
+    let what = "a document with this key already exists and could not be read to compare it";
     OpError::new(error.kind, format!("{what}: {}", error.message))
 }
 
-/// The records with other bodies at some positions, in ascending order.
+/// The records with replaced bodies at some positions, which are in ascending order.
 fn replaced(records: &Records, bodies: Vec<(usize, Vec<u8>)>) -> Records {
     let (mut all, mut bodies) = (Records::new(), bodies.into_iter().peekable());
     for (position, (key, body, origin)) in records.iter().enumerate() {
@@ -755,7 +753,7 @@ impl Writer for Lanes<'_> {
             if self.open == 0 {
                 return Poll::Ready(Ok(()));
             }
-            // A session that had nothing under way has to be polled again to hear of the answer.
+            // A session that was idle must be polled again to be woken by its answers.
             if come || sent || !self.answers.is_empty() {
                 continue;
             }

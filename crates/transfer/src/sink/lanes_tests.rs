@@ -1,4 +1,4 @@
-//! The window of requests at once.
+//! Tests of the window of concurrent requests.
 
 use storebench_engine::store::{CollectionLayout, Layout, MemoryStore, OwnedReply, Prepare, Reject};
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::records::Origin;
 use crate::session::{self, SessionRequest};
 
-/// A session after a request for ten records, of which some were rejected.
+/// The state after a request with ten records, of which some were rejected.
 fn after<T>(rejects: &[(usize, ErrorKind)], see: impl FnOnce(Lanes<'_>) -> T) -> T {
     let memory = MemoryStore::new();
     let store: &dyn AnyStore = &memory;
@@ -49,7 +49,7 @@ fn what_was_rejected_is_not_measured_as_written() {
 #[test]
 fn the_window_widens_only_where_nothing_fails() {
     assert_eq!(window_after(&[]), 2.5);
-    // A record that the store does not take, or has already, says nothing about the store.
+    // A record that the store refuses or already has says nothing about the store's load.
     assert_eq!(window_after(&[(3, ErrorKind::Refused), (4, ErrorKind::Conflict)]), 2.5);
     assert_eq!(window_after(&[(3, ErrorKind::Failed)]), 2.0);
     assert_eq!(window_after(&[(3, ErrorKind::Refused), (9, ErrorKind::Temporary)]), 1.0);

@@ -1,28 +1,28 @@
-//! A document as one line of JSON.
+//! Writes a document as one line of JSON.
 
 use crate::shape::members;
 
-/// Appends a document as one line. Blanks of a document that would end the line are left out.
+/// Appends a document as one line. Line breaks between its tokens are removed.
 ///
 /// # Errors
-/// Why the key cannot stand in it.
+/// Why the key cannot be added, or why the document is not valid JSON.
 pub(super) fn line(key: &str, body: &[u8], key_field: Option<&str>, out: &mut Vec<u8>) -> Result<(), String> {
     let begin = out.len();
     let trimmed = body.trim_ascii();
-    // A store of bytes may hold anything, and one such line spoils a list for all others.
+    // A store of bytes may hold anything, and one invalid line would break a whole JSON array.
     serde_json::from_slice::<serde::de::IgnoredAny>(trimmed).map_err(|e| format!("it is not JSON: {e}"))?;
     std::str::from_utf8(trimmed).map_err(|e| format!("it is not UTF-8: {e}"))?;
     match key_field {
         None => out.extend_from_slice(trimmed),
         Some(name) if trimmed.first() != Some(&b'{') => {
-            return Err(format!("it is not a JSON object, so its key has no place in it as `{name}`"));
+            return Err(format!("it is not a JSON object, so its key cannot be added as `{name}`"));
         }
         Some(name) if memchr::memmem::find(trimmed, name.as_bytes()).is_some() => {
             renamed(key, trimmed, name, out)?;
         }
         Some(name) => members::with_first(trimmed, name, key, out),
     }
-    // JSON holds line ends between its tokens only: within texts they are escaped.
+    // In JSON, line breaks occur only between tokens; inside strings they are escaped.
     if memchr::memchr2(b'\n', b'\r', &out[begin..]).is_some() {
         let mut kept = begin;
         for at in begin..out.len() {
@@ -37,7 +37,7 @@ pub(super) fn line(key: &str, body: &[u8], key_field: Option<&str>, out: &mut Ve
     Ok(())
 }
 
-/// As [`line`], where the document may have a field of the key's name: the same key may stand there.
+/// Like [`line`], for documents that may have a field with the name of the key's field. Its value must be the key.
 fn renamed(key: &str, body: &[u8], name: &str, out: &mut Vec<u8>) -> Result<(), String> {
     let text = std::str::from_utf8(body).map_err(|e| format!("it is not UTF-8: {e}"))?;
     let mut found = Vec::new();
@@ -47,7 +47,7 @@ fn renamed(key: &str, body: &[u8], name: &str, out: &mut Vec<u8>) -> Result<(), 
         Some(value) if members::is_text(value, key) => {
             out.extend_from_slice(body);
         }
-        Some(_) => return Err(format!("it has a field `{name}` that is not its key; give another --key-field")),
+        Some(_) => return Err(format!("its field `{name}` differs from its key; give another --key-field")),
     }
     Ok(())
 }

@@ -1,13 +1,17 @@
-//! Merges by an expression: a document is read, what becomes of it is computed, and that is stored on
-//! condition that nobody was quicker.
+//! Merges by an expression. The document is read, the result is computed, and the result is stored on condition that
+//! the document has not changed.
 //!
-//! An expression may add something (`.n += $new.n`), so no merge may be done twice, and an answer that does not
-//! come leaves it open whether it was done. The document is then read again. Where the expression has nothing
-//! to change any more, it makes no difference. Where the document has the same revision as before, the merge
-//! is tried again on condition of it: the store takes one of the two at most. Otherwise it cannot be told
-//! whether the merge was done before others changed the document (that it holds what was computed proves
-//! nothing: others may have stored the same), and the record is rejected as such. A revision that is the
-//! document itself comes back when others restore the document, so it proves nothing either.
+//! An expression may add something (`.n += $new.n`), so no merge may be applied twice. If an answer is lost, it is
+//! unknown whether the merge was applied. The document is then read again:
+//!
+//! - If the expression changes nothing any more, it makes no difference.
+//! - If the document has the same revision as before, the merge is retried on condition of that revision. The store
+//!   applies at most one of the two.
+//! - Otherwise it cannot be known whether the merge was applied before others changed the document. That the document
+//!   equals the computed result proves nothing, because others may have stored the same. The record is rejected for
+//!   this reason.
+//!
+//! A revision that is the document itself proves nothing either: it returns when others restore the document.
 
 use storebench_engine::store::{ErrorKind, Op, OpError, OwnedReply};
 
@@ -15,12 +19,12 @@ use super::lanes::{Lanes, Piece, Step};
 use crate::error::TransferError;
 use crate::jq::Merged;
 
-/// How far the merge of one record is.
+/// Progress of the merge of one record.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Merge {
-    /// What is to be stored; none where the document is to be read first.
+    /// The conditional write to send; `None` if the document must be read first.
     swap: Option<Swap>,
-    /// What may have been stored already, since no answer came.
+    /// The starting point of a write whose answer was lost, so that it may have been applied.
     doubt: Option<Revision>,
 }
 
@@ -30,26 +34,26 @@ struct Swap {
     body: Vec<u8>,
 }
 
-/// What a merge began with.
+/// The state that a merge started from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Revision {
     /// There was no document.
     Absent,
-    /// The store's name for what there was.
+    /// The store's revision of the document.
     Known(Vec<u8>),
-    /// The store has no name for it but the document itself.
+    /// The store has no revision, so the document itself serves as one.
     Content(Vec<u8>),
 }
 
 impl Revision {
-    /// Whether nothing was stored since, where this is read again.
+    /// Whether nothing was stored since `before`, if this is the state read afterwards.
     fn proves(&self, before: &Self) -> bool {
         self == before && !matches!(self, Self::Content(_))
     }
 }
 
 impl Merge {
-    /// What is asked of the store next.
+    /// The next operation to send.
     pub(super) fn operation<'r>(&'r self, key: &'r str) -> Op<'r> {
         match &self.swap {
             None => Op::Read { key },
@@ -61,16 +65,16 @@ impl Merge {
     }
 }
 
-/// What follows from a document that was read.
+/// What to do after a document was read.
 enum Next {
     Store(Swap),
-    /// The document stays as it is.
+    /// The document does not change.
     Nothing,
     Refuse(OpError),
 }
 
 impl Lanes<'_> {
-    /// Takes the answer to a read or a conditional write.
+    /// Handles the answer to a read or a conditional write.
     pub(super) fn merged(
         &mut self,
         mut piece: Piece,
@@ -86,9 +90,9 @@ impl Lanes<'_> {
                 Ok(())
             }
             (Some(swap), Err(error)) => match error.kind {
-                // Others were quicker: the document is read again.
+                // Others changed the document: read it again.
                 ErrorKind::Conflict | ErrorKind::NotFound => {
-                    let error = OpError::conflict("others changed the document each time before it could be stored");
+                    let error = OpError::conflict("other clients changed the document before each attempt to store it");
                     let error = if merge.doubt.is_some() { unknown(&error) } else { error };
                     self.try_some_again(&piece, &[0], &[error]);
                     self.done(&piece);
@@ -110,14 +114,14 @@ impl Lanes<'_> {
         }
     }
 
-    /// Goes on from what is stored.
+    /// Continues with the stored document.
     fn found(&mut self, mut piece: Piece, reply: Option<&OwnedReply>) -> Result<(), TransferError> {
         let next = self.next(&piece, reply);
         let Step::Merge(merge) = &mut piece.step else { return Ok(()) };
         match next {
             Next::Refuse(error) => self.give_up_merge(piece, error),
             Next::Nothing => {
-                // What is in doubt is as it should be, whoever did it.
+                // The document is as it should be, whoever wrote it.
                 if merge.doubt.is_none() {
                     self.batch_mut(&piece).ended.skipped += 1;
                 } else {
@@ -129,7 +133,7 @@ impl Lanes<'_> {
             }
             Next::Store(swap) => match &merge.doubt {
                 Some(before) if !swap.from.proves(before) => {
-                    let what = "the document may have been merged with this record, and others have changed it since";
+                    let what = "this record may have been merged already, and others have changed the document since";
                     self.give_up_merge(piece, OpError::conflict(what))
                 }
                 _ => {
@@ -149,9 +153,9 @@ impl Lanes<'_> {
             None if by.absent => (None, Revision::Absent),
             None => return Next::Refuse(OpError::not_found()),
             Some(reply) => {
-                let Some(body) = reply.body else { return refuse("the store gave no document".to_owned()) };
+                let Some(body) = reply.body else { return refuse("the store returned no document".to_owned()) };
                 let from = match reply.revision {
-                    None => return refuse("the store tells no revision of the document".to_owned()),
+                    None => return refuse("the store returned no revision of the document".to_owned()),
                     Some(revision) if revision == body => Revision::Content(revision.to_vec()),
                     Some(revision) => Revision::Known(revision.to_vec()),
                 };
@@ -172,14 +176,14 @@ impl Lanes<'_> {
         }
     }
 
-    /// Refuses the record; where an answer did not come, as one that may have been merged.
+    /// Refuses the record. If an answer was lost, the record may have been merged, and the error says so.
     fn give_up_merge(&mut self, piece: Piece, error: OpError) -> Result<(), TransferError> {
         let in_doubt = matches!(&piece.step, Step::Merge(merge) if merge.doubt.is_some());
         self.give_up(piece, &if in_doubt { unknown(&error) } else { error })
     }
 }
 
-/// What fails where an earlier try may have done it.
+/// Wraps an error that follows a lost answer, after which the merge may have been applied.
 fn unknown(error: &OpError) -> OpError {
-    OpError::new(ErrorKind::OutcomeUnknown, format!("an answer was lost, and then: {}", error.message))
+    OpError::new(ErrorKind::OutcomeUnknown, format!("an answer was lost, then: {}", error.message))
 }

@@ -1,4 +1,4 @@
-//! Where records go.
+//! Targets of a copy.
 
 mod encode;
 mod files;
@@ -32,86 +32,86 @@ use crate::records::Records;
 use crate::source::{Room, Split};
 use crate::verify::Target;
 
-/// A record that a target did not take.
+/// A record that the target refused.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refusal {
     /// Its position in the batch.
     pub position: usize,
-    /// What it means.
+    /// The kind of error.
     pub kind: ErrorKind,
-    /// What the target said.
+    /// The error message.
     pub why: String,
-    /// How often it was tried.
+    /// Number of attempts.
     pub tries: u32,
 }
 
-/// A batch that has ended: every record of it is written, refused or left out.
+/// A finished batch: every record is written, refused or skipped.
 #[derive(Debug, Default)]
 pub struct Ended {
-    /// The records, also those that were written.
+    /// All records, including those that were written.
     pub records: Records,
-    /// The same as they were sent, where members that the target keeps for itself were left out.
+    /// The records as they were sent, if members that the target reserves for itself were removed.
     pub changed: Option<Records>,
-    /// Documents of which something was left out so that the target does not know by itself.
+    /// Documents that lost members which the target does not know from elsewhere.
     pub without_own: u64,
-    /// Which of them were not written, in no order.
+    /// The records that were not written, in any order.
     pub refused: Vec<Refusal>,
-    /// Positions of those that were left out: they have expired in their source, too.
+    /// Positions of records that were skipped because they have expired, in their source too.
     pub expired: Vec<usize>,
-    /// Records for which nothing was to be done: a delete did not find their keys, a merge changed nothing.
+    /// Records that needed no write: a delete did not find their keys, or a merge changed nothing.
     pub skipped: u64,
-    /// Records that an insert found there already, the same: written by an earlier try, or by a copy that was
-    /// killed.
+    /// Records that an insert found in the target with the same content, written by an earlier attempt or by a copy
+    /// that was killed.
     pub there_already: u64,
-    /// Tries beyond the first, of the batch or of parts of it.
+    /// Attempts after the first, of the batch or of parts of it.
     pub retries: u64,
 }
 
 impl Ended {
-    /// The records as they were sent.
+    /// The records in the form in which they were sent.
     pub fn sent(&self) -> &Records {
         self.changed.as_ref().unwrap_or(&self.records)
     }
 }
 
-/// What is sent in place of a document, by its key and text; none where it is sent as it is.
+/// Gives the body that is sent in place of a document, from its key and body; `None` if it is sent unchanged.
 pub type Rewrite<'a> = Box<dyn Fn(&str, &[u8]) -> Option<Vec<u8>> + 'a>;
 
-/// Where records go.
+/// A target of a copy.
 pub trait Sink: Send + Sync {
-    /// What it is, in a few words, without secrets.
+    /// A short description, without secrets.
     fn describe(&self) -> String;
 
-    /// The store that is written, where it is one.
+    /// The store that is written to, if the target is a store.
     fn store(&self) -> Option<&dyn AnyStore> {
         None
     }
 
-    /// How its writers write.
+    /// How the writers write.
     ///
     /// # Errors
-    /// The target cannot guarantee what was asked for.
+    /// The target cannot guarantee the requested durability.
     fn writes(&self) -> Result<Writes, TransferError>;
 
-    /// How much a batch should hold.
+    /// How large a batch should be.
     fn room(&self) -> Room;
 
-    /// Opens a writer. Called on the thread, and within the runtime, that writes.
+    /// Opens a writer. Must be called on the thread, and inside the runtime, that writes.
     fn open(&self) -> LocalFuture<'_, Result<Box<dyn Writer + '_>, TransferError>>;
 
-    /// Everything is written: makes it what it is to be.
+    /// Completes the target after all records were written.
     ///
     /// # Errors
-    /// The target's.
+    /// Errors of the target.
     fn finish(&self, _splits: &[Split]) -> Result<(), TransferError> {
         Ok(())
     }
 
-    /// Nothing more is written or read back, and the log says that everything was finished: takes away what
-    /// only a copy that goes on would need.
+    /// Deletes what only a resume would need. Called when nothing more is written or read back, and the log says that
+    /// the copy is finished.
     ///
     /// # Errors
-    /// The target's.
+    /// Errors of the target.
     fn close(&self) -> Result<(), TransferError> {
         Ok(())
     }
@@ -121,89 +121,90 @@ pub trait Sink: Send + Sync {
         true
     }
 
-    /// What a copy that goes on may write again.
+    /// What a resumed copy may write again.
     fn again(&self) -> Again;
 
-    /// Top-level members of documents that are the target's own, and so no part of what was written.
+    /// Top-level members of documents that the target adds itself, so that they are not part of what was written.
     fn own_members(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Whether a field that is null can be told from one that is not there.
+    /// Whether the target distinguishes null from a missing field.
     fn keeps_nulls(&self) -> bool {
         true
     }
 
-    /// What is sent in place of a document, by its key and text; none where it is sent as it is.
+    /// Gives the body that is sent in place of a document, from its key and body; `None` if it is sent unchanged.
     fn rewrites(&self) -> Rewrite<'_> {
         Box::new(|_, _| None)
     }
 
-    /// The number by which a copy that goes on knows the target again; none where the target carries none.
+    /// The number by which a resumed copy recognizes the target; `None` if the target has no marker.
     fn mark(&self) -> Option<CopyId> {
         None
     }
 
-    /// Whether a key that was written must be there when the copy goes on: nothing that the copy does takes it away.
+    /// Whether a written key must still exist when the copy is resumed, because no step of the copy removes it.
     fn keeps_keys(&self) -> bool {
         false
     }
 
-    /// Those of these keys that are not in the target.
+    /// Those of the given keys that are missing in the target.
     ///
     /// # Errors
-    /// The target's.
+    /// Errors of the target.
     fn missing(&self, _keys: &[&str]) -> Result<Vec<String>, TransferError> {
         Ok(Vec::new())
     }
 
-    /// What reads back what was written.
+    /// Reads back what was written.
     ///
     /// # Errors
-    /// Why it cannot be told what should be there.
+    /// Why the expected content is not known.
     fn target(&self) -> Result<Box<dyn Target + '_>, TransferError>;
 }
 
-/// What a copy that goes on may write again.
+/// What a resumed copy may write again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Again {
-    /// A split that did not end: it replaces what was written of it.
+    /// A split that was not finished. Writing it again replaces what was written of it.
     Free,
     /// No record that may have been written.
     Once,
-    /// Nothing: what was written is out of reach.
+    /// Nothing, because what was written cannot be replaced.
     Never,
 }
 
 /// Writes for one worker.
 pub trait Writer {
-    /// A split begins.
+    /// Starts a split.
     ///
     /// # Errors
-    /// The target's.
+    /// Errors of the target.
     fn begin(&mut self, _split: &Split) -> Result<(), TransferError> {
         Ok(())
     }
 
-    /// Whether a batch can be taken now.
+    /// Whether the writer can accept a batch now.
     fn has_room(&self) -> bool;
 
-    /// Takes a batch, which is not empty.
+    /// Accepts a batch, which must not be empty.
     ///
     /// # Errors
-    /// The target's.
+    /// Errors of the target.
     fn put(&mut self, records: Records) -> Result<(), TransferError>;
 
-    /// Moves out what was measured since the last call.
+    /// Moves the measured requests since the last call to `into`.
     fn requests(&mut self, into: &mut Vec<Request>);
 
-    /// Hands over batches that have ended. `Ready` when none is under way.
+    /// Moves finished batches to `ended`. `Ready` if none is in progress.
     fn poll(&mut self, cx: &mut Context<'_>, ended: &mut Vec<Ended>) -> Poll<Result<(), TransferError>>;
 
-    /// The split has been written and acknowledged: after this it survives what the sink guarantees.
+    /// Ends a split after all its batches are acknowledged. When this returns, the split has the durability that the
+    /// sink guarantees.
     ///
     /// # Errors
-    /// The target's.
+    /// Errors of the target.
     fn end(&mut self) -> Result<(), TransferError> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Records with one key are done one after another, in the order in which they came.
+//! Applies records with the same key one at a time, in their original order.
 
 use std::collections::{HashSet, VecDeque};
 use std::task::{Context, Poll};
@@ -12,12 +12,12 @@ use crate::error::TransferError;
 use crate::measure::Request;
 use crate::records::Records;
 
-/// Hands batches to a session in groups, in each of which one thing is done with every record. A group goes
-/// only when nothing under way has a key of it, and no group overtakes another.
+/// Passes batches to a session in groups with one operation each. A group is sent only if no record in flight has one
+/// of its keys. Groups stay in order.
 pub(super) struct InOrder<'a> {
     lanes: Lanes<'a>,
     groups: VecDeque<Group>,
-    /// Hashes of the keys under way.
+    /// Hashes of the keys in flight.
     keys: HashSet<u128>,
 }
 
@@ -31,7 +31,7 @@ impl<'a> InOrder<'a> {
         Self { lanes, groups: VecDeque::new(), keys: HashSet::new() }
     }
 
-    /// Hands over what may go; whether anything did.
+    /// Passes on the groups that may be sent. Returns whether there were any.
     fn hand_over(&mut self) -> bool {
         let mut went = false;
         while self.lanes.has_room() {
@@ -52,8 +52,8 @@ fn hash(key: &str) -> u128 {
     xxh3_128(key.as_bytes())
 }
 
-/// Positions of records in groups. Until a key comes again, records are grouped by what is done with them;
-/// from then on in new groups.
+/// Groups records by position. Records with the same operation share a group until a key repeats; from then on, new
+/// groups are used.
 fn groups(records: &Records, usual: Verb) -> Vec<(Verb, Vec<usize>)> {
     let mut all: Vec<(Verb, Vec<usize>)> = Vec::new();
     let (mut first, mut seen) = (0, HashSet::new());

@@ -1,4 +1,4 @@
-//! What is asked of a store for some records.
+//! Builds the store operations for records.
 
 use jiff::Timestamp;
 use storebench_engine::store::{BatchBuf, BulkWrite, Op};
@@ -6,7 +6,7 @@ use storebench_engine::store::{BatchBuf, BulkWrite, Op};
 use super::lanes::{Batch, Part, Piece, Step};
 use super::store::{StoreSinkOptions, Verb};
 
-/// What is asked of the store for a piece.
+/// The store operation for a piece.
 pub(super) fn operation<'r>(
     batch: &'r Batch,
     piece: &'r Piece,
@@ -45,7 +45,7 @@ pub(super) fn operation<'r>(
         Verb::Prepend => Op::Prepend { key, bytes: body },
         Verb::Merge => Op::MergePatch { key, patch: body },
         Verb::Counter => {
-            // `first_step` has refused what is none.
+            // `first_step` has refused bodies that are not integers.
             let delta = integer(body).unwrap_or_default();
             Op::Counter { key, delta, initial: delta }
         }

@@ -1,25 +1,25 @@
-//! Members that a store keeps for itself, in documents that are to be written into it.
+//! Finds members that the target reserves for itself in documents to be written.
 
 use memchr::memmem::Finder;
 use storebench_engine::store::Capabilities;
 
 use crate::shape::{KEY_FIELD, members};
 
-/// What becomes of a document that has members which the target keeps for itself: CouchDB's `_rev`, RavenDB's
-/// `@metadata`. One that only repeats the document's key is left out, whatever the rule.
+/// What to do with documents that have members which the target reserves for itself: CouchDB's `_rev`, RavenDB's
+/// `@metadata`. A member that only repeats the document's key is always removed, unless the rule is `Keep`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OwnMembers {
-    /// The document is written without them.
+    /// Write the document without them.
     Drop,
-    /// The document is sent as it is, and the target decides.
+    /// Send the document unchanged, and let the target decide.
     Keep,
-    /// The document is rejected.
+    /// Reject the document.
     #[default]
     Reject,
 }
 
 impl OwnMembers {
-    /// Each rule, its name, and what it does.
+    /// Each rule, its name, and its help text.
     pub const ALL: [(Self, &str, &str); 3] = [
         (Self::Drop, "drop", "Write the document without them, and count it"),
         (Self::Keep, "keep", "Send the document as it is: the target decides"),
@@ -32,22 +32,22 @@ impl OwnMembers {
     }
 }
 
-/// What becomes of one document.
+/// What to do with one document.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It goes as it is.
+    /// Send it unchanged.
     AsIs,
-    /// It goes as this; whether something of it was left out that the target does not know by itself.
+    /// Send this instead. The flag says whether it lost a member that the target does not know from elsewhere.
     As(Vec<u8>, bool),
-    /// It is rejected, and why.
+    /// Reject it, for this reason.
     Rejected(String),
 }
 
-/// Looks for them.
+/// Checks documents for reserved members.
 pub(super) struct Reserved {
     can: Capabilities,
     rule: OwnMembers,
-    /// What a document that has any of them holds somewhere.
+    /// Byte patterns, one of which occurs in every document with a reserved member.
     signs: Vec<Finder<'static>>,
 }
 
@@ -57,13 +57,13 @@ impl Reserved {
         let mut signs: Vec<_> =
             names.iter().map(|name| Finder::new(&format!("\"{}", name.trim_end_matches('*'))).into_owned()).collect();
         if !signs.is_empty() {
-            // A name may be written by escapes.
+            // A name may be written with escapes.
             signs.push(Finder::new("\"\\u00").into_owned());
         }
         Self { can, rule, signs }
     }
 
-    /// What becomes of a document with this key.
+    /// What to do with a document with this key.
     pub(super) fn fate(&self, key: &str, body: &[u8]) -> Fate {
         if !self.signs.iter().any(|sign| sign.find(body).is_some()) {
             return Fate::AsIs;
@@ -76,8 +76,8 @@ impl Reserved {
             let is_key = name == KEY_FIELD && members::is_text(value, key);
             if !is_key && self.rule == OwnMembers::Reject {
                 return Err(format!(
-                    "it has a member `{name}`, and the target keeps that name for itself; use --own-members drop to \
-                     leave such members out, or --rename to give it another name"
+                    "its member `{name}` is reserved by the target; use --own-members drop to remove such members, or \
+                     --rename to give it another name"
                 ));
             }
             lost |= !is_key;

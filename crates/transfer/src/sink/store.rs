@@ -1,4 +1,4 @@
-//! Records into a collection of a store.
+//! Writes records to a collection of a store.
 
 use std::sync::Arc;
 
@@ -22,31 +22,31 @@ use crate::shape::Expiry;
 use crate::source::Room;
 use crate::verify::{StoreTarget, Target};
 
-/// What is done with each record.
+/// The operation for a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
     /// Store it, whether or not its key exists.
     Upsert,
-    /// Store it; a key that exists is refused.
+    /// Store it. Refused if its key exists.
     Insert,
-    /// Store it where its key exists; another is refused.
+    /// Store it if its key exists. Otherwise it is refused.
     Replace,
-    /// Add its bytes behind the stored ones.
+    /// Append its bytes to the stored ones.
     Append,
-    /// Add its bytes before the stored ones.
+    /// Prepend its bytes to the stored ones.
     Prepend,
     /// Remove the document with its key.
     Delete,
     /// Merge it, as a JSON Merge Patch (RFC 7396), into the stored document.
     Merge,
-    /// Add it, an integer, to the stored one, which begins at it where there is none.
+    /// Add its integer to the stored one. If none is stored, its integer becomes the first value.
     Counter,
-    /// Let the stored document expire.
+    /// Set an expiry on the stored document.
     Touch,
 }
 
-/// Each verb's name, the operation of a store that does it, and what it does.
+/// Each verb with its name, the store operation it uses, and its help text.
 const VERBS: [(Verb, &str, OpKind, &str); 9] = [
     (Verb::Upsert, "upsert", OpKind::BulkUpsert, "Store it, whether or not its key exists"),
     (Verb::Insert, "insert", OpKind::BulkInsert, "Store it; a key that exists is refused"),
@@ -62,13 +62,13 @@ const VERBS: [(Verb, &str, OpKind, &str); 9] = [
 const _: () = {
     let mut at = 0;
     while at < VERBS.len() {
-        assert!(VERBS[at].0 as usize == at, "in the order of the enum");
+        assert!(VERBS[at].0 as usize == at, "must be in the order of the enum");
         at += 1;
     }
 };
 
 impl Verb {
-    /// Every verb with what it does, in the order tables show them.
+    /// All verbs with their help texts, in the order in which tables show them.
     pub fn all() -> impl Iterator<Item = (Self, &'static str)> {
         VERBS.into_iter().map(|(verb, .., what)| (verb, what))
     }
@@ -78,32 +78,32 @@ impl Verb {
         VERBS[self as usize].1
     }
 
-    /// The one of this name.
+    /// The verb with this name.
     pub fn named(name: &str) -> Option<Self> {
         VERBS.into_iter().find(|(_, known, ..)| *known == name).map(|(verb, ..)| verb)
     }
 
-    /// Those that a record may ask for itself: those that work on collections of JSON.
+    /// The verbs that a record may ask for: those that work on JSON collections.
     pub fn by_record() -> impl Iterator<Item = Self> {
         Self::all().map(|(verb, _)| verb).filter(|verb| verb.body() == Body::Json)
     }
 
-    /// The one of this name, where a record may ask for it.
+    /// The verb with this name, if a record may ask for it.
     pub(crate) fn of_record(name: &str) -> Option<Self> {
         Self::named(name).filter(|verb| verb.body() == Body::Json)
     }
 
-    /// The operation of a store that does it.
+    /// The store operation for this verb.
     pub(crate) fn kind(self) -> OpKind {
         VERBS[self as usize].2
     }
 
-    /// Whether one request carries many records.
+    /// Whether one request can contain many records.
     pub(crate) fn many(self) -> bool {
         self.bulk().is_some() || self == Self::Delete
     }
 
-    /// What each item of a bulk write does, where it is one.
+    /// The kind of bulk write; `None` if there is no bulk form.
     pub(crate) fn bulk(self) -> Option<BulkWrite> {
         match self {
             Self::Upsert => Some(BulkWrite::Upsert),
@@ -112,18 +112,18 @@ impl Verb {
         }
     }
 
-    /// Whether doing it twice leaves the same as doing it once. An insert does: what a second try finds in its
-    /// way is compared with what the first was to write.
+    /// Whether applying it twice has the same effect as applying it once. This is true for inserts: if a second attempt
+    /// finds a document, that is compared with the record.
     pub fn repeatable(self) -> bool {
         !matches!(self, Self::Append | Self::Prepend | Self::Counter)
     }
 
-    /// Whether what it writes can be given an expiry.
+    /// Whether the written document can get an expiry.
     pub fn expires(self) -> bool {
         matches!(self, Self::Upsert | Self::Insert | Self::Replace | Self::Merge)
     }
 
-    /// What the documents of a collection it works on are.
+    /// The kind of documents in collections that the verb works on.
     pub fn body(self) -> Body {
         match self {
             Self::Append | Self::Prepend => Body::Bytes,
@@ -136,56 +136,55 @@ impl Verb {
 /// A merge by an expression.
 #[derive(Debug, Clone)]
 pub struct MergeBy {
-    /// What becomes of a stored document; see [`Jq::of_merge`].
+    /// The expression for a stored document; see [`Jq::of_merge`].
     pub expression: Arc<Jq>,
-    /// Whether a document that is not there is taken for null, and what comes of it is inserted.
+    /// Whether a missing document is treated as null, and the result inserted.
     pub absent: bool,
 }
 
-/// How records are written into a store.
+/// How to write records to a store.
 #[derive(Debug, Clone)]
 pub struct StoreSinkOptions {
-    /// Name of the collection: one of Storebench's making, unless `existing` is given.
+    /// Name of the collection. Storebench creates it unless `existing` is set.
     pub collection: String,
-    /// The collection of somebody else's that is written into: nothing is made.
+    /// An existing collection of the user's to write to. Nothing is created.
     pub existing: Option<Existing>,
-    /// The number of this copy, which a collection is marked with that no copy wrote into before.
+    /// This copy's number. It marks a collection that no copy has written to before.
     pub copy: CopyId,
-    /// The number that the collection was marked with when the copy began, of one that goes on.
+    /// If the copy is resumed: the number in the collection's marker when the copy started.
     pub resumes: Option<CopyId>,
-    /// The collection's place in the layout that the store was prepared with: then nothing is looked for, made or
-    /// closed.
+    /// The collection's index in the layout, if the caller has prepared the store. Then nothing is inspected, created
+    /// or closed.
     pub prepared: Option<CollectionId>,
-    /// What is done with each record.
+    /// The operation for each record.
     pub verb: Verb,
-    /// Whether each record says itself what is done with it.
+    /// Whether each record names its own operation.
     pub by_record: bool,
-    /// How a merge merges, where it is not by RFC 7396.
+    /// The merge expression; `None` to merge by RFC 7396.
     pub merge: Option<MergeBy>,
-    /// What becomes of documents with members that the store keeps for itself.
+    /// What to do with documents that have members which the store reserves for itself.
     pub own_members: OwnMembers,
-    /// When what is written is to expire, where a record does not say it.
+    /// The default expiry, for records without their own.
     pub expiry: Option<Expiry>,
-    /// Whether records may say when they are to expire.
+    /// Whether records may have their own expiry.
     pub expires: bool,
-    /// Records of a batch, at most; what the store is best given where none is said.
+    /// Most records in a batch; `None` for the default.
     pub batch: Option<usize>,
-    /// Bytes of a batch, at most, in the same way.
+    /// Most bytes in a batch; `None` for the default.
     pub batch_bytes: Option<usize>,
-    /// Batches (for verbs without a bulk form: records) in flight on each worker's session.
+    /// Batches in flight on each worker's session. For verbs without a bulk form: records.
     pub in_flight: u32,
-    /// What an acknowledged write survives; none for the strongest that the store guarantees up to `fsync`.
+    /// What an acknowledged write survives. `None` means the strongest level that the store guarantees, up to `fsync`.
     pub durability: Option<Durability>,
-    /// How long one try may take, and how what fails for now is tried again.
+    /// Timeout of one attempt, and how temporary failures are retried.
     pub access: Access,
-    /// So many records may be rejected: a store that fails more of them one after another is taken to be
-    /// broken, and the copy ends.
+    /// Number of records that may be rejected. If more fail in a row, the store is considered broken and the copy
+    /// stops.
     pub may_fail: u64,
 }
 
 impl StoreSinkOptions {
-    /// Documents that are upserted into a collection of Storebench's making, in batches of the usual size, by a
-    /// request at a time.
+    /// Upserts into a collection that Storebench creates, in batches of the default size, with one request in flight.
     pub fn new(collection: impl Into<String>) -> Self {
         Self {
             collection: collection.into(),
@@ -208,12 +207,12 @@ impl StoreSinkOptions {
         }
     }
 
-    /// The collection as sessions know it.
+    /// The collection's ID in sessions.
     pub(super) fn id(&self) -> CollectionId {
         self.prepared.unwrap_or(CollectionId(0))
     }
 
-    /// Requests that may be sent.
+    /// The kinds of requests that may be sent.
     fn kinds(&self, inserts_first: bool) -> Vec<OpKind> {
         let mut kinds: Vec<OpKind> = match (&self.merge, self.by_record) {
             (_, true) => Verb::all().map(|(verb, _)| verb.kind()).collect(),
@@ -232,43 +231,43 @@ impl StoreSinkOptions {
         kinds
     }
 
-    /// Whether records with the same key are done one after another.
+    /// Whether records with the same key are applied one at a time.
     fn keeps_order(&self) -> bool {
         self.by_record || self.merge.is_some()
     }
 }
 
-/// Records of a batch, where neither the user nor the store says otherwise.
+/// Default number of records in a batch, if neither the user nor the store sets it.
 pub const USUAL_BATCH: usize = 1_000;
-/// Bytes of a batch, in the same way.
+/// Default number of bytes in a batch.
 const USUAL_BATCH_BYTES: usize = 1 << 20;
 
-/// How a copy names the columns that it writes.
+/// How a user of `copy` names the target's columns.
 const TO_COLUMNS: &str = "name the columns with --to-key COLUMN and --to-body COLUMN";
 
 /// One collection of a store.
 pub struct StoreSink {
     store: Arc<dyn AnyStore>,
     options: StoreSinkOptions,
-    /// Whether records to be upserted are inserted first, and only what is there already is written over.
+    /// Whether upserts are tried as inserts first, so that only existing keys are overwritten.
     inserts_first: bool,
-    /// What the collection is marked with.
+    /// The number in the collection's marker.
     mark: Option<CopyId>,
 }
 
 impl StoreSink {
-    /// Makes the collection, if it is not there yet, and marks it as the user's; one of somebody else's must be
-    /// there. What is there is kept.
+    /// Creates the collection if it does not exist, and marks it as the user's. An existing collection of the user's
+    /// must exist. Existing documents are kept.
     ///
     /// # Errors
-    /// `Target`: the collection of a copy that goes on is not there any more.
-    /// The store cannot do the verb or guarantee the durability, or has a collection of this name that Storebench
-    /// did not make and that was not asked for as such.
+    /// `Target`: the collection of a resumed copy no longer exists. Otherwise: the store does not support the verb or
+    /// the durability, or a collection of this name exists that Storebench did not create and that was not named as
+    /// existing.
     pub fn open(store: Arc<dyn AnyStore>, options: StoreSinkOptions) -> Result<Self, TransferError> {
         Self::check(&*store, &options, false)?;
         let mut mark = None;
         if options.prepared.is_none() {
-            // The first contact.
+            // First contact with the store.
             store.inspect().map_err(|e| of_store(&*store, e))?;
             Self::still_there(&*store, &options)?;
             Self::prepare(&*store, &options)?;
@@ -281,7 +280,7 @@ impl StoreSink {
         Ok(Self { store, options, inserts_first, mark })
     }
 
-    /// What the collection is marked with now.
+    /// The number in the collection's marker now.
     fn marked(store: &dyn AnyStore, options: &StoreSinkOptions) -> Result<Option<CopyId>, TransferError> {
         if options.existing.is_some() {
             return Ok(None);
@@ -293,17 +292,17 @@ impl StoreSink {
         }
     }
 
-    /// Of a copy that goes on: whether the collection is the one that it began to write into.
+    /// For a resumed copy: checks that the collection is the one that it started with.
     fn still_there(store: &dyn AnyStore, options: &StoreSinkOptions) -> Result<(), TransferError> {
         let Some(expected) = options.resumes else { return Ok(()) };
         let found = Self::marked(store, options)?;
         if found == Some(expected) {
             return Ok(());
         }
-        let what = if found.is_some() { "was made again by another copy" } else { "is not there any more" };
+        let what = if found.is_some() { "was recreated by another copy" } else { "no longer exists" };
         Err(TransferError::Target(format!(
-            "{}: the collection `{}` that this copy wrote into {what}, so records that it wrote before are lost; nothing \
-             was written now. Use --restart to copy everything again, or restore the target and resume",
+            "{}: the collection `{}` that this copy wrote to {what}, so records that it wrote earlier are lost. Nothing was \
+             written now; use --restart to copy everything again, or restore the target and use --resume",
             store.describe().url,
             options.collection
         )))
@@ -320,24 +319,24 @@ impl StoreSink {
         store.prepare(&Layout { collections: vec![layout] }, how).map_err(|error| {
             let error = match error {
                 StoreError::NotOurs(text) => {
-                    StoreError::NotOurs(format!("{text}. To write into a collection of yours, give --into-existing"))
+                    StoreError::NotOurs(format!("{text}. To write to your own collection, use --into-existing"))
                 }
                 error => error,
             };
             of_store(store, session::naming_columns(error, TO_COLUMNS))
         })?;
         if options.existing.is_some() {
-            // In a collection of others a store may do less than in one of its own making.
+            // A store may support less in an existing collection than in one that Storebench created.
             Self::check(store, options, false)?;
         }
         Ok(())
     }
 
-    /// What [`open`](Self::open) refuses without touching the store.
+    /// The checks of [`open`](Self::open) that do not access the store.
     ///
     /// # Errors
-    /// The store cannot do the verb or guarantee the durability, or what is written could not be verified as is
-    /// wished.
+    /// The store does not support the verb or the durability, or the result cannot be verified although `verify` is
+    /// set.
     pub fn check(store: &dyn AnyStore, options: &StoreSinkOptions, verify: bool) -> Result<(), TransferError> {
         if verify {
             Self::verifiable(store, options)?;
@@ -346,14 +345,14 @@ impl StoreSink {
         let by = if options.by_record { "--op-field".to_owned() } else { format!("--op {}", verb.name()) };
         let refused = |what: String| Err(TransferError::BadInput(what));
         if options.merge.is_some() && verb != Verb::Merge && !options.by_record {
-            return refused(format!("--merge goes with --op merge, and this is {by}"));
+            return refused(format!("--merge requires --op merge, not {by}"));
         }
         let given = options.expires || options.expiry.is_some();
         if verb == Verb::Touch && !options.by_record && !given {
-            return refused("--op touch lets documents expire: say when by --expiry or --expiry-field".into());
+            return refused("--op touch needs an expiry; set it with --expiry or --expiry-field".into());
         }
         if given && !(verb.expires() || verb == Verb::Touch || options.by_record) {
-            return refused(format!("what {by} leaves is given no expiry; leave --expiry and --expiry-field out"));
+            return refused(format!("{by} cannot set an expiry; remove --expiry and --expiry-field"));
         }
         if given {
             session::needs(store, OpKind::Touch, "an expiry")?;
@@ -377,15 +376,14 @@ impl StoreSink {
         let refused = |what: String| Err(TransferError::BadInput(what));
         if options.by_record {
             return refused(
-                "with --op-field what should be there at the end cannot be told of each record, and not be verified"
-                    .into(),
+                "with --op-field the expected result is not known for each record, so it cannot be verified".into(),
             );
         }
         let name = options.verb.name();
         match options.verb {
             Verb::Touch => refused(format!("--op {name} writes no documents, so there is nothing to verify")),
             verb if !verb.repeatable() || verb == Verb::Merge => refused(format!(
-                "--op {name} adds to what is stored, so what should be there cannot be told, and not be verified"
+                "--op {name} adds to what is stored, so the expected result is not known and cannot be verified"
             )),
             _ => session::needs(store, OpKind::BulkRead, "--verify"),
         }
@@ -421,7 +419,7 @@ impl Sink for StoreSink {
     }
 
     fn room(&self) -> Room {
-        // What an insert of many costs beside its records (in PostgreSQL its commit) is shared by more of them.
+        // Larger batches spread the fixed cost of a bulk insert (in PostgreSQL, the commit).
         let larger = if self.inserts_first { 4 } else { 1 };
         Room {
             records: self.options.batch.unwrap_or(USUAL_BATCH * larger),
@@ -486,7 +484,7 @@ impl Sink for StoreSink {
     }
 
     fn again(&self) -> Again {
-        // A merge by an expression may add something.
+        // A merge expression may add something.
         let repeatable = self.options.verb.repeatable() && !self.options.keeps_order();
         if repeatable { Again::Free } else { Again::Once }
     }

@@ -1,4 +1,4 @@
-//! Records into files of typed columns: Parquet and Arrow IPC.
+//! Encodes records into files with typed columns: Parquet and Arrow IPC.
 
 use std::fs::File;
 use std::io;
@@ -26,17 +26,17 @@ use crate::columns_arrow::FILE_MARK;
 use crate::format::Format;
 use crate::records::Records;
 
-/// A row group is held in memory until it is so large.
+/// Size up to which a row group is held in memory.
 const ROW_GROUP_BYTES: usize = 64 << 20;
 
-/// Rows of a batch, where lines come one by one.
+/// Rows in a batch when lines are passed in one by one.
 const BATCH: usize = 8_192;
 
-/// Records on their way into one file.
+/// Encodes records into one file.
 pub(super) struct TableEncoder<'a> {
     out: TableLines,
     rows: Rows<'a>,
-    /// Rows of one batch, as lines of JSON.
+    /// Rows of one batch, as JSON lines.
     lines: Vec<u8>,
 }
 
@@ -47,7 +47,7 @@ impl<'a> TableEncoder<'a> {
         Ok(Self { out: TableLines::new(file, columns, options.format, 1 << 20)?, rows, lines: Vec::new() })
     }
 
-    /// Adds records; gives those that do not fit the columns.
+    /// Adds records. Returns those that do not fit the columns.
     pub(super) fn write(&mut self, records: &Records) -> io::Result<Vec<Refusal>> {
         let Self { out, rows, lines } = self;
         lines.clear();
@@ -57,7 +57,7 @@ impl<'a> TableEncoder<'a> {
         Ok(refused)
     }
 
-    /// Everything is on disk.
+    /// Syncs everything to disk.
     pub(super) fn finish(self) -> io::Result<()> {
         self.out.finish()
     }
@@ -68,19 +68,19 @@ enum Out {
     Arrow(FileWriter<File>),
 }
 
-/// Lines of JSON on their way into a file of these columns.
+/// Writes JSON lines to a file with typed columns.
 pub struct TableLines {
     out: Out,
     decoder: Decoder,
-    /// Rows of a batch.
+    /// Rows in a batch.
     batch: usize,
 }
 
 impl TableLines {
-    /// Begins a file of Parquet.
+    /// Creates a Parquet file.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn parquet(file: File, columns: &Columns) -> io::Result<Self> {
         Self::new(file, columns, Format::Parquet, BATCH)
     }
@@ -95,10 +95,10 @@ impl TableLines {
         Ok(Self { out, decoder, batch })
     }
 
-    /// Adds lines; each has to fit the columns.
+    /// Adds lines, all of which must fit the columns.
     ///
     /// # Errors
-    /// One does not, or the file cannot be written.
+    /// A line does not fit, or the file cannot be written.
     pub fn write(&mut self, mut lines: &[u8]) -> io::Result<()> {
         while !lines.is_empty() {
             let taken = self.decoder.decode(lines).map_err(io::Error::other)?;
@@ -118,10 +118,10 @@ impl TableLines {
         }
     }
 
-    /// Ends the file, which is then on the disk.
+    /// Ends the file and syncs it to disk.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         let file = match self.out {
@@ -141,7 +141,7 @@ fn parquet_file(file: File, schema: &Arc<Schema>) -> io::Result<ArrowWriter<File
     ArrowWriter::try_new(file, Arc::clone(schema), Some(properties)).map_err(io::Error::other)
 }
 
-/// A file of Arrow IPC, packed with LZ4 as others write it.
+/// An Arrow IPC file, compressed with LZ4, as other tools write it.
 pub(super) fn arrow_file(file: File, schema: &Schema) -> io::Result<FileWriter<File>> {
     IpcWriteOptions::default()
         .try_with_compression(Some(CompressionType::LZ4_FRAME))
@@ -149,7 +149,7 @@ pub(super) fn arrow_file(file: File, schema: &Schema) -> io::Result<FileWriter<F
         .map_err(io::Error::other)
 }
 
-/// Row groups as they are, without unpacking them.
+/// Copies the row groups of the parts without decompressing them.
 pub(super) fn row_groups(options: &FileSinkOptions, parts: &[PathBuf], out: File) -> io::Result<()> {
     let schema = options.columns.arrow();
     let types = ArrowSchemaConverter::new().convert(&schema).map_err(io::Error::other)?;
@@ -178,7 +178,7 @@ pub(super) fn row_groups(options: &FileSinkOptions, parts: &[PathBuf], out: File
     out.into_inner().map_err(io::Error::other)?.sync_all()
 }
 
-/// Batches as they are.
+/// Copies the batches of the parts.
 pub(super) fn batches(options: &FileSinkOptions, parts: &[PathBuf], out: File) -> io::Result<()> {
     let mut out = arrow_file(out, &options.columns.arrow())?;
     for part in parts {

@@ -1,4 +1,4 @@
-//! The elements of one JSON array, read as they come.
+//! Reads the elements of one JSON array, as a stream.
 
 use std::io::{self, Read};
 
@@ -15,7 +15,7 @@ pub(super) struct ArrayRecords<R> {
     damage: Damage,
     buffer: Vec<u8>,
     at: usize,
-    /// Bytes of the element that was given last.
+    /// Bytes of the last returned element.
     taken: usize,
     /// Offset of the buffer's first byte.
     offset: u64,
@@ -26,12 +26,12 @@ pub(super) struct ArrayRecords<R> {
 #[derive(PartialEq)]
 enum ListState {
     Before,
-    /// Behind the bracket or a comma.
+    /// After the opening bracket or a comma.
     Element,
-    /// Behind an element.
+    /// After an element.
     Comma,
     Ended,
-    /// The input ended within an element.
+    /// The input ended inside an element.
     Cut,
 }
 
@@ -40,7 +40,7 @@ impl<R: Read> ArrayRecords<R> {
         Self { input, damage, buffer: Vec::new(), at: 0, taken: 0, offset: 0, state: ListState::Before, name }
     }
 
-    /// Reads on; false at the end.
+    /// Reads more input. Returns false at the end.
     fn fill(&mut self) -> io::Result<bool> {
         self.buffer.drain(..self.at);
         self.offset += self.at as u64;
@@ -59,7 +59,7 @@ impl<R: Read> ArrayRecords<R> {
         }
     }
 
-    /// The next byte that is no blank, not taken.
+    /// The next byte that is not whitespace, without consuming it.
     fn peek(&mut self) -> io::Result<Option<u8>> {
         loop {
             match self.buffer.get(self.at).copied() {
@@ -71,7 +71,7 @@ impl<R: Read> ArrayRecords<R> {
         }
     }
 
-    /// The length of the element that begins here: up to the comma or bracket behind it.
+    /// The length of the element that starts here, up to the following comma or bracket.
     fn element(&mut self) -> Result<usize, TransferError> {
         let (mut length, mut depth, mut texts) = (0, 0_u32, Texts::default());
         loop {
@@ -99,12 +99,12 @@ impl<R: Read> ArrayRecords<R> {
         TransferError::Damaged(format!("{}, byte {}: {what}", self.name, self.offset + self.at as u64))
     }
 
-    /// The input ends before the list does.
+    /// The error for input that ends before the array does.
     fn cut(&self) -> TransferError {
-        self.damage.found().unwrap_or_else(|| self.broken("the list does not end (truncated?)"))
+        self.damage.found().unwrap_or_else(|| self.broken("the array does not end (truncated?)"))
     }
 
-    /// Goes to the next element; gives its length.
+    /// Advances to the next element and returns its length.
     fn find(&mut self) -> Result<Option<usize>, TransferError> {
         loop {
             let byte = self.peek().map_err(|e| TransferError::read(&self.name, &e))?;
@@ -112,12 +112,12 @@ impl<R: Read> ArrayRecords<R> {
                 (ListState::Before, Some(b'[')) => self.state = ListState::Element,
                 (ListState::Before, _) => {
                     return Err(TransferError::Source(format!(
-                        "{}: a list of documents begins with `[`; if it holds a document on each line, say --from-format jsonl",
+                        "{}: a JSON array begins with `[`; if each line is a document, use --from-format jsonl",
                         self.name
                     )));
                 }
                 (ListState::Ended, None) => return self.damage.found().map_or(Ok(None), Err),
-                (ListState::Ended, Some(_)) => return Err(self.broken("something stands behind the list")),
+                (ListState::Ended, Some(_)) => return Err(self.broken("unexpected data after the array")),
                 (ListState::Element | ListState::Comma, Some(b']')) => self.state = ListState::Ended,
                 (ListState::Comma, Some(b',')) => self.state = ListState::Element,
                 (ListState::Element, Some(_)) => {
@@ -140,18 +140,18 @@ impl<R: Read> FileRecords for ArrayRecords<R> {
         self.taken = match self.find() {
             Ok(Some(length)) => length,
             Ok(None) => return Ok(None),
-            // What is left of the element that was cut comes first.
+            // First return what is left of the element that was cut off.
             Err(_) if self.state == ListState::Cut && self.at < self.buffer.len() => self.buffer.len() - self.at,
             Err(error) => return Err(error),
         };
         let element = self.buffer[self.at..self.at + self.taken].trim_ascii_end();
         let json = std::str::from_utf8(element)
-            .map_err(|e| Bad::of(format!("not UTF-8 from byte {} of it on", e.valid_up_to() + 1), element));
+            .map_err(|e| Bad::of(format!("not UTF-8 from byte {} of the record on", e.valid_up_to() + 1), element));
         Ok(Some((self.offset + self.at as u64, json)))
     }
 
     fn told(&mut self, bad: Bad) -> Bad {
-        // Where it is whole, only what should stand behind it is missing.
+        // If the element itself is complete, only what should follow it is missing.
         if self.state == ListState::Cut {
             let why = "the file ends in the middle of this record (truncated?)".to_owned();
             return Bad { why, exact: false, ..bad };

@@ -1,4 +1,4 @@
-//! Comma- and tab-separated values: a record for each row, a field for each column.
+//! Comma- and tab-separated values: each row is a record, each column a field.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -13,7 +13,7 @@ use crate::shape::members::{self, ObjectWriter};
 pub(super) struct CsvRecords<R> {
     rows: csv::Reader<Quotes<R>>,
     row: csv::ByteRecord,
-    /// The row behind it, where it had to be known whether there is one.
+    /// The following row, if it was read to learn whether there is one.
     ahead: Option<csv::ByteRecord>,
     damage: Damage,
     columns: Vec<(String, Kind)>,
@@ -22,7 +22,7 @@ pub(super) struct CsvRecords<R> {
 }
 
 impl<R: Read> CsvRecords<R> {
-    /// Reads the first row, which names the columns.
+    /// Reads the header row, which names the columns.
     pub(super) fn new(
         (input, damage): (R, Damage),
         delimiter: u8,
@@ -44,13 +44,13 @@ impl<R: Read> CsvRecords<R> {
         let mut seen = std::collections::HashSet::new();
         if let Some((twice, _)) = columns.iter().find(|(column, _)| !seen.insert(column)) {
             return Err(TransferError::BadInput(format!(
-                "{name} has two columns `{twice}`, of which a record could keep but one; rename one of them"
+                "{name} has two columns `{twice}`, but a record can keep only one; rename one of them"
             )));
         }
         if let Some((missing, _)) = types.0.iter().find(|(named, _)| !columns.iter().any(|(column, _)| column == named))
         {
             return Err(TransferError::BadInput(format!(
-                "{name} has no column `{missing}`; its first row names: {}",
+                "{name} has no column `{missing}`; its header has: {}",
                 header.iter().collect::<Vec<_>>().join(", ")
             )));
         }
@@ -58,7 +58,8 @@ impl<R: Read> CsvRecords<R> {
         Ok(Self { rows, row, ahead, damage, columns, name, json: Vec::new() })
     }
 
-    /// Goes to the next row; whether it was cut: the last before where the file is damaged may be.
+    /// Advances to the next row. Returns whether the row was cut off, which can happen only to the last row before
+    /// damage.
     fn row(&mut self) -> Result<Option<bool>, TransferError> {
         match self.ahead.take() {
             Some(ahead) => self.row = ahead,
@@ -83,15 +84,15 @@ impl<R: Read> CsvRecords<R> {
         self.damage.found().unwrap_or_else(|| broken(&self.name, error))
     }
 
-    /// Refuses a first row that another delimiter would cut into columns.
+    /// Refuses a single-column header that another delimiter would split.
     pub(super) fn check_delimiter(&self) -> Result<(), TransferError> {
         let [(column, _)] = self.columns.as_slice() else { return Ok(()) };
         let typed = |c: char| if c == '\t' { "tab".to_owned() } else { format!("'{c}'") };
         match [';', '\t', '|', ','].into_iter().find(|c| column.contains(*c)) {
             None => Ok(()),
             Some(other) => Err(TransferError::BadInput(format!(
-                "{}: the header has one column and contains `{}`; add --delimiter {}. If it is one column, name the \
-                 delimiter that the file has",
+                "{}: the header has one column and contains `{}`; add --delimiter {}. If it really is one column, give the \
+                 file's own delimiter",
                 self.name,
                 if other == '\t' { '→' } else { other },
                 typed(other)
@@ -99,10 +100,10 @@ impl<R: Read> CsvRecords<R> {
         }
     }
 
-    /// The row as a JSON object.
+    /// Writes the row as a JSON object into `self.json`.
     fn object(&mut self) -> Result<(), String> {
         if self.row.len() != self.columns.len() {
-            return Err(format!("the row has {} fields, and the first row {}", self.row.len(), self.columns.len()));
+            return Err(format!("the row has {} fields, but the header has {}", self.row.len(), self.columns.len()));
         }
         self.json.clear();
         let mut object = ObjectWriter::new(&mut self.json);
@@ -121,7 +122,7 @@ impl<R: Read> CsvRecords<R> {
             let merged = std::str::from_utf8(overflow).ok().and_then(|more| members::merge(row, &[], Some(more)).ok());
             self.json = merged
                 .ok_or(
-                    "the column of the overflow does not hold a JSON object; if it is none, give its type with --types",
+                    "the overflow column is not a JSON object; if it is an ordinary column, set its type with --types",
                 )?
                 .into_bytes();
         }
@@ -146,7 +147,7 @@ impl<R: Read> FileRecords for CsvRecords<R> {
         Ok(Some((at, json.map_err(|why| Bad { why, text: String::new(), exact: false }))))
     }
 
-    /// The row as its fields.
+    /// Shows the row as a list of its fields.
     fn told(&mut self, bad: Bad) -> Bad {
         let fields: Vec<_> = self.row.iter().map(String::from_utf8_lossy).collect();
         let exact = fields.iter().all(|field| matches!(field, Cow::Borrowed(_)));

@@ -1,4 +1,4 @@
-//! Files, here and elsewhere, and standard input.
+//! Reads files, local and remote, and standard input.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,28 +22,28 @@ use crate::place::{FileLocation, InspectedFile};
 use crate::records::Origin;
 use crate::shape::Shape;
 
-/// A part of a file is about so large: small enough that a resume repeats little, large enough that ending
-/// one costs nothing.
+/// Target size of a part of a file: small enough that a resume repeats little, large enough that the cost of ending a
+/// part does not matter.
 const SPLIT_BYTES: u64 = 64 << 20;
-/// And no smaller than this, for the sake of many workers.
+/// Minimum size of a part, however many workers there are.
 const LEAST_SPLIT_BYTES: u64 = 1 << 20;
 
-/// How much larger text is than what it is packed as, at least as a rule.
+/// Typical compression ratio of text, a low estimate.
 const UNPACKED: u64 = 3;
 
-/// How a file is packed.
+/// Compression of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
-    /// It is not.
+    /// Not compressed.
     Plain,
-    /// gzip, also of several members.
+    /// gzip, possibly with several members.
     Gzip,
-    /// zstd, also of several frames.
+    /// zstd, possibly with several frames.
     Zstd,
 }
 
 impl Packing {
-    /// The name, and what such files begin with.
+    /// The name, and the magic bytes that such files start with.
     pub(crate) fn told_by(self) -> (&'static str, &'static [u8]) {
         match self {
             Self::Plain => ("", &[]),
@@ -52,13 +52,13 @@ impl Packing {
         }
     }
 
-    /// What the first bytes of a file tell.
+    /// The compression that the first bytes of a file indicate.
     pub(crate) fn of_magic(first: &[u8]) -> Self {
         let fits = |packing: &Self| first.starts_with(packing.told_by().1);
         [Self::Gzip, Self::Zstd].into_iter().find(fits).unwrap_or(Self::Plain)
     }
 
-    /// What a file's name tells.
+    /// The compression that a file name indicates.
     pub fn of_name(name: &str) -> Self {
         match name.rsplit('.').next() {
             Some("gz") => Self::Gzip,
@@ -67,7 +67,7 @@ impl Packing {
         }
     }
 
-    /// Whether a file that is packed, by its name, ends before its first bytes could tell: what is packed is
+    /// Whether a file with this name and content is compressed but ends before its magic bytes do. Compressed files are
     /// never empty.
     fn is_cut_off(name: &str, first: &[u8]) -> bool {
         let (_, magic) = Self::of_name(name).told_by();
@@ -82,7 +82,7 @@ struct InputFile {
 }
 
 impl InputFile {
-    /// Refuses a file that is not packed as its name says. What HTTP servers send may be unpacked on the way.
+    /// Refuses a file whose compression does not match its name. HTTP servers may decompress on the way.
     fn check_packing(&self) -> Result<(), TransferError> {
         let (name, first) = (self.found.place.to_string(), &self.found.first);
         let named = Packing::of_name(&name);
@@ -99,37 +99,37 @@ impl InputFile {
         };
         let (named, _) = named.told_by();
         Err(TransferError::BadInput(format!(
-            "{name}: its name says {named}, but its content is {content}. Get the file again, or rename it to what it holds"
+            "{name}: its name says {named}, but its content is {content}. Fetch the file again, or correct its name"
         )))
     }
 }
 
-/// How files are read.
+/// How to read files.
 #[derive(Debug, Clone, Default)]
 pub struct FileSourceOptions {
-    /// How records stand in them; none for what their names tell.
+    /// The file format; `None` to derive it from the file names.
     pub format: Option<Format>,
-    /// Types of the columns of CSV and TSV; the others are text.
+    /// Column types of CSV and TSV. Other columns are text.
     pub types: ColumnTypes,
-    /// What separates the fields of CSV and TSV, where it is not a comma or a tab.
+    /// The field delimiter of CSV and TSV, if it is not a comma or a tab.
     pub delimiter: Option<u8>,
 }
 
 /// Files, or standard input.
 pub struct FileSource {
     files: Vec<InputFile>,
-    /// Standard input, where it is that: what a look ahead has taken out of it.
+    /// `Some` for standard input: the bytes that a preview has consumed.
     stdin: Option<Arc<Mutex<Vec<u8>>>>,
     options: FileSourceOptions,
-    /// Lines before an offset of a file, where they were counted.
+    /// Number of lines before an offset of a file, where it was counted.
     counted: Mutex<BTreeMap<(u32, u64), u64>>,
 }
 
 impl FileSource {
-    /// Looks at the files.
+    /// Inspects the files.
     ///
     /// # Errors
-    /// Which one is not there or no file.
+    /// A file that does not exist or is not a regular file.
     pub fn open<P: Clone + Into<FileLocation>>(
         places: &[P],
         options: FileSourceOptions,
@@ -148,7 +148,8 @@ impl FileSource {
         Ok(source)
     }
 
-    /// Refuses rows whose header is wrong, before anything is written. Of what is not on this machine it is told later.
+    /// Refuses files with an invalid header, before anything is written. Remote files are checked later, during the
+    /// copy.
     fn check_headers(&self) -> Result<(), TransferError> {
         let shape = Shape::new(None, "");
         for (number, file) in self.files.iter().enumerate() {
@@ -158,7 +159,7 @@ impl FileSource {
             let (number, read) = (number as u32, Arc::default());
             let opened = self.input(number, 0, u64::MAX, &read);
             let header = opened.and_then(|input| self.reader(input, number, (0, u64::MAX), read, &shape).map(drop));
-            // What cannot be read to its end gives what it holds.
+            // Other errors are reported by the copy, which reads as much as it can.
             if let Err(wrong @ TransferError::BadInput(_)) = header {
                 return Err(wrong);
             }
@@ -166,21 +167,21 @@ impl FileSource {
         Ok(())
     }
 
-    /// Standard input.
+    /// Reads standard input.
     ///
     /// # Errors
-    /// Parquet cannot be read as it comes.
+    /// The format is Parquet, which cannot be streamed, or is not supported by this binary.
     pub fn stdin(options: FileSourceOptions) -> Result<Self, TransferError> {
         if options.format == Some(Format::Parquet) {
             return Err(TransferError::BadInput(
-                "Parquet is read from its end: give a file, not standard input".into(),
+                "Parquet cannot be streamed from standard input, because it is read from its end; pass a file".into(),
             ));
         }
         options.format.map_or(Ok(()), |format| format.check("standard input"))?;
         Ok(Self { files: Vec::new(), stdin: Some(Arc::default()), options, counted: Mutex::default() })
     }
 
-    /// About how large its records are as text; none where sizes are not known.
+    /// Estimated size of the records as text; `None` if a file's size is unknown.
     pub fn text_bytes(&self) -> Option<u64> {
         // Standard input has no files.
         let files = (!self.files.is_empty()).then_some(&self.files)?;
@@ -203,8 +204,7 @@ impl FileSource {
         }
     }
 
-    /// The number of the line that begins at an offset, from 1; none where counting would mean unpacking
-    /// again.
+    /// The number of the line that starts at an offset, from 1; `None` if counting would require another decompression.
     fn line(&self, file: u32, offset: u64) -> Option<u64> {
         let input = self.files.get(file as usize).filter(|input| input.packing == Packing::Plain)?;
         let mut counted = self.counted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -226,18 +226,19 @@ impl FileSource {
         Some(lines + 1)
     }
 
-    /// Its parts, so many where files can be begun anywhere: each file is cut into as many pieces of the same size,
-    /// one at least.
+    /// Divides the source into about `parts` splits. Each file that can be read from any offset is cut into the same
+    /// number of pieces, at least one.
     ///
     /// # Errors
-    /// What cannot be read.
+    /// A file that cannot be read.
     pub fn cut(&self, parts: u32) -> Result<Vec<Split>, TransferError> {
         let files = self.files.len().max(1) as u64;
-        // What is left of a division goes to the first files.
+        // The first files get the remainder of the division.
         self.split_by(&|number, _| ((u64::from(parts) + files - 1 - u64::from(number)) / files).max(1))
     }
 
-    /// Its parts; of a file that can be begun anywhere, by its number and size, so many.
+    /// Divides the source into splits. `pieces_of` gives the number of pieces for the number and size of a file that
+    /// can be read from any offset.
     fn split_by(&self, pieces_of: &dyn Fn(u32, u64) -> u64) -> Result<Vec<Split>, TransferError> {
         let mut parts = Vec::new();
         if self.stdin.is_some() {
@@ -268,7 +269,7 @@ impl FileSource {
     }
 }
 
-/// Of a file that can be begun anywhere: how large it is.
+/// The size of a file, if it can be read from any offset.
 fn anywhere(file: &InputFile) -> Option<u64> {
     let plain = file.packing == Packing::Plain && file.format == Format::Jsonl && file.found.ranges;
     file.found.bytes.filter(|bytes| plain && *bytes > 0)
@@ -300,7 +301,7 @@ impl Source for FileSource {
     }
 
     fn snapshot(&self) -> Snapshot {
-        Snapshot::Yes("a file that has changed when a part of it is begun ends the copy")
+        Snapshot::Yes("the copy stops if a file has changed when one of its parts is opened")
     }
 
     fn splits(&self, parallel: u32) -> Result<Vec<Split>, TransferError> {
@@ -367,7 +368,7 @@ impl Source for FileSource {
 }
 
 impl FileSource {
-    /// Reads records between two offsets out of an opened file.
+    /// Reads the records of an opened file that start between two offsets.
     fn reader<'a>(
         &'a self,
         input: Box<dyn Read + Send>,
@@ -420,7 +421,7 @@ impl FileSource {
         unpacked(Counted { input: opened, read: Arc::clone(read) }, input.packing, &name).map_err(failed)
     }
 
-    /// What is packed as its first bytes tell.
+    /// Decompresses standard input as its first bytes indicate.
     fn unpacked_by_magic(&self, mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
         let mut first = Vec::new();
         input.by_ref().take(4).read_to_end(&mut first)?;
@@ -429,7 +430,7 @@ impl FileSource {
     }
 }
 
-/// Standard input while only its beginning is wanted: what is taken out of it is kept.
+/// Previews standard input: keeps the consumed bytes for later.
 struct Ahead(Arc<Mutex<Vec<u8>>>);
 
 impl Read for Ahead {
@@ -440,7 +441,7 @@ impl Read for Ahead {
     }
 }
 
-/// Counts what is read of a file, before it is unpacked.
+/// Counts the bytes read from a file, before decompression.
 struct Counted<R> {
     input: R,
     read: Arc<AtomicU64>,
@@ -471,14 +472,14 @@ impl FileRecords for LineRecords {
                 Some((at, bad(format!("not UTF-8 from byte {} of the line on", from + 1), bytes)))
             }
             Some((at, Line::TooLong(begin))) => {
-                let why = format!("longer than {LONGEST_LINE_BYTES} bytes; given here is its beginning");
+                let why = format!("longer than {LONGEST_LINE_BYTES} bytes; only its beginning is shown");
                 Some((at, bad(why, begin)))
             }
         })
     }
 
     fn told(&mut self, bad: Bad) -> Bad {
-        // The last line has no end: a record that is not whole there was cut.
+        // The last line has no line break, so an incomplete record there was cut off.
         if self.lines.is_open() && (self.damage.found().is_some() || bad.why.contains("EOF while parsing")) {
             return Bad { why: "the file ends in the middle of this record (truncated?)".to_owned(), ..bad };
         }

@@ -1,46 +1,46 @@
-//! Lines of a file, of one part of it, or of a stream.
+//! Reads the lines of a file, of a part of a file, or of a stream.
 
 use std::io::{self, Read};
 
-/// Bytes that are read at once.
+/// Size of one read.
 const CHUNK_BYTES: usize = 512 << 10;
-/// A longer line is no record: memory is bounded.
+/// Longest line accepted as a record, to bound memory.
 pub(crate) const LONGEST_LINE_BYTES: usize = 128 << 20;
 
-/// A line, without its end.
+/// A line, without its line break.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line<'a> {
-    /// Text.
+    /// Valid UTF-8.
     Text(&'a str),
-    /// Not UTF-8, from this byte of it on.
+    /// Not UTF-8, from this byte of the line on.
     NotText(&'a [u8], usize),
-    /// Longer than [`LONGEST_LINE_BYTES`]; its first bytes.
+    /// Longer than [`LONGEST_LINE_BYTES`]; contains its first bytes.
     TooLong(&'a [u8]),
 }
 
-/// Reads lines. Of a part, those that begin in it: the one that crosses its end is whole, the one that began
-/// before it is left out.
+/// Reads lines. For a part of a file, these are the lines that start in it: a line that crosses its end is read
+/// completely, and one that started before it is skipped.
 pub(crate) struct Lines<R> {
     input: R,
     buffer: Vec<u8>,
-    /// What of the buffer is not handed out yet.
+    /// Start of the part of the buffer that was not returned yet.
     at: usize,
     filled: usize,
-    /// Up to here the buffer is known to be UTF-8.
+    /// End of the part of the buffer that is known to be UTF-8.
     checked: usize,
     /// Offset of the buffer's first byte.
     offset: u64,
     end: u64,
     ended: bool,
-    /// The rest of a line that was cut off is to be left out.
+    /// Whether to skip the rest of a line that was cut off.
     skips: bool,
-    /// Whether the last line that was handed out has no end.
+    /// Whether the last returned line has no line break.
     open: bool,
 }
 
 impl<R: Read> Lines<R> {
-    /// Lines that begin at `start` up to, not including, `end`. `input` stands at `start`, or one byte before
-    /// it where `start` is not 0: that byte tells whether a line begins there.
+    /// Reads the lines that start from `start` up to, but not including, `end`. `input` must be positioned at `start`,
+    /// or one byte before it unless `start` is 0: that byte shows whether a line starts at `start`.
     pub(crate) fn new(input: R, start: u64, end: u64) -> Self {
         Self {
             input,
@@ -56,15 +56,15 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Whether the input ended within the line that was given last.
+    /// Whether the input ended within the last returned line.
     pub(crate) fn is_open(&self) -> bool {
         self.open
     }
 
-    /// The next line that is not blank, and the offset at which it begins.
+    /// The next non-blank line and its offset.
     ///
     /// # Errors
-    /// The input's.
+    /// Errors of the input.
     pub(crate) fn next(&mut self) -> io::Result<Option<(u64, Line<'_>)>> {
         loop {
             let offset = self.offset + self.at as u64;
@@ -92,8 +92,8 @@ impl<R: Read> Lines<R> {
             let checked = range.end <= self.checked;
             let line = &self.buffer[range];
             let text = if checked {
-                // SAFETY: everything before `checked` was found to be UTF-8 by `fill`, and a line begins and ends
-                // beside an ASCII character or an end of the input, so at character boundaries.
+                // SAFETY: `fill` has verified that everything before `checked` is UTF-8. A line starts and ends next to
+                // an ASCII character or at an end of the input, so at character boundaries.
                 unsafe { std::str::from_utf8_unchecked(line) }
             } else {
                 match std::str::from_utf8(line) {
@@ -105,7 +105,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Takes a line out of the buffer: where it begins, its length without the end, and whether it is whole.
+    /// Takes a line from the buffer. Returns its start, its length without the line break, and whether it is complete.
     fn find_end(&mut self) -> io::Result<Option<(usize, usize, bool)>> {
         let mut seen = self.at;
         loop {
@@ -131,7 +131,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Reads on, keeping what is pending at the buffer's beginning.
+    /// Reads more input, moving pending bytes to the start of the buffer.
     fn fill(&mut self) -> io::Result<()> {
         self.buffer.copy_within(self.at..self.filled, 0);
         self.offset += self.at as u64;

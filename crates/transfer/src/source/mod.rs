@@ -1,4 +1,4 @@
-//! Where records come from.
+//! Sources of a copy.
 
 mod array;
 mod csv;
@@ -35,28 +35,28 @@ use crate::measure::{Request, RequestKinds};
 use crate::records::{Origin, Records};
 use crate::shape::Shape;
 
-/// A part of a source that one worker reads at a time.
+/// A part of a source. A worker reads one at a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Split {
-    /// Number, from 0.
+    /// The number, from 0.
     pub number: u32,
-    /// Which part.
+    /// The part of the source.
     pub part: Part,
-    /// About how many bytes it holds, where that is known.
+    /// Its approximate size in bytes, if known.
     pub bytes: Option<u64>,
 }
 
-/// Which part of a source.
+/// A part of a source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
-    /// Records of a file that begin between two byte offsets.
+    /// Records of a file that start between two byte offsets.
     Bytes {
         /// Number of the file.
         file: u32,
         /// The first offset.
         start: u64,
-        /// The first offset that is not part of it.
+        /// The end offset, exclusive.
         end: u64,
     },
     /// A whole file.
@@ -64,7 +64,7 @@ pub enum Part {
         /// Number of the file.
         file: u32,
     },
-    /// A row group of a Parquet file; some batches of an Arrow file.
+    /// A row group of a Parquet file, or a group of batches of an Arrow file.
     RowGroup {
         /// Number of the file.
         file: u32,
@@ -73,44 +73,44 @@ pub enum Part {
     },
     /// Rows of a view.
     View {
-        /// Their key, as JSON; none for all rows.
+        /// The key of the rows, as JSON; `None` for all rows.
         key: Option<String>,
     },
-    /// Rows of a view by their numbers, whatever their keys.
+    /// Rows of a view by number.
     ViewRows {
-        /// The first, from 0.
+        /// The first row, from 0.
         start: u32,
-        /// The first that is not part of it; none for the end.
+        /// The end row, exclusive; `None` for the end of the view.
         end: Option<u32>,
     },
-    /// The documents in one part of a store that lists its keys in no order.
+    /// Documents of one part of a store that lists its keys in no particular order.
     Walk {
-        /// What the store calls the part: a node, as a rule.
+        /// The store's name for the part, usually a node.
         part: String,
     },
     /// The rows of a query.
     Query,
-    /// Documents of a store whose keys lie in a range, in the store's order.
+    /// Documents of a store with keys in a range, in the store's order.
     Keys {
-        /// The least key; none for the beginning.
+        /// The smallest key; `None` for the beginning.
         start: Option<String>,
-        /// The first key that is not part of it; none for the end.
+        /// The end key, exclusive; `None` for the end.
         end: Option<String>,
     },
 }
 
-/// A record that could not be read.
+/// An unreadable record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unreadable {
-    /// Where it begins.
+    /// Where it starts.
     pub origin: Origin,
-    /// Its key, where it has one.
+    /// Its key, if it has one.
     pub key: Option<String>,
-    /// Why.
+    /// The reason.
     pub why: String,
-    /// It, as far as it is text; what is not becomes U+FFFD.
+    /// Its content; invalid UTF-8 becomes U+FFFD.
     pub text: String,
-    /// Whether that is all of it, as it was.
+    /// Whether `text` is the exact and complete content.
     pub exact: bool,
 }
 
@@ -122,56 +122,56 @@ impl Unreadable {
     }
 }
 
-/// Where records come from.
+/// A source of a copy.
 pub trait Source: Send + Sync {
-    /// What it is, in a few words, without secrets.
+    /// A short description, without secrets.
     fn describe(&self) -> String;
 
-    /// What tells whether another look finds the same records: a copy is resumed only then.
+    /// Changes when the records change. A copy can be resumed only with the same fingerprint.
     fn fingerprint(&self) -> String;
 
-    /// Whether all records are of one moment, and if not why; for the summary.
+    /// Whether all records are from one point in time, and the reason; for the summary.
     fn snapshot(&self) -> Snapshot;
 
-    /// Whether a split that is read again gives the same records at the same places, while nothing changes.
+    /// Whether reading a split again gives the same records at the same places, as long as nothing changes.
     fn repeats(&self) -> bool {
         true
     }
 
-    /// Whether several of its records may have one key, once they are shaped.
+    /// Whether several shaped records may have the same key.
     fn repeats_keys(&self, _shape: &Shape) -> bool {
         true
     }
 
-    /// Whether it can be read again by another process.
+    /// Whether another process can read the source again.
     fn reopens(&self) -> bool {
         true
     }
 
-    /// The store that is read, where it is one.
+    /// The store that is read from, if the source is a store.
     fn store(&self) -> Option<&dyn AnyStore> {
         None
     }
 
-    /// Which requests its readers send, where they send some.
+    /// The requests that the readers send, if they send any.
     fn requests(&self) -> Option<RequestKinds> {
         None
     }
 
-    /// Its parts, about `parallel` or more of them.
+    /// Divides the source into about `parallel` parts or more.
     ///
     /// # Errors
     /// What cannot be read.
     fn splits(&self, parallel: u32) -> Result<Vec<Split>, TransferError>;
 
-    /// Begins to read a split. Called on the thread, and within the runtime, that reads it.
+    /// Starts to read a split. Must be called on the thread, and inside the runtime, that reads it.
     fn open<'a>(
         &'a self,
         split: &'a Split,
         shape: &'a Shape,
     ) -> LocalFuture<'a, Result<Box<dyn Reader + 'a>, TransferError>>;
 
-    /// The same for a split of which only the beginning is wanted: opened again, it holds everything still.
+    /// Starts to read only the beginning of a split. Opening the split later still gives all its records.
     fn preview<'a>(
         &'a self,
         split: &'a Split,
@@ -180,39 +180,39 @@ pub trait Source: Send + Sync {
         self.open(split, shape)
     }
 
-    /// Where a record is, for people: `books.jsonl, line 7`.
+    /// The place of a record, for display: `books.jsonl, line 7`.
     fn place(&self, split: &Split, origin: Origin) -> String;
 }
 
-/// Whether records are of one moment.
+/// Whether the records are from one point in time, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Snapshot {
     /// They are.
     Yes(&'static str),
-    /// What is written meanwhile may be in or not.
+    /// They are not: concurrent writes may or may not be included.
     No(&'static str),
 }
 
-/// About how much a reader gives at once.
+/// Approximate limit of one read.
 #[derive(Debug, Clone, Copy)]
 pub struct Room {
-    /// Records, at most.
+    /// Most records.
     pub records: usize,
-    /// Bytes, at most, unless one record holds more.
+    /// Most bytes, unless a single record is larger.
     pub bytes: usize,
 }
 
-/// What a reader gave at once.
+/// The result of one read.
 pub(crate) struct Chunk<'a> {
     pub(crate) records: &'a Records,
     pub(crate) bad: &'a [Unreadable],
-    /// Whether it was the last.
+    /// Whether this is the last chunk.
     pub(crate) last: bool,
     /// Bytes read so far.
     pub(crate) bytes: u64,
 }
 
-/// Reads to the end, or until one chunk is enough; gives whether the end was reached.
+/// Reads until the end, or until `each` wants no more chunks. Returns false if `each` stopped.
 pub(crate) async fn read_to_end(
     reader: &mut dyn Reader,
     room: Room,
@@ -232,7 +232,7 @@ pub(crate) async fn read_to_end(
 
 /// Reads one split.
 pub trait Reader {
-    /// Adds records to `into`, until it is full or nothing more is there at once. `Ready(false)` at the end.
+    /// Adds records to `into` until it is full or no more are available immediately. `Ready(false)` at the end.
     fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -244,15 +244,15 @@ pub trait Reader {
     /// Bytes read so far, as the source counts them.
     fn bytes(&self) -> u64;
 
-    /// Moves out what was measured since the last call.
+    /// Moves the measured requests since the last call to `into`.
     fn requests(&mut self, _into: &mut Vec<Request>) {}
 
-    /// Documents so far of which a part was left behind, as was allowed.
+    /// Documents so far from which a part was dropped, as allowed.
     fn dropped(&self) -> u64 {
         0
     }
 
-    /// Documents so far whose expiry was left behind, as was allowed.
+    /// Documents so far whose expiry was dropped, as allowed.
     fn dropped_expiry(&self) -> u64 {
         0
     }

@@ -1,4 +1,4 @@
-//! What stands for files with typed columns in a binary that was built without them: [`Format::check`] refuses them.
+//! Stand-in for typed tables in a binary without them: [`Format::check`] refuses such files.
 
 use std::io::Read;
 

@@ -1,4 +1,4 @@
-//! Documents of a store, page after page: the next page is fetched while one is handed out.
+//! Reads documents of a store page by page. The next page is fetched while the current one is processed.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -19,26 +19,26 @@ use crate::session::{self, of_store};
 use crate::shape::{Maker, Strip};
 use crate::verify::hash;
 
-/// What requests took, until it is taken in.
+/// Measured requests that are not recorded yet.
 pub(super) type Measured = Rc<RefCell<Vec<measure::Request>>>;
 
 /// A page of rows.
 #[derive(Default)]
 pub(super) struct Page {
     pub(super) rows: RowPage,
-    /// The first row that was not read before.
+    /// The first row that was not returned by an earlier page.
     pub(super) first: usize,
-    /// When it came: what is left of lives is counted from then.
+    /// When the page arrived. Remaining lifetimes are relative to this.
     came: Timestamp,
 }
 
-/// Gives the pages of one split.
+/// Fetches the pages of one split.
 pub(super) trait Pages {
-    /// Fetches the next page; false when all have been given.
+    /// Fetches the next page. Returns false if there is none.
     fn next<'a>(&'a mut self, page: &'a mut Page) -> LocalFuture<'a, Result<bool, TransferError>>;
 }
 
-/// Rows as a store streams them: of a range, a walk, or a query.
+/// Rows that a store streams: those of a range, a walk or a query.
 pub(super) struct Streamed<'a> {
     pub(super) store: &'a dyn AnyStore,
     pub(super) stream: Box<dyn RowStream>,
@@ -70,16 +70,16 @@ impl Pages for Streamed<'_> {
     }
 }
 
-/// How rows become records.
+/// How to convert rows to records.
 pub(super) struct PageOptions<'a> {
     pub(super) maker: Maker<'a>,
-    /// Takes out members that are the store's own.
+    /// Removes the store's own members.
     pub(super) strip: Strip,
-    /// Number of the split.
+    /// The number of the split.
     pub(super) unit: u32,
-    /// Whether rows have keys; otherwise their keys are made of their fields.
+    /// Whether rows have keys. If not, keys are derived from their fields.
     pub(super) keyed: bool,
-    /// Whether a key may come again, and counts once.
+    /// Whether a key may be returned repeatedly; it then counts once.
     pub(super) again: bool,
     pub(super) expiry: TheirExpiry,
     pub(super) measured: Measured,
@@ -87,11 +87,11 @@ pub(super) struct PageOptions<'a> {
 
 type Fetched<'a> = (Box<dyn Pages + 'a>, Page, Result<bool, TransferError>);
 
-/// The page behind the one that is handed out.
+/// The page after the current one.
 enum Fetch<'a> {
     UnderWay(LocalFuture<'a, Fetched<'a>>),
     Here(Box<Fetched<'a>>),
-    /// Nothing more will come.
+    /// There are no more pages.
     Ended,
 }
 
@@ -105,7 +105,7 @@ impl<'a> Fetch<'a> {
         }))
     }
 
-    /// Goes on; an embedded store does all of its work here.
+    /// Polls the fetch. An embedded store does all its work here.
     fn poll(self, cx: &mut Context<'_>) -> Self {
         match self {
             Self::UnderWay(mut fetch) => match fetch.as_mut().poll(cx) {
@@ -123,7 +123,7 @@ pub(super) struct PageReader<'a> {
     fetch: Fetch<'a>,
     page: Page,
     next: usize,
-    /// Keys that were given, by their hash: a walk may come by a key again.
+    /// Hashes of the keys returned so far, because a walk may return a key repeatedly.
     seen: HashSet<u128>,
     read: u64,
     bytes: u64,
@@ -144,7 +144,7 @@ impl<'a> PageReader<'a> {
         }
     }
 
-    /// Waits for a page, and asks for the next one; false at the end.
+    /// Waits for a page and requests the next one. Returns false at the end.
     fn turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, TransferError>> {
         let (pages, page, result) = match std::mem::replace(&mut self.fetch, Fetch::Ended).poll(cx) {
             Fetch::Here(fetched) => *fetched,
@@ -163,7 +163,7 @@ impl<'a> PageReader<'a> {
         Poll::Ready(Ok(true))
     }
 
-    /// Hands out rows of the page; false when there is no more room.
+    /// Adds rows of the page to `into`. Returns false if there is no more room.
     fn hand_out(&mut self, room: Room, into: &mut Records, bad: &mut Vec<Unreadable>) -> bool {
         let PageOptions { maker, strip, unit, keyed, again, expiry, .. } = &mut self.options;
         for row in self.page.rows.bad.drain(..) {
@@ -190,11 +190,11 @@ impl<'a> PageReader<'a> {
             self.read += 1;
             self.bytes += (key.len() + body.len()) as u64;
             let made = if expires.is_some() && *expiry == TheirExpiry::Rejected {
-                Err("it expires, which its target cannot; leave that behind with --drop-expiry".to_owned())
+                Err("it has an expiry, which the target does not support; use --drop-expiry to drop it".to_owned())
             } else if *keyed {
                 let before = into.len();
                 let made = strip.apply(body).and_then(|body| maker.document(key, body, origin, into));
-                // A filter may have left it out.
+                // A filter may have dropped it.
                 match expires.filter(|_| into.len() > before) {
                     Some(left) if *expiry == TheirExpiry::Kept => {
                         into.expire_last(self.page.came.checked_add(left).unwrap_or(Timestamp::MAX));

@@ -1,5 +1,5 @@
-//! Quotes of CSV, looked at before they are parsed: the parser takes whatever comes, and with a quote too many
-//! one field swallows the rows behind it.
+//! Checks the quotes of CSV before parsing. The parser accepts anything, and with one quote too many, a field swallows
+//! the rows after it.
 
 use std::io::{self, Read};
 
@@ -7,26 +7,26 @@ use memchr::{memchr, memchr_iter};
 
 use crate::error::TransferError;
 
-/// What may stand before the first field.
+/// A byte order mark may precede the first field.
 const BOM: &[u8] = b"\xef\xbb\xbf";
-const HOW: &str = "nothing from this row on was copied. A field that holds quotes stands in quotes, and each of its own \
-                   is written twice: \"a \"\"b\"\"\". Write the file so, and copy again";
+const HOW: &str = "no row from here on was copied. A field that contains quotes must be quoted, and each of its quotes \
+                   is written twice: \"a \"\"b\"\"\". Fix the file and copy it again";
 
-/// Passes on what it reads, as it is, up to the first quote that is wrong. A quote within a field that does not
-/// begin with one is text.
+/// Passes its input through unchanged, up to the first invalid quote. A quote inside a field that does not start with
+/// one is plain text.
 pub(super) struct Quotes<R> {
     input: R,
     name: String,
     delimiter: u8,
     state: QuoteState,
-    /// Whether a field begins with the next byte, if no quote is open.
+    /// Whether a field starts at the next byte, if no quote is open.
     begins: bool,
     /// Whether the last byte ended a line.
     ended_row: bool,
     begun: bool,
     /// The line of the next byte, from 1.
     line: u64,
-    /// The line in which the quote stands that was opened last.
+    /// The line of the last opening quote.
     opened: u64,
     fault: Option<TransferError>,
 }
@@ -35,7 +35,8 @@ pub(super) struct Quotes<R> {
 enum QuoteState {
     Outside,
     Inside,
-    /// Behind a quote within quotes: it closes the field, or another follows and both are one of its text.
+    /// After a quote inside a quoted field. Either it closes the field, or a second quote follows and both stand for
+    /// one.
     Behind,
 }
 
@@ -55,12 +56,13 @@ impl<R: Read> Quotes<R> {
         }
     }
 
-    /// Whether a row ended with the last byte that was read.
+    /// Whether the last byte read ended a row.
     pub(super) fn is_at_row(&self) -> bool {
         self.ended_row && self.state != QuoteState::Inside
     }
 
-    /// Reads; at first so much that the parser sees a byte order mark whole, for it knows no half of one.
+    /// Reads from the input. The first read is long enough for a byte order mark, because the parser does not recognize
+    /// a split one.
     fn fill(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let enough = if self.begun { 1 } else { BOM.len().min(into.len()) };
         let mut filled = 0;
@@ -75,11 +77,11 @@ impl<R: Read> Quotes<R> {
         Ok(filled)
     }
 
-    /// Goes over what was read; nothing is the end. Gives how much of it is right.
+    /// Checks the bytes that were read; an empty slice means the end of the input. Returns how many bytes are valid.
     fn look(&mut self, bytes: &[u8]) -> usize {
         if bytes.is_empty() {
             if self.state == QuoteState::Inside {
-                self.fail(self.opened, "the quote with which a field begins here is never closed");
+                self.fail(self.opened, "the quote that opens a field here is never closed");
             }
             return 0;
         }
@@ -140,7 +142,7 @@ impl<R: Read> Read for Quotes<R> {
             right = self.look(&into[..read]);
         }
         match &self.fault {
-            // Not before what stands before it was taken: the rows there are whole.
+            // Report the fault only after the bytes before it are consumed: those rows are complete.
             Some(fault) if right == 0 => Err(io::Error::new(io::ErrorKind::InvalidData, fault.clone())),
             _ => Ok(right),
         }
@@ -153,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives so many bytes at once, one size after the other.
+    /// Reads in pieces of these sizes, repeated in turn.
     struct Pieces<'a> {
         text: &'a [u8],
         sizes: std::iter::Cycle<std::iter::Copied<std::slice::Iter<'a, usize>>>,
@@ -170,7 +172,7 @@ mod tests {
         Quotes::new(Pieces { text, sizes: sizes.iter().copied().cycle() }, delimiter, "a.csv".to_owned())
     }
 
-    /// What passes, and what is said of the rest.
+    /// The bytes that pass, and the error after them.
     fn passed(text: &[u8], sizes: &[usize], delimiter: u8) -> (Vec<u8>, Option<String>) {
         let mut out = Vec::new();
         let ended = quotes(text, sizes, delimiter).read_to_end(&mut out);

@@ -1,4 +1,4 @@
-//! Records out of a file of any format.
+//! Reads records from a file of any format.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,17 +9,17 @@ use crate::error::TransferError;
 use crate::records::{Origin, Records};
 use crate::shape::Maker;
 
-/// A record that is none, or does not become one.
+/// An invalid record.
 pub(super) struct Bad {
     pub(super) why: String,
-    /// It, as far as it is text.
+    /// Its content, as far as it is text.
     pub(super) text: String,
-    /// Whether that is all of it, as it was.
+    /// Whether `text` is the exact and complete content.
     pub(super) exact: bool,
 }
 
 impl Bad {
-    /// Bytes that are perhaps no text.
+    /// From bytes that may not be valid UTF-8.
     pub(super) fn of(why: String, bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(bytes);
         let exact = matches!(text, std::borrow::Cow::Borrowed(_));
@@ -27,36 +27,36 @@ impl Bad {
     }
 }
 
-/// A record as JSON, and where in the file it begins.
+/// A record as JSON, and its offset in the file.
 pub(super) type FoundRecord<'t> = (u64, Result<&'t str, Bad>);
 
-/// How records stand in a file that is read.
+/// Iterates over the records of a file.
 pub(super) trait FileRecords {
-    /// The next record; none at the end.
+    /// The next record; `None` at the end.
     fn next(&mut self) -> Result<Option<FoundRecord<'_>>, TransferError>;
 
-    /// What is told of the record that was given last, which is bad.
+    /// Adjusts the error for the last returned record, which is invalid.
     fn told(&mut self, bad: Bad) -> Bad {
         bad
     }
 
-    /// Bytes read so far, where the file's own do not tell.
+    /// Bytes read so far, if they differ from those read from the file.
     fn bytes(&self) -> Option<u64> {
         None
     }
 }
 
-/// Which file is read, and what becomes of its records.
+/// The file to read, and how its records are shaped.
 pub(super) struct FileReading<'a> {
     pub(super) maker: Maker<'a>,
-    /// Number of the file.
+    /// The number of the file.
     pub(super) file: u32,
     /// Bytes of the file that were read.
     pub(super) read: Arc<AtomicU64>,
 }
 
 impl<'a> FileReading<'a> {
-    /// Reads these.
+    /// Creates a reader for these records.
     pub(super) fn of<F: FileRecords + 'a>(self, records: F) -> Box<dyn Reader + 'a> {
         Box::new(FileReader { records, reading: self })
     }

@@ -1,4 +1,4 @@
-//! Documents of a store by requests for pages: a range of keys, or the rows of a view.
+//! Reads documents of a store with page requests: a range of keys, or the rows of a view.
 
 use std::sync::atomic::Ordering;
 
@@ -10,25 +10,25 @@ use crate::error::TransferError;
 use crate::measure;
 use crate::session::{Asker, of_store};
 
-/// A page is about so large.
+/// Target size of a page.
 const PAGE_BYTES: u64 = 1 << 20;
-/// Documents of a page, at first and at most.
+/// Number of documents in the first page, and at most.
 pub(super) const FIRST_PAGE: u32 = 100;
 pub(super) const LARGEST_PAGE: u32 = 5_000;
-/// Documents of a range's first page, at most: those of the ranges before may have been smaller.
+/// Most documents in the first page of a range, because documents of earlier ranges may have been smaller.
 const LARGEST_FIRST_PAGE: u32 = 500;
 
-/// Where a reader is.
+/// The position of a reader.
 pub(super) enum Walk<'a> {
-    /// In a range of keys. Behind a key that was read the next page begins with it.
+    /// In a range of keys. `after` is the last key read; the next page starts with it.
     Keys { start: &'a str, end: Option<&'a str>, after: Option<String> },
-    /// Among the rows of a view with one key (the text of a list of it), or all, up to the row of a number.
+    /// In the rows of a view, either with one key (as a JSON list of it) or all, up to row number `end`.
     View { view: &'a str, key: Option<String>, skip: u32, end: Option<u32> },
     /// Everything was read.
     Ended,
 }
 
-/// Asks for one page after the other.
+/// Requests one page after the other.
 pub(super) struct Scan<'a> {
     asker: Asker<'a>,
     source: &'a StoreSource,
@@ -49,7 +49,7 @@ impl<'a> Scan<'a> {
         let (op, asked) = match &self.walk {
             Walk::Ended => return Ok(false),
             Walk::Keys { start, end, after } => {
-                // The key that was read last comes again.
+                // The last key of the previous page is returned again.
                 let limit = self.limit + u32::from(after.is_some());
                 (Op::Scan { start: after.as_deref().unwrap_or(start), end: *end, limit }, limit)
             }
@@ -68,7 +68,7 @@ impl<'a> Scan<'a> {
         let kind = if matches!(self.walk, Walk::View { .. }) { OpKind::View } else { OpKind::Scan };
         let request = Request { collection: self.source.options.id(), op, contents: true };
         let measured = &self.measured;
-        let reply = self.asker.ask(&request, "a page of documents could not be read", |answer, service_ns| {
+        let reply = self.asker.ask(&request, "could not read a page of documents", |answer, service_ns| {
             let (outcome, (_, records, bytes)) = match answer {
                 Ok(reply) => (Ok(()), rows_of(reply)),
                 Err(kind) => (Err(kind), (0, 0, 0)),
@@ -83,14 +83,14 @@ impl<'a> Scan<'a> {
         let twins = rows.iter().zip(rows.iter().skip(1)).find(|((one, _), (next, _))| one == next);
         if let (true, Walk::Keys { .. }, Some(((key, _), _))) = (self.source.theirs, &self.walk, twins) {
             return broken(format!(
-                "the key `{key}` is in several rows; name a column whose values are unique, or read them by --query"
+                "the key `{key}` is in several rows; name a column whose values are unique, or read them with --query"
             ));
         }
         let last = rows.len().checked_sub(1).and_then(|last| rows.get(last)).map(|(key, _)| key.to_owned());
         if last.is_some() && last.as_deref() == after && rows.len() >= asked as usize {
-            return broken("the store gives the same page again and again".into());
+            return broken("the store returns the same page repeatedly".into());
         }
-        // A server may leave out of a page what has gone meanwhile: only where nothing new comes is the end.
+        // A server may omit documents that were deleted meanwhile, so only a page without new ones is the end.
         let more = if self.embedded { rows.len() >= asked as usize } else { records > 0 };
         let mean = (bytes / rows.len().max(1) as u64).max(1);
         match (&mut self.walk, last.filter(|_| more)) {

@@ -1,4 +1,4 @@
-//! Documents of a store, in ranges of keys or by the rows of a view.
+//! Reads documents of a store, by key ranges or by the rows of a view.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,53 +21,53 @@ use crate::retry::Access;
 use crate::session::{self, Asker, of_store};
 use crate::shape::{Shape, Strip};
 
-/// How a copy names the columns that it reads.
+/// How a user of `copy` names the source's columns.
 const FROM_COLUMNS: &str =
     "name the columns with --from-key COLUMN and --from-body COLUMN, or read plain columns with --query SQL";
-/// Key ranges for each worker, so that one that ends early finds another.
+/// Key ranges per worker, so that a worker that finishes early finds more work.
 const RANGES_A_WORKER: u32 = 4;
 
-/// Which documents of a store.
+/// Selects documents of a store.
 #[derive(Debug, Clone)]
 pub struct StoreSourceOptions {
-    /// Name of the collection: one that Storebench made, or what the store calls one of somebody else's.
+    /// Name of the collection. For an existing collection that Storebench did not create, this is the store's own name.
     pub collection: String,
-    /// The collection's place in the layout that the store was prepared with: then nothing is looked for.
+    /// The collection's index in the layout, if the caller has prepared the store. Then nothing is inspected.
     pub prepared: Option<CollectionId>,
-    /// The field or column that holds the key, in stores where that is not fixed.
+    /// The field or column with the key, for stores that let the user choose it.
     pub key: Option<String>,
-    /// The field or column that holds the document, in stores where that is not fixed.
+    /// The field or column with the document, for stores that let the user choose it.
     pub body: Option<String>,
-    /// The view whose rows are read, instead of the whole collection.
+    /// A view to read instead of the whole collection.
     pub view: Option<ViewSource>,
-    /// The query whose rows are read, instead of a collection, in the store's own language.
+    /// A query, in the store's own language, to read instead of a collection.
     pub query: Option<String>,
-    /// What becomes of an expiry where one is seen.
+    /// What to do with the expiry of a document.
     pub expiry: TheirExpiry,
-    /// Whether attachments may be left behind; otherwise a document that has some is rejected.
+    /// Whether to drop attachments. If not, documents with attachments are rejected.
     pub drop_attachments: bool,
-    /// How pages are asked for.
+    /// Timeout and retries of page requests.
     pub access: Access,
 }
 
-/// What becomes of the expiry that a document has in its source.
+/// What to do with the expiry that a document has in its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TheirExpiry {
-    /// The document does not arrive.
+    /// Reject the document.
     #[default]
     Rejected,
-    /// It stays behind, and is counted.
+    /// Drop the expiry, and count it.
     Dropped,
-    /// The document expires at the same time in the target, whose writer must take expiries.
+    /// Keep the expiry. The target's writer must accept expiries.
     Kept,
 }
 
-/// Rows of a view: the documents that they stand for.
+/// Selects the documents behind the rows of a view.
 #[derive(Debug, Clone)]
 pub struct ViewSource {
     /// `design/view`.
     pub view: String,
-    /// The keys of the rows; none for all rows.
+    /// The keys of the rows; `None` for all rows.
     pub keys: Option<ViewKeys>,
 }
 
@@ -77,27 +77,27 @@ pub struct StoreSource {
     pub(super) options: StoreSourceOptions,
     pub(super) theirs: bool,
     way: Way,
-    /// How many documents make a page, as far as is known by now.
+    /// The current number of documents per page, as far as is known.
     pub(super) page: AtomicU32,
 }
 
-/// How documents are read.
+/// How to read documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// By a query.
+    /// With a query.
     Query,
-    /// By the rows of a view, page after page.
+    /// By the rows of a view, page by page.
     View,
-    /// Parts of the store, in no order of keys.
+    /// By parts of the store, not in key order.
     Walk,
-    /// Ranges of keys, each a stream.
+    /// By key ranges, each as a stream.
     Ranges,
-    /// Ranges of keys, page after page.
+    /// By key ranges, page by page.
     Pages,
 }
 
 impl StoreSourceOptions {
-    /// A whole collection of Storebench's making.
+    /// A whole collection that Storebench created.
     pub fn new(collection: impl Into<String>) -> Self {
         Self {
             collection: collection.into(),
@@ -112,22 +112,22 @@ impl StoreSourceOptions {
         }
     }
 
-    /// The collection as sessions know it.
+    /// The collection's ID in sessions.
     pub(super) fn id(&self) -> CollectionId {
         self.prepared.unwrap_or(CollectionId(0))
     }
 }
 
 impl StoreSource {
-    /// Looks for the collection, changing nothing.
+    /// Finds the collection, without changing anything.
     ///
     /// # Errors
-    /// It is not there, or the store cannot list documents in the order of their keys.
+    /// The collection does not exist, or the store cannot list documents in key order.
     pub fn open(store: Arc<dyn AnyStore>, options: StoreSourceOptions) -> Result<Self, TransferError> {
         let can = store.capabilities();
         if options.query.is_some() {
             if !can.rows.contains(&RowsKind::Query) {
-                let text = format!("{} has no queries that `--query` could ask", store.describe().url);
+                let text = format!("{} does not support --query", store.describe().url);
                 return Err(TransferError::BadInput(text));
             }
             return Ok(Self { store, options, theirs: true, way: Way::Query, page: FIRST_PAGE.into() });
@@ -138,7 +138,7 @@ impl StoreSource {
             Some(_) => session::needs(&*store, OpKind::View, "--view")?,
         }
         let theirs = if options.prepared.is_some() { false } else { Self::prepare(&*store, &options)? };
-        // Only once it is prepared a store tells whether this collection has an order.
+        // Only a prepared store knows whether this collection has a key order.
         let can = store.capabilities();
         let way = match &options.view {
             Some(_) => Way::View,
@@ -149,7 +149,7 @@ impl StoreSource {
         Ok(Self { store, options, theirs, way, page: FIRST_PAGE.into() })
     }
 
-    /// Whether the collection is one that Storebench did not make.
+    /// Whether the collection exists independently of Storebench.
     pub fn is_theirs(&self) -> bool {
         self.theirs
     }
@@ -158,9 +158,9 @@ impl StoreSource {
         self.store.cuts(self.options.id(), ranges as usize).map_err(|e| of_store(&*self.store, e))
     }
 
-    /// Its parts, so many where it can be cut. `known` are keys spread evenly over the collection, for a store that
-    /// tells none and keeps them in the order of their bytes. A view is cut by the numbers of its rows, of which there
-    /// are about `rows`: the last part goes on to the end.
+    /// Divides the source into `parts` splits, if possible. `known` gives keys spread evenly over the collection. It is
+    /// used if the store cannot suggest split points and keeps keys in byte order. A view is divided by row numbers, of
+    /// which there are about `rows`; the last part extends to the end.
     ///
     /// # Errors
     /// What cannot be read.
@@ -190,26 +190,26 @@ impl StoreSource {
         Ok(ranges(bounds))
     }
 
-    /// Looks for the collection; says whether it is somebody else's.
+    /// Finds the collection. Returns whether it exists independently of Storebench.
     fn prepare(store: &dyn AnyStore, options: &StoreSourceOptions) -> Result<bool, TransferError> {
-        // A server may hold nothing of Storebench's and much of others'.
+        // A server without Storebench data may still have collections of the user's.
         let absent = store.inspect().map_err(|e| of_store(store, e))? == Namespace::Absent;
         if absent && store.capabilities().embedded {
-            return Err(of_store(store, StoreError::Unreachable("there is nothing to read; is the URL right?".into())));
+            return Err(of_store(store, StoreError::Unreachable("there is nothing to read; check the URL".into())));
         }
         let mut theirs = options.key.is_some() || options.body.is_some();
         let mut opened = prepare(store, options, theirs);
-        // Where it cannot be reached it was not found out whose it is.
+        // If the store is unreachable, the collection's owner is still unknown.
         if let (false, Err(ours)) = (theirs, &opened)
             && !matches!(ours, StoreError::Unreachable(_))
         {
             let ours = ours.to_string();
             theirs = true;
             opened = prepare(store, options, theirs).map_err(|other| match other {
-                // It was there a moment ago.
+                // The store was reachable a moment ago.
                 StoreError::Unreachable(_) | StoreError::Failed(_) => other,
                 _ if other.to_string() == ours => StoreError::BadUrl(ours),
-                _ => StoreError::BadUrl(format!("{other} (and of Storebench's own making: {ours})")),
+                _ => StoreError::BadUrl(format!("{other} (as a collection created by Storebench: {ours})")),
             });
         }
         opened.map_err(|e| session::naming_columns(e, FROM_COLUMNS)).map_err(|e| of_store(store, e))?;
@@ -217,7 +217,7 @@ impl StoreSource {
     }
 }
 
-/// Ranges of keys that meet at these.
+/// Adjacent key ranges with these bounds.
 fn ranges(bounds: Vec<String>) -> Vec<Split> {
     let starts = std::iter::once(None).chain(bounds.iter().cloned().map(Some));
     let ends = bounds.iter().cloned().map(Some).chain(std::iter::once(None));
@@ -251,7 +251,7 @@ impl Source for StoreSource {
     }
 
     fn repeats(&self) -> bool {
-        // What was written or removed meanwhile moves all that stand behind it.
+        // Concurrent inserts and deletes shift the positions of all later records.
         false
     }
 
@@ -270,20 +270,19 @@ impl Source for StoreSource {
 
     fn snapshot(&self) -> Snapshot {
         match self.way {
-            Way::Query => Snapshot::Yes("the query sees one moment"),
+            Way::Query => Snapshot::Yes("the query reads one point in time"),
             Way::View => Snapshot::No(
-                "rows of the view are read page after page, by their number: changes made during the copy may or may not \
-                 be in it, and what is removed meanwhile can let a row beside it be left out",
+                "rows of the view are read page by page, by number; changes made during the copy may or may not be included, \
+                 and if a row is removed meanwhile, another may be skipped",
             ),
             Way::Walk => {
-                Snapshot::No("keys are listed one after another: changes made during the copy may or may not be in it")
+                Snapshot::No("keys are listed one by one; changes made during the copy may or may not be included")
             }
             Way::Ranges => Snapshot::No(
-                "each range of keys is read as it was when its turn came: changes made during the copy may or may not be \
-                 in it",
+                "key ranges are read at different times; changes made during the copy may or may not be included",
             ),
             Way::Pages => {
-                Snapshot::No("pages are read one after another: changes made during the copy may or may not be in it")
+                Snapshot::No("pages are read in turn; changes made during the copy may or may not be included")
             }
         }
     }
@@ -355,7 +354,7 @@ impl Source for StoreSource {
                 (Part::ViewRows { start, end }, Some(view)) => {
                     Walk::View { view: &view.view, key: None, skip: *start, end: *end }
                 }
-                _ => return Err(TransferError::BadInput("a store is not read by bytes".into())),
+                _ => return Err(TransferError::BadInput("a store cannot be read by byte offsets".into())),
             };
             let asker = Asker::open(store, self.options.access).await?;
             let pages = Scan::new(asker, self, walk, measured);

@@ -1,5 +1,5 @@
-//! Unpacks gzip and zstd. Everything that can be unpacked comes out before an error is told, and the error says what is
-//! wrong with the stream.
+//! Decompresses gzip and zstd. All data before damage is returned before the error, and the error says what is wrong
+//! with the stream.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::{Arc, OnceLock};
@@ -10,17 +10,17 @@ use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 use super::Packing;
 use crate::error::TransferError;
 
-/// Bytes of the input that are held.
+/// Size of the input buffer.
 const IN_BYTES: usize = 64 << 10;
-/// The window of deflate. A call that asks for no more than the rest of it keeps nothing back, so that an error loses
-/// nothing that was unpacked before it.
+/// The window size of deflate. A call with output space up to the end of the window holds nothing back, so that an
+/// error does not lose data decompressed before it.
 const WINDOW_BYTES: usize = 32 << 10;
 /// The largest block of zstd.
 const BLOCK_BYTES: usize = 128 << 10;
-/// So much of a zstd frame says how much its header needs.
+/// Bytes of a zstd frame that are enough to know the size of its header.
 const FRAME_START: usize = 5;
 
-/// What a file holds, unpacked.
+/// Decompresses a file.
 pub(super) fn unpacked(
     input: impl Read + Send + 'static,
     packing: Packing,
@@ -34,18 +34,18 @@ pub(super) fn unpacked(
     })
 }
 
-/// A file that ends before its first bytes tell how it is packed.
+/// The error for a file that ends before its magic bytes do.
 pub(super) fn cut_off(name: &str, packing: Packing) -> TransferError {
     damaged(name, packing.told_by().0, What::Cut)
 }
 
-/// What a step of unpacking came to.
+/// The result of a decompression step.
 enum Step {
-    /// So many bytes were unpacked, perhaps none.
+    /// This many bytes were decompressed; may be zero.
     Some(usize),
-    /// So many bytes were unpacked, and then the stream turned out to be damaged.
+    /// This many bytes were decompressed before the stream turned out to be damaged.
     Damaged(usize, What),
-    /// Nothing more will come.
+    /// The end of the stream.
     End,
 }
 
@@ -71,7 +71,7 @@ fn damaged(name: &str, format: &str, what: What) -> TransferError {
 trait Unpack {
     const FORMAT: &'static str;
 
-    /// Unpacks some more into an empty buffer.
+    /// Decompresses the next bytes into `out`.
     fn step(&mut self, out: &mut [u8]) -> io::Result<Step>;
 }
 
@@ -115,13 +115,13 @@ impl<U: Unpack> Read for Unpacker<U> {
     }
 }
 
-/// gzip (RFC 1952), of one member or several.
+/// gzip (RFC 1952) with one or more members.
 struct Gzip<R> {
     input: R,
     state: GzipState,
     inflate: Decompress,
     crc: Crc,
-    /// Whether a member was read to its end.
+    /// Whether a member was read completely.
     some: bool,
 }
 
@@ -129,7 +129,7 @@ enum GzipState {
     Header,
     Body,
     Trailer,
-    /// Behind the last member, where zeros may pad a block of a tape.
+    /// After the last member, where zeros may pad a tape block.
     Padding,
 }
 
@@ -138,7 +138,7 @@ impl<R: BufRead> Gzip<R> {
         Self { input, state: GzipState::Header, inflate: Decompress::new(false), crc: Crc::new(), some: false }
     }
 
-    /// The next bytes; none where the input ends within them.
+    /// The next bytes; `None` if the input ends inside them.
     fn take<const N: usize>(&mut self) -> io::Result<Option<[u8; N]>> {
         let mut bytes = [0; N];
         match self.input.read_exact(&mut bytes) {
@@ -170,7 +170,7 @@ impl<R: BufRead> Gzip<R> {
                 }
             }
         }
-        // A name and a comment, each with a zero behind it.
+        // A name and a comment, each terminated by a zero byte.
         for _ in 0..u8::from(has(0b1000)) + u8::from(has(0b1_0000)) {
             loop {
                 match self.take::<1>()? {
@@ -238,17 +238,17 @@ impl<R: BufRead> Unpack for Gzip<R> {
     }
 }
 
-/// zstd, of one frame or several. It is fed no more than one block at a time: an error then loses nothing of those
-/// before it.
+/// zstd with one or more frames. The decoder is given at most one block at a time, so that an error does not lose the
+/// blocks before it.
 struct Zstd<R> {
     input: R,
     decoder: Decoder<'static>,
-    /// Bytes that the decoder wants next.
+    /// Number of bytes that the decoder wants next.
     wanted: usize,
-    /// Whether it stands between two frames.
+    /// Whether the input is between two frames.
     between: bool,
     some: bool,
-    /// Whether it may hold more than its last answer had room for.
+    /// Whether the decoder may hold output that did not fit into the last call's buffer.
     holds: bool,
 }
 
@@ -274,7 +274,7 @@ impl<R: BufRead> Unpack for Zstd<R> {
         self.input.consume(consumed);
         Ok(match hint {
             Err(e) if e.to_string().contains("checksum") => Step::Damaged(filled, What::Checksum),
-            // Behind a whole frame an unknown one is no damage to it.
+            // Unknown data after a complete frame does not damage that frame.
             Err(_) if self.between && self.some => Step::Damaged(filled, What::Trailing),
             Err(_) => Step::Damaged(filled, What::Corrupt),
             Ok(hint) => {
@@ -287,18 +287,18 @@ impl<R: BufRead> Unpack for Zstd<R> {
     }
 }
 
-/// Reads up to where its input turns out to be damaged, as if it ended there.
+/// Reads up to where its input is damaged, as if the input ended there.
 pub(super) struct UpToDamage<R> {
     input: R,
     damage: Damage,
 }
 
-/// What is wrong with an input, once it was read so far.
+/// Shared error state of an input; set when the damage is reached.
 #[derive(Clone, Default)]
 pub(super) struct Damage(Arc<OnceLock<TransferError>>);
 
 impl Damage {
-    /// What was found; nothing while all is well.
+    /// The damage, if it was reached.
     pub(super) fn found(&self) -> Option<TransferError> {
         self.0.get().cloned()
     }
@@ -353,7 +353,7 @@ mod tests {
         if packing == Packing::Gzip { gzip(text) } else { zstd(text) }
     }
 
-    /// What comes out, and what is said at the end.
+    /// What is decompressed, and the error at the end.
     fn read(packing: Packing, packed: Vec<u8>) -> (Vec<u8>, Option<String>) {
         let mut out = Vec::new();
         let ended = unpacked(io::Cursor::new(packed), packing, "f").unwrap().read_to_end(&mut out);
@@ -367,7 +367,7 @@ mod tests {
             format!("{} ", state >> 44)
         });
         let mut text: Vec<u8> = words.by_ref().take(50_000).collect::<String>().into();
-        // What repeats unpacks to many times its size at once.
+        // Repetitive data expands to many times its size in one step.
         text.extend(vec![b'x'; 3 << 20]);
         text.extend(words.collect::<String>().into_bytes());
         text
@@ -400,7 +400,7 @@ mod tests {
                 came = came.max(out.len());
             }
             assert_eq!(came, text.len());
-            // The second member is cut: the first came whole.
+            // The second member is cut off; the first is complete.
             let two = [packed.clone(), packed[..packed.len() / 2].to_vec()].concat();
             let (out, told) = read(packing, two);
             assert!(out.len() > text.len() && told.unwrap().contains("in the middle"));
@@ -422,7 +422,7 @@ mod tests {
             assert!(out == text);
             assert!(told.unwrap().contains("other data follows"), "{packing:?}");
         }
-        // A deflate block of a type that there is not, right behind what repeats.
+        // A deflate block of an invalid type directly after repetitive data.
         let mut repeats = gzip(&vec![b'x'; 100_000]);
         let body = repeats.len() - 8;
         let whole = read(Packing::Gzip, repeats[..body].to_vec()).0;

@@ -5,23 +5,23 @@ use std::str::FromStr;
 
 use crate::shape::members::Texts;
 
-/// More keys than this are taken for a mistake: each is a part of the copy, and stands in its log.
+/// Most keys; more are probably a mistake. Each key is a part of the copy and is kept in its log.
 const MOST: usize = 1_000_000;
-/// Ranges of one key, at most.
+/// Most ranges in one key.
 const MOST_RANGES: usize = 16;
 
-/// Keys, each the text of a JSON value, in order and once each.
+/// Distinct keys in order, each as JSON text.
 ///
-/// A text holds keys separated by `;`. In a key `((a-b))` stands for each number from a to b, as wide as `a`
-/// is written: within a text it is a part of the text, elsewhere a text of its own where it is padded with
-/// zeros (JSON has no such number), and a number where it is not.
+/// The text form separates keys with `;`. In a key, `((a-b))` stands for each number from a to b, padded to the width
+/// of `a`. Inside a string, the number becomes part of the string. Elsewhere it becomes a number, or a string if it is
+/// padded with zeros, because JSON has no such numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewKeys(pub Vec<String>);
 
-/// Keys that cannot be read.
+/// Invalid keys.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{what}; write keys as JSON, several separated by `;`, with ranges as in [\"20140401\",((00-19))] or \"page-((1-400))\""
+    "{what}; expected JSON keys separated by `;`, with ranges such as [\"20140401\",((00-19))] or \"page-((1-400))\""
 )]
 pub struct ViewKeysError {
     what: String,
@@ -54,7 +54,7 @@ impl fmt::Display for ViewKeys {
     }
 }
 
-/// Parts between semicolons that are in no text.
+/// Splits at semicolons outside of strings.
 fn split(text: &str) -> Vec<&str> {
     let (mut parts, mut begin, mut texts) = (Vec::new(), 0, Texts::default());
     for (at, byte) in text.bytes().enumerate() {
@@ -67,12 +67,12 @@ fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-/// Adds the keys of `rest`, each behind what was made of what stands before it.
+/// Adds the keys that `rest` expands to, each prefixed with `before`.
 fn expand(rest: &str, before: String, within: bool, keys: &mut Vec<String>) -> Result<(), ViewKeysError> {
     let wrong = |what: String| Err(ViewKeysError { what });
     let Some(open) = rest.find("((") else {
         if keys.len() >= MOST {
-            return wrong(format!("these are more than {MOST} keys"));
+            return wrong(format!("more than {MOST} keys"));
         }
         keys.push(before + rest);
         return Ok(());
@@ -90,7 +90,7 @@ fn expand(rest: &str, before: String, within: bool, keys: &mut Vec<String>) -> R
         return wrong(format!("invalid range of numbers `(({range}))`"));
     };
     if to - from >= MOST as u64 {
-        return wrong(format!("`(({range}))` are more than {MOST} keys"));
+        return wrong(format!("`(({range}))` gives more than {MOST} keys"));
     }
     for number in from..=to {
         let number = format!("{number:0width$}");

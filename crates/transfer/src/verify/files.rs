@@ -1,4 +1,4 @@
-//! What is in files that were written.
+//! Reads back files that were written.
 
 use std::path::Path;
 
@@ -12,14 +12,14 @@ use crate::shape::Shape;
 use crate::sink::part_name;
 use crate::source::{FileSource, FileSourceOptions, Room, Source, Split, read_to_end};
 
-/// Files that a copy has made.
+/// Files that a copy wrote.
 pub(crate) struct FileTarget {
     pub(crate) place: FileLocation,
-    /// Whether each split is a file of its own in a folder.
+    /// Whether each split is a separate file in a folder.
     pub(crate) folder: bool,
-    /// How records stand in them.
+    /// The file format.
     pub(crate) format: Format,
-    /// Finds keys.
+    /// Extracts keys.
     pub(crate) shape: Shape,
 }
 
@@ -31,7 +31,7 @@ impl Target for FileTarget {
         wanted: &dyn Fn(&str) -> bool,
         found: &mut dyn FnMut(&str, Seen),
     ) -> Result<(), TransferError> {
-        // In one file splits are not told apart: all of it is read with the first.
+        // A single file does not separate splits: read all of it with the first split.
         if !self.folder && split.number != 0 {
             return Ok(());
         }

@@ -1,8 +1,8 @@
-//! What a document is, in 128 bits: the same for every way of writing it.
+//! Hashes a document to 128 bits, independent of its notation.
 //!
-//! Two documents are the same where RFC 8259 gives them one value. Members in any order, blanks, escapes and ways to
-//! write a number (`1.0`, `1`, `1e0`) do not count; of members with one name the last counts, as in most parsers.
-//! Numbers with a fraction or an exponent are what a double makes of them; whole numbers are exact, however long.
+//! Two documents are equal if RFC 8259 gives them the same value. The order of members, whitespace, escapes and the
+//! notation of numbers (`1.0`, `1`, `1e0`) do not matter. Of members with the same name, the last one counts, as in
+//! most parsers. Numbers with a fraction or an exponent are rounded to doubles; integers are exact, however long.
 
 use std::ops::AddAssign;
 
@@ -16,20 +16,20 @@ const LIST: u64 = 6;
 const OBJECT: u64 = 7;
 const BYTES: u64 = 8;
 
-/// A record as it was written or read back.
+/// A record that was written or read back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seen {
-    /// Key and document.
+    /// Hash of key and document.
     pub(crate) hash: u128,
-    /// What in the document is often changed by stores.
+    /// Values in the document that stores often change.
     pub(crate) odd: Odd,
 }
 
-/// How many values of a kind that stores often change are in a document.
+/// Number of values in a document of each kind that stores often change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Odd(pub(crate) [u32; ODD]);
 
-/// Kinds of such values.
+/// Number of these kinds.
 pub(crate) const ODD: usize = 6;
 const FRACTION: usize = 0;
 const NEGATIVE_ZERO: usize = 1;
@@ -38,14 +38,14 @@ const LONG: usize = 3;
 const HUGE: usize = 4;
 const HALF: usize = 5;
 
-/// Each kind in words: one of it, several, and what stores make of it.
+/// For each kind: singular, plural, and how stores change it.
 const KINDS: [[&str; 3]; ODD] = [
-    ["whole number", "whole numbers", "written with a fraction or an exponent, as 1.0 to 1"],
+    ["whole number", "whole numbers", "written with a fraction or an exponent, such as 1.0 to 1"],
     ["negative zero", "negative zeros", "-0.0 to 0"],
-    ["member whose name comes again", "members whose names come again", "the last one stays"],
+    ["member with a repeated name", "members with repeated names", "the last one stays"],
     ["long whole number", "long whole numbers", "more digits than a double holds"],
-    ["number", "numbers", "out of a double's range, as 1e400"],
-    ["half of a surrogate pair", "halves of surrogate pairs", "no character by itself"],
+    ["number", "numbers", "out of a double's range, such as 1e400"],
+    ["unpaired surrogate", "unpaired surrogates", "not a character by itself"],
 ];
 
 impl AddAssign for Odd {
@@ -55,14 +55,14 @@ impl AddAssign for Odd {
 }
 
 impl Odd {
-    /// Which of the values are not in what was read back.
+    /// The values that are missing in what was read back.
     pub(crate) fn lost(self, found: Self) -> Self {
         let mut lost = self;
         lost.0.iter_mut().zip(found.0).for_each(|(count, kept)| *count = count.saturating_sub(kept));
         lost
     }
 
-    /// Each kind that there is: how many values, and which.
+    /// For each kind that occurs: the number of values, and a description.
     pub(crate) fn told(self) -> impl Iterator<Item = (u64, String)> {
         self.0.into_iter().zip(KINDS).filter(|(count, _)| *count > 0).map(|(count, [one, several, what])| {
             (u64::from(count), format!("{} ({what})", if count == 1 { one } else { several }))
@@ -70,13 +70,13 @@ impl Odd {
     }
 }
 
-/// The hash of a key and its document. What is not JSON counts as its bytes. `own` are top-level members that are
-/// left out; without `nulls` so are members that are null, however deep.
+/// The hash of a key and its document. A body that is not JSON is hashed as bytes. `own` are top-level members to leave
+/// out. Without `nulls`, null members are left out at any depth.
 pub(crate) fn of_record(key: &str, body: &[u8], own: &[&str], nulls: bool) -> u128 {
     seen(key, body, own, nulls).hash
 }
 
-/// The same with what stores may change.
+/// The same, with the values that stores may change.
 pub(crate) fn seen(key: &str, body: &[u8], own: &[&str], nulls: bool) -> Seen {
     let mut walk = Walk::new(body, own, nulls);
     let (body, odd) = match std::str::from_utf8(body).ok().and_then(|_| walk.document()) {
@@ -94,7 +94,7 @@ pub(crate) fn of_key(key: &str) -> u128 {
     xxh3_128_with_seed(key.as_bytes(), TEXT)
 }
 
-/// Walks over JSON. Not recursive, so that no depth ends the stack.
+/// Walks over JSON. It does not recurse, so that deep nesting cannot overflow the stack.
 struct Walk<'a> {
     text: &'a [u8],
     at: usize,
@@ -102,18 +102,18 @@ struct Walk<'a> {
     nulls: bool,
     odd: Odd,
     open: Vec<Open>,
-    /// Names and values of all that is open; the names of elements are 0.
+    /// Names and values of all open containers. Elements of arrays have the name 0.
     inside: Vec<(u128, u128)>,
-    /// A string without its escapes, or what is hashed of a container.
+    /// A decoded string, or the bytes to hash for a container.
     scratch: Vec<u8>,
 }
 
-/// An object or array that has not ended.
+/// An object or array that is not closed yet.
 struct Open {
     object: bool,
-    /// Where its own begin in `inside`.
+    /// Where its members start in `inside`.
     start: usize,
-    /// Of the member at hand; none where it is left out.
+    /// Name of the current member; `None` if the member is left out.
     name: Option<u128>,
 }
 
@@ -123,7 +123,7 @@ impl<'a> Walk<'a> {
         Self { text, at: 0, own, nulls, odd: Odd::default(), open, inside, scratch }
     }
 
-    /// The hash of the whole; none where it is not JSON.
+    /// The hash of the whole text; `None` if it is not JSON.
     fn document(&mut self) -> Option<u128> {
         loop {
             self.space();
@@ -148,7 +148,7 @@ impl<'a> Walk<'a> {
                 b'n' => self.word(b"null", b"", NULL)?,
                 _ => self.number()?,
             };
-            // The value ends, and with it perhaps what it is in.
+            // The value is complete; containers may end with it.
             loop {
                 self.space();
                 let Some(open) = self.open.last() else { return (self.at == self.text.len()).then_some(hash) };
@@ -170,7 +170,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Takes the name of the next member, where an object is open.
+    /// Reads the name of the next member, if the open container is an object.
     fn name(&mut self) -> Option<()> {
         let mut name = Some(0);
         if self.open.last()?.object {
@@ -185,14 +185,14 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// Ends what was opened last; gives its hash.
+    /// Closes the innermost container and returns its hash.
     fn close(&mut self) -> u128 {
         self.at += 1;
         let Some(Open { object, start, .. }) = self.open.pop() else { return 0 };
         let inside = &mut self.inside[start..];
         self.scratch.clear();
         if object {
-            // Stable: of those with one name the last stays behind the others.
+            // The sort is stable: of members with the same name, the last stays last.
             inside.sort_by_key(|(name, _)| *name);
         }
         for (at, (name, value)) in inside.iter().enumerate() {
@@ -255,11 +255,11 @@ impl<'a> Walk<'a> {
         let text = std::str::from_utf8(&self.text[start..self.at]).ok()?;
         let double: f64 = text.parse().ok()?;
         let exact = Decimal::of(text);
-        // Of 15 digits a double keeps every one (DBL_DIG), where it is not at the ends of its range.
+        // A double keeps all of 15 digits (DBL_DIG), except near the limits of its range.
         let short = exact.digits.len() <= 15 && (double == 0.0 || (1e-290..1e290).contains(&double.abs()));
         let near = if short { exact.clone() } else { Decimal::of(&format!("{double:e}")) };
         let value = match () {
-            // It has become infinite, or nothing.
+            // The double overflowed to infinity or underflowed to zero.
             () if double.is_infinite() || double == 0.0 && !exact.digits.is_empty() => {
                 self.odd.0[HUGE] += 1;
                 exact
@@ -278,7 +278,7 @@ impl<'a> Walk<'a> {
         Some(value.hash())
     }
 
-    /// Takes a string; its text is in the scratch buffer. A half of a surrogate pair stands there as WTF-8 has it.
+    /// Reads a string and leaves its text in the scratch buffer. Unpaired surrogates are encoded as in WTF-8.
     fn string(&mut self) -> Option<()> {
         self.take(b'"')?;
         self.scratch.clear();
@@ -307,7 +307,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The four digits behind `\u` here.
+    /// The four hex digits at this position, those of a `\u` escape.
     fn half(&self, at: usize) -> Option<u16> {
         let digits = self.text.get(at..at + 4)?;
         digits.iter().try_fold(0, |value, byte| Some(value << 4 | char::from(*byte).to_digit(16)? as u16))
@@ -320,7 +320,7 @@ impl<'a> Walk<'a> {
         let both = char::decode_utf16([first].into_iter().chain(second)).next()?;
         match both {
             Ok(c) => {
-                // A whole character leaves the escape behind it alone.
+                // Consume the second escape only if both are one character.
                 self.at += if c.len_utf16() == 2 { 6 } else { 0 };
                 self.scratch.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
             }
@@ -334,17 +334,17 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// A number by its decimal digits, without zeros at either end.
+/// A number as decimal digits, without leading and trailing zeros.
 #[derive(Clone, PartialEq, Eq)]
 struct Decimal {
     negative: bool,
     digits: Vec<u8>,
-    /// Power of ten of the last digit.
+    /// The power of ten of the last digit.
     exponent: i64,
 }
 
 impl Decimal {
-    /// Of what is a number in JSON, or how a double is written. An exponent beyond 64 bits is taken for the largest.
+    /// Parses a JSON number or a formatted double. Exponents beyond 64 bits are clamped.
     fn of(text: &str) -> Self {
         let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
         let largest = if exponent.starts_with('-') { i64::MIN / 2 } else { i64::MAX / 2 };

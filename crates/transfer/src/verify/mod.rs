@@ -1,4 +1,4 @@
-//! Whether the target holds what was copied: counts and sums from both sides, and the keys that differ.
+//! Verifies that the target holds what was copied, by counts and sums of both sides, and lists the keys that differ.
 
 mod files;
 pub(crate) mod hash;
@@ -24,47 +24,48 @@ use hash::Seen;
 use spool::Spooled;
 use sums::{BUCKETS, Sums, bucket};
 
-/// Keys that are named.
+/// Most keys listed as differing.
 const NAMED: usize = 20;
-/// About so many keys are held at once to compare them one by one.
+/// Approximate number of keys held at once to compare them one by one.
 const HELD: u64 = 1_000_000;
 
-/// What was found in the target, compared with what was written.
+/// The content of the target compared with what was written.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Verification {
-    /// Records that were written.
+    /// Records written.
     pub written: u64,
-    /// Of them: found in the target, whatever they hold.
+    /// Records found in the target, whatever their content.
     pub found: u64,
-    /// Buckets of keys (of 4,096) in which both sides differ.
+    /// Buckets of keys (of 4,096) in which the two sides differ.
     pub unequal_buckets: u64,
-    /// Keys that were written more than once, with documents that differ: one of them is in the target.
+    /// Keys written more than once with different documents, one of which is in the target.
     pub written_twice: u64,
-    /// Values that the target keeps otherwise than they were written, and that JSON takes for equal: `1.0` as `1`,
-    /// the last of members of one name.
+    /// Values that the target stores in another notation which JSON considers equal, such as `1.0` as `1`, or only the
+    /// last of several members with the same name.
     #[serde(default)]
     pub changed: Vec<Changed>,
-    /// Some keys that are not as they should be.
+    /// Some of the keys that differ.
     pub differing: Vec<Differing>,
-    /// Whether everything is as it should be.
+    /// Whether the target holds exactly what was written.
     pub equal: bool,
-    /// Parts that were written without keeping sums: their records were read from the source once more, as it is now.
+    /// Parts that were written without keeping sums. Their records were read again from the source, in its current
+    /// state.
     #[serde(default)]
     pub reread: u64,
 }
 
-/// Values of one kind that the target keeps otherwise than they were written.
+/// Values of one kind that the target stores in another notation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Changed {
-    /// How many.
+    /// The number of values.
     pub values: u64,
-    /// Which.
+    /// A description of the kind.
     pub what: String,
 }
 
-/// A key that is not as it should be.
+/// A key that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Differing {
@@ -76,8 +77,8 @@ pub struct Differing {
 
 /// A target that can be read back.
 pub trait Target: Sync {
-    /// Hands over the key and hash of each record of a split's spool that is in the target; of files, of all
-    /// that is in them, with the first split.
+    /// Passes the key and hash of each of a split's written records that is in the target to `found`. A single file
+    /// passes all its records with the first split.
     #[doc(hidden)]
     fn read(
         &self,
@@ -87,21 +88,21 @@ pub trait Target: Sync {
         found: &mut dyn FnMut(&str, Seen),
     ) -> Result<(), TransferError>;
 
-    /// Whether the keys should be gone.
+    /// Whether the keys should have been deleted.
     fn deleted(&self) -> bool {
         false
     }
 
-    /// Whether each record that was written stands there by itself, also where several have one key.
+    /// Whether the target keeps each written record separately, even if several have the same key.
     fn keeps_each(&self) -> bool {
         false
     }
 }
 
-/// Reads back what was written. `progress` hears how many splits have been compared.
+/// Reads back what was written. `progress` receives the number of splits compared so far.
 ///
 /// # Errors
-/// What cannot be read any more; differences are no error but the result.
+/// What can no longer be read. Differences are not errors but part of the result.
 pub(crate) fn verify(
     folder: &Path,
     splits: &[Split],
@@ -140,12 +141,12 @@ pub(crate) fn verify(
             break;
         }
     }
-    // What was written twice with documents that differ is found as one of them, so sums alone do not tell.
+    // Sums alone do not decide: of a key written twice with different documents, only one is found.
     report.equal = report.differing.is_empty();
     Ok(report)
 }
 
-/// Works on so many at once, each on a thread, and takes what comes of them in order.
+/// Processes `parallel` items at a time, each on a thread, and passes the results to `take` in order.
 fn in_parallel<I: Sync, T: Send>(
     items: &[I],
     parallel: u32,
@@ -177,7 +178,7 @@ fn sum(folder: &Path, split: &Split, target: &dyn Target) -> Result<(Sums, Sums)
     Ok((ours, theirs))
 }
 
-/// Reads some buckets again, key by key.
+/// Reads some buckets again, key by key, and lists the keys that differ.
 fn name_keys(
     folder: &Path,
     splits: &[Split],
@@ -218,9 +219,7 @@ fn name_keys(
                 let distinct = |hashes: &[u128]| hashes.iter().copied().collect::<BTreeSet<_>>();
                 match written == found {
                     true => continue,
-                    false if distinct(&written) == distinct(&found) => {
-                        "is there more or less often than it was written"
-                    }
+                    false if distinct(&written) == distinct(&found) => "occurs more or less often than it was written",
                     false => "differs",
                 }
             }
@@ -241,7 +240,7 @@ fn name_keys(
     Ok(())
 }
 
-/// What of the values that stores often change is not as it was written: most likely why a document differs.
+/// Describes the values that stores often change and that differ here; they are the most likely reason.
 fn why(written: &[Seen], found: &[Seen]) -> String {
     let ([written], [found]) = (written, found) else { return String::new() };
     let lost: Vec<String> =
@@ -257,7 +256,7 @@ mod tests {
     use crate::shape::Shape;
     use crate::source::Part;
 
-    /// Compares what was written with a file that holds this.
+    /// Verifies these written records against a file with this content.
     fn verified(written: &[(&str, &str)], holds: &str) -> Verification {
         let folder = tempfile::tempdir().unwrap();
         let split = Split { number: 0, part: Part::File { file: 0 }, bytes: None };

@@ -1,4 +1,4 @@
-//! What a copy wrote while nobody kept sums: read from the source once more.
+//! Rebuilds missing spools by reading the source again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +11,11 @@ use crate::error::TransferError;
 use crate::runtime::block_on;
 use crate::source::{Split, read_to_end};
 
-/// Makes the spools that are missing, from the source; gives how many those were. `rejected` are the places of
-/// records that did not arrive, by split.
+/// Creates missing spools from the source. Returns how many were missing. `rejected` are the places of rejected
+/// records, by split.
 ///
 /// # Errors
-/// The source cannot be read further.
+/// The source cannot be read.
 pub(crate) fn missing_spools(
     request: &CopyRequest<'_>,
     splits: &[Split],
@@ -32,7 +32,7 @@ pub(crate) fn missing_spools(
 fn reread(request: &CopyRequest<'_>, split: &Split, rejected: &BTreeSet<String>) -> Result<(), TransferError> {
     let (own, nulls) = (request.sink.own_members(), request.sink.keeps_nulls());
     let rewritten = request.sink.rewrites();
-    // Under another name until it is whole: a spool that is there counts as all of its split.
+    // Use another name until it is complete: an existing spool counts as complete.
     let mut spool = Spool::begin(&request.folder, split.number)?;
     block_on(async {
         let mut reader = request.source.open(split, request.shape).await?;

@@ -1,4 +1,4 @@
-//! Keys and hashes of what a copy has written, on disk, a file for each split.
+//! Spools of keys and hashes that a copy wrote, on disk, one file per split.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use super::hash::{ODD, Odd, Seen};
 use crate::error::TransferError;
 
-/// Where spools are. Its name tells their form: a version that reads another one finds none.
+/// The folder of spools. Its name contains the format version: other versions find no spools.
 pub(crate) const FOLDER: &str = "written-2";
 
-/// The spool of one split.
+/// The path of a split's spool.
 pub(crate) fn path(folder: &Path, split: u32) -> PathBuf {
     folder.join(FOLDER).join(format!("{split:05}"))
 }
 
-/// Takes away the spool of one split, if there is one.
+/// Deletes the spool of a split, if it exists.
 pub(crate) fn remove(folder: &Path, split: u32) -> Result<(), TransferError> {
     let path = path(folder, split);
     match std::fs::remove_file(&path) {
@@ -24,21 +24,21 @@ pub(crate) fn remove(folder: &Path, split: u32) -> Result<(), TransferError> {
     }
 }
 
-/// Writes one split's spool.
+/// Writes the spool of a split.
 pub(crate) struct Spool {
     path: PathBuf,
     out: BufWriter<File>,
-    /// The name that it gets when it is whole.
+    /// The final name of a spool that is written under a temporary one.
     whole: Option<PathBuf>,
 }
 
 impl Spool {
-    /// Begins it, over one that is there.
+    /// Creates a spool, replacing an existing one.
     pub(crate) fn create(folder: &Path, split: u32) -> Result<Self, TransferError> {
         Self::at(folder, path(folder, split), None)
     }
 
-    /// Begins one that is there only once it is whole.
+    /// Creates a spool that gets its name only when complete.
     pub(crate) fn begin(folder: &Path, split: u32) -> Result<Self, TransferError> {
         let whole = path(folder, split);
         Self::at(folder, whole.with_extension("part"), Some(whole))
@@ -60,7 +60,7 @@ impl Spool {
             .map_err(|e| TransferError::write(&self.path, &e))
     }
 
-    /// Most documents have nothing odd.
+    /// Writes odd values. Most documents have none, which takes one byte.
     fn write_odd(&mut self, odd: Odd) -> io::Result<()> {
         if odd == Odd::default() {
             return self.out.write_all(&[0]);
@@ -69,7 +69,7 @@ impl Spool {
         odd.0.iter().try_for_each(|count| self.out.write_all(&count.to_le_bytes()))
     }
 
-    /// What was added survives a crash.
+    /// Completes the spool, so that it survives a crash.
     pub(crate) fn end(mut self) -> Result<(), TransferError> {
         let ended = self.out.flush().and_then(|()| self.out.get_ref().sync_data());
         ended
@@ -78,7 +78,7 @@ impl Spool {
     }
 }
 
-/// Reads one split's spool.
+/// Reads the spool of a split.
 pub(crate) struct Spooled {
     path: PathBuf,
     input: BufReader<File>,
@@ -94,12 +94,12 @@ impl Spooled {
 
     fn failed(path: &Path, error: &io::Error) -> TransferError {
         TransferError::Target(format!(
-            "{}: what was written cannot be told any more, so it cannot be verified: {error}",
+            "{}: cannot read what was written, so it cannot be verified: {error}",
             path.display()
         ))
     }
 
-    /// The next key, with what was written.
+    /// The next key, with its hash and odd values.
     pub(crate) fn next(&mut self) -> Result<Option<(&str, Seen)>, TransferError> {
         let Self { path, input, key } = self;
         let failed = |e: io::Error| Self::failed(path, &e);

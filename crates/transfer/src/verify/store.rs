@@ -1,4 +1,4 @@
-//! What of the written keys is in a store.
+//! Looks up written keys in a store.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::runtime::block_on;
 use crate::session::Asker;
 use crate::source::Split;
 
-/// Keys of one bulk read.
+/// Keys in one bulk read.
 const BATCH: usize = 500;
 
-/// A collection of a store, prepared by the sink that wrote into it.
+/// A collection of a store, prepared by the sink that wrote to it.
 pub(crate) struct StoreTarget {
     pub(crate) store: Arc<dyn AnyStore>,
     pub(crate) collection: CollectionId,
@@ -62,7 +62,7 @@ impl Target for StoreTarget {
 }
 
 impl StoreTarget {
-    /// Those of these keys that are not there.
+    /// Those of the given keys that are missing.
     pub(crate) fn missing(&self, wanted: &[&str]) -> Result<Vec<String>, TransferError> {
         let mut missing = Vec::new();
         block_on(async {
@@ -94,9 +94,9 @@ impl StoreTarget {
         let op = Op::BulkRead { keys: keys.as_batch() };
         let request = Request { collection: self.collection, op, contents: true };
         let own = self.store.capabilities().own_members;
-        let reply = asker.ask(&request, "written documents could not be read back", |_, _| {}).await?;
+        let reply = asker.ask(&request, "could not read back the written documents", |_, _| {}).await?;
         let rows = reply.as_reply().rows.unwrap_or_default();
-        // A key that was asked for twice is answered once by some stores, and twice by others.
+        // For a key requested twice, some stores return one row and others two.
         let hashes: HashMap<&str, Seen> =
             rows.iter().map(|(key, body)| (key, hash::seen(key, body, own, true))).collect();
         for (key, _) in keys.as_batch().iter() {

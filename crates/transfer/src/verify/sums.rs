@@ -1,10 +1,10 @@
-//! Sums over records that do not depend on their order, in buckets by key.
+//! Order-independent sums over records, in buckets by key.
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::hash::{Odd, Seen};
 
-/// Buckets of keys.
+/// Number of key buckets.
 pub(crate) const BUCKETS: usize = 4_096;
 
 /// The bucket of a key.
@@ -12,7 +12,7 @@ pub(crate) fn bucket(key: &str) -> usize {
     xxh3_64(key.as_bytes()) as usize % BUCKETS
 }
 
-/// Counts and sums of hashes, modulo 2^128, and of what stores may change.
+/// Per bucket: count, sum of hashes modulo 2^128, and odd values that stores may change.
 #[derive(Clone)]
 pub(crate) struct Sums(Vec<(u64, u128, Odd)>);
 
@@ -36,12 +36,12 @@ impl Sums {
         }
     }
 
-    /// Records of all buckets.
+    /// Number of records in all buckets.
     pub(crate) fn count(&self) -> u64 {
         self.0.iter().map(|(count, _, _)| count).sum()
     }
 
-    /// Buckets in which two sides differ.
+    /// Buckets in which the two sides differ.
     pub(crate) fn unequal(&self, other: &Self) -> Vec<usize> {
         (0..BUCKETS).filter(|bucket| !self.equals(other, *bucket)).collect()
     }
@@ -51,7 +51,7 @@ impl Sums {
         (count, sum) == (others, others_sum)
     }
 
-    /// What of these is not there as it was written, in buckets that are equal otherwise.
+    /// The odd values that the target changed, in buckets that are otherwise equal.
     pub(crate) fn changed(&self, found: &Self) -> Odd {
         let mut changed = Odd::default();
         (0..BUCKETS).filter(|bucket| self.equals(found, *bucket)).for_each(|bucket| {

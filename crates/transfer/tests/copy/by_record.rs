@@ -1,4 +1,4 @@
-//! Records that say themselves what is done with them.
+//! Tests records that name their own operation.
 
 use storebench_engine::store::ErrorKind;
 
@@ -18,7 +18,7 @@ fn by_field() -> Shape {
 
 #[test]
 fn each_record_is_done_as_it_says_in_the_order_of_its_key() {
-    // A model of what a store does, one record after another.
+    // A model of a store that applies one record after another.
     let mut model: BTreeMap<String, serde_json::Value> = BTreeMap::new();
     let (mut text, mut rejected, mut skipped, mut seed) = (String::new(), 0, 0, 7u64);
     let mut draw = |below: u64| {
@@ -70,7 +70,7 @@ fn each_record_is_done_as_it_says_in_the_order_of_its_key() {
         assert_eq!(found, model, "{busy}");
         let ops: std::collections::BTreeSet<String> = lab.rejects().into_iter().map(|reject| reject.op).collect();
         assert_eq!(ops.into_iter().collect::<Vec<_>>(), ["insert", "merge", "replace"]);
-        assert!(lab.rejects().iter().all(|reject| reject.record["op"] == reject.op), "as they came");
+        assert!(lab.rejects().iter().all(|reject| reject.record["op"] == reject.op), "as read");
     }
 }
 

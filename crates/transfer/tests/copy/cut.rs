@@ -1,4 +1,4 @@
-//! Copies of a store that somebody else has prepared, cut into as many parts as are asked for.
+//! Tests copies of a prepared store, divided into a given number of parts.
 
 use storebench_engine::store::{
     BatchBuf, Capabilities, CollectionLayout, Completions, Description, Layout, MemoryStore, Namespace, OpKind,
@@ -49,7 +49,7 @@ fn a_prepared_store_is_copied_by_its_collections_and_cut_as_asked() {
     let (first, second) = text.split_at(text.find("{\"_id\":1,\"its key\":\"k001500\"").unwrap());
     let source = files(&[&lab.write("a.jsonl", first), &lab.write("b.jsonl", second)]);
     for (asked, cut) in [(1, 2), (2, 2), (5, 5), (64, 64)] {
-        assert_eq!(source.cut(asked).unwrap().len(), cut, "every file is one part at least");
+        assert_eq!(source.cut(asked).unwrap().len(), cut, "every file is at least one part");
     }
     let store = prepared();
     let options = StoreSinkOptions {
@@ -62,11 +62,11 @@ fn a_prepared_store_is_copied_by_its_collections_and_cut_as_asked() {
     let outcome = copied(&lab, &source, &sink, &splits);
     assert_eq!((outcome.report.counts.written, outcome.report.splits), (3_000, 3));
     assert!((1..=3).contains(&outcome.at_once), "{} of 3 parts at once", outcome.at_once);
-    assert_eq!(outcome.record.workers, 3, "a worker without a part is none");
+    assert_eq!(outcome.record.workers, 3, "workers without a part do not count");
 
     let options = StoreSourceOptions { prepared: Some(CollectionId(1)), ..StoreSourceOptions::new("books") };
     let source = StoreSource::open(Arc::clone(&store), options).unwrap();
-    let parts = source.cut(16, 3_000, &mut || panic!("the store tells its keys")).unwrap();
+    let parts = source.cut(16, 3_000, &mut || panic!("the store suggests split points")).unwrap();
     assert_eq!(parts.len(), 16);
     assert_eq!(source.cut(1, 3_000, &mut Vec::new).unwrap().len(), 1);
     let out = lab.path("out");
@@ -91,7 +91,7 @@ fn a_prepared_store_is_copied_by_its_collections_and_cut_as_asked() {
     assert_eq!(lines, 3_000);
 }
 
-/// A store with a view of so many rows.
+/// A store with a view of this many rows.
 struct Viewed(usize);
 
 impl Store for Viewed {
@@ -136,7 +136,7 @@ impl Session for Rows {
     }
 }
 
-/// The view may hold fewer rows or more than it was taken for: each comes once.
+/// The view may have fewer or more rows than expected: each row must be returned once.
 #[test]
 fn a_view_is_cut_by_the_numbers_of_its_rows() {
     for (rows, taken_for, parts) in
@@ -154,7 +154,7 @@ fn a_view_is_cut_by_the_numbers_of_its_rows() {
         let store = prepared();
         let options = StoreSinkOptions {
             prepared: Some(CollectionId(1)),
-            // A key that comes twice is refused.
+            // A key that is returned twice is refused.
             verb: Verb::Insert,
             durability: store.capabilities().durability.first().map(|(d, _)| *d),
             ..StoreSinkOptions::new("books")

@@ -1,4 +1,4 @@
-//! Sources that are cut off or damaged: all that can be read arrives, and the rest is told.
+//! Tests sources that are cut off or damaged: everything readable arrives, and the damage is reported.
 
 use std::io::Write as _;
 
@@ -7,7 +7,7 @@ use storebench_transfer::Infer;
 use super::formats::sink_by;
 use super::*;
 
-/// What came of a copy: the documents that arrived, the report, the rejects.
+/// Copies a file. Returns the documents that arrived, the report and the rejects.
 fn copied(name: &str, bytes: &[u8]) -> (Vec<String>, CopyReport, Vec<Reject>) {
     let lab = Lab::new();
     let store = memory();
@@ -26,7 +26,7 @@ fn zstd(text: &[u8]) -> Vec<u8> {
     zstd::encode_all(text, 1).unwrap()
 }
 
-/// How many lines of a text a packed beginning holds, whole, and whether a part of one follows.
+/// The number of complete lines in a truncated compressed file, and whether a partial line follows.
 fn readable(packed: &[u8], name: &str) -> (usize, bool) {
     let mut text = Vec::new();
     let _cut = match name.ends_with("gz") {
@@ -36,7 +36,7 @@ fn readable(packed: &[u8], name: &str) -> (usize, bool) {
     (text.iter().filter(|byte| **byte == b'\n').count(), !text.is_empty() && !text.ends_with(b"\n"))
 }
 
-/// Lines of which no two are alike, so that packing them leaves much.
+/// Lines that all differ, so that they compress badly.
 fn many() -> String {
     so_many(9_000)
 }
@@ -94,7 +94,7 @@ fn other_formats_that_are_cut_give_what_they_hold() {
         let id: usize = last.split("k").nth(1).unwrap()[..6].parse().unwrap();
         assert_eq!(id + 1, arrived.len(), "{last}");
     }
-    // Without a final line end nothing tells that more should follow, but for a record that is not whole.
+    // Without a final line break, only an incomplete record shows that something is missing.
     let (arrived, report, rejects) = copied("a.jsonl", &lines.as_bytes()[..lines.len() - 10]);
     assert_eq!((arrived.len(), report.damaged.len(), rejects.len()), (8_999, 0, 1));
     assert!(rejects[0].why.contains("ends in the middle of this record"), "{rejects:?}");
@@ -134,7 +134,7 @@ fn tables_that_are_cut_or_damaged_give_what_stands_before() {
         lab.copy(&source, &sink_by(&lab, &source, name, &Infer::new(Format::of_name(name), Some(KEY_FIELD)))).unwrap();
     }
     let arrow = std::fs::read(lab.path("a.arrow")).unwrap();
-    // Only its footer is cut: a stream of batches says itself where it ends.
+    // In the first case, only the footer is cut: the stream of batches has its own end marker.
     for (cut, least, most) in [(arrow.len() - 3, 50_000, 50_000), (arrow.len() * 2 / 3, 10_000, 49_999)] {
         let (arrived, report, _) = copied("a.arrow", &arrow[..cut]);
         assert!((least..=most).contains(&arrived.len()), "{}", arrived.len());
@@ -146,10 +146,7 @@ fn tables_that_are_cut_or_damaged_give_what_stands_before() {
     parquet[middle..middle + 64].fill(0xa5);
     let (arrived, report, _) = copied("a.parquet", &parquet);
     let damage = &report.damaged[0];
-    assert!(
-        damage.what.contains("a.parquet, behind row") && damage.what.contains("one part of the file"),
-        "{damage:?}"
-    );
+    assert!(damage.what.contains("a.parquet, after row") && damage.what.contains("one part of the file"), "{damage:?}");
     assert!(arrived.len() > 30_000 && arrived.len() < 50_000 && damage.records < 20_000, "{}", arrived.len());
 }
 
@@ -190,7 +187,7 @@ fn keys_that_repeat_or_are_numbers_are_counted() {
     let repeated = report.repeated_keys.unwrap();
     assert_eq!((repeated.records, repeated.exact, repeated.at_least), (2, true, false));
     assert_eq!(contents(&store).len(), 3);
-    // A collection holds each key once.
+    // A collection has each key only once.
     let report = Lab::new().copy(&store_source(&store), &file_sink(&lab, "out.jsonl")).unwrap();
     assert_eq!(report.repeated_keys, None);
 }

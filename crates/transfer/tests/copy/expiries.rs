@@ -1,4 +1,4 @@
-//! Documents that expire.
+//! Tests documents that expire.
 
 use std::sync::Mutex;
 
@@ -10,7 +10,7 @@ use super::*;
 
 type Touched = Arc<Mutex<BTreeMap<String, Vec<Duration>>>>;
 
-/// A store that notes expiries, and fails them as it is told.
+/// A store that records expiries, and fails them as `fate` decides.
 fn noting(mut fate: impl FnMut(&str) -> Fate + Send + 'static) -> (Arc<dyn AnyStore>, Arc<dyn AnyStore>, Touched) {
     let touched: Touched = Arc::default();
     let inner = Arc::clone(&touched);
@@ -89,7 +89,7 @@ fn what_expires_while_a_copy_is_broken_shifts_nothing() {
     });
     let sound: Arc<dyn AnyStore> = Arc::new(faulty.sound());
     let store: Arc<dyn AnyStore> = Arc::new(faulty);
-    // All of the first batches expire before the copy goes on, and none of the others.
+    // All of the first batches expire before the copy is resumed, and none of the others.
     let at = |after: u64| jiff::Timestamp::now() + Duration::from_secs(after);
     let (soon, late) = (at(3), at(600));
     let text: String = (0..1_000)
@@ -111,7 +111,7 @@ fn what_expires_while_a_copy_is_broken_shifts_nothing() {
     lab.begin = Begin::Resume;
     let counts = lab.copy_shaped(&files(&[&path]), &by_record(&sound), &shape).unwrap().counts;
     assert_eq!((counts.read, counts.written + counts.rejected), (1_000, 1_000));
-    // Nothing but the batch that was under way, and what had no time left.
+    // Only the batch that was in progress, and expired documents.
     let (passed, unknown): (Vec<Reject>, Vec<Reject>) =
         lab.rejects().into_iter().partition(|reject| reject.why.contains("has passed"));
     assert!(unknown.len() <= 100 && unknown.iter().all(|reject| reject.error == "outcome-unknown"));
@@ -136,7 +136,7 @@ fn a_document_that_got_no_expiry_is_told() {
     let counts = copy_with(&lab, text, &store, options(&store, Verb::Upsert)).counts;
     assert_eq!((counts.written, counts.rejected, contents(&sound).len()), (1, 1, 2));
     let reject = &lab.rejects()[0];
-    assert!(reject.why.contains("it is written, but could not be given its expiry: the disk is full"), "{reject:?}");
+    assert!(reject.why.contains("it was written, but its expiry could not be set: the disk is full"), "{reject:?}");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn expiries_that_cannot_be_are_refused() {
     let touch = StoreSinkOptions { expires: false, ..options(&store, Verb::Touch) };
     assert!(refused(touch).contains("--expiry"));
     for verb in [Verb::Delete, Verb::Counter, Verb::Append, Verb::Prepend] {
-        assert!(refused(options(&store, verb)).contains("is given no expiry"), "{verb:?}");
+        assert!(refused(options(&store, verb)).contains("cannot set an expiry"), "{verb:?}");
     }
     let cannot = storebench_stores::open("sqlite:x.db").unwrap();
     let error = StoreSink::check(&*cannot, &options(&cannot, Verb::Upsert), false).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! The memory store with sessions that fail as a test wants.
+//! A memory store whose sessions fail as a test requires.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,27 +9,27 @@ use storebench_engine::store::{
     OwnedReply, Prepare, Reject, Reply, Request, Session, SessionOptions, Store, StoreError, Token,
 };
 
-/// What becomes of a request.
+/// What happens to a request.
 pub(super) enum Fate {
-    /// It is done.
+    /// It is applied.
     Done,
-    /// It fails, and nothing is done.
+    /// It fails, and nothing is applied.
     Fails(OpError),
-    /// It is done, and the answer is this.
+    /// It is applied, and this is the answer.
     DoneBut(OpError),
-    /// It is done, and the answer comes later, to whoever has polled for it.
+    /// It is applied. The answer arrives later, and only if the session is polled.
     Late,
-    /// It is done, and nobody says so.
+    /// It is applied, and there is no answer.
     Silent,
-    /// It is not done, and is said to be.
+    /// It is not applied, but reported as applied.
     Lies,
-    /// Of a bulk operation these items fail, by position, and the others are done.
+    /// These items of a bulk operation fail, by position; the others are applied.
     Rejects(Vec<(usize, OpError)>),
 }
 
 type Decide = dyn FnMut(&Request<'_>) -> Fate + Send;
 
-/// A memory store whose requests meet a fate.
+/// A memory store that decides the fate of each request.
 #[derive(Clone)]
 pub(super) struct Faulty {
     memory: MemoryStore,
@@ -42,7 +42,7 @@ impl Faulty {
         Self { memory: MemoryStore::new(), decide: Arc::new(Mutex::new(decide)), reserved: &[] }
     }
 
-    /// Keeps these members for itself.
+    /// Sets the members that the store reserves for itself.
     pub(super) fn reserving(self, reserved: &'static [&'static str]) -> Self {
         Self { reserved, ..self }
     }
@@ -61,7 +61,7 @@ pub(super) struct FaultySession {
 }
 
 impl FaultySession {
-    /// Does a bulk operation without some of its items.
+    /// Applies a bulk operation without some of its items.
     fn but(&mut self, request: &Request<'_>, failing: Vec<(usize, OpError)>) -> Result<OwnedReply, OpError> {
         let (Op::BulkWrite { items, .. } | Op::BulkRead { keys: items }) = request.op else {
             return Err(OpError::unsupported());
@@ -132,7 +132,7 @@ impl Session for FaultySession {
             }
             return Poll::Ready(());
         }
-        // As a socket does: who has not asked is not told.
+        // Like a socket, only wake a task that has polled.
         let (waker, come) = (cx.waker().clone(), Arc::clone(&self.come));
         std::thread::spawn(move || {
             std::thread::sleep(std::time::Duration::from_millis(2));

@@ -1,4 +1,4 @@
-//! Files and what may be wrong with them.
+//! Tests files and what can be wrong with them.
 
 use std::io::Write as _;
 
@@ -23,7 +23,7 @@ fn files_go_into_a_store_and_come_out_the_same() {
         let report = lab.copy(&store_source(&store), &file_sink(&lab, name)).unwrap();
         assert_eq!(report.counts.written, 20_000);
         assert!(!lab.path(&format!(".{name}.parts")).exists(), "parts are left");
-        // Back in again: what packs it can also be unpacked.
+        // Read it back: compressed files can be decompressed.
         let again = memory();
         Lab::new().copy(&files(&[&lab.path(name)]), &store_sink(&again, Verb::Insert)).unwrap();
         assert_eq!(contents(&again), sorted(&text), "{name}");
@@ -61,7 +61,7 @@ fn a_thousand_bad_records_are_told_and_the_others_arrive() {
         }
         assert_eq!((reject.error.as_str(), reject.tries), ("unreadable", 0));
     }
-    for why in ["broken JSON", "`_id` is missing", "a record is a JSON object"] {
+    for why in ["broken JSON", "`_id` is missing", "a record must be a JSON object"] {
         assert!(rejects.iter().any(|reject| reject.why.contains(why)), "{why}");
     }
 }
@@ -77,7 +77,7 @@ fn what_is_not_utf8_is_one_reject() {
     assert_eq!((report.counts.written, report.counts.rejected), (4, 1));
     let reject = &lab.rejects()[0];
     assert!(reject.why.contains("not UTF-8 from byte 17"), "{reject:?}");
-    // No JSON that could be taken for what was there.
+    // Not JSON, which could be mistaken for the original record.
     assert!(reject.record.is_string(), "{reject:?}");
     assert!(reject.from.ends_with("line 4"), "{reject:?}");
 }
@@ -112,7 +112,7 @@ fn what_is_packed_is_never_empty() {
         let what = &report.damaged[0].what;
         assert!(what.starts_with(&path.display().to_string()) && what.contains("ends in the middle"), "{name}: {what}");
     }
-    // What is plain may be empty.
+    // An uncompressed file may be empty.
     let lab = Lab::new();
     let report = lab.copy(&files(&[&lab.write("a.jsonl", "")]), &store_sink(&memory(), Verb::Upsert)).unwrap();
     assert_eq!((report.counts.read, report.counts.rejected), (0, 0));
@@ -155,7 +155,7 @@ fn tasks_of_a_larger_job_copy_a_part_each() {
     let path = lab.write("a.jsonl", lines(60_000));
     let source = files(&[&path]);
     let splits = source.splits(4).unwrap();
-    // As they go over a network.
+    // Serialize the splits, as a job does to send them over a network.
     let text = serde_json::to_string(&splits).unwrap();
     let splits: Vec<storebench_transfer::Split> = serde_json::from_str(&text).unwrap();
     assert!(splits.len() >= 4);

@@ -1,11 +1,11 @@
-//! Every format, there and back; what does not fit is told.
+//! Round trips through every format. What does not fit is reported.
 
 use serde_json::{Value, json};
 use storebench_transfer::{ColumnTypes, Infer, Kind, infer_columns};
 
 use super::*;
 
-/// Lines that every format can hold: fields of one kind each, some missing.
+/// Lines that every format can hold: each field has one type, and some are missing.
 fn table(count: usize) -> String {
     (0..count)
         .map(|n| {
@@ -26,13 +26,13 @@ fn table(count: usize) -> String {
         .collect()
 }
 
-/// Writes a store's documents into a file with columns.
+/// A file with columns for a store's documents.
 fn sink_with_columns(lab: &Lab, store: &Arc<dyn AnyStore>, name: &str) -> FileSink {
     let format = if name.ends_with('/') { Format::Parquet } else { Format::of_name(name) };
     sink_by(lab, &store_source(store), name, &Infer::new(format, Some(KEY_FIELD)))
 }
 
-/// The same for any source, with columns that are found so.
+/// The same for any source, with columns inferred by `infer`.
 pub(super) fn sink_by(lab: &Lab, source: &dyn Source, name: &str, infer: &Infer) -> FileSink {
     let columns = infer_columns(source, &source.splits(1).unwrap(), &Shape::new(None, "test"), infer).unwrap();
     FileSink::open(FileSinkOptions {
@@ -80,7 +80,7 @@ fn each_format_gives_back_what_it_got() {
         assert_eq!((report.counts.written, report.counts.rejected), (5_000, 0), "{name}: {:?}", lab.rejects().first());
         let mut after = values(&contents(&again));
         if tables {
-            // What was missing is null in a table.
+            // Missing fields are null in a table.
             for document in &mut after {
                 document.as_object_mut().unwrap().retain(|_, value| !value.is_null());
             }
@@ -116,12 +116,12 @@ fn parquet_parts_become_one_file_or_a_folder() {
     assert!(report.verified.unwrap().equal);
     let parts = std::fs::read_dir(lab.path("parts")).unwrap().count() as u64;
     assert_eq!(parts, report.splits);
-    // Row groups are read side by side.
+    // Row groups are read in parallel.
     let splits = files(&[&lab.path("a.parquet")]).splits(4).unwrap();
     assert_eq!(splits.len() as u64, report.splits);
 }
 
-/// Documents that were rejected for their shape before there was an overflow.
+/// Documents that do not fit the columns.
 fn odd_ones() -> [Value; 9] {
     [
         json!({"_id": "x0", "n": "seven"}),
@@ -159,7 +159,7 @@ fn lab_copy(source: &dyn Source, into: &Arc<dyn AnyStore>) {
     assert_eq!(report.counts.rejected, 0, "{:?}", lab.rejects().first());
 }
 
-/// A field that comes first behind the records that are looked at, in half of the documents.
+/// Half of the documents have a field that first occurs after the sampled records.
 #[test]
 fn a_field_that_comes_late_is_kept_and_all_records_can_be_looked_at() {
     let late: String =
@@ -208,7 +208,7 @@ fn a_source_that_was_seen_whole_gets_no_overflow_that_stays_empty() {
     }
 }
 
-/// `18` that passed through a column of doubles was `18.0` before.
+/// Numbers keep their notation: `18` must not become `18.0` in a column of doubles.
 #[test]
 fn numbers_come_back_as_they_are_written() {
     let numbers = [
@@ -242,7 +242,7 @@ fn numbers_come_back_as_they_are_written() {
         assert_eq!(report.counts.rejected, 0, "{:?}", lab.rejects());
         lab.copy(&files(&[&lab.path(name)]), &file_sink(&lab, "out.jsonl")).unwrap();
         let mut back = sorted(&std::fs::read_to_string(lab.path("out.jsonl")).unwrap());
-        // Members of the overflow stand behind the others.
+        // Members of the overflow follow the others.
         for line in &mut back {
             let value: serde_json::value::Value = serde_json::from_str(&line.replace("1E400", "7")).unwrap();
             assert_eq!(value.as_object().unwrap().len(), 3, "{line}");
@@ -269,8 +269,8 @@ fn without_an_overflow_what_does_not_fit_is_rejected_with_its_reason() {
         for (key, part) in [
             ("x0", "column `n`: \"seven\" is not an integer"),
             ("x1", "column `n`: 1.5 is not an integer"),
-            ("x2", "column `share`: 9007199254740993 is not a number that a double keeps"),
-            ("x3", "column `name`: 7 is not a text"),
+            ("x2", "column `share`: 9007199254740993 is not a number that a double holds exactly"),
+            ("x3", "column `name`: 7 is not a string"),
             ("x4", "column `tags`: [\"a\",1] is not a list"),
             ("x5", "column `deep`: {\"z\":1} is not an object with"),
             ("x6", "no column for its field `later`"),
@@ -355,7 +355,7 @@ fn a_json_list_that_is_written_in_many_lines_is_one_line_of_csv() {
 #[test]
 fn a_quote_that_is_wrong_ends_the_copy_and_swallows_no_rows() {
     for (text, part) in [
-        ("_id,text\n1,a\n2,\"oops\n3,x\n4,y\n", "line 3: the quote with which a field begins here is never closed"),
+        ("_id,text\n1,a\n2,\"oops\n3,x\n4,y\n", "line 3: the quote that opens a field here is never closed"),
         (
             "_id,text\n1,a\n2,\"oops\n3,\"x\"\n",
             "line 4: text follows the closing quote of a field that begins in line 3",
@@ -374,13 +374,13 @@ fn a_quote_that_is_wrong_ends_the_copy_and_swallows_no_rows() {
             let told = &report.damaged[0].what;
             assert!(told.starts_with(&format!("{}, {part}", path.display())), "{told}");
             assert!(told.contains("is written twice: \"a \"\"b\"\"\""), "{told}");
-            // The rows before it arrive.
+            // The rows before the quote arrive.
             let before = if text.starts_with("_id,text") { 1 } else { 0 };
             assert_eq!((report.counts.written, report.damaged[0].records), (before, before), "{text}");
             assert_eq!(lab.rejects().len(), 0);
         }
     }
-    // Within a field that does not begin with one it is text.
+    // In a field that does not start with a quote, a quote is text.
     let lab = Lab::new();
     let store = memory();
     let path = lab.write("a.tsv", "_id\ttext\r\n1\t5\" disk\r\n2\t\"a \"\"b\"\"\"\r\n");
@@ -403,7 +403,7 @@ fn rows_that_are_no_records_are_told() {
     let told: Vec<(String, String)> = lab.rejects().into_iter().map(|reject| (reject.from, reject.why)).collect();
     for ((from, why), (line, part)) in told.iter().zip([
         ("line 4", "column `n`: `x` is not a valid integer"),
-        ("line 5", "the row has 2 fields, and the first row 3"),
+        ("line 5", "the row has 2 fields, but the header has 3"),
         ("line 6", "the row has 4 fields"),
         ("line 7", "the key is empty"),
     ]) {
@@ -437,7 +437,7 @@ fn a_list_that_is_broken_ends_the_copy_and_a_broken_element_does_not() {
     for (text, rejected, part) in [
         ("[{\"_id\":\"a\"}", 0, "does not end"),
         ("[{\"_id\":\"a\"},{\"_id\":", 1, "does not end"),
-        ("[{\"_id\":\"a\"}] x", 0, "behind the list"),
+        ("[{\"_id\":\"a\"}] x", 0, "after the array"),
     ] {
         let (written, refused, damage) = copy(text).unwrap();
         assert!((written, refused) == (1, rejected) && damage.unwrap().contains(part), "{text}");
@@ -468,7 +468,7 @@ fn a_file_that_is_not_packed_as_it_is_named_is_refused() {
         };
         assert!(told.contains(part) && told.contains("begins with `{"), "{told}");
     }
-    // What ends before its first bytes could tell is cut off, and told so when it is read.
+    // A file that ends before its magic bytes do is cut off, which is reported when it is read.
     let path = lab.write("cut.jsonl.gz", [0x1f]);
     FileSource::open(&[path], FileSourceOptions::default()).unwrap();
 }
@@ -481,7 +481,7 @@ fn another_delimiter_is_taken_when_it_is_named_and_named_when_it_is_not() {
         FileSource::open(std::slice::from_ref(&path), FileSourceOptions { delimiter, ..Default::default() })
     };
     let store = memory();
-    // Before any target is made.
+    // It fails before any target is created.
     let error = open(None).err().unwrap();
     assert!(matches!(&error, TransferError::BadInput(told) if told.contains("--delimiter ';'")), "{error}");
     let other = Lab::new();

@@ -1,4 +1,4 @@
-//! Files behind HTTP, by servers that know ranges and such that do not.
+//! Tests files behind HTTP, from servers with and without range requests.
 
 use storebench_fakes::http::serve;
 use storebench_transfer::FileLocation;
@@ -32,7 +32,7 @@ fn an_answer_that_is_cut_off_is_no_smaller_file() {
     let store = memory();
     let error = lab.copy(&source(port, "cut").unwrap(), &store_sink(&store, Verb::Upsert)).unwrap_err();
     assert!(error.to_string().contains("/cut/x.jsonl"), "{error}");
-    // What came before it broke off has arrived.
+    // The data before the response broke off has arrived.
     let arrived = contents(&store);
     assert!(!arrived.is_empty() && arrived == sorted(&lines(60_000))[..arrived.len()], "{}", arrived.len());
     let log = std::fs::read_to_string(lab.path("copy/log.jsonl")).unwrap();
@@ -43,12 +43,12 @@ fn an_answer_that_is_cut_off_is_no_smaller_file() {
 fn what_is_not_there_and_what_needs_ranges_is_refused() {
     let port = serve(b"PAR1".to_vec()).unwrap();
     let Err(TransferError::BadInput(text)) = source(port, "nothing") else { panic!("found") };
-    assert!(text.contains("is not there") && !text.contains("verysecret"), "{text}");
+    assert!(text.contains("not found") && !text.contains("verysecret"), "{text}");
     let url = format!("http://127.0.0.1:{port}/chunked/x.parquet");
     let places = FileLocation::find(&url, &ACCESS).unwrap();
     let source = FileSource::open(&places, FileSourceOptions::default()).unwrap();
     let error = source.splits(1).unwrap_err();
-    assert!(error.to_string().contains("gives no parts of a file"), "{error}");
+    assert!(error.to_string().contains("does not support range requests"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Whole copies between files and stores in this process.
+//! Tests whole copies between files and stores, in this process.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
@@ -40,7 +40,7 @@ use storebench_transfer::{
     StoreSource, StoreSourceOptions, TransferError, Verb, copy,
 };
 
-/// A folder, and copies that keep their logs in it.
+/// A folder for files and the logs of copies.
 struct Lab {
     folder: tempfile::TempDir,
     begin: Begin,
@@ -162,7 +162,7 @@ fn jq(expression: &str) -> Jq {
     Jq::of_record(expression).unwrap()
 }
 
-/// Asks a store for one thing after another.
+/// Sends operations to a store, one at a time.
 fn caller(store: &dyn AnyStore) -> impl FnMut(Op<'_>) -> Result<OwnedReply, OpError> + use<> {
     let options = SessionOptions {
         durability: store.capabilities().durability[0].0,
@@ -186,14 +186,14 @@ fn store_source(store: &Arc<dyn AnyStore>) -> StoreSource {
     StoreSource::open(Arc::clone(store), options).unwrap()
 }
 
-/// Lines with keys `k000000`…, each with a text that holds what breaks careless writers.
+/// Lines with the keys `k000000`…, each with a text that breaks careless writers.
 fn lines(count: usize) -> String {
     (0..count)
         .map(|n| format!("{{\"_id\":\"k{n:06}\",\"n\":{n},\"text\":\"tab\\t, \\\"quote\\\", é漢 \\n{n}\"}}\n"))
         .collect()
 }
 
-/// Everything in a store, as sorted lines.
+/// All documents of a store, as sorted lines.
 fn contents(store: &Arc<dyn AnyStore>) -> Vec<String> {
     let other = Lab::new();
     let report = other.copy(&store_source(store), &file_sink(&other, "all.jsonl")).unwrap();

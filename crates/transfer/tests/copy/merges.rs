@@ -1,4 +1,5 @@
-//! Merges by an expression: each is done once or listed, whatever becomes of answers and of other writers.
+//! Tests merges by an expression: each is applied once or listed, whatever happens to answers and whatever other
+//! clients write.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -26,7 +27,7 @@ fn unknown() -> OpError {
     OpError::new(ErrorKind::OutcomeUnknown, "reset")
 }
 
-/// So many documents with `n` 0.
+/// Stores this many documents with `n` 0.
 fn zeros(store: &Arc<dyn AnyStore>, count: usize) {
     let lab = Lab::new();
     let text: String = (0..count).map(|n| format!("{{\"_id\":\"k{n:03}\",\"n\":0}}\n")).collect();
@@ -42,7 +43,7 @@ fn numbers(store: &Arc<dyn AnyStore>) -> BTreeMap<String, i64> {
     contents(store).iter().map(parse).collect()
 }
 
-/// Lines that add one to each document, again and again.
+/// Lines that each add one to a document, cycling through the keys.
 fn ones(count: usize, keys: usize) -> String {
     (0..count).map(|n| format!("{{\"_id\":\"k{:03}\",\"n\":1}}\n", n % keys)).collect()
 }
@@ -69,7 +70,7 @@ fn a_document_becomes_what_the_expression_makes_of_it() {
     let wanted =
         "{\"_id\":\"a\",\"n\":11,\"t\":7.0,\"key\":\"a\"}\n{\"_id\":\"b\",\"n\":2}\n{\"_id\":\"c\",\"n\":\"x\"}\n";
     assert_eq!(contents(&store), sorted(wanted));
-    // What is not there begins with null, where that is wished.
+    // A missing document is treated as null, if that is requested.
     let lab = Lab::new();
     let report = lab.copy(&files(&[&path]), &merging(&store, ". // $new", true)).unwrap();
     assert_eq!((report.counts.written, report.counts.skipped), (1, 3));
@@ -91,7 +92,7 @@ fn records_with_one_key_are_merged_in_their_order() {
     }
 }
 
-/// How a conditional write fares whose answer is lost: all of them are told the same way, so that a copy knows
+/// A store that loses the answers of some conditional writes. All of them report the same error, so that a copy knows
 /// no more than that.
 fn loses_answers(every: i64, fate: fn() -> Fate) -> Faulty {
     let mut calls = 0;
@@ -122,7 +123,7 @@ fn what_was_not_done_is_done_again_and_what_may_have_been_is_listed() {
                 .iter()
                 .all(|reject| reject.error == "outcome-unknown" && reject.why.contains("may have been merged"))
         );
-        assert!(numbers(&sound).values().all(|n| *n == 1), "none twice, and none lost");
+        assert!(numbers(&sound).values().all(|n| *n == 1), "each merge must be applied exactly once");
     }
 }
 
@@ -191,7 +192,7 @@ fn a_sum_is_exact_beside_another_writer() {
             }
         }
         let sum: i64 = numbers(&sound).values().sum();
-        // A write whose answer was lost was done, unless the other writer was quicker.
+        // A write whose answer was lost was applied, unless the other writer changed the document first.
         let ours = sum - theirs.load(Ordering::Relaxed);
         assert!(
             (counts.written as i64..=counts.written as i64 + lost).contains(&ours),
@@ -201,7 +202,7 @@ fn a_sum_is_exact_beside_another_writer() {
     }
 }
 
-/// A store in which something happens at a conditional write, by its number from 1.
+/// A store in which something happens at each conditional write. Its number counts from 1.
 type Happens = dyn FnMut(u32, &str, &[u8], &[u8]) -> Fate + Send;
 
 type Event = Arc<Mutex<Option<Box<Happens>>>>;
@@ -221,7 +222,7 @@ fn eventful() -> (Arc<dyn AnyStore>, Arc<dyn AnyStore>, Event) {
     (sound, Arc::new(faulty), happens)
 }
 
-/// What another client does meanwhile.
+/// A write by another client in the meantime.
 fn swap_beside(store: &dyn AnyStore, key: &str, expected: &[u8], body: &[u8]) {
     std::thread::scope(|scope| {
         scope.spawn(|| caller(store)(Op::CompareAndSwap { key, expected, body }).unwrap());
@@ -230,7 +231,7 @@ fn swap_beside(store: &dyn AnyStore, key: &str, expected: &[u8], body: &[u8]) {
 
 #[test]
 fn what_others_stored_is_not_taken_for_our_own() {
-    // The write is not done; another writer adds the same meanwhile, so that the document is what was computed.
+    // The write is not applied, but another client stores the same result in the meantime.
     let (sound, store, happens) = eventful();
     let theirs = Arc::clone(&sound);
     *happens.lock().unwrap() = Some(Box::new(move |swap, key, expected, body| {
@@ -247,7 +248,7 @@ fn what_others_stored_is_not_taken_for_our_own() {
 
 #[test]
 fn a_write_that_arrives_late_is_not_done_twice() {
-    // The first write gets no answer and is done only when the second arrives.
+    // The first write gets no answer, and is applied only when the second arrives.
     let (sound, store, happens) = eventful();
     let theirs = Arc::clone(&sound);
     *happens.lock().unwrap() = Some(Box::new(move |swap, key, expected, body| match swap {
@@ -301,7 +302,7 @@ fn what_a_store_or_a_flag_cannot_is_refused_before_anything_is_written() {
         |options: StoreSinkOptions, verify: bool| StoreSink::check(&*store, &options, verify).unwrap_err().to_string();
     let durability = store.capabilities().durability.first().map(|(d, _)| *d);
     let of = |verb| StoreSinkOptions { durability, merge: merge.clone(), ..sink_options(verb) };
-    assert!(refused(of(Verb::Upsert), false).contains("--merge goes with --op merge"));
+    assert!(refused(of(Verb::Upsert), false).contains("--merge requires --op merge"));
     assert!(refused(of(Verb::Merge), true).contains("not be verified"));
     StoreSink::check(&*store, &of(Verb::Merge), false).unwrap();
 }

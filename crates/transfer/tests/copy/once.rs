@@ -1,4 +1,4 @@
-//! Operations that may not be done twice.
+//! Tests operations that may not be applied twice.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -9,7 +9,7 @@ use super::*;
 
 #[test]
 fn each_record_is_done_once_or_listed_wherever_the_copy_breaks() {
-    // What is added is the line without its key, so bytes of one length.
+    // Each record appends its line without the key, so always the same number of bytes.
     let text: String = (0..2_000).map(|n| format!("{{\"_id\":\"k{:02}\",\"n\":1}}\n", n % 50)).collect();
     for breaks_at in [0, 1, 99, 100, 1_234, 1_999] {
         let mut lab = Lab::new();
@@ -30,7 +30,7 @@ fn each_record_is_done_once_or_listed_wherever_the_copy_breaks() {
         });
         let sound: Arc<dyn AnyStore> = Arc::new(store.sound());
         let faulty: Arc<dyn AnyStore> = Arc::new(store);
-        // Something to append to.
+        // Create documents to append to.
         let sink = store_sink(&faulty, Verb::Append);
         let mut call = caller(&*sound);
         for n in 0..50 {
@@ -45,7 +45,7 @@ fn each_record_is_done_once_or_listed_wherever_the_copy_breaks() {
         let listed = lab.rejects();
         assert_eq!(listed.len() as u64, report.counts.rejected);
         assert!(listed.iter().all(|reject| reject.error == "outcome-unknown"), "{:?}", listed.first());
-        // One batch at most is in doubt; none of it was done by the copy that continued.
+        // At most one batch is doubtful. The resumed copy applied none of it.
         assert!(listed.len() <= 100, "{breaks_at}: {}", listed.len());
         let done = u64::from(done.load(Ordering::Relaxed));
         assert!(
@@ -80,7 +80,7 @@ fn out_of_a_store_it_is_not_gone_on_with() {
     lab.parallel = 1;
     let path = lab.write("a.jsonl", lines(1_000));
     lab.copy(&files(&[&path]), &store_sink(&source, Verb::Upsert)).unwrap();
-    // A record may have come or gone meanwhile, so that the first hundred are others.
+    // Records may have been added or removed meanwhile, so the first hundred may be different ones.
     let broken = Faulty::new(|request| match request.op {
         Op::Append { .. } => Fate::Fails(OpError::new(ErrorKind::Temporary, "gone")),
         _ => Fate::Done,
@@ -89,8 +89,11 @@ fn out_of_a_store_it_is_not_gone_on_with() {
     lab.copy(&store_source(&source), &store_sink(&broken, Verb::Append)).unwrap_err();
     lab.begin = Begin::Resume;
     let error = lab.copy(&store_source(&source), &store_sink(&broken, Verb::Append)).unwrap_err();
-    assert!(matches!(&error, TransferError::BadInput(why) if why.contains("in another order each time")), "{error}");
-    // What may be done twice is.
+    assert!(
+        matches!(&error, TransferError::BadInput(why) if why.contains("in a different order each time")),
+        "{error}"
+    );
+    // Operations that may be applied twice are repeated.
     let report = lab.copy(&store_source(&source), &store_sink(&memory(), Verb::Upsert)).unwrap();
     assert_eq!(report.counts.written, 1_000);
 }

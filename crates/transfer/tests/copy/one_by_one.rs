@@ -1,4 +1,4 @@
-//! Records that fail in a batch of others: each for its own reason, and none takes others along.
+//! Tests records that fail inside a batch: each gets its own reason, and none affects the others.
 
 use storebench_engine::store::{BulkWrite, ErrorKind};
 
@@ -27,7 +27,7 @@ fn what_could_not_be_read_for_now_is_not_another_document() {
     let store = Faulty::new(move |request| match request.op {
         Op::BulkWrite { kind: BulkWrite::Insert, .. } => {
             inserts += 1;
-            // Done, and nobody hears of it: the second try finds its own documents.
+            // Applied, but the answer is lost: the second attempt finds its own documents.
             if inserts == 1 { Fate::DoneBut(OpError::new(ErrorKind::OutcomeUnknown, "reset")) } else { Fate::Done }
         }
         Op::BulkRead { keys } => {
@@ -95,7 +95,7 @@ fn each_record_that_is_given_up_tells_its_own_reason() {
     }
 }
 
-/// A store that is gone for good rejects nothing: what it has not taken is left for the copy that goes on.
+/// A store that is gone for good rejects nothing. Records that it did not accept are left for the resumed copy.
 #[test]
 fn a_store_that_is_gone_rejects_no_record() {
     for taken in [1, 3, 7] {
@@ -112,13 +112,13 @@ fn a_store_that_is_gone_rejects_no_record() {
         let options = StoreSinkOptions { in_flight: 4, batch: Some(100), durability, ..sink_options(Verb::Upsert) };
         let sink = StoreSink::open(faulty, options).unwrap();
         let error = lab.copy(&files(&[&path]), &sink).unwrap_err().to_string();
-        assert!(error.contains("given up after") && error.contains("--resume"), "{error}");
+        assert!(error.contains("gave up after") && error.contains("--resume"), "{error}");
         assert!(lab.rejects().is_empty(), "{:?}", lab.rejects());
         assert_eq!(contents(&sound).len(), 100 * taken as usize);
     }
 }
 
-/// "Busy" to one record for ever is no busy server: the others arrive, and the record is told.
+/// A store that is always busy for one record is not a busy store: the others arrive, and the record is rejected.
 #[test]
 fn a_record_that_a_server_puts_off_for_ever_ends_no_copy() {
     let store = Faulty::new(|request| match request.op {

@@ -1,4 +1,4 @@
-//! Files that are there already: nothing overwrites them unless that is asked for.
+//! Tests existing files: they are overwritten only on request.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn a_file_that_exists_is_refused_and_one_that_appears_is_left_alone() {
     assert!(matches!(&error, TransferError::Target(told) if told.contains("appeared during the copy")), "{error}");
     assert_eq!(std::fs::read_to_string(lab.path("out.jsonl")).unwrap(), "theirs");
     drop(sink);
-    // A resume does not take it for its own file either.
+    // A resume does not mistake it for its own file either.
     assert!(refused(options(&lab, "out.jsonl", false, false)).contains("--force"));
     let again = Lab { begin: Begin::Resume, ..lab };
     again.copy(&source, &FileSink::open(options(&again, "out.jsonl", false, true)).unwrap()).unwrap();
@@ -48,7 +48,7 @@ fn the_file_of_a_copy_that_was_killed_before_it_was_logged_is_its_own() {
     let splits = source.splits(3).unwrap();
     lab.copy(&source, &sink).unwrap();
     drop(sink);
-    // As it was: the file at its place, and its parts and their note still there.
+    // Restore the state before the crash: the file in place, with its parts and their note.
     let lab = Lab { ..lab };
     std::fs::remove_file(lab.path("out.jsonl")).unwrap();
     std::fs::remove_dir_all(lab.path("copy")).unwrap();
@@ -95,13 +95,13 @@ fn a_copy_that_goes_on_takes_no_part_of_another_for_its_own() {
     let options = |fresh| FileSinkOptions { parts: lab.path("out/.parts"), ..options(&lab, "out/", fresh, true) };
     let sink = FileSink::open(options(true)).unwrap();
     splits.iter().for_each(write);
-    // Those that were moved before a crash are known again.
+    // Parts that were moved before a crash are recognized.
     sink.finish(&splits).unwrap();
     sink.finish(&splits).unwrap();
     write(&splits[0]);
     sink.finish(&splits).unwrap();
     drop(sink);
-    // Parts of an earlier copy lie there, and those of this one are gone.
+    // The folder has parts of an earlier copy, and those of this copy are missing.
     std::fs::remove_dir_all(lab.path("out/.parts")).unwrap();
     let sink = FileSink::open(options(false)).unwrap();
     let error = sink.finish(&splits).unwrap_err();

@@ -1,4 +1,4 @@
-//! Documents with members that the target keeps for itself.
+//! Tests documents with members that the target reserves for itself.
 
 use storebench_transfer::OwnMembers;
 
@@ -35,7 +35,7 @@ fn they_are_rejected_dropped_or_sent_and_what_is_written_is_verified() {
         assert!(rejects[0].why.contains("`_rev`") && rejects[1].why.contains("`_conflicts`"), "{rejects:?}");
         assert!(rejects.iter().all(|reject| reject.why.contains("--own-members drop")));
         let first: serde_json::Value = serde_json::from_str(EXPORT.lines().next().unwrap()).unwrap();
-        assert_eq!(rejects[0].record, first, "the record as it came");
+        assert_eq!(rejects[0].record, first, "the record as it was read");
         assert_eq!(there, [EXPORT.lines().nth(1).unwrap(), EXPORT.lines().nth(3).unwrap()]);
         let (_, report, there) = run(OwnMembers::Drop, verb, &shape());
         assert_eq!((report.counts.written, report.counts.rejected, report.counts.without_own_members), (4, 0, 2));

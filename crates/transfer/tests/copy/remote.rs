@@ -1,12 +1,12 @@
-//! Files in an object store that is open to everybody: credentials come from the environment, so they are
-//! tested through the binary.
+//! Tests files in a publicly accessible object store. Credentials come from the environment, so they are tested through
+//! the binary.
 
 use storebench_fakes::s3::S3;
 use storebench_transfer::{Access, FileLocation};
 
 use super::*;
 
-/// A server with a bucket.
+/// A server with one bucket.
 pub(super) struct Bucket {
     pub(super) s3: S3,
     _folder: tempfile::TempDir,
@@ -56,17 +56,17 @@ impl Bucket {
         self.sink(lab, key, Format::Jsonl, Columns::default()).unwrap()
     }
 
-    /// Puts an object there.
+    /// Stores an object.
     pub(super) fn put(&self, key: &str, text: &str) {
         let lab = Lab::new();
         lab.copy(&files(&[&lab.write("a.jsonl", text)]), &self.lines_sink(&lab, key)).unwrap();
     }
 }
 
-/// Some 12 MB: an upload of two parts.
+/// About 12 MB, so an upload of two parts.
 const MANY: usize = 20_000;
 
-/// Documents of 600 bytes.
+/// Documents of about 600 bytes.
 fn much(count: usize) -> String {
     (0..count)
         .map(|n| format!("{{\"_id\":\"k{n:06}\",\"n\":{n},\"text\":\"{}\"}}\n", "é lorem ipsum ".repeat(40)))
@@ -147,9 +147,9 @@ fn patterns_and_folders_name_objects() {
         assert_eq!(contents(&store), sorted(&wanted), "{pattern}");
     }
     let Err(TransferError::BadInput(none)) = bucket.source("logs/2016-*") else { panic!("found") };
-    assert!(none.contains("s3://box/logs/2016-*: nothing there fits"), "{none}");
+    assert!(none.contains("s3://box/logs/2016-*: no file matches"), "{none}");
     let Err(TransferError::BadInput(none)) = bucket.source("logs/2016.jsonl") else { panic!("found") };
-    assert!(none.contains("s3://box/logs/2016.jsonl: is not there"), "{none}");
+    assert!(none.contains("s3://box/logs/2016.jsonl: not found"), "{none}");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn a_resume_reads_only_what_is_left_and_refuses_another_object() {
     bucket.put("a.jsonl", &much(7_000).replace("lorem", "dolor"));
     let error = lab.copy(&bucket.source("a.jsonl").unwrap(), &sink(&lab)).unwrap_err();
     assert!(error.to_string().contains("has changed since the copy began"), "{error}");
-    // An ETag is the sum of what an object holds: the same again is the same object.
+    // An ETag is a checksum of the object's content, so the same content is the same object.
     bucket.put("a.jsonl", &much(7_000));
     let report = lab.copy(&bucket.source("a.jsonl").unwrap(), &sink(&lab)).unwrap();
     assert_eq!((report.counts.written, report.splits), (7_000, report.splits_done));
@@ -202,9 +202,9 @@ fn credentials_that_expire_lose_nothing() {
     let error = lab.copy(&files(&[&path]), &sink).unwrap_err();
     drop(sink);
     let TransferError::Target(text) = &error else { panic!("{error}") };
-    // Without a reason where the request was a `HEAD`.
+    // A failed `HEAD` has no reason.
     assert!(text.contains("ExpiredToken") || text.contains("400 Bad Request"), "{text}");
-    assert!(text.contains("access was refused") && text.contains("AWS_SESSION_TOKEN"), "{text}");
+    assert!(text.contains("access denied") && text.contains("AWS_SESSION_TOKEN"), "{text}");
     assert!(text.contains("--resume"), "{text}");
     bucket.s3.renew();
     lab.begin = Begin::Resume;
@@ -247,7 +247,7 @@ fn a_target_that_cannot_be_written_is_refused_at_the_beginning() {
     };
     assert!(matches!(error, TransferError::Store { .. }), "{error}");
     let Err(error) = FileSink::open(options("https://127.0.0.1:1/a.jsonl")) else { panic!("taken") };
-    assert!(error.to_string().contains("is only read"), "{error}");
+    assert!(error.to_string().contains("is read-only"), "{error}");
     assert!(!lab.path("parts").exists());
 }
 
@@ -258,7 +258,7 @@ fn a_large_object_is_read_ahead_with_bounded_requests() {
     let before = bucket.s3.requests();
     let report = Lab::new().copy(&bucket.source("a.jsonl").unwrap(), &store_sink(&memory(), Verb::Upsert)).unwrap();
     let requests = bucket.s3.requests() - before;
-    // Two to look; of each part one, and no more than another for the rest of its last line.
+    // Two requests inspect the object. Each part needs one, and at most one more for the rest of its last line.
     assert!(requests <= 2 + 2 * report.splits, "{requests} requests for {} parts", report.splits);
 }
 
@@ -291,7 +291,7 @@ fn an_object_that_exists_is_overwritten_only_where_that_is_asked_for() {
         Lab::new().copy(&bucket.source(key).unwrap(), &store_sink(&store, Verb::Upsert)).unwrap();
         assert_eq!(contents(&store), sorted(&lines(300)), "{key}: parts of the earlier copy are gone");
     }
-    // One that appears during the copy stays.
+    // An object that appears during the copy stays.
     let sink = FileSink::open(options("new.jsonl", false)).unwrap();
     bucket.put("new.jsonl", &much(10));
     let error = Lab::new().copy(&source, &sink).unwrap_err();

@@ -1,11 +1,11 @@
-//! Copies that did not end, and go on.
+//! Tests resuming unfinished copies.
 
 use storebench_engine::store::ErrorKind;
 
 use super::faulty::{Fate, Faulty};
 use super::*;
 
-/// A store that takes so many requests and then nothing more, until it is mended.
+/// A store that accepts this many requests and then fails, and the same store without faults.
 fn dies_after(requests: u32) -> (Arc<dyn AnyStore>, Arc<dyn AnyStore>) {
     let mut calls = 0;
     let store = Faulty::new(move |_| {
@@ -25,7 +25,7 @@ fn what_was_done_is_not_done_again_and_the_rest_is() {
         lab.begin = Begin::Resume;
         let report = lab.copy(&files(&[&path]), &store_sink(&sound, Verb::Insert)).unwrap();
         assert_eq!((report.counts.read, report.counts.written, report.counts.rejected), (60_000, 60_000, 0));
-        assert!(lab.rejects().is_empty(), "what is read again is not rejected twice");
+        assert!(lab.rejects().is_empty(), "records that are read again must not be rejected twice");
         assert_eq!(contents(&sound), sorted(&lines(60_000)), "{requests}");
     }
 }
@@ -65,7 +65,7 @@ fn a_copy_is_resumed_only_as_it_was_begun() {
     let other = lab.write("a.jsonl", lines(60_001));
     assert!(refused(&lab, &other).contains("has changed"));
     lab.begin = Begin::Restart;
-    assert!(refused(&lab, &other).contains("--rejects"), "what the first one rejected is still wanted");
+    assert!(refused(&lab, &other).contains("--rejects"), "the first copy's rejects must be kept");
     std::fs::rename(lab.path("rejects.jsonl"), lab.path("first.jsonl")).unwrap();
     let report = lab.copy(&files(&[&other]), &store_sink(&sound, Verb::Upsert)).unwrap();
     assert_eq!((report.counts.written, report.before.written), (60_001, 0));
@@ -77,7 +77,7 @@ fn a_copy_that_broke_after_its_file_was_whole_can_be_gone_on_with() {
     let mut lab = Lab { keep_log: true, ..Lab::new() };
     Lab::new().copy(&files(&[&lab.write("a.jsonl", lines(3_000))]), &store_sink(&store, Verb::Upsert)).unwrap();
     lab.copy(&store_source(&store), &file_sink(&lab, "out.jsonl")).unwrap();
-    // As if it had been killed before its log was put away.
+    // As if the copy had been killed before its log was removed.
     lab.begin = Begin::Resume;
     let report = lab.copy(&store_source(&store), &file_sink(&lab, "out.jsonl")).unwrap();
     assert_eq!((report.counts.written, report.before.written), (3_000, 3_000));
@@ -107,9 +107,9 @@ fn what_was_written_without_verify_is_verified_by_a_resume() {
         let (sound, dying) = dies_after(300);
         lab.copy(&files(&[&path]), &store_sink(&dying, Verb::Upsert)).unwrap_err();
         if harm {
-            // A document that the first process has written is changed behind its back.
+            // Change documents that the first process wrote.
             let log = std::fs::read_to_string(lab.path("copy/log.jsonl")).unwrap();
-            assert!(log.lines().count() > 1, "a part is done");
+            assert!(log.lines().count() > 1, "a part must be done");
             let other = Lab::new();
             let changed: String = lines(60_000)
                 .lines()

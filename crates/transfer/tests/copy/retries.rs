@@ -1,4 +1,4 @@
-//! Failures that pass, failures that do not, and answers that never come.
+//! Tests temporary failures, permanent failures, and answers that never arrive.
 
 use storebench_engine::store::ErrorKind;
 
@@ -30,7 +30,7 @@ fn run_with(
 
 #[test]
 fn what_fails_for_now_is_tried_again() {
-    // Of each request by itself: of all together, one could be unlucky as often as a copy tries.
+    // Counted per request. With a common count, one request could fail as often as the copy tries.
     let mut tries = std::collections::HashMap::new();
     let store = Faulty::new(move |request| {
         let first = match request.op {
@@ -57,7 +57,7 @@ fn the_answer_to_a_second_try_is_heard_when_nothing_else_is_under_way() {
     });
     let (_lab, report, sound) = run(Verb::Upsert, 50, store);
     let counts = report.unwrap().counts;
-    // Unheard it would be given up after its timeout, and sent again.
+    // If the answer were missed, the request would time out and be sent again.
     assert_eq!((counts.written, counts.retries), (50, 1));
     assert_eq!(contents(&sound), sorted(&lines(50)));
 }
@@ -71,7 +71,7 @@ fn a_store_that_stays_busy_ends_the_copy_and_loses_nothing() {
     });
     let (lab, report, _) = run(Verb::Upsert, 2_000, store);
     let error = report.unwrap_err();
-    assert!(error.to_string().contains("given up after 16 tries"), "{error}");
+    assert!(error.to_string().contains("gave up after 16 attempts"), "{error}");
     assert!(matches!(error, TransferError::Store { error: storebench_engine::store::StoreError::Unreachable(_), .. }));
     assert!(lab.rejects().is_empty() && lab.path("copy/log.jsonl").exists());
 }
@@ -138,7 +138,7 @@ fn a_counter_whose_answer_is_lost_is_listed_and_not_done_again() {
     let reject = &lab.rejects()[0];
     assert_eq!((reject.error.as_str(), reject.tries), ("outcome-unknown", 1));
     let line: serde_json::Value = serde_json::from_str(text.lines().nth(49).unwrap()).unwrap();
-    assert_eq!(reject.record, line, "the record as it came");
+    assert_eq!(reject.record, line, "the record as it was read");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn what_is_no_integer_is_not_counted_as_nothing() {
     let report = count(&lab, text, &store);
     assert_eq!((report.counts.written, report.counts.rejected), (2, 2));
     assert!(lab.rejects().iter().all(|reject| reject.why.contains("not a 64-bit integer") && reject.tries == 0));
-    // Whole documents are no integers either.
+    // Whole documents are not integers either.
     let lab = Lab::new();
     let report = lab.copy(&files(&[&lab.write("b.jsonl", text)]), &store_sink(&store, Verb::Counter)).unwrap();
     assert_eq!((report.counts.written, report.counts.rejected), (0, 4));
@@ -196,7 +196,7 @@ fn a_replace_of_what_is_not_there_is_told_one_by_one() {
     assert_eq!((report.counts.written, report.counts.rejected), (500, 200));
     assert!(lab.rejects().iter().all(|reject| reject.error == "not-found"));
     let report = Lab::new().copy(&files(&[&lab.path("b.jsonl")]), &store_sink(&sound, Verb::Delete)).unwrap();
-    // 200 of the keys were never there.
+    // 200 of the keys never existed.
     assert_eq!((report.counts.read, report.counts.written, report.counts.skipped), (700, 500, 200));
     assert!(contents(&sound).is_empty());
 }

@@ -1,4 +1,4 @@
-//! Documents of any shape go into files with columns and come back as they were.
+//! Tests that documents of any shape survive a round trip through files with columns.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use storebench_transfer::{ColumnTypes, Infer, Kind, infer_columns};
 use super::formats::sink_by;
 use super::*;
 
-/// A JSON value in one of the ways in which it can be written.
+/// A JSON value in any notation.
 fn value() -> impl Strategy<Value = String> {
     let text = prop_oneof![
         "[a-zé漢\u{1f600} ,]{0,6}".prop_map(|text| serde_json::to_string(&text).unwrap()),
@@ -39,13 +39,13 @@ fn value() -> impl Strategy<Value = String> {
 }
 
 fn members(value: impl Strategy<Value = String>) -> impl Strategy<Value = String> {
-    // Few names, so that one field meets many types, and one that the overflow has.
+    // Few names, so that a field gets values of many types. One name is that of the overflow.
     let name = prop::sample::select(vec!["a", "b", "c", "é\\u0041", "d e", "_more", "a.b", ""]);
     prop::collection::vec((name, value), 0..5)
         .prop_map(|all| all.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect::<Vec<_>>().join(","))
 }
 
-/// A value as a text that is the same for the same document: members by name, numbers as they are written.
+/// A canonical text of a value: members sorted by name, numbers verbatim.
 fn canonical(json: &str) -> String {
     match json.as_bytes()[0] {
         b'{' => {
@@ -68,7 +68,7 @@ fn documents(text: &str) -> Vec<String> {
     all
 }
 
-/// What a file gives back as JSON lines.
+/// Copies lines into a file and back to JSON lines.
 fn back(name: &str, text: &str, records: u64) -> Result<String, TestCaseError> {
     let lab = Lab { parallel: 1, ..Lab::new() };
     let source = files(&[&lab.write("in.jsonl", text)]);
@@ -89,7 +89,7 @@ fn back(name: &str, text: &str, records: u64) -> Result<String, TestCaseError> {
     Ok(std::fs::read_to_string(lab.path("out.jsonl")).unwrap())
 }
 
-/// Top-level members that a cell of text does not tell from nothing.
+/// The document without top-level members that a text cell cannot distinguish from missing ones.
 fn without_nothing(document: &str) -> String {
     let all: BTreeMap<String, &RawValue> = serde_json::from_str(document).unwrap();
     let kept = all.iter().filter(|(_, value)| !matches!(value.get(), "null" | "\"\""));

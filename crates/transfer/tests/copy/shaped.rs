@@ -1,4 +1,4 @@
-//! Records that are left out, become others, or go on in part.
+//! Tests records that are filtered, mapped or projected.
 
 use storebench_engine::store::ErrorKind;
 
@@ -85,7 +85,7 @@ fn a_copy_that_goes_on_counts_what_it_leaves_out_once() {
         let counts = report.counts;
         assert_eq!((counts.read, counts.skipped), (60_000, 20_000), "{verb:?}");
         assert_eq!(counts.written + counts.rejected, 40_000, "{verb:?}");
-        // Counters that were under way when it broke down, or failed then.
+        // Counters that were in flight when the store broke down, or failed then.
         assert_eq!(counts.rejected, lab.rejects().len() as u64);
         if verb == Verb::Insert {
             assert_eq!((counts.rejected, contents(&sound).len()), (0, 40_000));

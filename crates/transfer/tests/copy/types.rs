@@ -1,4 +1,4 @@
-//! Types of tables that others wrote: what each becomes, and what has no form in JSON.
+//! Tests column types of tables from other writers: the JSON each becomes, and values that JSON cannot represent.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Four rows; the second is null but for its key, the third and fourth hold what JSON cannot.
+/// Four rows. The second is null except for its key; the third and fourth have values that JSON cannot represent.
 fn batch() -> RecordBatch {
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("_id", Arc::new(StringArray::from(vec!["a", "b", "c", "d"]))),
@@ -80,7 +80,7 @@ fn check(lab: &Lab, path: &Path) {
 fn each_type_of_a_table_becomes_what_the_documents_say() {
     let batch = batch();
     let lab = Lab::new();
-    // A dictionary in Parquet comes back as texts.
+    // A dictionary in Parquet is read back as strings.
     let mut parquet = ArrowWriter::try_new(File::create(lab.path("a.parquet")).unwrap(), batch.schema(), None).unwrap();
     parquet.write(&batch).unwrap();
     parquet.close().unwrap();

@@ -1,4 +1,4 @@
-//! Reading back what was written.
+//! Tests reading back what was written.
 
 use storebench_engine::store::ErrorKind;
 use storebench_transfer::Verification;
@@ -33,7 +33,7 @@ fn what_is_right_is_found_right_beside_what_was_there_before() {
 
 #[test]
 fn lost_and_changed_documents_are_named() {
-    // Acknowledges one batch that it does not store, and stores another document of one key.
+    // Acknowledges one batch without storing it.
     let mut calls = 0;
     let store = Faulty::new(move |request| {
         calls += usize::from(matches!(request.op, Op::BulkWrite { .. }));

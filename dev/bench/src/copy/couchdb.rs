@@ -1,4 +1,5 @@
-//! CouchDB's protocol beside `couchrestore`, into the same pouchdb-server with as many requests at once.
+//! CouchDB's protocol compared with `couchrestore`, into the same pouchdb-server with the same number of requests at
+//! once.
 
 use std::fmt::Write as _;
 use std::io::{BufWriter, Read, Write};
@@ -14,7 +15,7 @@ use crate::rounds::interleave;
 use crate::servers::{Server, program};
 
 const DOCUMENTS: u64 = 20_000;
-/// Requests at once, and documents in each: what `couchrestore` takes unless told otherwise.
+/// Requests at once, and documents in each: the defaults of `couchrestore`.
 const AT_ONCE: &str = "5";
 const BATCH: usize = 500;
 
@@ -25,8 +26,8 @@ pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failu
     let backup = lab.path("documents.backup");
     write_backup(&documents, &backup)?;
     let count = documents.count as f64;
-    // Each time a new database. One whose name begins so is not asked how many documents were deleted in it, which
-    // pouchdb-server does not know and `couchrestore` wants to.
+    // A new database each time. `couchrestore` asks a database how many documents were deleted in it, which
+    // pouchdb-server does not know. It does not ask databases whose names begin with `_`.
     let number = std::cell::Cell::new(0);
     let next = || number.replace(number.get() + 1);
     let mut ours = || {
@@ -56,11 +57,11 @@ pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failu
         Figure::new(TOPIC, "jsonl to couchdb: 1 KiB documents, 5 requests at once", Unit::DocsPerS, ours.clone())
             .beside("couchrestore", theirs.clone())
             .target(Target::RatioAtLeast(3.0))
-            .note("into pouchdb-server, which is most of either; couchrestore keeps revisions, ours makes new ones"),
+            .note("pouchdb-server takes most of the time on both sides; couchrestore keeps revisions, ours makes new ones"),
     ])
 }
 
-/// As `couchbackup` writes: a list of documents with their revisions on each line.
+/// A backup as `couchbackup` writes it: a list of documents with their revisions on each line.
 fn write_backup(documents: &Documents, path: &std::path::Path) -> Result<(), Failure> {
     let mut out = BufWriter::new(std::fs::File::create(path)?);
     out.write_all(
@@ -86,11 +87,11 @@ fn write_backup(documents: &Documents, path: &std::path::Path) -> Result<(), Fai
     out.flush().map_err(Into::into)
 }
 
-/// Makes a database.
+/// Creates a database.
 fn make(port: u16, name: &str) -> Result<(), Failure> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     write!(stream, "PUT /{name} HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
-    if answer.starts_with("HTTP/1.1 201") { Ok(()) } else { Err(format!("no database: {answer}").into()) }
+    if answer.starts_with("HTTP/1.1 201") { Ok(()) } else { Err(format!("no database created: {answer}").into()) }
 }

@@ -1,4 +1,4 @@
-//! Files into the null store: what reading, checking and batching records costs by itself.
+//! Files into the null store: what it costs to read, check and batch records.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::options::Options;
 use crate::pin::pinned;
 use crate::rounds::interleave;
 
-/// A second of work or so: the system counts processor time of processes in steps of 10 ms.
+/// About a second of work, because the system counts processor time of processes in steps of 10 ms.
 const DOCUMENTS: u64 = 400_000;
 
 pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failure> {
@@ -55,8 +55,8 @@ pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failu
     Ok(figures)
 }
 
-/// What one would write first: each line parsed into a value, the key taken out, the rest written again. Processor
-/// time in µs.
+/// A simple program: parses each line into a value, takes the key out, and writes the rest. Returns the processor time
+/// in µs.
 fn by_hand(lines: &Path) -> Result<f64, Failure> {
     pinned(|| {
         let mut file = BufReader::with_capacity(1 << 20, std::fs::File::open(lines)?);

@@ -1,4 +1,4 @@
-//! `storebench copy` as its users run it, a process of its own, beside the tools of the stores' own house.
+//! `storebench copy` as its users run it, as a separate process, compared with the stores' own tools.
 
 mod couchdb;
 mod files;
@@ -44,7 +44,7 @@ pub(crate) const FIGURES: &[&str] = &[
 /// What measures some of the figures.
 type Measure = fn(&Options, &Lab) -> Result<Vec<Figure>, Failure>;
 
-/// Each with how the names of its figures begin or end.
+/// Each with a part that the names of its figures contain.
 const MEASURES: [(&str, Measure); 7] = [
     ("null", files::measure),
     ("standard", stdin::measure),
@@ -86,7 +86,7 @@ struct Done {
     documents: f64,
     /// Bytes of their keys and documents.
     bytes: f64,
-    /// From its first record to its last, without starting the process.
+    /// From its first record to its last, without the start of the process.
     seconds: f64,
     /// The whole process.
     wall_s: f64,
@@ -112,7 +112,7 @@ impl Lab {
         command
     }
 
-    /// Copies, with one worker unless told otherwise. One that rejects records is no figure.
+    /// Copies, with one worker by default. A copy that rejects records is an error.
     fn copy(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>, words: &str) -> Result<Done, Failure> {
         let mut more: Vec<&str> = words.split_whitespace().collect();
         if !more.contains(&"--parallel") {
@@ -145,10 +145,10 @@ impl Lab {
     }
 }
 
-/// What takes a key and a document.
+/// A function that takes a key and a document.
 type Take<'a> = dyn FnMut(&[u8], &[u8]) -> std::io::Result<()> + 'a;
 
-/// Made documents of one size.
+/// Synthetic documents of one size.
 struct Documents {
     subject: Subject,
     count: u64,
@@ -161,7 +161,7 @@ impl Documents {
         Ok(Self { subject: Subject::new(&(head("Copy", count, size) + phase))?, count, size })
     }
 
-    /// Keys, which need no escapes in JSON, and documents, which have a member at least.
+    /// Passes each key, which needs no escapes in JSON, and its document, which has at least one member.
     fn each(&self, write: &mut Take<'_>) -> Result<(), Failure> {
         let (mut key, mut body) = (Vec::new(), Vec::new());
         for index in 0..self.count {

@@ -1,4 +1,4 @@
-//! PostgreSQL beside `psql \copy`, in and out, of the same documents in the same table.
+//! PostgreSQL compared with `psql \copy`, in and out, with the same documents in the same table.
 
 use std::io::{BufWriter, Write};
 use std::process::Command;
@@ -18,7 +18,7 @@ pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failu
     let server = Server::start("postgres", &[])?;
     let documents = Documents::new(options.work(DOCUMENTS), "1KiB")?;
     let lines = lab.lines(&documents)?;
-    // In COPY's text format, made before.
+    // The documents in COPY's text format, prepared in advance.
     let text = lab.path("documents.copy");
     let mut out = BufWriter::new(std::fs::File::create(&text)?);
     documents.each(&mut |key, body| {
@@ -37,7 +37,7 @@ pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failu
         command.args(statements.iter().flat_map(|statement| ["-c", statement]));
         Ok(command)
     };
-    // Makes the table.
+    // Creates the table.
     lab.copy(&lines, &server.url, "--to-collection documents --durability fsync")?;
     let count = documents.count as f64;
     let empty = || child_cpu_us(&mut psql(&[&format!("TRUNCATE {TABLE}")])?).map(drop);

@@ -1,4 +1,4 @@
-//! A table of two columns into Redis beside `redis-cli --pipe`, which writes the same keys and values.
+//! A table of two columns into Redis, compared with `redis-cli --pipe`, which writes the same keys and values.
 
 use std::io::{BufWriter, Write};
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use crate::servers::{Server, program};
 
 const ROWS: u64 = 1_000_000;
 
-/// Makes Redis's protocol of the table, as its manual has it.
+/// Converts the table to Redis's protocol, as its manual describes.
 const AWK: &str = r#"NR > 1 {
     key = "storebench:documents:" $1; value = "{\"value\":\"" $2 "\"}"
     printf "*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", length(key), key, length(value), value

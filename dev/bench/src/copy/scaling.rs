@@ -1,4 +1,4 @@
-//! More workers on a store that answers slowly: each request takes a fixed time, however many there are.
+//! More workers on a slow store, on which each request takes a fixed time, however many there are.
 
 use super::{Documents, Lab, TOPIC};
 use crate::Failure;
@@ -34,7 +34,7 @@ pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failu
     Ok(figures)
 }
 
-/// The figures of all numbers of workers, each beside as many times what one does.
+/// The figures for each number of workers, compared with that many times the rate of one.
 fn each(what: &str, options: &Options, run: &dyn Fn(u32) -> Result<[f64; 1], Failure>) -> Result<Vec<Figure>, Failure> {
     let mut sides: Vec<_> = WORKERS.iter().map(|workers| move || run(*workers)).collect();
     let sides = sides.iter_mut().map(|side| side as Side<'_, 1>).collect();
@@ -43,7 +43,7 @@ fn each(what: &str, options: &Options, run: &dyn Fn(u32) -> Result<[f64; 1], Fai
     let figure = |(workers, [samples]): (u32, [Samples; 1])| {
         let ideal = Samples(one.0.iter().map(|value| value * f64::from(workers)).collect());
         let figure = Figure::new(TOPIC, format!("{what}, {workers} workers"), Unit::DocsPerS, samples);
-        // Beyond, the processors of a small machine may be what is short.
+        // With more workers, a small machine may run out of processors.
         if workers == 1 { figure } else { figure.beside(format!("{workers} times one worker"), ideal) }
     };
     let mut figures: Vec<Figure> = WORKERS.into_iter().zip(all).map(figure).collect();

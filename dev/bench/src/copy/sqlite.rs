@@ -1,4 +1,5 @@
-//! SQLite beside a loop by hand over the same lines: the same table, statement, batches and durability.
+//! SQLite compared with a hand-written loop over the same lines, with the same table, statement, batches and
+//! durability.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -49,8 +50,7 @@ pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failu
     Ok(figures)
 }
 
-/// Seconds from the first line to the last commit. The loop knows where the key stands in a line and trusts the
-/// rest.
+/// Seconds from the first line to the last commit. The loop knows where the key is in a line and trusts the rest.
 fn by_hand(lines: &Path, store: &Path, synchronous: &str) -> Result<f64, Failure> {
     const BEFORE_KEY: usize = "{\"_id\":\"".len();
     let mut connection = Connection::open(store)?;

@@ -1,4 +1,4 @@
-//! Memory of a copy that is given 10 GB through standard input, which nobody could hold or cut into parts.
+//! Memory of a copy of 10 GB through standard input, which cannot be held in memory or cut into parts.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::rounds::interleave;
 
 const BYTES: u64 = 10_000_000_000;
-/// Documents that are piped again and again: what comes in is read each time again.
+/// Documents that are piped repeatedly. The copy reads them each time.
 const DOCUMENTS: u64 = 10_000;
 
 pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failure> {
@@ -30,7 +30,7 @@ pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failu
     ])
 }
 
-/// Pipes so many bytes of whole lines, or a few more, and gives the most memory that the copy had.
+/// Pipes this many bytes of whole lines, or a few more, and returns the peak memory of the copy.
 fn most_mb(lab: &Lab, lines: &[u8], bytes: u64) -> Result<f64, Failure> {
     let mut command = lab.command("-", "null:", &["--to-collection", "documents", "--parallel", "1"]);
     let mut copy = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
@@ -42,7 +42,7 @@ fn most_mb(lab: &Lab, lines: &[u8], bytes: u64) -> Result<f64, Failure> {
         most = high_water_bytes(copy.id()).max(most);
     }
     drop(input);
-    // Of what is still in the pipe.
+    // Wait for what is still in the pipe.
     while copy.try_wait()?.is_none() {
         most = high_water_bytes(copy.id()).max(most);
         std::thread::sleep(std::time::Duration::from_millis(5));

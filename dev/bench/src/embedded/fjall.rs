@@ -1,4 +1,4 @@
-//! A load into fjall as one would write it: one write batch for each batch.
+//! A load into fjall as a user would write it: one write batch per batch of documents.
 
 use std::path::Path;
 

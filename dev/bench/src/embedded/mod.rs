@@ -1,5 +1,5 @@
-//! Loads into embedded stores: through the engine and its driver, beside a loop by hand over the
-//! same crate with the same schema, batches, durability and documents.
+//! Loads into embedded stores: through the engine and its driver, compared with a hand-written loop over the same crate
+//! with the same schema, batches, durability and documents.
 
 mod fjall;
 mod redb;
@@ -24,7 +24,7 @@ const TOPIC: &str = "embedded";
 /// Documents in one transaction.
 const BATCH: u64 = 1_000;
 
-/// What a batch that was committed survives.
+/// What a committed batch survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
     /// The end of the process.
@@ -42,13 +42,13 @@ impl Level {
     }
 }
 
-/// Loads every document by hand into a new store at this path. The watch runs while documents are
-/// made and written: not while the store is opened or closed.
+/// Loads every document by hand into a new store at this path. The watch runs while documents are generated and
+/// written, not while the store is opened or closed.
 type ByHand = fn(&Path, Level, &Documents, &mut Watch) -> Result<(), Failure>;
 
 const STORES: [(&str, ByHand); 3] = [("sqlite", sqlite::load), ("fjall", fjall::load), ("redb", redb::load)];
 
-/// How long something took: on the clock, and of every processor.
+/// How long something took: wall-clock time, and the processor time of all threads.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     began: Option<(Instant, u64)>,
@@ -68,7 +68,7 @@ impl Watch {
         }
     }
 
-    /// Documents a second, and processor time of each in µs.
+    /// Documents per second, and the processor time of each in µs.
     fn per_document(&self, documents: u64) -> [f64; 2] {
         let documents = documents as f64;
         [documents * 1e9 / self.wall_ns.max(1) as f64, self.cpu_ns as f64 / 1e3 / documents]
@@ -106,13 +106,13 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
     Ok(figures)
 }
 
-/// Where the stores lie: on a disk, not in a temporary folder that may be memory.
+/// The folder of the stores: on a disk, not in a temporary folder that may be in memory.
 pub(crate) fn folder(options: &Options) -> Result<PathBuf, Failure> {
     if let Some(dir) = &options.dir {
         return Ok(dir.clone());
     }
     let program = std::env::current_exe()?;
-    Ok(program.parent().ok_or("this program lies in no folder; give --dir")?.to_owned())
+    Ok(program.parent().ok_or("the folder of this program is unknown; give --dir")?.to_owned())
 }
 
 fn pair(options: &Options, dir: &Path, name: &str, level: Level, by_hand: ByHand) -> Result<Figure, Failure> {
@@ -129,8 +129,8 @@ fn pair(options: &Options, dir: &Path, name: &str, level: Level, by_hand: ByHand
     let mut hand = || {
         let dir = fresh()?;
         let path = dir.path().join("store");
-        // On a thread of its own, as the engine's worker: the first thread's heap is warm from the
-        // rounds before, and its allocator cheaper, which alone made up to a third of the speed.
+        // On a separate thread, like the engine's worker. The first thread's heap is warm from earlier rounds, so its
+        // allocations are cheaper. This alone made up to a third of the speed.
         on_a_thread(|| {
             let mut watch = Watch::default();
             by_hand(&path, level, subject.documents(), &mut watch).map_err(|e| e.to_string())?;
@@ -181,7 +181,7 @@ mod tests {
     /// Reads the body under a key with the bare crate.
     type Read = fn(&Path, &str) -> Result<Option<Vec<u8>>, Failure>;
 
-    /// The driver and the loop by hand do the same work: the same bytes lie in the same place.
+    /// The driver and the loop by hand do the same work: they store the same bytes in the same place.
     #[test]
     fn both_sides_store_the_same() {
         let count = 2_500;

@@ -1,4 +1,4 @@
-//! A load into redb as one would write it: one write transaction for each batch.
+//! A load into redb as a user would write it: one write transaction per batch.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -44,7 +44,7 @@ pub(super) fn load(path: &Path, level: Level, documents: &Documents, watch: &mut
     Ok(())
 }
 
-/// The file without its sync: redb itself has no level between memory and disk.
+/// The file without syncs: redb itself has no durability level between memory and disk.
 #[derive(Debug)]
 struct NeverSynced(FileBackend);
 

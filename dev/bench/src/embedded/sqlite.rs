@@ -1,5 +1,4 @@
-//! A load into SQLite as one would write it: a write-ahead log, one prepared statement, one
-//! transaction for each batch.
+//! A load into SQLite as a user would write it: a write-ahead log, one prepared statement, one transaction per batch.
 
 use std::path::Path;
 
@@ -31,7 +30,7 @@ pub(super) fn load(path: &Path, level: Level, documents: &Documents, watch: &mut
                 body.clear();
                 documents.write_key(index, &mut key);
                 documents.write_document(index, 0, &mut body);
-                // Known to be UTF-8, so bound as they are.
+                // Known to be UTF-8, so they are bound without a check.
                 let text = |bytes| ToSqlOutput::Borrowed(ValueRef::Text(bytes));
                 insert.execute(params![text(&key), text(&body)])?;
             }

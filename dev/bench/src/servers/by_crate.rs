@@ -1,4 +1,4 @@
-//! A client crate in the place of a driver's session, so that both do the same work in the same loop.
+//! A client crate in place of a driver's session, so that both do the same work in the same loop.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(super) trait Connect: Send + Sync + 'static {
     fn connect(&self) -> impl Future<Output = Result<Self::Client, StoreError>>;
 }
 
-/// The store of a driver, with sessions of a crate.
+/// The store of a driver, with the sessions of a crate.
 pub(super) fn through_a_crate(driver: &Arc<dyn AnyStore>, connect: impl Connect) -> Arc<dyn AnyStore> {
     Arc::new(ByCrate { driver: Arc::clone(driver), connect })
 }

@@ -1,9 +1,9 @@
-//! GETs over HTTP through the engine, beside `wrk` that fetches the same document from the same
-//! server over as many connections.
+//! GETs over HTTP through the engine, compared with `wrk`, which fetches the same document from the same server over
+//! the same number of connections.
 //!
-//! The server is a thread of this program that answers every read with one document of 1 KiB, as
-//! CouchDB would: what a real server costs would only hide the clients. Both clients go as fast as
-//! they can, so at the same rate or nearly, which is told.
+//! The server is a thread of this program that answers every read with one document of 1 KiB, as CouchDB would. The
+//! cost of a real server would only hide the clients. Both clients run as fast as they can, so at nearly the same rate,
+//! which is reported.
 
 use std::net::TcpListener;
 use std::thread;
@@ -83,7 +83,7 @@ pub(super) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
 }
 
 fn rates(ours: &Samples, wrk: &Samples) -> String {
-    format!("through the engine {:.0} a second, wrk {:.0}", ours.median(), wrk.median())
+    format!("through the engine {:.0} per second, wrk {:.0}", ours.median(), wrk.median())
 }
 
 /// Processor time of a request in µs, and requests a second, of `wrk` on one thread.
@@ -94,14 +94,14 @@ fn wrk(port: u16, connections: u32, seconds: u32) -> Result<[f64; 2], Failure> {
     let line = text.lines().find(|line| line.contains("requests in"));
     let requests = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
     let requests =
-        requests.filter(|requests| *requests > 0.0).ok_or_else(|| format!("wrk told no requests: {text}"))?;
+        requests.filter(|requests| *requests > 0.0).ok_or_else(|| format!("wrk reported no requests: {text}"))?;
     if text.contains("Non-2xx") || text.contains("Socket errors") {
-        return Err(format!("wrk met errors: {text}").into());
+        return Err(format!("wrk reported errors: {text}").into());
     }
     Ok([cpu_us / requests, requests / f64::from(seconds)])
 }
 
-/// Starts the server; gives its port. It answers as long as this program runs.
+/// Starts the server and returns its port. It answers as long as this program runs.
 fn serve(document: &str) -> Result<u16, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
@@ -127,7 +127,7 @@ fn serve(document: &str) -> Result<u16, Failure> {
         runtime.block_on(async move {
             let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
             while let Ok((stream, _)) = listener.accept().await {
-                // A send that waits for an acknowledgement would measure that.
+                // Otherwise a send would wait for an acknowledgement, and the figure would include that.
                 let _ = stream.set_nodelay(true);
                 tokio::spawn(answers.serve(stream));
             }
@@ -146,7 +146,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// Requests come one at a time and whole: both clients wait for each answer.
+    /// Requests arrive one at a time and complete, because both clients wait for each answer.
     async fn serve(&'static self, stream: tokio::net::TcpStream) {
         let mut request = vec![0; 4_096];
         loop {
@@ -159,7 +159,7 @@ impl Answers {
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => continue,
                 Err(_) => return,
             };
-            // A socket that was drained takes an answer of this size at once.
+            // A drained socket accepts an answer of this size at once.
             if !matches!(stream.try_write(answer.as_bytes()), Ok(written) if written == answer.len()) {
                 return;
             }

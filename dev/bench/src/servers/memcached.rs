@@ -1,6 +1,6 @@
-//! memcached: the driver beside `memcaslap`, the load generator in C of libmemcached
-//! (Debian's package `libmemcached-tools`). It has one write in flight on a connection; several reads
-//! it asks for together, as one `get` of so many keys.
+//! memcached: the driver compared with `memcaslap`, the load generator in C of libmemcached (Debian's package
+//! `libmemcached-tools`). It has one write in flight per connection, and requests several reads together, as one `get`
+//! of several keys.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -41,15 +41,15 @@ pub(super) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
             figure = figure.note(format!("of ours, {:.2} µs make the document", generation_us(&subject)));
         } else if depth > 1 {
             figure = figure
-                .note("its keys go together in one request; ours are requests of their own, each answered by itself");
+                .note("memcaslap asks for all keys in one request; ours are separate requests with separate answers");
         }
         figures.push(figure);
     }
     Ok(figures)
 }
 
-/// Processor time of an operation, in µs. Before it reads it writes what it will read: what that takes
-/// is measured by a run that reads next to nothing, and taken off.
+/// Processor time of an operation, in µs. Before it reads, it writes what it will read. The cost of that is measured by
+/// a run with hardly any reads, and subtracted.
 fn memcaslap(server: &Server, test: &str, depth: u32, count: u64) -> Result<f64, Failure> {
     let (set, get) = if test == "set" { (1, 0) } else { (0, 1) };
     let mut settings = tempfile::NamedTempFile::new()?;

@@ -1,5 +1,5 @@
-//! Drivers of servers beside other clients of the same server: processor time of the client for an
-//! operation. The servers are started by the scripts in `servers/`.
+//! Drivers of servers, compared with other clients of the same server by the client's processor time for an operation.
+//! The scripts in `servers/` start the servers.
 
 mod by_crate;
 mod http;
@@ -44,7 +44,7 @@ pub(crate) const FIGURES: &[&str] = &[
     "mongodb get 16",
 ];
 
-/// What measures one server.
+/// Measures the figures of one server.
 type Measure = fn(&Options) -> Result<Vec<Figure>, Failure>;
 
 const MEASURES: [(&str, Measure); 5] = [
@@ -73,7 +73,7 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
     Ok(figures)
 }
 
-/// A server that runs as long as this value lives.
+/// A server that runs until this value is dropped.
 pub(crate) struct Server {
     pub(crate) url: String,
     pub(crate) port: u16,
@@ -81,7 +81,7 @@ pub(crate) struct Server {
     folder: tempfile::TempDir,
 }
 
-/// A port that no client is given by chance: the system hands out those from 32,768 on.
+/// A port that the system does not give to clients, which get ports from 32,768 on.
 fn free_port() -> Option<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let begin = std::process::id() as u16 % 200 * 100;
@@ -97,7 +97,7 @@ fn script(name: &str) -> PathBuf {
 impl Server {
     pub(crate) fn start(name: &'static str, arguments: &[&str]) -> Result<Self, Failure> {
         let folder = tempfile::Builder::new().prefix("storebench-bench-").tempdir()?;
-        let port = free_port().ok_or("no port below the clients' own is free")?;
+        let port = free_port().ok_or("no port below the range of clients is free")?;
         let mut start = Command::new(script("start"));
         start.args([name, "--port", &port.to_string(), "--data"]).arg(folder.path()).args(arguments);
         let output = start.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
@@ -112,13 +112,13 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let mut stop = Command::new(script("stop"));
-        // What cannot be stopped is told by the script, on stderr.
+        // The script reports on stderr what it cannot stop.
         let _ = stop.args([self.name, "--kill", "--data"]).arg(self.folder.path()).stdin(Stdio::null()).status();
     }
 }
 
-/// A program of a package that a module of `servers/lib` installs; itself, and not what the machine has
-/// under its name, which may be a wrapper (Debian's `psql`) that would be measured too.
+/// A program of a package that a module of `servers/lib` installs. Not the machine's program of that name, which may be
+/// a wrapper (such as Debian's `psql`) that would be measured too.
 pub(crate) fn program(module: &str, name: &str) -> Result<Command, Failure> {
     const WHERE_IS_IT: &str = "import importlib, sys\n\
         sys.dont_write_bytecode = True\n\
@@ -139,9 +139,9 @@ pub(crate) fn program(module: &str, name: &str) -> Result<Command, Failure> {
     Ok(command)
 }
 
-/// Runs a program to its end. Gives the processor time that it took, in µs, and what it printed.
+/// Runs a program to its end. Returns its processor time in µs, and what it printed.
 ///
-/// The system counts the time of ended children in steps of 10 ms: let it run for a second.
+/// The system counts the time of ended children in steps of 10 ms, so let the program run for about a second.
 pub(crate) fn child_cpu_us(command: &mut Command) -> Result<(f64, String), Failure> {
     let before = children_ticks()?;
     let name = command.get_program().to_string_lossy().into_owned();
@@ -154,13 +154,13 @@ pub(crate) fn child_cpu_us(command: &mut Command) -> Result<(f64, String), Failu
     Ok((ticks as f64 * 1e6 / per_second, String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
-/// Processor time of the workers of a phase, in µs for each operation; what pacing spins apart.
+/// Processor time of the workers of a phase, in µs for each operation, without the time that pacing spins.
 pub(crate) fn cpu_us_of_one(record: &PhaseRecord) -> f64 {
     let cpu_ns: u64 = record.worker_use.iter().map(|u| u.cpu_ns - u.spin_ns).sum();
     cpu_ns as f64 / 1e3 / record.operations().max(1) as f64
 }
 
-/// Runs a phase; gives the processor time of an operation, in µs.
+/// Runs a phase and returns the processor time of an operation in µs.
 pub(crate) fn through_the_engine(subject: &Subject, store: &Arc<dyn AnyStore>, phase: &str) -> Result<f64, Failure> {
     subject.run(store, phase).map(|record| cpu_us_of_one(&record))
 }
@@ -172,7 +172,7 @@ fn children_ticks() -> Result<u64, Failure> {
     let mut ticks = fields.split_ascii_whitespace().skip(13).map(str::parse::<u64>);
     match (ticks.next(), ticks.next()) {
         (Some(Ok(user)), Some(Ok(system))) => Ok(user + system),
-        _ => Err("/proc/self/stat does not tell the time of children".into()),
+        _ => Err("/proc/self/stat does not have the time of children".into()),
     }
 }
 

@@ -1,7 +1,7 @@
-//! MongoDB: the driver beside the official `mongodb` crate.
+//! MongoDB: the driver compared with the official `mongodb` crate.
 //!
-//! The server is a fake in this program that keeps nothing and answers from memory: no real one can be
-//! had from a package registry, and the client's processor time does not depend on it.
+//! The server is a fake in this program that stores nothing and answers from memory. No package registry has a real
+//! one, and the client's processor time does not depend on it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -83,16 +83,16 @@ pub(super) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
                 .beside("the `mongodb` crate", by_crate.clone())
                 .target(Target::RatioAtMost(1.0))
                 .note(if phase == "load" {
-                    "both make the documents and turn JSON into BSON; the crate's users by way of `bson::Document`"
+                    "both generate the documents and convert JSON to BSON, the crate through `bson::Document` as its users do"
                 } else {
-                    "ours turns BSON into JSON besides"
+                    "ours also converts BSON to JSON"
                 }),
         );
     }
     Ok(figures)
 }
 
-/// Starts the fake, which finds the same document whatever the key; gives its URL.
+/// Starts the fake, which finds the same document for any key, and returns its URL.
 fn start(subject: &Subject) -> Result<String, Failure> {
     let mut body = Vec::new();
     subject.documents().write_document(0, 0, &mut body);
@@ -115,7 +115,7 @@ fn start(subject: &Subject) -> Result<String, Failure> {
     Ok(format!("mongodb://127.0.0.1:{port}/{DATABASE}"))
 }
 
-/// The official crate, with one connection for a session.
+/// The official crate, with one connection per session.
 struct ByCrate(String);
 
 impl Connect for ByCrate {
@@ -125,7 +125,7 @@ impl Connect for ByCrate {
         let unreachable = |e: mongodb::error::Error| StoreError::Unreachable(e.to_string());
         let url = format!("{}?retryWrites=false&retryReads=false", self.0);
         let mut options = ClientOptions::parse(url).await.map_err(unreachable)?;
-        // With it the crate greets by `OP_MSG`, which is all that the fake knows.
+        // With this the crate greets with `OP_MSG`, the only message that the fake knows.
         options.server_api = Some(ServerApi::builder().version(ServerApiVersion::V1).build());
         let client = mongodb::Client::with_options(options).map_err(unreachable)?;
         Ok(CrateClient(client.database(DATABASE).collection(COLLECTION)))

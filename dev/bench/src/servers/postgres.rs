@@ -1,5 +1,5 @@
-//! PostgreSQL: a load beside `psql \copy` of the same documents into the same table, and single
-//! upserts beside `pgbench -f` with the same statement, keys and connections.
+//! PostgreSQL: a load compared with `psql \copy` of the same documents into the same table, and single upserts compared
+//! with `pgbench -f` with the same statement, keys and connections.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -25,7 +25,7 @@ const UPSERT: &str = "\\set key random(1000000000, LAST)
 INSERT INTO storebench.documents (key, doc) VALUES (:key, :doc) ON CONFLICT (key) DO UPDATE SET doc = EXCLUDED.doc
 ";
 
-/// Keys are decimal numbers of ten digits, which pgbench can make too.
+/// Keys are decimal numbers of ten digits, which pgbench can generate too.
 fn study(count: u64, operations: u64) -> String {
     format!(
         r#"
@@ -89,7 +89,7 @@ fn load(options: &Options, server: &Server) -> Result<Figure, Failure> {
         ])
     };
     let mut psql = || {
-        // The table that the driver makes, emptied.
+        // The table that the driver creates, emptied.
         store.prepare(&subject.layout(), Prepare::Fresh)?;
         let text = format!("\\copy storebench.documents (key, doc) FROM '{}'", file.display());
         let mut command = program("postgres", "psql")?;
@@ -105,7 +105,7 @@ fn load(options: &Options, server: &Server) -> Result<Figure, Failure> {
         .beside("psql \\copy", theirs.clone())
         .target(Target::RatioAtLeast(1.0))
         .note(format!(
-            "client CPU of a document {:.1} µs, of which making it is a part; psql, from a file, {:.1} µs",
+            "client CPU of a document {:.1} µs, including its generation; psql, from a file, {:.1} µs",
             ours_cpu.median(),
             theirs_cpu.median()
         )))
@@ -148,7 +148,7 @@ fn upserts(options: &Options, server: &Server) -> Result<[Figure; 2], Failure> {
     let document = String::from_utf8(document)?;
     let mut engine = || through_the_engine(&subject, &store);
     let mut pgbench = || {
-        // What connecting costs is not the statement's.
+        // The cost of connecting is not part of the statement.
         let (start_us, _) = run_pgbench(server, &script, &document, 1)?;
         let (cpu_us, printed) = run_pgbench(server, &script, &document, count / CONNECTIONS)?;
         let rate = printed
@@ -168,11 +168,11 @@ fn upserts(options: &Options, server: &Server) -> Result<[Figure; 2], Failure> {
     Ok([
         figure("operations", Unit::DocsPerS, rate, their_rate, Target::RatioAtLeast(1.0)),
         figure("client CPU", Unit::Us, cpu, their_cpu, Target::RatioAtMost(1.0))
-            .note("ours makes a unique document of 1 KiB each time; pgbench sends the same one again"),
+            .note("ours generates a unique document of 1 KiB each time; pgbench sends the same one again"),
     ])
 }
 
-/// Operations a second, and processor time of one in µs.
+/// Operations per second, and the processor time of one in µs.
 fn through_the_engine(subject: &Subject, store: &Arc<dyn AnyStore>) -> Result<[f64; 2], Failure> {
     let record = subject.run(store, "upsert")?;
     Ok([record.operations() as f64 * 1e9 / record.elapsed_ns as f64, cpu_us_of_one(&record)])

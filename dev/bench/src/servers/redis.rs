@@ -1,4 +1,4 @@
-//! Redis: the driver beside `redis-benchmark` and beside the `redis` crate.
+//! Redis: the driver compared with `redis-benchmark` and with the `redis` crate.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use crate::options::Options;
 use crate::rounds::interleave;
 use crate::subject::Subject;
 
-/// As many as `redis-benchmark` opens.
+/// The number that `redis-benchmark` opens.
 const CONNECTIONS: u32 = 50;
 const KEYS: u64 = 100_000;
 const DEPTHS: [u32; 3] = [1, 16, 64];
@@ -55,7 +55,7 @@ durability = "none"
     )
 }
 
-/// So much that the time of a child can be told: a second or so.
+/// Enough work to measure the time of a child: about a second.
 pub(super) fn operations(options: &Options, depth: u32) -> u64 {
     options.work(if depth == 1 { 300_000 } else { 2_000_000 })
 }
@@ -98,7 +98,7 @@ pub(super) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
     Ok(figures)
 }
 
-/// What making a unique document costs, in µs.
+/// The cost of generating a unique document, in µs.
 pub(super) fn generation_us(subject: &Subject) -> f64 {
     let (documents, mut body) = (subject.documents(), Vec::with_capacity(2_048));
     let before = storebench_engine::measure::thread_cpu_ns();
@@ -118,13 +118,13 @@ fn redis_benchmark(server: &Server, test: &str, depth: u32, count: u64) -> Resul
         child_cpu_us(&mut command)
     };
     if test == "get" {
-        // So that what it reads is there: its own keys, of which a tenth of this suffices.
+        // Writes its keys first, at random, so that the reads find nearly all of them.
         run("set", 64, KEYS * 10)?;
     }
     run(test, depth, count).map(|(cpu_us, _)| cpu_us / count as f64)
 }
 
-/// The `redis` crate: its multiplexed connection, which pipelines by itself.
+/// The `redis` crate with its multiplexed connection, which pipelines by itself.
 struct ByCrate(String);
 
 impl Connect for ByCrate {
@@ -133,14 +133,14 @@ impl Connect for ByCrate {
     async fn connect(&self) -> Result<CrateClient, StoreError> {
         let unreachable = |e: redis::RedisError| StoreError::Unreachable(e.to_string());
         let client = redis::Client::open(self.0.as_str()).map_err(unreachable)?;
-        // By itself it gives up after half a second, which a busy machine takes now and then.
+        // By default it gives up after half a second, which a busy machine takes now and then.
         let patient = AsyncConnectionConfig::new().set_response_timeout(None);
         let connection = client.get_multiplexed_async_connection_with_config(&patient).await;
         connection.map(CrateClient).map_err(unreachable)
     }
 }
 
-/// Answers each request by a future of the crate.
+/// Answers each request with a future of the crate.
 struct CrateClient(MultiplexedConnection);
 
 impl Respond for CrateClient {

@@ -15,14 +15,14 @@ use super::views::View;
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub ports: Ports,
-    /// Whether it takes connections.
+    /// Whether it accepts connections.
     pub up: bool,
-    /// Whether it takes what the active copies send it.
+    /// Whether it accepts writes from the active copies.
     pub replicates: bool,
-    /// Whether its disk takes writes.
+    /// Whether its disk accepts writes.
     pub disk: bool,
     pub copies: HashMap<u16, Copy>,
-    /// Writes that wait for the disk.
+    /// The number of writes that wait for the disk.
     pub queued: u64,
 }
 
@@ -48,21 +48,21 @@ pub(super) struct Index {
     pub scope: String,
     pub collection: String,
     pub collection_uid: u32,
-    /// Fields in order; none for a primary index.
+    /// Fields in order; empty for a primary index.
     pub fields: Vec<String>,
 }
 
-/// What goes wrong on purpose.
+/// Injected faults.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    /// Operations on documents are answered with a temporary failure; so many, or all.
+    /// The number of the next document operations that fail temporarily.
     pub temporary: u64,
-    /// Operations on documents are not answered while this is set.
+    /// Whether document operations are left unanswered.
     pub stalled: bool,
     pub garbage: Option<(Garbage, Random)>,
 }
 
-/// Everything.
+/// The state of the cluster.
 #[derive(Debug)]
 pub(super) struct Cluster {
     pub options: FakeOptions,
@@ -76,15 +76,15 @@ pub(super) struct Cluster {
     next_cas: u64,
     pub indexes: Vec<Index>,
     pub views: Vec<View>,
-    /// What indexes knew when they were frozen, for queries that do not wait.
+    /// The contents of the indexes when they were frozen, for queries that do not wait.
     pub frozen: Option<Vec<(Name, Document)>>,
-    /// Keys with a durable write under way.
+    /// Keys with a durable write in progress.
     pub under_way: HashSet<(u16, Name)>,
     pub prepared: HashMap<String, String>,
     pub faults: Faults,
-    /// Operations on documents that reached a node that holds their vbucket.
+    /// The number of document operations that reached a node with their vbucket.
     pub operations: u64,
-    /// How often a node was asked for a vbucket that it does not hold.
+    /// How often a request reached a node without its vbucket.
     pub not_my_vbucket: u64,
 }
 
@@ -115,7 +115,7 @@ impl Cluster {
         }
     }
 
-    /// The configuration as clients get it.
+    /// The configuration, as sent to clients.
     pub(super) fn config(&self, bucket: bool) -> String {
         let members: Vec<(Ports, bool)> = self.nodes.iter().map(|node| (node.ports, node.up)).collect();
         let bucket = bucket.then_some(self.options.bucket.as_str());
@@ -130,14 +130,14 @@ impl Cluster {
         config.to_string()
     }
 
-    /// The next CAS; also used for what must be new.
+    /// The next CAS value. Also used as a source of unique numbers.
     pub(super) fn next_cas(&mut self) -> u64 {
         self.next_cas += 0x1_0000;
         self.next_cas
     }
 
-    /// Stores or removes a document on the active copy and on every replica that can take it. Gives
-    /// the CAS and the sequence number.
+    /// Stores or removes a document on the active copy and on every replica that accepts it. Returns the CAS and the
+    /// sequence number.
     pub(super) fn commit(&mut self, vbucket: u16, name: &Name, document: Option<Document>) -> (u64, u64) {
         let cas = self.next_cas();
         let Some(active) = self.map.active(vbucket) else { return (cas, 0) };
@@ -165,7 +165,7 @@ impl Cluster {
         (cas, seqno)
     }
 
-    /// Brings the copies of a node that was away up to date.
+    /// Brings the copies of a node that was down up to date.
     pub(super) fn catch_up(&mut self, number: usize) {
         for vbucket in 0..self.map.holders.len() as u16 {
             let Some(active) = self.map.active(vbucket) else { continue };
@@ -176,7 +176,7 @@ impl Cluster {
         }
     }
 
-    /// All documents of active copies that are there now, with their names.
+    /// All current documents of the active copies, with their names.
     pub(super) fn documents(&self) -> Vec<(Name, Document)> {
         let mut all = Vec::new();
         for vbucket in 0..self.map.holders.len() as u16 {
@@ -191,18 +191,18 @@ impl Cluster {
         all
     }
 
-    /// The number of a collection.
+    /// The id of a collection.
     pub(super) fn collection_uid(&self, scope: &str, collection: &str) -> Option<u32> {
         let scope = self.scopes.iter().find(|s| s.name == scope)?;
         scope.collections.iter().find(|c| c.name == collection).map(|c| c.uid)
     }
 
-    /// Whether a collection of that number exists.
+    /// Whether a collection with this id exists.
     pub(super) fn has_collection(&self, uid: u32) -> bool {
         self.scopes.iter().flat_map(|s| &s.collections).any(|c| c.uid == uid)
     }
 
-    /// Makes a scope; false when there is one of that name.
+    /// Creates a scope. Returns false if the name is taken.
     pub(super) fn create_scope(&mut self, name: &str) -> bool {
         if self.scopes.iter().any(|s| s.name == name) {
             return false;
@@ -212,7 +212,7 @@ impl Cluster {
         true
     }
 
-    /// Makes a collection; none when there is no such scope, false when there is one of that name.
+    /// Creates a collection. Returns `None` if there is no such scope, and false if the name is taken.
     pub(super) fn create_collection(&mut self, scope: &str, name: &str) -> Option<bool> {
         let position = self.scopes.iter().position(|s| s.name == scope)?;
         if self.scopes[position].collections.iter().any(|c| c.name == name) {
@@ -234,7 +234,7 @@ impl Cluster {
         true
     }
 
-    /// Removes a collection with its documents; none when there is no such scope.
+    /// Removes a collection with its documents. Returns `None` if there is no such scope.
     pub(super) fn drop_collection(&mut self, scope: &str, name: &str) -> Option<bool> {
         let scope = self.scopes.iter_mut().find(|s| s.name == scope)?;
         let Some(position) = scope.collections.iter().position(|c| c.name == name) else { return Some(false) };
@@ -258,13 +258,13 @@ impl Cluster {
     }
 }
 
-/// The cluster, and what its tasks listen to.
+/// The cluster, and the channels of its tasks.
 #[derive(Debug)]
 pub(super) struct Shared {
     cluster: Mutex<Cluster>,
-    /// For each node: changes when its connections are to be closed.
+    /// For each node, a counter whose change closes the node's connections.
     pub closing: Vec<watch::Sender<u64>>,
-    /// The revision of the map, for those who want to be told.
+    /// The revision of the map, for clients that subscribe to changes.
     pub revision: watch::Sender<i64>,
 }
 

@@ -1,4 +1,4 @@
-//! One connection of the data service: agreeing, logging in, and the requests that follow.
+//! One connection of the data service: negotiation, login, and the requests that follow.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::operations::{Agreed, Step, execute};
 use super::packet::{Request, Response, Unreadable, be_u64, opcode, status, write_map_changed};
 use super::scram::{Hash, Login};
 
-/// How often one looks whether what is awaited has come.
+/// The polling interval of waiting tasks.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 mod feature {
@@ -23,7 +23,7 @@ mod feature {
     pub(super) const SYNC_REPLICATION: u16 = 0x11;
     pub(super) const COLLECTIONS: u16 = 0x12;
     pub(super) const MAP_CHANGES: u16 = 0x1f;
-    /// What the fake agrees to when asked.
+    /// The features that the fake supports.
     pub(super) const KNOWN: [u16; 18] = [
         0x01,
         0x03,
@@ -46,7 +46,7 @@ mod feature {
     ];
 }
 
-/// What a connection knows of its client.
+/// The state of a connection.
 struct Connection {
     shared: Arc<Shared>,
     node: usize,
@@ -56,7 +56,7 @@ struct Connection {
     login: Option<Login>,
     logged_in: bool,
     bucket: bool,
-    /// Answers that do not come at once.
+    /// Delayed answers.
     later: mpsc::UnboundedSender<Vec<u8>>,
 }
 
@@ -102,7 +102,7 @@ where
                 match Request::read(&stream[from..]) {
                     Ok((request, bytes)) => {
                         from += bytes;
-                        // What was answered before does not wait for what stalls.
+                        // Send earlier answers now, before waiting for a stalled request.
                         if connection.stalls(&request) {
                             if writer.write_all(&out).await.is_err() {
                                 return;
@@ -175,7 +175,7 @@ impl Connection {
         out.extend_from_slice(&packet);
     }
 
-    /// Answers a durable write when its copies can take it, or when its time is up.
+    /// Answers a durable write when its copies can accept it, or at its timeout.
     fn wait(&self, request: Request, vbucket: u16, name: Name) {
         let (shared, later) = (Arc::clone(&self.shared), self.later.clone());
         let (node, agreed) = (self.node, self.agreed);
@@ -197,7 +197,7 @@ impl Connection {
             shared.lock().under_way.remove(&(vbucket, name));
             let mut packet = Vec::new();
             response.write(request.opcode, request.opaque, &mut packet);
-            // A client that is gone gets no answer.
+            // Ignore clients that disconnected.
             let _ = later.send(packet);
         });
     }

@@ -1,27 +1,27 @@
-//! One copy of one vbucket: its documents and how far it has come.
+//! One copy of a vbucket: its documents and its sequence number.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The longest expiry that is relative: 30 days. A larger one is a Unix time.
+/// The longest relative expiry: 30 days. A larger value is a Unix time.
 const LONGEST_RELATIVE_S: u32 = 30 * 24 * 60 * 60;
 
 /// Collection and key.
 pub(super) type Name = (u32, Vec<u8>);
 
-/// A document as it is stored.
+/// A stored document.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Document {
     pub value: Vec<u8>,
     pub flags: u32,
-    /// When it is gone, as Unix time in seconds; 0 for never.
+    /// When it expires, as Unix time in seconds; 0 for never.
     pub expires_s: u32,
     pub cas: u64,
     pub seqno: u64,
 }
 
 impl Document {
-    /// Whether it is JSON, as the server finds when it is stored.
+    /// Whether it is JSON, as the server determines when it stores the document.
     pub(super) fn is_json(&self) -> bool {
         serde_json::from_slice::<serde_json::Value>(&self.value).is_ok()
     }
@@ -35,7 +35,7 @@ pub(super) struct Copy {
 }
 
 impl Copy {
-    /// A document that is there now.
+    /// A document that exists and has not expired.
     pub(super) fn get(&self, name: &Name) -> Option<&Document> {
         self.documents.get(name).filter(|document| alive(document))
     }
@@ -46,17 +46,17 @@ pub(super) fn alive(document: &Document) -> bool {
     document.expires_s == 0 || document.expires_s > now_s()
 }
 
-/// Seconds of Unix time.
+/// The current Unix time in seconds.
 pub(super) fn now_s() -> u32 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as u32)
 }
 
-/// An expiry of the protocol as Unix time; 0 stays never.
+/// Converts an expiry of the protocol to Unix time; 0 still means never.
 pub(super) fn expires_s(expiry: u32) -> u32 {
     if expiry == 0 || expiry > LONGEST_RELATIVE_S { expiry } else { now_s() + expiry }
 }
 
-/// Collection and key of a protocol key: the collection's number in LEB128, then the key.
+/// Splits a protocol key into the collection's id, in LEB128, and the key.
 pub(super) fn split_key(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let mut collection = 0_u32;
     for (i, byte) in bytes.iter().enumerate().take(5) {

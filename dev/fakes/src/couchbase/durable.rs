@@ -1,8 +1,8 @@
-//! When a durable write may be acknowledged.
+//! Decides when a durable write may be acknowledged.
 
 use super::cluster::Cluster;
 
-/// A level of the protocol.
+/// A durability level of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Level {
     /// In the memory of a majority of the copies.
@@ -25,14 +25,14 @@ impl Level {
     }
 }
 
-/// How things stand for a durable write.
+/// Whether a durable write is possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chance {
-    /// Enough copies can take it.
+    /// Enough copies accept it.
     Now,
-    /// Enough copies are in the map, but not all of them can take it now.
+    /// Enough copies are in the map, but not all of them accept it now.
     Later,
-    /// The map has not enough copies.
+    /// The map does not have enough copies.
     Never,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn chance(cluster: &Cluster, vbucket: u16, level: Level) -> Chance {
     let count = |holds: &dyn Fn(usize, usize) -> bool| {
         holders.iter().enumerate().filter(|(position, node)| holds(*position, **node)).count()
     };
-    // The active copy leads the write: without it the others wait.
+    // The active copy coordinates the write. Without it, the others wait.
     if !in_memory(0, holders[0]) {
         return Chance::Later;
     }
@@ -84,8 +84,8 @@ mod tests {
         c.nodes[0].up = false;
         c.nodes[1].replicates = true;
         c.nodes[2].up = true;
-        assert_eq!(chance(&c, 0, Level::Majority), Chance::Later, "the active copy is away");
-        assert_eq!(chance(&c, 0, Level::PersistToMajority), Chance::Later, "the active copy is away");
+        assert_eq!(chance(&c, 0, Level::Majority), Chance::Later, "the active copy is down");
+        assert_eq!(chance(&c, 0, Level::PersistToMajority), Chance::Later, "the active copy is down");
         c.map.holders[0] = vec![0, -1, -1];
         assert_eq!(chance(&c, 0, Level::Majority), Chance::Never);
     }

@@ -1,4 +1,4 @@
-//! Starting a fake, and what a test can do to it.
+//! Starts a fake, and gives tests control over it.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::map::Ports;
 use super::views::View;
 use super::{connection, http};
 
-/// What encrypted listeners show their clients.
+/// The TLS configuration of encrypted listeners.
 #[derive(Clone)]
 pub struct Tls(pub Arc<ServerConfig>);
 
@@ -23,44 +23,44 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-/// What becomes of requests to the query service.
+/// The behaviour of the query service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum QueryService {
-    /// They are answered.
+    /// It answers requests.
     #[default]
     Runs,
-    /// Each is answered 501, as by mocks that have only the data service.
+    /// It answers each request with 501, like mocks that have only the data service.
     NotImplemented,
-    /// The map names no node that runs it.
+    /// The map names no node with this service.
     Absent,
 }
 
-/// What a fake is made of.
+/// The options of a fake.
 #[derive(Debug, Clone)]
 pub struct FakeOptions {
-    /// How many nodes.
+    /// The number of nodes.
     pub nodes: usize,
-    /// How many replicas the bucket is to have, beside the active copy.
+    /// The configured number of replicas of the bucket, besides the active copy.
     pub replicas: usize,
-    /// How many vbuckets.
+    /// The number of vbuckets.
     pub vbuckets: u16,
-    /// Who may log in.
+    /// The only user.
     pub user: String,
     /// The password.
     pub password: String,
     /// The only bucket.
     pub bucket: String,
-    /// The largest value it stores, in bytes.
+    /// The largest value that it stores, in bytes.
     pub largest_value_bytes: usize,
-    /// How long a durable write waits for its copies before its outcome is ambiguous.
+    /// How long a durable write waits for its copies before its outcome becomes ambiguous.
     pub durability_timeout: Duration,
-    /// The version it claims.
+    /// The version that it reports.
     pub version: String,
     /// The first node's port of the data service; 0 for any.
     pub port: u16,
-    /// With it, every node listens encrypted too.
+    /// If set, every node also has encrypted listeners.
     pub tls: Option<Tls>,
-    /// Whether queries are answered.
+    /// The behaviour of the query service.
     pub queries: QueryService,
 }
 
@@ -83,10 +83,10 @@ impl Default for FakeOptions {
     }
 }
 
-/// A running cluster. It ends when dropped.
+/// A running cluster. Dropping it stops the cluster.
 pub struct Fake {
     shared: Arc<Shared>,
-    /// Dropping it ends the listeners.
+    /// Dropping it stops the listeners.
     runtime: Option<tokio::runtime::Runtime>,
 }
 
@@ -98,7 +98,7 @@ impl Drop for Fake {
     }
 }
 
-/// A listener and what is done with its connections.
+/// The service of a listener.
 #[derive(Clone, Copy)]
 enum Service {
     Data,
@@ -106,10 +106,10 @@ enum Service {
 }
 
 impl Fake {
-    /// Starts it on threads of its own.
+    /// Starts a cluster on its own threads.
     ///
     /// # Errors
-    /// When a port cannot be had.
+    /// If a port is not available.
     pub fn start(options: FakeOptions) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let tls = options.tls.clone();
@@ -144,19 +144,19 @@ impl Fake {
         Ok(Self { shared, runtime: Some(runtime) })
     }
 
-    /// Where the data service of each node listens, as `127.0.0.1:port`.
+    /// The address of each node's data service, as `127.0.0.1:port`.
     pub fn addresses(&self) -> Vec<String> {
         self.shared.lock().nodes.iter().map(|node| format!("127.0.0.1:{}", node.ports.kv)).collect()
     }
 
-    /// The URL that Storebench's driver opens.
+    /// The URL for Storebench's driver.
     pub fn url(&self) -> String {
         let cluster = self.shared.lock();
         let (options, port) = (&cluster.options, cluster.nodes[0].ports.kv);
         format!("couchbase://{}:{}@127.0.0.1:{port}/{}", options.user, options.password, options.bucket)
     }
 
-    /// The same for encrypted connections; the certificate must name `localhost`.
+    /// The same for encrypted connections. The certificate must be for `localhost`.
     pub fn tls_url(&self) -> Option<String> {
         let cluster = self.shared.lock();
         let (options, port) = (&cluster.options, cluster.nodes[0].ports.kv_tls?);
@@ -168,21 +168,21 @@ impl Fake {
         format!("http://127.0.0.1:{}", self.shared.lock().nodes[0].ports.http)
     }
 
-    /// Takes a node away as a crash would: its connections end, its copies keep what they had. The map
-    /// stays as it is until [`Fake::fail_over`].
+    /// Stops a node like a crash: its connections end, and its copies keep their documents. The map does not change
+    /// until [`Fake::fail_over`].
     pub fn kill(&self, node: usize) {
         self.shared.lock().nodes[node].up = false;
         self.shared.close_connections(node);
     }
 
-    /// Brings a node back, with its copies brought up to date.
+    /// Restarts a node, and brings its copies up to date.
     pub fn revive(&self, node: usize) {
         let mut cluster = self.shared.lock();
         cluster.nodes[node].up = true;
         cluster.catch_up(node);
     }
 
-    /// Whether a node takes what the active copies of other nodes send it.
+    /// Sets whether a node accepts writes from the active copies on other nodes.
     pub fn set_replicating(&self, node: usize, replicates: bool) {
         let mut cluster = self.shared.lock();
         cluster.nodes[node].replicates = replicates;
@@ -191,7 +191,7 @@ impl Fake {
         }
     }
 
-    /// Whether a node's disk takes writes.
+    /// Sets whether a node's disk accepts writes.
     pub fn set_disk(&self, node: usize, works: bool) {
         let mut cluster = self.shared.lock();
         cluster.nodes[node].disk = works;
@@ -200,7 +200,7 @@ impl Fake {
         }
     }
 
-    /// Takes a node out of the map: its replicas become active, and are not replaced.
+    /// Removes a node from the map. Replicas of its active copies become active, and lost copies are not replaced.
     pub fn fail_over(&self, node: usize) {
         let gone = node as i16;
         self.change_map(|cluster| {
@@ -212,8 +212,8 @@ impl Fake {
         });
     }
 
-    /// Makes another node the holder of all vbuckets whose active copy is on `from`. Clients are told
-    /// only by the answer *not my vbucket*, unless `tell`.
+    /// Moves all vbuckets whose active copy is on `from` to another node. Unless `tell` is set, clients learn of it
+    /// only from the answer *not my vbucket*.
     pub fn move_vbuckets(&self, from: usize, to: usize, tell: bool) {
         {
             let mut cluster = self.shared.lock();
@@ -250,12 +250,12 @@ impl Fake {
         self.shared.revision.send_replace(revision);
     }
 
-    /// Answers so many of the next operations on documents with a temporary failure.
+    /// Lets this many of the next document operations fail temporarily.
     pub fn fail_temporarily(&self, operations: u64) {
         self.shared.lock().faults.temporary = operations;
     }
 
-    /// Whether operations on documents are left unanswered. Those that came meanwhile are done when it ends.
+    /// Sets whether document operations are left unanswered. Operations that come meanwhile run when the stall ends.
     pub fn stall(&self, stalled: bool) {
         self.shared.lock().faults.stalled = stalled;
     }
@@ -267,18 +267,18 @@ impl Fake {
         }
     }
 
-    /// Spoils every answer from now on, or no longer.
+    /// Starts or stops corrupting every answer.
     pub fn garble(&self, how: Option<(Garbage, u64)>) {
         self.shared.lock().faults.garbage = how.map(|(garbage, seed)| (garbage, Random::new(seed)));
     }
 
-    /// Whether indexes stay as they are now. Queries that ask for what was written wait meanwhile.
+    /// Sets whether indexes keep their current contents. Meanwhile, queries that require the latest writes wait.
     pub fn freeze_indexes(&self, frozen: bool) {
         let mut cluster = self.shared.lock();
         cluster.frozen = frozen.then(|| cluster.documents());
     }
 
-    /// Makes a scope with one collection as somebody else would, holding one document.
+    /// Creates a foreign scope with one collection and one document.
     pub fn put_foreign(&self, scope: &str, collection: &str, key: &str, value: &[u8]) {
         let mut cluster = self.shared.lock();
         cluster.create_scope(scope);
@@ -289,13 +289,13 @@ impl Fake {
         cluster.commit(vbucket, &(uid, key.as_bytes().to_vec()), Some(document));
     }
 
-    /// Makes a view of the default collection as somebody else would: it emits this field of the documents.
+    /// Creates a foreign view of the default collection that emits this field of the documents.
     pub fn put_foreign_view(&self, design: &str, name: &str, field: &str) {
         let (design, name, field) = (design.to_owned(), name.to_owned(), field.to_owned());
         self.shared.lock().views.push(View { design, name, field });
     }
 
-    /// Makes a primary index on a collection as somebody else would.
+    /// Creates a foreign primary index on a collection.
     pub fn put_foreign_index(&self, scope: &str, collection: &str) {
         let mut cluster = self.shared.lock();
         let collection_uid = cluster.collection_uid(scope, collection).unwrap_or_default();
@@ -303,7 +303,7 @@ impl Fake {
         cluster.indexes.push(Index { name: "#primary".into(), scope, collection, collection_uid, fields: Vec::new() });
     }
 
-    /// All documents of a collection, by key, as the active copies hold them.
+    /// All documents of a collection in the active copies, by key.
     pub fn documents(&self, scope: &str, collection: &str) -> Vec<(String, Vec<u8>)> {
         let cluster = self.shared.lock();
         let Some(uid) = cluster.collection_uid(scope, collection) else { return Vec::new() };
@@ -311,7 +311,7 @@ impl Fake {
         of.map(|((_, key), document)| (String::from_utf8_lossy(&key).into_owned(), document.value)).collect()
     }
 
-    /// The names of scopes and their collections, as `scope.collection`, scopes without any as `scope.`.
+    /// The names of scopes and their collections, as `scope.collection`. Empty scopes are `scope.`.
     pub fn collections(&self) -> Vec<String> {
         let cluster = self.shared.lock();
         let of = |scope: &super::cluster::Scope| -> Vec<String> {
@@ -323,8 +323,7 @@ impl Fake {
         cluster.scopes.iter().flat_map(of).collect()
     }
 
-    /// Operations on documents that were done, and how often a node was asked for a vbucket that it does
-    /// not hold.
+    /// The number of completed document operations, and how often a request reached a node without its vbucket.
     pub fn counts(&self) -> (u64, u64) {
         let cluster = self.shared.lock();
         (cluster.operations, cluster.not_my_vbucket)
@@ -339,12 +338,12 @@ async fn listen(
     tls: Option<TlsAcceptor>,
 ) {
     while let Ok((stream, _)) = listener.accept().await {
-        // A node that is away closes what reaches it.
+        // A node that is down closes connections.
         if !shared.lock().nodes[node].up {
             continue;
         }
         let (shared, tls) = (Arc::clone(&shared), tls.clone());
-        // Answers are small and complete: none is to wait for another.
+        // Answers are small and complete, so send each without delay.
         let _ = stream.set_nodelay(true);
         tokio::spawn(async move {
             match (tls, service) {

@@ -1,26 +1,25 @@
-//! Answers that are no answers, decided by a seed.
+//! Corrupts answers, determined by a seed.
 
-/// How answers are spoilt.
+/// How answers are corrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Garbage {
-    /// Random bytes in place of each answer.
+    /// Random bytes replace each answer.
     Noise,
-    /// One to four bytes of each answer are changed, wherever they are.
+    /// One to four random bytes of each answer are changed.
     Flipped,
-    /// Each answer ends early, and what follows begins in its middle.
+    /// Each answer is truncated, so that the next one starts in the middle of it.
     Cut,
-    /// Lengths and status in the header are random, the body is as it was.
+    /// Lengths and status in the header are random. The body is unchanged.
     Header,
-    /// The framing is right, the contents are random.
+    /// The framing is valid. The contents are random.
     Body,
 }
 
 impl Garbage {
-    /// Every way.
+    /// All kinds.
     pub const ALL: [Self; 5] = [Self::Noise, Self::Flipped, Self::Cut, Self::Header, Self::Body];
 
-    /// Spoils one packet. What is longer than the protocol's largest body is kept below 1 MiB, so that no
-    /// client waits for gigabytes.
+    /// Corrupts one packet. Keeps the announced length below 1 MiB, so that no client waits for gigabytes.
     pub(super) fn spoil(self, random: &mut Random, packet: &mut Vec<u8>) {
         match self {
             Self::Noise => packet.iter_mut().for_each(|byte| *byte = random.next() as u8),
@@ -50,7 +49,7 @@ impl Garbage {
         }
     }
 
-    /// Spoils the body of an HTTP answer, whose length stays right.
+    /// Corrupts the body of an HTTP answer. Its length header stays correct.
     pub(super) fn spoil_body(self, random: &mut Random, body: &mut Vec<u8>) {
         match self {
             Self::Cut | Self::Header => body.truncate(random.below(body.len() + 1)),
@@ -63,7 +62,7 @@ impl Garbage {
     }
 }
 
-/// xorshift64*: the same seed, the same garbage.
+/// xorshift64*. The same seed gives the same garbage.
 #[derive(Debug)]
 pub(super) struct Random(u64);
 
@@ -79,7 +78,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 24
     }
 
-    /// Less than `bound`; 0 when that is 0.
+    /// A random number less than `bound`; 0 if `bound` is 0.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         if bound == 0 { 0 } else { self.next() as usize % bound }
     }

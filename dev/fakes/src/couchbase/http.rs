@@ -81,7 +81,7 @@ fn authorized(request: &Request, shared: &Shared) -> bool {
     request.authorization.strip_prefix("Basic ") == Some(&expected)
 }
 
-/// The next request of a connection; none when it ends or is no HTTP.
+/// The next request of a connection. `None` if the connection ends or the input is not HTTP.
 async fn read(stream: &mut (impl AsyncRead + Unpin), buffer: &mut Vec<u8>) -> Option<Request> {
     let head_end = loop {
         if let Some(end) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -122,7 +122,7 @@ async fn read(stream: &mut (impl AsyncRead + Unpin), buffer: &mut Vec<u8>) -> Op
     Some(request)
 }
 
-/// A part of a target without its escapes.
+/// Decodes a part of a target.
 pub(super) fn decoded(part: &str) -> String {
     let part = part.replace('+', " ");
     percent_encoding::percent_decode_str(&part).decode_utf8_lossy().into_owned()

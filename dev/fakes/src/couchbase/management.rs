@@ -10,7 +10,7 @@ use super::fake::QueryService;
 use super::http::{Answer, Request, decoded};
 use super::{query, views};
 
-/// Answers a request of somebody who may ask.
+/// Answers an authorized request.
 pub(super) async fn answer(request: &Request, shared: &Arc<Shared>) -> Answer {
     if request.path == "/query/service" {
         let queries = shared.lock().options.queries;
@@ -129,7 +129,7 @@ fn manifest(cluster: &Cluster) -> Value {
     json!({ "uid": format!("{:x}", cluster.manifest_uid), "scopes": scopes })
 }
 
-/// Two samples of each series, as the server gives sixty.
+/// Two samples of each series. A real server returns sixty.
 fn stats(cluster: &Cluster) -> Value {
     let queued: u64 = cluster.nodes.iter().map(|node| node.queued).sum();
     let items = cluster.documents().len();

@@ -1,15 +1,15 @@
-//! Which node holds which partition (vbucket), as clients are told.
+//! The map that tells clients which node holds which partition (vbucket).
 
 use serde_json::{Value, json};
 
-/// Holders of each vbucket: the active first, then the replicas; -1 where there is none.
+/// The holders of each vbucket: first the active node, then the replicas; -1 if there is none.
 #[derive(Debug, Clone)]
 pub(super) struct Map {
     pub holders: Vec<Vec<i16>>,
 }
 
 impl Map {
-    /// Spreads the vbuckets over the nodes, the replicas of each on the nodes that follow.
+    /// Spreads the vbuckets over the nodes. The replicas of each are on the following nodes.
     pub(super) fn spread(vbuckets: u16, nodes: usize, replicas: usize) -> Self {
         let holder = |vbucket: usize, copy: usize| {
             if copy < nodes { ((vbucket + copy) % nodes) as i16 } else { -1 }
@@ -30,18 +30,18 @@ impl Map {
         usize::try_from(first).ok()
     }
 
-    /// All nodes that hold a copy, the active first.
+    /// All nodes with a copy, the active one first.
     pub(super) fn copies(&self, vbucket: u16) -> impl Iterator<Item = usize> + '_ {
         self.holders.get(usize::from(vbucket)).into_iter().flatten().filter_map(|node| usize::try_from(*node).ok())
     }
 
-    /// How many copies the bucket is to have.
+    /// The configured number of copies.
     pub(super) fn wanted_copies(&self) -> usize {
         self.holders.first().map_or(1, Vec::len)
     }
 }
 
-/// Ports of one node, as they stand in the configuration.
+/// The ports of one node in the configuration.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Ports {
     pub kv: u16,
@@ -50,7 +50,7 @@ pub(super) struct Ports {
     pub http_tls: Option<u16>,
 }
 
-/// The terse configuration of the bucket, or of the cluster when no bucket is asked for.
+/// The terse configuration of the bucket, or of the cluster if no bucket is requested.
 pub(super) fn terse(
     bucket: Option<&str>,
     map: &Map,

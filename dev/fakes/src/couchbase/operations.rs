@@ -1,4 +1,4 @@
-//! What requests on documents do.
+//! Runs requests on documents.
 
 use super::cluster::Cluster;
 use super::documents::{Document, Name, expires_s, split_key};
@@ -6,25 +6,25 @@ use super::durable::{Chance, Level, chance};
 use super::packet::{Request, Response, be_u32, be_u64, opcode, status};
 use super::subdoc;
 
-/// The longest key in a collection of a user's, in bytes.
+/// The longest key in a user's collection, in bytes.
 const LONGEST_KEY: usize = 246;
 /// The longest key in the default collection.
 const LONGEST_DEFAULT_KEY: usize = 250;
 const COMPRESSED: u8 = 0x02;
 const JSON: u8 = 0x01;
-/// Expiry of a counter that is not to be made.
+/// The expiry that means that a missing counter must not be created.
 const NOT_TO_BE_MADE: u32 = u32::MAX;
 
-/// How a request goes on.
+/// The next step of a request.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// It is answered.
+    /// It has an answer.
     Answer(Response),
-    /// Its durability cannot be met now: ask again, until the durability's time is up.
+    /// Its durability cannot be met now. Try again until the durability timeout.
     Wait(u16, Name),
 }
 
-/// What a connection agreed on, as far as operations need it.
+/// The negotiated features that operations need.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Agreed {
     pub collections: bool,
@@ -40,7 +40,7 @@ fn fail<T>(status: u16) -> Result<T, Response> {
     Err(Response::status(status))
 }
 
-/// Does a request that came to a node. `again` when it has waited for its durability before.
+/// Runs a request on a node. `again` is set if it has already waited for its durability.
 pub(super) fn execute(cluster: &mut Cluster, node: usize, agreed: Agreed, request: &Request, again: bool) -> Step {
     match prepare(cluster, node, agreed, request) {
         Err(response) => Step::Answer(response),
@@ -68,7 +68,7 @@ pub(super) fn execute(cluster: &mut Cluster, node: usize, agreed: Agreed, reques
     }
 }
 
-/// Checks what all operations share: the key, its collection, its vbucket, the node.
+/// Makes the checks that all operations share: the key, its collection, its vbucket, the node.
 fn prepare(cluster: &mut Cluster, node: usize, agreed: Agreed, request: &Request) -> Result<Name, Response> {
     if cluster.faults.temporary > 0 {
         cluster.faults.temporary -= 1;

@@ -1,8 +1,8 @@
 //! Packets of the memcached binary protocol, with Couchbase's flexible framing.
 
-/// Bytes of a packet's header.
+/// The size of a packet's header.
 pub(super) const HEADER_BYTES: usize = 24;
-/// More than any packet of a test; a longer one means that the stream is out of step.
+/// More than any packet of a test. A longer one means that the stream is out of sync.
 const MOST_BODY_BYTES: usize = 64 << 20;
 
 pub(super) mod opcode {
@@ -68,7 +68,7 @@ const MAGIC_REQUEST_FLEXIBLE: u8 = 0x08;
 const MAGIC_RESPONSE: u8 = 0x81;
 const MAGIC_SERVER_REQUEST: u8 = 0x82;
 
-/// A request as it came.
+/// A parsed request.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Request {
     pub opcode: u8,
@@ -76,7 +76,7 @@ pub(super) struct Request {
     pub vbucket: u16,
     pub opaque: u32,
     pub cas: u64,
-    /// The level asked for by a durability frame: 1 majority, 2 and persist on the active, 3 persist to majority.
+    /// The requested durability level: 1 majority, 2 majority and persist on active, 3 persist to majority.
     pub durability: Option<u8>,
     pub preserve_expiry: bool,
     pub extras: Vec<u8>,
@@ -84,7 +84,7 @@ pub(super) struct Request {
     pub value: Vec<u8>,
 }
 
-/// Why a stream holds no request.
+/// Why no request could be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
     /// More bytes are needed.
@@ -94,7 +94,7 @@ pub(super) enum Unreadable {
 }
 
 impl Request {
-    /// Reads the first request of a stream; gives it and its length in bytes.
+    /// Reads the first request of a stream. Returns it and its length in bytes.
     pub(super) fn read(stream: &[u8]) -> Result<(Self, usize), Unreadable> {
         let first = stream.first().ok_or(Unreadable::Partial)?;
         if *first != MAGIC_REQUEST && *first != MAGIC_REQUEST_FLEXIBLE {
@@ -147,7 +147,7 @@ impl Request {
     }
 }
 
-/// A response to be sent.
+/// A response to send.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Response {
     pub status: u16,
@@ -173,7 +173,7 @@ impl Response {
     }
 }
 
-/// Writes what tells a client that there is a newer cluster map.
+/// Writes the notification that there is a newer cluster map.
 pub(super) fn write_map_changed(epoch: i64, revision: i64, out: &mut Vec<u8>) {
     let extras = [epoch.to_be_bytes(), revision.to_be_bytes()].concat();
     write(out, MAGIC_SERVER_REQUEST, 0x01, 0, &[0, 0], 0, 0, &extras, &[]);
@@ -200,12 +200,12 @@ fn write(
     out.extend_from_slice(value);
 }
 
-/// Eight bytes as a number; 0 of a slice of another length.
+/// Eight bytes as a number; 0 for a slice of another length.
 pub(super) fn be_u64(bytes: &[u8]) -> u64 {
     bytes.try_into().map_or(0, u64::from_be_bytes)
 }
 
-/// Four bytes of a slice as a number, if they are there.
+/// Four bytes of a slice as a number, if the slice is long enough.
 pub(super) fn be_u32(bytes: &[u8], from: usize) -> Option<u32> {
     bytes.get(from..from + 4)?.try_into().ok().map(u32::from_be_bytes)
 }

@@ -1,4 +1,4 @@
-//! The query service: indexes, and selections that need them.
+//! The query service: indexes, and the selections that use them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::http::{Answer, Request};
 use super::statement::{By, Keyspace, Select, Statement, parse};
 
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// How long a query waits for an index that is behind when the request does not say.
+/// The default time that a query waits for an index that is behind.
 const LONGEST_WAIT: Duration = Duration::from_secs(75);
 
 /// An error as the service reports it.
@@ -56,7 +56,7 @@ pub(super) async fn answer(request: &Request, shared: &Arc<Shared>) -> Answer {
     }
 }
 
-/// The name of a statement that was prepared, and the rows.
+/// The name of a newly prepared statement, and the rows.
 type Rows = (Option<String>, Vec<Value>);
 
 async fn run(options: &Value, shared: &Arc<Shared>) -> Result<Rows, Refusal> {
@@ -175,7 +175,7 @@ fn index_for<'c>(cluster: &'c Cluster, scope: &str, select: &Select) -> Result<&
         By::Keys { .. } | By::Offset => index.fields.is_empty(),
     };
     let mut of = cluster.indexes.iter().filter(|index| index.collection_uid == uid);
-    // As the server does: any query can be answered by reading everything, if there is a primary index.
+    // Like the server: if there is a primary index, it can answer any query with a full scan.
     of.clone().find(fits).or_else(|| of.find(|index| index.fields.is_empty())).ok_or_else(|| {
         let text = format!("No index available on keyspace `{scope}`.`{}` that matches your query.", select.collection);
         Refusal::new(404, 4000, text)
@@ -233,7 +233,7 @@ fn selected(cluster: &Cluster, options: &Value, select: &Select) -> Result<Vec<V
         }
         let mut row = json!({ "k": key });
         if select.bodies {
-            // The document is fetched as it is now, also when the index is behind.
+            // Fetch the current document, even if the index is behind.
             let name = (uid, key.as_bytes().to_vec());
             let Ok(position) = live.binary_search_by(|(other, _)| other.cmp(&name)) else { continue };
             let document = &live[position].1;

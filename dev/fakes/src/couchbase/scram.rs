@@ -1,4 +1,4 @@
-//! The server's side of SCRAM ([RFC 5802]) with SHA-1, SHA-256 and SHA-512.
+//! The server side of SCRAM ([RFC 5802]) with SHA-1, SHA-256 and SHA-512.
 //!
 //! [RFC 5802]: https://www.rfc-editor.org/rfc/rfc5802
 
@@ -9,11 +9,11 @@ use hmac::{Hmac, Mac};
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};
 
-/// Servers ask for thousands, so that a stolen table of keys is of little use. Here they would only cost
+/// Real servers use thousands of iterations, so that a stolen table of keys is of little use. Here they would only cost
 /// each connection of a test tens of milliseconds.
 const ITERATIONS: u32 = 64;
 
-/// Which hash a mechanism uses.
+/// The hash function of a mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hash {
     Sha1,
@@ -65,19 +65,19 @@ impl Hash {
     }
 }
 
-/// A login that waits for the client's proof.
+/// A login that is waiting for the client's proof.
 #[derive(Debug)]
 pub(super) struct Login {
     hash: Hash,
     user: String,
     nonce: String,
     salt: Vec<u8>,
-    /// What both sides sign, without the client's final message.
+    /// The text that both sides sign, without the client's final message.
     signed: String,
 }
 
 impl Login {
-    /// Takes the client's first message; gives what to answer.
+    /// Handles the client's first message. Also returns the answer.
     pub(super) fn begin(hash: Hash, first: &[u8], server_nonce: &str) -> Option<(Self, String)> {
         let bare = std::str::from_utf8(first).ok()?.strip_prefix("n,,")?;
         let (user, client_nonce) = bare.strip_prefix("n=")?.split_once(",r=")?;
@@ -88,7 +88,7 @@ impl Login {
         Some((Self { hash, user: user.to_owned(), nonce, salt, signed }, answer))
     }
 
-    /// Checks the proof against the password of the named user; gives the server's own signature.
+    /// Checks the proof against the user's password. Returns the server's signature.
     pub(super) fn finish(&self, last: &[u8], user: &str, password: &str) -> Option<String> {
         let last = std::str::from_utf8(last).ok()?;
         let (without_proof, proof) = last.split_once(",p=")?;
@@ -112,7 +112,7 @@ impl Login {
 mod tests {
     use super::*;
 
-    /// The example of RFC 7677, section 3, whose salt is not ours: its parts are checked.
+    /// The example of RFC 7677, section 3. It has another salt, so the test checks its parts.
     #[test]
     fn the_parts_are_those_of_the_rfc() {
         let salt = STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();

@@ -8,18 +8,18 @@ pub(super) struct Keyspace {
     pub collection: String,
 }
 
-/// What a selection asks for.
+/// The criterion of a selection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum By {
     /// A field that equals `$value`.
     Field(String),
-    /// Keys from `$start` on; up to `$end` where that is set.
+    /// Keys from `$start`, and if `end` up to `$end`.
     Keys { end: bool },
-    /// All keys from the `$offset`-th on.
+    /// All keys from the `$offset`-th.
     Offset,
 }
 
-/// A selection of documents by an index or by their keys.
+/// A selection of documents by index or by key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Select {
     pub collection: String,
@@ -43,11 +43,11 @@ pub(super) enum Statement {
     Indexes(Keyspace),
     Select(Select),
     Explain(Select),
-    /// How many documents a collection has.
+    /// The number of documents in a collection.
     Count(String),
 }
 
-/// Reads a statement; none when it is not one of those that are known.
+/// Parses a statement. `None` if it is not a supported one.
 pub(super) fn parse(text: &str) -> Option<Statement> {
     let mut at = Reader(text.trim());
     let statement = if at.eat("CREATE PRIMARY INDEX ") {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::documents::Document;
 use super::packet::{opcode, status};
 
-/// The most paths of one request.
+/// The maximum number of paths in one request.
 pub(super) const MOST_PATHS: usize = 16;
 /// The path names an extended attribute.
 const XATTR: u8 = 0x04;
@@ -19,7 +19,7 @@ pub(super) struct Spec<'a> {
     value: &'a [u8],
 }
 
-/// Reads the parts of a request; lookups have no values.
+/// Reads the parts of a request. Lookups have no values.
 pub(super) fn specs(mut bytes: &[u8], mutate: bool) -> Option<Vec<Spec<'_>>> {
     let mut specs = Vec::new();
     let head = if mutate { 8 } else { 4 };
@@ -34,8 +34,8 @@ pub(super) fn specs(mut bytes: &[u8], mutate: bool) -> Option<Vec<Spec<'_>>> {
     Some(specs)
 }
 
-/// The members that a path names. Names may stand in backticks, a doubled one is one. Arrays are not
-/// gone into.
+/// Splits a path into field names. Names may be in backticks, where a doubled backtick stands for one. Arrays are not
+/// supported.
 fn members(path: &str) -> Result<Vec<String>, u16> {
     let mut members = Vec::new();
     let mut rest = path;
@@ -73,7 +73,7 @@ fn members(path: &str) -> Result<Vec<String>, u16> {
     }
 }
 
-/// The object that holds a path's last member, and that member's name.
+/// The object that contains a path's last field, and that field's name.
 fn parent<'v>(root: &'v mut Value, path: &str) -> Result<(&'v mut Map<String, Value>, String), u16> {
     let mut members = members(path)?;
     let last = members.pop().ok_or(status::PATH_INVALID)?;
@@ -84,7 +84,7 @@ fn parent<'v>(root: &'v mut Value, path: &str) -> Result<(&'v mut Map<String, Va
     Ok((at.as_object_mut().ok_or(status::PATH_MISMATCH)?, last))
 }
 
-/// Applies all parts, or none: then it gives the position and the status of the first that cannot be.
+/// Applies all parts or none. An error is the position and status of the first part that fails.
 pub(super) fn mutate(document: &[u8], specs: &[Spec<'_>]) -> Result<Vec<u8>, (u8, u16)> {
     let mut root: Value = serde_json::from_slice(document).map_err(|_| (0, status::NOT_JSON))?;
     for (i, spec) in specs.iter().enumerate() {
@@ -107,7 +107,7 @@ pub(super) fn mutate(document: &[u8], specs: &[Spec<'_>]) -> Result<Vec<u8>, (u8
     Ok(root.to_string().into_bytes())
 }
 
-/// Looks the parts up. Gives whether all are there, and the value of the answer.
+/// Looks up the parts. Returns whether all exist, and the value of the answer.
 pub(super) fn lookup(document: &Document, specs: &[Spec<'_>]) -> (bool, Vec<u8>) {
     let (mut all, mut out) = (true, Vec::new());
     let mut root = serde_json::from_slice::<Value>(&document.value);

@@ -51,8 +51,8 @@ pub(super) fn answer(request: &Request, design: &str, name: &str, cluster: &Clus
     Answer::json(200, &json!({ "total_rows": total, "rows": shown }))
 }
 
-/// The order of views among numbers and plain texts: numbers first. (The server's order of letters is
-/// Unicode's; a test keeps to digits and small letters.)
+/// The collation of views for numbers and simple texts: numbers first. The server collates letters by Unicode, so tests
+/// use only digits and lower-case letters.
 fn collate(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a.as_f64().partial_cmp(&b.as_f64()).unwrap_or(Ordering::Equal),

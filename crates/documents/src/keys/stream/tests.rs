@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-// By name, as proptest brings another.
+// Named, because proptest exports another one.
 use super::Rng;
 use crate::keys::fit::{chi_square_z, even};
 
@@ -87,7 +87,7 @@ fn hotspot_is_the_first_share_and_working_set_a_scattered_one() {
     let drawn = counts(hotspot, 1_000, Ownership::Independent, 0, 300_000);
     assert!(chi_square_z(&drawn, &split(100, 1_000)) < 3.7);
 
-    // The union of disjoint workers has the law of one.
+    // Disjoint workers together have the distribution of one worker.
     let mut union = vec![0; 1_000];
     for worker in 0..4 {
         for (sum, drawn) in union.iter_mut().zip(counts(hotspot, 1_000, disjoint(worker, 4), worker, 80_000)) {
@@ -137,7 +137,7 @@ fn latest_follows_the_newest() {
         for _ in 0..200_000 {
             ages[(newest - 1 - stream.next(&mut rng, newest)) as usize] += 1;
         }
-        // 151 is drawn with the law of 150: one more would cost a rebuild at each insert.
+        // 151 uses the distribution of 150; otherwise each insert would cost a rebuild.
         let known = if newest == 151 { 150 } else { newest };
         let mut probabilities = zipf_probabilities(known, 0.9);
         probabilities.resize(newest as usize, 0.0);
@@ -156,7 +156,7 @@ fn disjoint_latest_rounds_down_to_an_own_key() {
             let own = (0..=(count - 1 - age)).rev().find(|i| i % workers == worker).unwrap_or(worker);
             expected[own as usize] += probability;
         }
-        // Newest first, as cells with few draws are put together with those that follow.
+        // Newest first, because cells with few draws are merged with the next ones.
         let (drawn, expected): (Vec<u64>, Vec<f64>) = drawn.into_iter().zip(expected).rev().unzip();
         assert!(chi_square_z(&drawn, &expected) < 3.7);
     }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-// By name, as proptest brings another.
+// Named, because proptest exports another one.
 use super::Rng;
 use crate::keys::fit::{chi_square_z, even, kolmogorov_smirnov};
 
@@ -11,7 +11,7 @@ fn constant(rate: &Rate, worker: u64, workers: u64) -> Arrivals {
     Arrivals::new(rate, Arrival::Constant, worker, workers, 1).unwrap()
 }
 
-/// the scheduled starts up to and with `until_ns`.
+/// The scheduled starts up to and including `until_ns`.
 fn scheduled_starts(mut arrivals: Arrivals, until_ns: u64) -> Vec<u64> {
     let mut times = Vec::new();
     while arrivals.peek_ns() <= until_ns {
@@ -21,7 +21,7 @@ fn scheduled_starts(mut arrivals: Arrivals, until_ns: u64) -> Vec<u64> {
     times
 }
 
-/// the scheduled starts of all workers together, in order.
+/// The scheduled starts of all workers together, in order.
 fn union(rate: &Rate, arrival: Arrival, workers: u64, until_ns: u64) -> Vec<u64> {
     let of = |worker| scheduled_starts(Arrivals::new(rate, arrival, worker, workers, 7).unwrap(), until_ns);
     let mut all: Vec<u64> = (0..workers).flat_map(of).collect();
@@ -49,15 +49,15 @@ fn even_times_are_exact() {
 #[test]
 fn even_times_do_not_drift() {
     for per_s in [1u64, 3, 7, 1_000, 49_999, 50_000, 1_000_003, 999_999_937] {
-        // Operation 10^12, or the last before time ends, as one of so many workers that its worker
-        // gets there at once.
+        // Operation 10^12, or the last one before time ends. With this many workers, it is the first operation of its
+        // worker.
         let n = 1_000_000_000_000u64.min(per_s * 18_000_000_000);
         let exact_ns = u128::from(n) * u128::from(S) / u128::from(per_s);
         let rate = Rate::Constant(per_s as f64);
         let scheduled_ns = constant(&rate, n, n + 1).peek_ns();
         assert!(u128::from(scheduled_ns).abs_diff(exact_ns) <= 1, "{per_s}/s: {scheduled_ns} for {exact_ns}");
 
-        // Walking gives the same times as starting there, however far.
+        // Walking gives the same times as starting there, however far it goes.
         let step = n / 1_000;
         let mut walker = constant(&rate, 0, step);
         (0..1_000).for_each(|_| walker.advance());
@@ -68,7 +68,7 @@ fn even_times_do_not_drift() {
 proptest! {
     #[test]
     fn gaps_are_the_inverse_of_any_rate(per_s in prop_oneof![1e-6..1e3f64, 1e3..1e9f64, Just(1e12), Just(0.5)]) {
-        // gap · rate = 10^9 · 2^64, to the digits of an f64.
+        // gap · rate = 10^9 · 2^64, to the precision of an f64.
         let product = gap_fixed(per_s) as f64 * per_s / (1e9 * 18_446_744_073_709_551_616.0);
         prop_assert!((product - 1.0).abs() < 1e-14, "{product}");
     }
@@ -178,7 +178,7 @@ fn poisson_streams_are_independent_of_each_other_and_of_keys() {
     let key = Rng::stream(9, 2).unit();
     assert_ne!(first(2, 9), (-(1.0 - key).ln() * 4e6) as u64);
 
-    // Whether a gap is above the median is even for each worker, and says nothing of the other's.
+    // Half of the gaps of each worker are above the median, independently of the other worker.
     let mut pairs = [0u64; 4];
     let (mut left, mut right) = (
         Arrivals::new(&rate, Arrival::Poisson, 0, 2, 5).unwrap(),

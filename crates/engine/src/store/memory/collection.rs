@@ -12,8 +12,8 @@ use crate::store::ordered_map::{Entries, Indexes, Stored};
 use crate::store::{CollectionLayout, OpError};
 use storebench_study::workload::Body;
 
-/// Enough that writers on a handful of threads seldom meet, few enough that an ordered read of one
-/// page does not spend its time on finding the beginning in each.
+/// Enough that writers on a handful of threads seldom meet. Few enough that an ordered read of one page does not spend
+/// its time on finding the start in each shard.
 const SHARDS: usize = 8;
 
 /// No expiry.
@@ -23,15 +23,15 @@ pub(super) const NEVER: u64 = u64::MAX;
 #[derive(Debug, Clone)]
 pub(super) struct Document {
     pub(super) body: Vec<u8>,
-    /// A number in big-endian order. Never given twice within a shard, so also not to a document that was deleted and
-    /// made again.
+    /// A number in big-endian order. It is never reused within a shard, not even for a document that was deleted and
+    /// created again.
     pub(super) revision: [u8; 8],
     /// In ns of the run's clock, or [`NEVER`].
     pub(super) expires_ns: u64,
 }
 
 impl Document {
-    /// Whether it is still there. Reads the clock only for documents that can expire.
+    /// Whether it has not expired. Reads the clock only for documents that can expire.
     pub(super) fn lives(&self, clock: &dyn Clock) -> bool {
         self.expires_ns == NEVER || clock.now_ns() < self.expires_ns
     }
@@ -50,7 +50,7 @@ pub struct Collection {
     shards: Box<[Padded]>,
 }
 
-/// A lock on cache lines of its own.
+/// A lock on separate cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Padded(RwLock<Shard>);
@@ -65,7 +65,7 @@ impl Collection {
         }
     }
 
-    /// Every key, in no order.
+    /// Every key, in no particular order.
     pub(super) fn keys(&self) -> Vec<String> {
         let shards = self.shards.iter().map(|shard| shard.0.read().unwrap_or_else(PoisonError::into_inner));
         shards.flat_map(|shard| shard.documents.keys().map(|key| key.to_string()).collect::<Vec<_>>()).collect()
@@ -76,14 +76,14 @@ impl Collection {
         xxh3_64(key.as_bytes()) as usize % SHARDS
     }
 
-    /// The shard of a key, for reading. A panic elsewhere leaves a shard whole, since nothing
-    /// under its lock panics, so poisoning is ignored.
+    /// The shard of a key, for reading. Nothing under its lock panics, so a panic elsewhere leaves the shard
+    /// consistent, and poisoning is ignored.
     pub(super) fn read(&self, key: &str) -> RwLockReadGuard<'_, Shard> {
         self.shards[self.shard_of(key)].0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The shard of a key, for writing. A document there whose time has passed is removed, so that a write finds
-    /// nothing.
+    /// The shard of a key, for writing. An expired document of this key is removed first, so that a write does not find
+    /// it.
     pub(super) fn write(&self, key: &str, clock: &dyn Clock) -> RwLockWriteGuard<'_, Shard> {
         let mut shard = self.shards[self.shard_of(key)].0.write().unwrap_or_else(PoisonError::into_inner);
         if shard.expires && shard.documents.get(key).is_some_and(|document| !document.lives(clock)) {
@@ -92,8 +92,8 @@ impl Collection {
         shard
     }
 
-    /// Every shard at once, for an ordered read. Readers take them in the same order and writers
-    /// take one only, so nobody waits in a circle.
+    /// Every shard at once, for an ordered read. Readers lock the shards in the same order, and writers lock only one,
+    /// so there is no deadlock.
     pub(super) fn read_all(&self) -> Vec<RwLockReadGuard<'_, Shard>> {
         self.shards.iter().map(|shard| shard.0.read().unwrap_or_else(PoisonError::into_inner)).collect()
     }
@@ -133,7 +133,7 @@ pub(super) struct Shard {
     /// The entries of each index.
     pub(super) indexes: Vec<BTreeSet<Box<[u8]>>>,
     revision: u64,
-    /// Whether any document here was ever given an expiry; spares all others the look.
+    /// Whether any document here was ever given an expiry. Otherwise writes skip the check.
     expires: bool,
 }
 
@@ -145,25 +145,25 @@ impl Shard {
     fn expire(&mut self, key: &str, indexes: &Indexes) {
         let Some(document) = self.documents.remove(key) else { return };
         let mut entries = Entries::default();
-        // What was stored could be indexed then, and so it can now.
+        // The document could be indexed when it was stored, so it can be indexed now.
         let _ = entries.fill(indexes, key, &document.body);
         for (index, set) in self.indexes.iter_mut().enumerate() {
             entries.get(index).map(|entry| set.remove(entry));
         }
     }
 
-    /// A document that is there now.
+    /// A document that exists and has not expired.
     pub(super) fn get(&self, key: &str, clock: &dyn Clock) -> Option<&Document> {
         self.documents.get(key).filter(|document| document.lives(clock))
     }
 
-    /// A revision that no document had.
+    /// A revision that no document has had.
     fn next_revision(&mut self) -> [u8; 8] {
         self.revision += 1;
         self.revision.to_be_bytes()
     }
 
-    /// Stores a new document unless the key exists; gives its revision.
+    /// Stores a new document and returns its revision; `None` if the key exists.
     pub(super) fn insert(&mut self, key: &str, body: &[u8]) -> Option<[u8; 8]> {
         let revision = self.next_revision();
         let Entry::Vacant(place) = self.documents.entry(key.into()) else { return None };
@@ -171,7 +171,7 @@ impl Shard {
         Some(revision)
     }
 
-    /// Changes a document by `change`; gives its new revision, or nothing when there is no document.
+    /// Changes a document with `change` and returns its new revision; `None` if there is no document.
     pub(super) fn change(&mut self, key: &str, change: impl FnOnce(&mut Document)) -> Option<[u8; 8]> {
         let document = self.documents.get_mut(key)?;
         self.revision += 1;
@@ -180,7 +180,7 @@ impl Shard {
         Some(document.revision)
     }
 
-    /// Sets the expiry of a document; false when there is none.
+    /// Sets the expiry of a document; returns false if there is none.
     pub(super) fn touch(&mut self, key: &str, expires_ns: u64) -> bool {
         let Some(document) = self.documents.get_mut(key) else { return false };
         document.expires_ns = expires_ns;
@@ -189,7 +189,7 @@ impl Shard {
     }
 }
 
-/// Walks parts that are each in order, in the order of all, until `visit` says that it is over.
+/// Walks parts that are each in order, in their common order, until `visit` returns true.
 pub(super) fn merge<K: Ord + Copy, V>(
     mut parts: Vec<impl Iterator<Item = (K, V)>>,
     mut visit: impl FnMut(K, V) -> Result<bool, OpError>,

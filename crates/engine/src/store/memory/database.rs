@@ -12,7 +12,7 @@ use crate::store::{OpError, Persisted};
 /// A session of [`MemoryStore`](super::MemoryStore).
 pub type MemorySession = OrderedSession<MemoryDatabase>;
 
-/// The collections that a session sees, by its clock.
+/// The database of a session, with its clock.
 pub struct MemoryDatabase {
     pub(super) clock: Arc<dyn Clock>,
 }
@@ -32,7 +32,7 @@ impl Database for MemoryDatabase {
         Ok(Reading { collection: tables, shards: tables.read_all(), clock: &*self.clock })
     }
 
-    /// One shard is locked instead of all.
+    /// Locks one shard instead of all.
     fn get<T>(
         &self,
         tables: &Arc<Collection>,
@@ -114,7 +114,7 @@ impl Writing<'_> {
 
 impl Documents for Writing<'_> {
     fn get<T>(&self, key: &str, show: impl FnOnce(Stored<'_>) -> T) -> Result<Option<T>, OpError> {
-        // One whose time has passed was removed when the shard was locked.
+        // An expired document was removed when the shard was locked.
         Ok(self.shard.documents.get(key).map(|document| show(document.stored())))
     }
 }

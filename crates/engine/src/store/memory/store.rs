@@ -23,12 +23,12 @@ struct MemoryState {
     known: Vec<Arc<Collection>>,
     /// Their marks.
     marked: Vec<Marked>,
-    /// Those of the present layout, in its order.
+    /// The collections of the current layout, in its order.
     layout: Arc<[Arc<Collection>]>,
 }
 
 impl MemoryStore {
-    /// An empty store, to be prepared.
+    /// An empty store, which must be prepared.
     pub fn new() -> Self {
         Self::default()
     }
@@ -53,16 +53,16 @@ impl MemoryState {
     }
 }
 
-/// The collections, while nobody else can look at them.
+/// The collections, locked so that nobody else can look at them.
 struct MemorySite<'m>(RwLockWriteGuard<'m, Option<MemoryState>>);
 
 impl MemorySite<'_> {
-    /// Lays out what is there.
+    /// Sets the layout to collections that exist.
     fn read(&mut self, layout: &Layout) -> Result<(), StoreError> {
         let holdings = MemoryState::holdings(self.0.as_ref());
         let mut current = Vec::with_capacity(layout.collections.len());
         for wanted in &layout.collections {
-            // Whoever keeps this store in their own program may have named their documents otherwise.
+            // A program that embeds this store may have used another name for its documents.
             let name = wanted.existing.as_ref().map_or(&wanted.name, |existing| &existing.name);
             if !holdings.check_form(self, name, wanted.body)? {
                 return Err(holdings.missing(&self.shown(), name));

@@ -1,5 +1,5 @@
-//! What the conformance suite does not look at: expiry by the session's clock, indexes made
-//! afterwards, and agreement with a plain map under random operations.
+//! What the conformance suite does not test: expiry by the session's clock, indexes that are added later, and agreement
+//! with a plain map under random operations.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -67,7 +67,7 @@ fn a_document_is_gone_for_every_operation_the_moment_it_expires() {
     assert_eq!(keys(&mut s, page), ["a", "b", "c"]);
     clock.advance_to(100);
     assert_eq!(keys(&mut s, page), ["b", "c"]);
-    assert_eq!(keys(&mut s, Op::Page { field: "user", value: "\"ann\"", limit: 1 }), ["b"], "it takes no place");
+    assert_eq!(keys(&mut s, Op::Page { field: "user", value: "\"ann\"", limit: 1 }), ["b"], "it takes up no place");
     assert_eq!(keys(&mut s, Op::Prefix { prefix: "", limit: 1 }), ["b"]);
     let mut batch = BatchBuf::new();
     batch.push("a", b"");

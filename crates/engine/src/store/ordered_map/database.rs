@@ -1,4 +1,4 @@
-//! What an engine provides for operations: tables, reads, writes.
+//! What an engine provides for operations: tables, reads and writes.
 
 use std::fs::File;
 use std::ops::{Bound, RangeInclusive};
@@ -14,7 +14,7 @@ use storebench_study::workload::Body;
 pub enum Scope<'a> {
     /// The document of this key.
     Key(&'a str),
-    /// So many.
+    /// Several documents.
     Bulk {
         /// How many.
         items: usize,
@@ -23,28 +23,28 @@ pub enum Scope<'a> {
     },
 }
 
-/// Which keys are walked over.
+/// Which keys to walk over.
 #[derive(Debug, Clone, Copy)]
 pub enum KeyRange<'a> {
-    /// Those that begin so.
+    /// Those with this prefix.
     Prefix(&'a str),
-    /// Those from `start` up to but without `end`, which is greater; none for no end.
+    /// Those from `start` up to but not including `end`, which is greater; `None` for no end.
     From {
-        /// The first.
+        /// The first key.
         start: &'a str,
-        /// The first that is not wanted.
+        /// The first key that is not wanted.
         end: Option<&'a str>,
     },
 }
 
 impl<'a> KeyRange<'a> {
-    /// Where to begin and where to end, and what all keys begin with: a walk is over at the first that does not.
+    /// The bounds, and the prefix that all keys have: a walk is over at the first key without it.
     pub fn bounds(self) -> ((Bound<&'a str>, Bound<&'a str>), &'a str) {
         let (start, end, prefix) = match self {
             Self::Prefix(prefix) => (prefix, None, prefix),
             Self::From { start, end } => (start, end, ""),
         };
-        // No engine has a key before the empty one, and some take no empty key.
+        // No engine has a key before the empty one, and some engines do not accept an empty key.
         let start = if start.is_empty() { Bound::Unbounded } else { Bound::Included(start) };
         ((start, end.map_or(Bound::Unbounded, Bound::Excluded)), prefix)
     }
@@ -65,19 +65,19 @@ impl<'a> From<&'a [u8]> for Stored<'a> {
     }
 }
 
-/// A database of ordered tables that is open.
+/// An open database of ordered tables.
 pub trait Database: Send + Sync + Sized + 'static {
     /// The engine's name, for errors.
     const NAME: &'static str;
-    /// How long a key or an index entry may be.
+    /// The allowed lengths of a key or an index entry, in bytes.
     const KEY_BYTES: RangeInclusive<usize> = 0..=usize::MAX;
-    /// Whether a bulk operation is one transaction. Otherwise each of its items is one.
+    /// Whether a bulk operation is one transaction. Otherwise each of its items is a transaction.
     const BULK_IS_ATOMIC: bool = true;
-    /// Whether a writer reads what it has written itself. Otherwise no key is written twice by one.
+    /// Whether a writer reads its own writes. Otherwise no writer writes a key twice.
     const READS_OWN_WRITES: bool = true;
-    /// Whether a document that was read is copied, so that the receiver does not work under the engine's lock.
+    /// Whether a document that was read is copied, so that its receiver does not run under the engine's lock.
     const COPIES_READS: bool = false;
-    /// Whether documents expire, so that an index may name one that is gone.
+    /// Whether documents expire, so that an index may name a document that is gone.
     const EXPIRES: bool = false;
     /// Whether a page by a field without an index reads every document. Otherwise it is refused.
     const PAGES_BY_SCAN: bool = true;
@@ -91,16 +91,16 @@ pub trait Database: Send + Sync + Sized + 'static {
     /// Writes into a collection.
     type Writer<'w>: Writer;
 
-    /// Begins to read, as of one moment.
+    /// Begins a read that sees one moment.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The errors of the engine.
     fn read<'d>(&'d self, tables: &'d Self::Tables) -> Result<Self::Reader<'d>, OpError>;
 
-    /// Shows the document of a key, if there is one.
+    /// Passes the document of a key to `show`, if there is one.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The errors of the engine.
     fn get<T>(
         &self,
         tables: &Self::Tables,
@@ -113,15 +113,15 @@ pub trait Database: Send + Sync + Sized + 'static {
     /// Whether there is a document.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The errors of the engine.
     fn contains(&self, tables: &Self::Tables, key: &str) -> Result<bool, OpError> {
         Ok(self.get(tables, key, |_| ())?.is_some())
     }
 
-    /// Runs `work` in a transaction, which survives what `persisted` says. It leaves nothing where it fails.
+    /// Runs `work` in a transaction, which survives what `persisted` says. If `work` fails, nothing is written.
     ///
     /// # Errors
-    /// What `work` or the engine says; *outcome unknown* where the commit may have been done.
+    /// The errors of `work` and of the engine; *outcome unknown* if the commit may have been applied.
     fn write<T>(
         &self,
         tables: &Self::Tables,
@@ -131,21 +131,21 @@ pub trait Database: Send + Sync + Sized + 'static {
     ) -> Result<T, OpError>;
 }
 
-/// Documents by key. Errors are what the engine says.
+/// Documents by key. Errors are those of the engine.
 #[allow(clippy::missing_errors_doc)]
 pub trait Documents {
-    /// Shows the document of a key, if there is one.
+    /// Passes the document of a key to `show`, if there is one.
     fn get<T>(&self, key: &str, show: impl FnOnce(Stored<'_>) -> T) -> Result<Option<T>, OpError>;
 }
 
 /// Reads a collection.
 #[allow(clippy::missing_errors_doc)]
 pub trait Reader: Documents {
-    /// Shows documents in key order until `each` says that it has enough.
+    /// Passes documents to `each` in key order, until it returns true.
     fn range(&self, range: KeyRange<'_>, each: impl FnMut(&str, &[u8]) -> Result<bool, OpError>)
     -> Result<(), OpError>;
 
-    /// Shows the entries of an index that begin so, in order, until `each` says that it has enough.
+    /// Passes the entries of an index with this prefix to `each`, in order, until it returns true.
     fn entries(
         &self,
         index: usize,
@@ -165,16 +165,16 @@ pub trait Writer: Documents {
     /// Stores a document, whether or not there is one.
     fn put(&mut self, key: &str, body: &[u8]) -> Result<(), OpError>;
 
-    /// Removes a document that is there.
+    /// Removes a document that exists.
     fn remove(&mut self, key: &str) -> Result<(), OpError>;
 
-    /// Enters something into an index.
+    /// Adds an entry to an index.
     fn enter(&mut self, index: usize, entry: &[u8]) -> Result<(), OpError>;
 
-    /// Takes an entry out of an index.
+    /// Removes an entry from an index.
     fn leave(&mut self, index: usize, entry: &[u8]) -> Result<(), OpError>;
 
-    /// Stores what was made of the stored document, which expires when that would have. `body` may be taken.
+    /// Stores a changed form of the stored document and keeps its expiry. `body` may be taken.
     fn amend(&mut self, key: &str, body: &mut Vec<u8>) -> Result<(), OpError> {
         self.put(key, body)
     }
@@ -184,7 +184,7 @@ pub trait Writer: Documents {
         Ok(!self.contains(key)? && self.put(key, body).map(|()| true)?)
     }
 
-    /// Stores a document if there is one; false if there is none.
+    /// Stores a document if there already is one; false if there is none.
     fn replace(&mut self, key: &str, body: &[u8]) -> Result<bool, OpError> {
         Ok(self.contains(key)? && self.put(key, body).map(|()| true)?)
     }
@@ -194,23 +194,23 @@ pub trait Writer: Documents {
         Ok(self.contains(key)? && self.remove(key).map(|()| true)?)
     }
 
-    /// Adds bytes to a stored document, where it lies; false if there is none. `None` from engines that write
-    /// documents whole.
+    /// Adds bytes to a stored document in place; false if there is none. `None` from engines that only write whole
+    /// documents.
     fn extend(&mut self, _key: &str, _bytes: &[u8], _in_front: bool) -> Option<bool> {
         None
     }
 
-    /// Lets a document expire; false if there is none. `None` from engines that cannot.
+    /// Lets a document expire; false if there is none. `None` from engines without expiry.
     fn touch(&mut self, _key: &str, _expiry: Duration) -> Option<bool> {
         None
     }
 
-    /// Whether there is surely no document between two keys, both included.
+    /// Whether there is certainly no document between two keys, both included.
     fn is_vacant(&self, _first: &str, _last: &str) -> bool {
         false
     }
 
-    /// The revision that the last write gave; none where it is the document.
+    /// The revision of the last write; `None` if the document is its own revision.
     fn written_revision(&self) -> Option<[u8; 8]> {
         None
     }
@@ -222,21 +222,21 @@ pub struct Opened<D: Database> {
     pub database: D,
     /// In the order of the layout.
     pub collections: Vec<Collection<D>>,
-    /// Whether nothing is written.
+    /// Whether it is read-only.
     pub read_only: bool,
-    /// Whether nothing in it is somebody else's.
+    /// Whether nothing in it belongs to somebody else.
     pub ours: bool,
-    /// Behind the database, which is closed first.
+    /// Declared after the database, so that the database is closed first.
     _lock: Option<File>,
 }
 
 impl<D: Database> Opened<D> {
-    /// A database that nobody else can have.
+    /// A database that nobody else can have open.
     pub fn new(database: D, collections: Vec<Collection<D>>) -> Self {
         Self { database, collections, read_only: false, ours: true, _lock: None }
     }
 
-    /// The collections of a layout in a database, with the indexes for which there is a table.
+    /// The collections of a layout in a database, with the indexes that have a table.
     pub(super) fn of<'l, E: Engine<Database = D>>(
         engine: &E,
         Taken { database, lock }: Taken<D>,
@@ -258,10 +258,10 @@ impl<D: Database> Opened<D> {
 
 /// A collection of an open database.
 pub struct Collection<D: Database> {
-    /// What a document is.
+    /// What kind of documents it holds.
     pub body: Body,
     /// Its indexes.
     pub indexes: Indexes,
-    /// Where it is.
+    /// Its tables.
     pub tables: D::Tables,
 }

@@ -30,7 +30,7 @@ impl<E: DatabasePlace> EmbeddedStore<E> {
     }
 
     fn set(&self, opened: Option<Arc<Opened<E::Database>>>) -> Option<Arc<Opened<E::Database>>> {
-        // What was open before is dropped by the caller: that may take a while, which is not to be under the lock.
+        // The caller drops what was open before. That may take a while, so it must not happen under the lock.
         std::mem::replace(&mut *self.opened.lock().unwrap_or_else(PoisonError::into_inner), opened)
     }
 
@@ -46,29 +46,29 @@ impl<E: DatabasePlace> EmbeddedStore<E> {
     }
 }
 
-/// Refuses collections that somebody else is to have made: the data is in a form of Storebench's own, so that
-/// nobody else's documents can be in them.
+/// Refuses collections that somebody else should have created. The data is in Storebench's own form, so it cannot hold
+/// the documents of others.
 fn refuse_existing(engine: &str, layout: &Layout) -> Result<(), StoreError> {
     match layout.collections.iter().find(|c| c.existing.is_some()) {
         None => Ok(()),
         Some(collection) => Err(StoreError::NotSupported(format!(
-            "{engine} knows keys and bytes only, laid out by each program in its own way, so `{}` cannot be read or \
-             written as documents of others; nothing was touched. To measure what Storebench put there, leave `existing` \
-             out and keep it with --keep",
+            "{engine} stores only keys and bytes, and each program lays them out differently, so `{}` cannot be read \
+             or written as somebody else's documents; nothing was touched. To measure what Storebench stored there, \
+             remove `existing` and use --keep",
             collection.name
         ))),
     }
 }
 
-/// Every operation, with how those are made that the engine cannot do by itself. Without touch and views.
+/// Every operation except touch and view. `made` lists the operations that the engine lacks, and how they are built.
 pub fn operations(made: &[(&[OpKind], &'static str)]) -> Vec<(OpKind, Support)> {
     let how = |kind: &OpKind| made.iter().find(|(kinds, _)| kinds.contains(kind)).map(|(_, how)| *how);
     let all = OpKind::ALL.into_iter().filter(|kind| !matches!(kind, OpKind::Touch | OpKind::View));
     all.map(|kind| (kind, how(&kind).map_or(Support::Native, Support::Approximated))).collect()
 }
 
-/// The operations of an engine that can get, put and remove. `changed` says how nobody comes between what is read of a
-/// document and what is written; `special` comes first.
+/// The operations of an engine that can get, put and remove. `changed` says how others are kept from writing between
+/// the read and the write of a change. `special` takes precedence.
 pub fn operations_over(changed: &'static str, special: &[(&[OpKind], &'static str)]) -> Vec<(OpKind, Support)> {
     use OpKind as Kind;
     let common: [(&[OpKind], &'static str); 4] = [
@@ -91,7 +91,7 @@ impl<E: DatabasePlace> Store for EmbeddedStore<E> {
         Description { scheme, url: self.url.clone(), version: format!("{scheme} {}", E::VERSION) }
     }
 
-    /// As the engine, whose sessions see each finished write.
+    /// The capabilities of the engine. Its sessions see every finished write.
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities { indexes: true, embedded: true, ..self.engine.capabilities() };
         let indexes =
@@ -164,7 +164,7 @@ impl<E: DatabasePlace> Store for EmbeddedStore<E> {
     }
 
     fn close(&self) -> Result<(), StoreError> {
-        // Whatever comes of the sync, the files are let go.
+        // The files are closed, whatever the result of the sync.
         let opened = self.opened().filter(|opened| !opened.read_only);
         let synced = opened.map_or(Ok(()), |opened| self.engine.sync(&opened.database));
         drop(self.set(None));
@@ -176,13 +176,13 @@ impl<E: DatabasePlace> Store for EmbeddedStore<E> {
     }
 }
 
-/// What is true of reads in one process, with why the strongest holds.
+/// The read consistencies within one process. `why` says why the strongest holds.
 pub fn strong_reads(why: &'static str) -> Vec<(ReadConsistency, &'static str)> {
     let weaker = [ReadConsistency::StaleOk, ReadConsistency::Session].map(|level| (level, "same as strong"));
     weaker.into_iter().chain([(ReadConsistency::Strong, why)]).collect()
 }
 
-/// The three durabilities of one process: none, handed to the operating system, synced; with what each is set to.
+/// The three durability levels of one process, each with its setting: none, handed to the operating system, synced.
 pub fn durabilities([none, os, fsync]: [&'static str; 3]) -> Vec<(Durability, &'static str)> {
     vec![(Durability::MEMORY, none), (Durability::OS, os), (Durability::FSYNC, fsync)]
 }

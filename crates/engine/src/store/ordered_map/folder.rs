@@ -1,4 +1,4 @@
-//! Databases that lie in folders of their own: whose they are, found without opening the engine, which would write.
+//! Databases in separate folders. Their owner is found without opening the engine, which would write.
 //!
 //! The marker is the file `storebench.marker`, plain lines of words:
 //!
@@ -10,7 +10,7 @@
 //! index users#country
 //! ```
 //!
-//! Whoever changes something has the folder locked meanwhile, and whoever has the database open too.
+//! A process that changes something, or has the database open, holds a lock on the folder.
 
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Write};
@@ -22,33 +22,33 @@ use crate::store::StoreError;
 use crate::store::location::{IN_USE, check_parent, io_error, sync_parent};
 
 const MARKER: &str = "storebench.marker";
-/// The marker while it is written.
+/// The marker while it is being written.
 const NEW_MARKER: &str = "storebench.marker.new";
-/// How often a folder is looked at whose marker changes meanwhile.
+/// How often to look at a folder whose marker changes meanwhile.
 const LOOKS: usize = 10;
 const FIRST_LINE: &str = "storebench 1";
 
-/// An engine whose database is all that is in a folder.
+/// An engine whose database is everything in a folder.
 #[allow(clippy::missing_errors_doc)]
 pub trait InFolder: Engine {
     /// The file without which there is no database.
     const SIGN: &'static str;
-    /// The file that is locked while the database is open; none where the engine locks in another way.
+    /// The file that is locked while the database is open; `None` if the engine locks in another way.
     const LOCK: Option<&'static str> = None;
 
-    /// Whether the engine makes files, or folders, of this name.
+    /// Whether the engine creates files or folders with this name.
     fn makes(name: &str) -> bool;
 
-    /// Opens the database in the folder, which is there; makes it where there is none.
+    /// Opens the database in the folder, which exists. Creates the database if there is none.
     fn open(&self) -> Result<Self::Database, StoreError>;
 }
 
-/// The marker's file.
+/// The contents of the marker file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Record {
     /// Whether Storebench made the folder.
     made_folder: bool,
-    /// Whether the database is being removed: what is left of it holds nothing.
+    /// Whether the database is being removed: what is left of it holds no data.
     emptying: bool,
     tables: Marker,
 }
@@ -64,7 +64,7 @@ impl<E: InFolder> DatabasePlace for E {
             match std::fs::create_dir(path) {
                 Ok(()) => sync_parent(path)?,
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
-                Err(error) => return Err(io_error(path, "make this folder", &error)),
+                Err(error) => return Err(io_error(path, "create this folder", &error)),
             }
         }
         let Some((lock, now, record)) = hold::<E>(path, found)? else { return Ok(None) };
@@ -74,10 +74,10 @@ impl<E: InFolder> DatabasePlace for E {
         let made = Marker { made: !now.database, ..Marker::default() };
         let record = record.unwrap_or(Record { made_folder: !found.exists, emptying: false, tables: made });
         if record.tables.made {
-            // Before the engine's files, so that what a crash leaves is known to be ours.
+            // Before the engine's files, so that what a crash leaves is known to be Storebench's.
             write(path, &Record { emptying: false, ..record })?;
         }
-        // The engine locks it itself.
+        // The engine takes this lock itself.
         drop(held);
         Ok(Some(Taken { database: self.open()?, lock: Some(lock) }))
     }
@@ -88,7 +88,7 @@ impl<E: InFolder> DatabasePlace for E {
             Some(foreign) if !found.marker.as_ref().is_some_and(|marker| marker.made) => {
                 Err(StoreError::NotSupported(format!(
                     "{} holds {foreign}; {name} cannot open a folder without writing into it, so it was left alone. Copy it \
-                     and give the copy with --into-existing",
+                     and pass the copy with --into-existing",
                     path.display()
                 )))
             }
@@ -103,7 +103,7 @@ impl<E: InFolder> DatabasePlace for E {
         let path = self.path();
         let made_folder = read(path)?.is_some_and(|record| record.made_folder);
         let record = |tables: &Marker| Record { made_folder, emptying: false, tables: tables.clone() };
-        // A crash between the two leaves a mark without its table, but no table without its mark.
+        // A crash between the two steps leaves a mark without its table, but no table without its mark.
         match &change.marker {
             Some(marker) if change.removed.is_empty() => {
                 write(path, &record(marker))?;
@@ -123,7 +123,7 @@ impl<E: InFolder> DatabasePlace for E {
     fn destroy(&self, found: &FoundDatabase, again: bool) -> Result<bool, StoreError> {
         let path = self.path();
         let Some((_lock, _, record)) = hold::<E>(path, found)? else { return Ok(false) };
-        // Held until the marker is gone: nobody makes a database in between.
+        // Held until the marker is gone, so that nobody creates a database in between.
         let _held = empty::<E>(path, record.as_ref())?;
         if again {
             let made_folder = record.is_some_and(|record| record.made_folder);
@@ -147,7 +147,7 @@ impl<E: InFolder> DatabasePlace for E {
     }
 }
 
-/// Looks at the folder, changing nothing: again where others change the marker while its files are listed.
+/// Looks at the folder without changing anything. Looks again if others change the marker while the files are listed.
 fn look<E: InFolder>(path: &Path) -> Result<(FoundDatabase, Option<Record>), StoreError> {
     check_parent(path)?;
     for _ in 0..LOOKS {
@@ -164,30 +164,30 @@ fn look<E: InFolder>(path: &Path) -> Result<(FoundDatabase, Option<Record>), Sto
     Err(StoreError::Unreachable(format!("{}: {IN_USE}", path.display())))
 }
 
-/// The names in a folder: those that the engine gives, and others.
+/// The names in a folder: those of the engine, and others.
 #[derive(Default)]
 struct Names {
     own: Vec<String>,
     theirs: Vec<String>,
 }
 
-/// None without a folder.
+/// `None` if there is no folder.
 fn list<E: InFolder>(path: &Path) -> Result<Option<Names>, StoreError> {
     let entries = match std::fs::read_dir(path) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) if error.kind() == ErrorKind::NotADirectory => {
             return Err(StoreError::Unreachable(format!(
-                "{}: this is a file, and a {} database is a folder; use another path",
+                "{}: this is a file, but a {} database is a folder; use another path",
                 path.display(),
                 E::Database::NAME
             )));
         }
-        Err(error) => return Err(io_error(path, "look into it", &error)),
+        Err(error) => return Err(io_error(path, "list its files", &error)),
     };
     let mut names = Names::default();
     for entry in entries {
-        let entry = entry.map_err(|e| io_error(path, "look into it", &e))?;
+        let entry = entry.map_err(|e| io_error(path, "list its files", &e))?;
         match entry.file_name().to_string_lossy().into_owned() {
             name if name == MARKER || name == NEW_MARKER => {}
             name if E::makes(&name) => names.own.push(name),
@@ -197,17 +197,17 @@ fn list<E: InFolder>(path: &Path) -> Result<Option<Names>, StoreError> {
     Ok(Some(names))
 }
 
-/// What names and marker say together.
+/// What the names and the marker say together.
 fn judge<E: InFolder>(names: Names, mut record: Option<Record>) -> (FoundDatabase, Option<Record>) {
     let name = E::Database::NAME;
     let Names { mut own, mut theirs } = names;
     let sign = own.iter().any(|name| name == E::SIGN);
     if record.is_none() && !sign {
-        // Without the engine's sign these names are just names.
+        // Without the engine's main file, these names have no meaning.
         theirs.append(&mut own);
     }
     theirs.sort();
-    let what = if sign { format!("a {name} database") } else { "files of others".to_owned() };
+    let what = if sign { format!("a {name} database") } else { "somebody else's files".to_owned() };
     let made = record.as_ref().is_some_and(|record| record.tables.made);
     let foreign = match theirs.as_slice() {
         [] if made || record.is_none() && !sign => None,
@@ -218,7 +218,7 @@ fn judge<E: InFolder>(names: Names, mut record: Option<Record>) -> (FoundDatabas
     let users = record.as_ref().is_some_and(|record| record.tables.has_users());
     let database = sign && !record.as_ref().is_some_and(|record| record.emptying);
     if let Some(record) = record.as_mut().filter(|_| made && !database && !users) {
-        // Somebody was killed while it was made or removed: what is left holds nothing.
+        // The process was killed while it created or removed the database: what is left holds no data.
         record.tables = Marker { made, ..Marker::default() };
     }
     let damage = (!sign && made && users).then(|| {
@@ -240,7 +240,7 @@ fn judge<E: InFolder>(names: Names, mut record: Option<Record>) -> (FoundDatabas
     (found, record)
 }
 
-/// Locks the folder and looks again. None where it is not what was found any more.
+/// Locks the folder and looks again. `None` if it has changed since `found`.
 fn hold<E: InFolder>(
     path: &Path,
     found: &FoundDatabase,
@@ -252,23 +252,23 @@ fn hold<E: InFolder>(
     };
     lock_file(path, &lock)?;
     let (now, record) = look::<E>(path)?;
-    // It may be another folder by now.
+    // The path may lead to another folder by now.
     let here = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
     let same = lock.metadata().map(here).ok() == std::fs::metadata(path).map(here).ok();
     Ok((same && found.is_still(&now)).then_some((lock, now, record)))
 }
 
-/// Locks the folder, or the engine's lock in it, as long as the file is open.
+/// Locks the folder, or the engine's lock file in it, for as long as the file is open.
 fn lock_file(path: &Path, file: &File) -> Result<(), StoreError> {
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(StoreError::Unreachable(format!("{}: {IN_USE}", path.display()))),
-        // Some network file systems lock no folders. There the engine's own lock has to do.
+        // Some network file systems cannot lock folders. There the engine's own lock has to do.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
     }
 }
 
-/// Removes what the engine made in the folder but its lock, and gives that lock, which is held. The marker says first that
-/// this goes on, so that whoever comes after a kill ends it.
+/// Removes everything that the engine created in the folder except its lock, and returns that lock, which is held. The
+/// marker first records that a removal is under way, so that the next caller finishes it after a kill.
 fn empty<E: InFolder>(path: &Path, record: Option<&Record>) -> Result<Option<File>, StoreError> {
     let held = E::LOCK.map(|name| File::options().create(true).truncate(false).write(true).open(path.join(name)));
     let held = held.transpose().map_err(|e| io_error(path, "open its lock", &e))?;
@@ -281,8 +281,8 @@ fn empty<E: InFolder>(path: &Path, record: Option<&Record>) -> Result<Option<Fil
     let made_folder = record.is_some_and(|record| record.made_folder);
     let left = Marker { made: true, ..Marker::default() };
     write(path, &Record { made_folder, emptying: true, tables: left })?;
-    for entry in std::fs::read_dir(path).map_err(|e| io_error(path, "look into it", &e))? {
-        let entry = entry.map_err(|e| io_error(path, "look into it", &e))?;
+    for entry in std::fs::read_dir(path).map_err(|e| io_error(path, "list its files", &e))? {
+        let entry = entry.map_err(|e| io_error(path, "list its files", &e))?;
         let (name, file) = (entry.file_name(), entry.path());
         if E::LOCK.is_some_and(|lock| name == lock) || !E::makes(&name.to_string_lossy()) {
             continue;
@@ -290,12 +290,12 @@ fn empty<E: InFolder>(path: &Path, record: Option<&Record>) -> Result<Option<Fil
         let removed = if file.is_dir() { std::fs::remove_dir_all(&file) } else { std::fs::remove_file(&file) };
         removed.map_err(|e| io_error(&file, "remove it", &e))?;
     }
-    // Before the marker says that the database is gone: nothing of it comes back after a power failure.
+    // Sync before the marker says that the database is gone, so that nothing of it comes back after a power failure.
     sync(path).map_err(|e| io_error(path, "sync it", &e))?;
     Ok(held)
 }
 
-/// Reads the marker; none where there is none.
+/// Reads the marker; `None` if there is none.
 fn read(path: &Path) -> Result<Option<Record>, StoreError> {
     let file = path.join(MARKER);
     let text = match std::fs::read(&file) {
@@ -306,7 +306,7 @@ fn read(path: &Path) -> Result<Option<Record>, StoreError> {
     let mut lines = text.lines();
     if lines.next() != Some(FIRST_LINE) {
         return Err(StoreError::Failed(format!(
-            "{}: this marker is damaged, so whose folder this is cannot be told; nothing was touched. Remove the \
+            "{}: this marker is damaged, so the owner of this folder is unknown; nothing was touched. Remove the \
              folder if it is Storebench's, or use another path",
             file.display()
         )));
@@ -319,7 +319,7 @@ fn read(path: &Path) -> Result<Option<Record>, StoreError> {
                 record.emptying = how == "emptying";
                 record.tables.made = record.emptying || how == "made";
             }
-            // The detail is behind the name of a collection; names of indexes may hold spaces.
+            // The detail follows the name of a collection. Names of indexes may contain spaces.
             Some(("collection", rest)) => {
                 let end = "collection ".len() + rest.find(' ').unwrap_or(rest.len());
                 record.tables.read(&line[..end], line[end..].trim_start());
@@ -330,7 +330,7 @@ fn read(path: &Path) -> Result<Option<Record>, StoreError> {
     Ok(Some(record))
 }
 
-/// Writes the marker, such that a crash leaves the old one or the new one.
+/// Writes the marker in such a way that a crash leaves the old one or the new one.
 fn write(path: &Path, record: &Record) -> Result<(), StoreError> {
     let word = |made| if made { "made" } else { "found" };
     let database = if record.emptying { "emptying" } else { word(record.tables.made) };

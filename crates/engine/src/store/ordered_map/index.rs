@@ -1,8 +1,8 @@
-//! Secondary indexes for engines that have ordered keys only: an entry is the indexed values and the
-//! document's key in one byte string, so that the entries of a value lie together, in key order.
+//! Secondary indexes for engines that only have ordered keys. An entry is the indexed values and the document's key in
+//! one byte string, so that the entries of a value are adjacent, in key order.
 //!
-//! An encoded value is a tag, its text with 0x00 written as `00 FF`, and `00 01`: no encoded value
-//! begins another one. Numbers that are equal are encoded alike whatever their spelling (`1`, `1.0`).
+//! An encoded value is a tag, its text with 0x00 written as `00 FF`, and `00 01`. No encoded value is the beginning of
+//! another one. Equal numbers are encoded alike, whatever their spelling (`1`, `1.0`).
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ const NUMBER: u8 = 3;
 const TEXT: u8 = 4;
 /// A text too long for an engine's keys: its beginning and its hash.
 const LONG_TEXT: u8 = 5;
-/// A later field that the document lacks, or that is no scalar.
+/// A later field that the document lacks, or that is not a scalar.
 const MISSING: u8 = 6;
 const LONGEST_TEXT: usize = 2_048;
 
@@ -44,12 +44,12 @@ impl Indexes {
         Self { fields, of }
     }
 
-    /// How many.
+    /// The number of indexes.
     pub fn len(&self) -> usize {
         self.of.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no indexes.
     pub fn is_empty(&self) -> bool {
         self.of.is_empty()
     }
@@ -88,34 +88,37 @@ impl Indexes {
     }
 }
 
-/// The index entries of one document. Filled again and again it keeps its memory.
+/// The index entries of one document. When it is reused, it keeps its memory.
 #[derive(Debug, Default)]
 pub struct Entries {
     bytes: Vec<u8>,
-    /// Where the entry of each index ends; one that the document lacks is empty.
+    /// Where the entry of each index ends. The entry is empty if the document has none.
     ends: Vec<usize>,
     values: Vec<Option<Value>>,
 }
 
 impl Entries {
-    /// Forgets the entries, keeps the memory.
+    /// Removes the entries but keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 
-    /// Makes the entries of a document, reading it once. It has none in an index whose first field it lacks, or has
-    /// as an object or a list.
+    /// Makes the entries of a document, reading it once. An index gets no entry if the document lacks its first field,
+    /// or has an object or a list there.
     ///
     /// # Errors
-    /// *Refused* where the document is not a JSON object.
+    /// *Refused* if the document is not a JSON object.
     pub fn fill(&mut self, indexes: &Indexes, key: &str, document: &[u8]) -> Result<(), OpError> {
         self.clear();
         if indexes.is_empty() {
             return Ok(());
         }
         pick(&indexes.fields, document, &mut self.values).map_err(|e| {
-            OpError::new(ErrorKind::Refused, format!("the document cannot be indexed, it is not a JSON object: {e}"))
+            OpError::new(
+                ErrorKind::Refused,
+                format!("the document cannot be indexed because it is not a JSON object: {e}"),
+            )
         })?;
         for of in &indexes.of {
             let begin = self.bytes.len();
@@ -152,14 +155,14 @@ fn pick(fields: &[String], document: &[u8], values: &mut Vec<Option<Value>>) -> 
     reader.end()
 }
 
-/// Appends an encoded scalar; false for objects and lists.
+/// Appends an encoded scalar; returns false for objects and lists.
 fn encode(value: &Value, into: &mut Vec<u8>) -> bool {
     match value {
         Value::Null => into.push(NULL),
         Value::Bool(b) => into.extend_from_slice(&[BOOL, b'0' + u8::from(*b)]),
         Value::Number(n) => {
             into.push(NUMBER);
-            // 2^53 bounds the integers that a decimal writes exactly.
+            // Below 2^53, every integer has an exact float.
             let text = match n.as_f64().filter(|f| n.is_f64() && f.fract() == 0.0 && f.abs() < 9.0e15) {
                 Some(0.0) => "0".to_owned(),
                 Some(whole) => format!("{whole:.0}"),
@@ -182,7 +185,7 @@ fn encode(value: &Value, into: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Whether the first of the fields equals a value in the document, as an index would have it.
+/// Whether the first of the fields equals a value in the document, as an index would compare them.
 pub(super) fn field_equals(fields: &Indexes, document: &[u8], encoded: &[u8], scratch: &mut Entries) -> bool {
     scratch.fill(fields, "", document).is_ok() && scratch.get(0) == Some(encoded)
 }
@@ -190,7 +193,7 @@ pub(super) fn field_equals(fields: &Indexes, document: &[u8], encoded: &[u8], sc
 /// Reads the value of a page query and encodes it.
 ///
 /// # Errors
-/// *Refused* where it is not JSON scalar.
+/// *Refused* if it is not a JSON scalar.
 pub(super) fn encode_wanted(value: &str, into: &mut Vec<u8>) -> Result<(), OpError> {
     let value: Value = serde_json::from_str(value)
         .map_err(|e| OpError::new(ErrorKind::Refused, format!("`{value}` is not a JSON value: {e}")))?;
@@ -210,15 +213,15 @@ fn escape(bytes: &[u8], into: &mut Vec<u8>) {
     }
 }
 
-/// FNV-1a, 128 bits (<https://datatracker.ietf.org/doc/draft-eastlake-fnv/>): the same in every
-/// version of everything, as what is stored on disk must be.
+/// FNV-1a, 128 bits (<https://datatracker.ietf.org/doc/draft-eastlake-fnv/>). It is stored on disk, so it must be the
+/// same in every version.
 fn fnv1a(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash: u128, byte| {
         (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
     })
 }
 
-/// Takes some top-level fields out of a JSON object without building the rest of it.
+/// Extracts some top-level fields from a JSON object without building the rest of it.
 struct Pick<'a> {
     fields: &'a [String],
     values: &'a mut [Option<Value>],
@@ -251,7 +254,7 @@ impl<'de> Visitor<'de> for Pick<'_> {
     }
 }
 
-/// Which of the fields a member's name is.
+/// Finds which of the fields a member's name is.
 struct Position<'a>(&'a [String]);
 
 impl<'de> DeserializeSeed<'de> for Position<'_> {

@@ -1,8 +1,8 @@
-//! Storebench's own record of the tables that it made: rows of two texts, which each place keeps in its own way.
+//! Storebench's own record of the tables that it created: rows of two texts, which each place stores in its own way.
 //!
 //! | row | detail |
 //! |---|---|
-//! | `collection NAME` | what its bodies are, and its owner |
+//! | `collection NAME` | the kind of its documents, and its owner |
 //! | `index TABLE` | nothing |
 
 use crate::store::{CollectionLayout, Marked};
@@ -18,12 +18,12 @@ pub struct Marker {
     pub indexes: Vec<String>,
 }
 
-/// The table of an index.
+/// The name of an index's table.
 fn index_table(collection: &str, fields: &[String]) -> String {
     format!("{collection}#{}", fields.join("."))
 }
 
-/// Whether a table is that of an index of this collection.
+/// Whether a table holds an index of this collection.
 pub(super) fn is_index_of(table: &str, collection: &str) -> bool {
     table.strip_prefix(collection).is_some_and(|rest| rest.starts_with('#'))
 }
@@ -34,7 +34,7 @@ pub(super) fn index_tables(collection: &CollectionLayout) -> impl Iterator<Item 
 }
 
 impl Marker {
-    /// Takes up a row; others than those of [`rows`](Self::rows) are left to the place.
+    /// Reads a row. Rows that are not from [`rows`](Self::rows) are left to the place.
     pub fn read(&mut self, row: &str, detail: &str) {
         match row.split_once(' ') {
             Some(("collection", name)) => self.collections.push(Marked::new(name, detail)),
@@ -43,7 +43,7 @@ impl Marker {
         }
     }
 
-    /// The rows to be kept.
+    /// The rows to store.
     pub fn rows(&self) -> impl Iterator<Item = (String, String)> + '_ {
         let collections = self.collections.iter().map(|c| (format!("collection {}", c.name), c.mark.clone()));
         collections.chain(self.indexes.iter().map(|name| (format!("index {name}"), String::new())))
@@ -54,7 +54,7 @@ impl Marker {
         self.collections.iter().any(|marked| marked.owner().is_user())
     }
 
-    /// Whether a table was made here.
+    /// Whether the record names a table.
     pub fn names(&self, table: &str) -> bool {
         self.indexes.iter().any(|name| name == table) || self.collections.iter().any(|marked| marked.name == table)
     }

@@ -1,16 +1,16 @@
 //! Documents over ordered maps: what embedded key-value engines have in common.
 //!
-//! An engine gives ordered tables of byte strings, with reads and writes of them ([`Database`]), and makes and removes
-//! tables ([`Engine`]). Everything that makes documents of that stands here once: the operations
-//! ([`OrderedSession`]), secondary indexes ([`Indexes`]), what Storebench notes of its tables ([`Marker`]), and the
-//! store itself ([`EmbeddedStore`]).
+//! An engine provides ordered tables of byte strings, with reads and writes of them ([`Database`]), and creates and
+//! removes tables ([`Engine`]). Everything that turns these into documents is implemented once here: the operations
+//! ([`OrderedSession`]), secondary indexes ([`Indexes`]), Storebench's record of its tables ([`Marker`]), and the store
+//! itself ([`EmbeddedStore`]).
 //!
-//! A database lies in a folder of its own ([`InFolder`]), where all about finding, locking, marking and removing it is
-//! done here; or the driver says how it lies elsewhere ([`DatabasePlace`]).
+//! If a database has a separate folder ([`InFolder`]), this module finds, locks, marks and removes it. Otherwise the
+//! driver says where it is ([`DatabasePlace`]).
 //!
-//! A collection is a table of documents by key, and one table for each index with an entry for each document. An
-//! entry is written in the same transaction as its document. A revision is the document itself where the engine
-//! keeps none: exact, free to give, and blind to a change that was changed back.
+//! A collection is a table of documents by key, and one table for each index with an entry for each document. An entry
+//! is written in the same transaction as its document. If the engine keeps no revisions, a revision is the document
+//! itself: exact, free to return, and blind to a change that was reverted.
 
 mod database;
 mod embedded;

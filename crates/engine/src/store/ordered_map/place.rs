@@ -11,15 +11,15 @@ use crate::store::{Capabilities, Holdings, Stats, StoreError};
 /// An engine that keeps its databases in files of this machine.
 #[allow(clippy::missing_errors_doc)]
 pub trait Engine: Send + Sync + 'static {
-    /// A database that is open.
+    /// An open database.
     type Database: Database;
     /// The version of its crate.
     const VERSION: &'static str;
     /// Its word for a table.
     const TABLE: &'static str = "table";
-    /// How long the name of a table may be, in bytes.
+    /// The longest name of a table, in bytes.
     const NAME_BYTES: usize = usize::MAX;
-    /// Whether it compacts only what nobody else has open.
+    /// Whether it can only compact a database that nobody else has open.
     const COMPACTS_ALONE: bool = false;
 
     /// Where its database is.
@@ -31,7 +31,7 @@ pub trait Engine: Send + Sync + 'static {
     /// The names of all tables.
     fn tables(&self, database: &Self::Database) -> Result<Vec<String>, StoreError>;
 
-    /// Opens the tables of a collection: documents, and those of its indexes. All of them are there.
+    /// Opens the tables of a collection: its documents and its indexes. All of them exist.
     fn collection(
         &self,
         database: &Self::Database,
@@ -39,13 +39,13 @@ pub trait Engine: Send + Sync + 'static {
         indexes: Vec<String>,
     ) -> Result<<Self::Database as Database>::Tables, StoreError>;
 
-    /// Makes tables and removes others, in one transaction if it can.
+    /// Creates tables and removes others, in one transaction if it can.
     fn change(&self, database: &Self::Database, change: &Change) -> Result<(), StoreError>;
 
-    /// Brings what was written to the disk.
+    /// Syncs what was written to disk.
     fn sync(&self, database: &Self::Database) -> Result<(), StoreError>;
 
-    /// Waits until the database is idle, at most so long; says whether it is.
+    /// Waits until the database is idle, at most this long. Returns whether it is.
     fn settle(&self, opened: &Opened<Self::Database>, _at_most: Duration) -> Result<bool, StoreError> {
         self.sync(&opened.database).map(|()| true)
     }
@@ -55,53 +55,53 @@ pub trait Engine: Send + Sync + 'static {
         Err(StoreError::NotSupported(format!("{} cannot compact a database", Self::Database::NAME)))
     }
 
-    /// What it tells of itself.
+    /// The statistics that it reports.
     fn stats(&self, database: Option<&Opened<Self::Database>>) -> Result<Stats, StoreError>;
 }
 
-/// How databases lie in the file system: found, taken, marked and removed.
+/// How databases are kept in the file system: found, taken, marked and removed.
 #[allow(clippy::missing_errors_doc)]
 pub trait DatabasePlace: Engine {
-    /// The name of a table that no collection may have.
+    /// A table name that no collection may have.
     const RESERVED: &'static str = "";
 
-    /// Looks, changing nothing. `open` is the database where this store has it open.
+    /// Looks without changing anything. `open` is the database, if this store has it open.
     fn look(&self, open: Option<&Self::Database>) -> Result<FoundDatabase, StoreError>;
 
-    /// Opens what was found for writing, such that nobody else has it open, and makes it where nothing is there. None
-    /// where it is not what was found any more: others were quicker.
+    /// Opens what was found for writing, so that nobody else has it open. Creates it if nothing is there. `None` if it
+    /// has changed since `found`, because others were faster.
     fn take(&self, found: &FoundDatabase) -> Result<Option<Taken<Self::Database>>, StoreError>;
 
     /// Opens a database for reading only.
     fn read(&self, found: &FoundDatabase) -> Result<Option<Taken<Self::Database>>, StoreError>;
 
-    /// Makes and removes tables, and notes it in the marker.
+    /// Creates and removes tables, and records this in the marker.
     fn commit(&self, database: &Self::Database, change: &Change) -> Result<(), StoreError>;
 
-    /// Takes back what was made, where nothing was and the first commit failed. The database is open.
+    /// Removes what was created, if nothing was there before and the first commit failed. The database is open.
     fn undo(&self) {}
 
-    /// Removes a database that Storebench made, with all that is in it. `again` says that it is made again next. False
-    /// where it is not what was found any more: nothing was removed.
+    /// Removes a database that Storebench created, with everything in it. `again` means that it will be created again
+    /// next. Returns false, with nothing removed, if it has changed since `found`.
     fn destroy(&self, found: &FoundDatabase, again: bool) -> Result<bool, StoreError>;
 }
 
 /// What a look found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoundDatabase {
-    /// Whether there is a file or folder of the name.
+    /// Whether there is a file or folder of this name.
     pub exists: bool,
     /// Whether it is a database of the engine.
     pub database: bool,
-    /// Whether it is something else, to which nothing can be added.
+    /// Whether it is something else that nothing can be added to.
     pub other: bool,
-    /// What is somebody else's, in words.
+    /// What belongs to somebody else, in words.
     pub foreign: Option<String>,
-    /// Tables that Storebench did not make, as far as a look tells.
+    /// Tables that Storebench did not create, as far as a look can tell.
     pub theirs: Vec<String>,
     /// Storebench's record.
     pub marker: Option<Marker>,
-    /// What is wrong with the user's data, so that only discarding it is left.
+    /// What is wrong with the user's data, if it can only be discarded.
     pub damage: Option<String>,
 }
 
@@ -116,29 +116,29 @@ impl FoundDatabase {
         }
     }
 
-    /// Whether a later look found the same, but for an empty file or folder that was made since.
+    /// Whether a later look found the same, except for an empty file or folder that was created since.
     pub fn is_still(&self, now: &Self) -> bool {
         *self == Self { exists: self.exists, database: self.database, ..now.clone() }
     }
 }
 
-/// A database that is open.
+/// An open database.
 pub struct Taken<D> {
     /// The database.
     pub database: D,
-    /// What keeps others out as long as it is open, where the engine does not.
+    /// Keeps others out while it is open, if the engine does not.
     pub lock: Option<File>,
 }
 
-/// What becomes of tables.
+/// Changes to the tables.
 #[derive(Debug, Default)]
 pub struct Change {
-    /// Tables of documents that are to be there.
+    /// Tables of documents that must exist afterwards.
     pub documents: Vec<String>,
-    /// Tables of indexes that are to be there.
+    /// Tables of indexes that must exist afterwards.
     pub indexes: Vec<String>,
-    /// Tables that go, some of which may not be there.
+    /// Tables to remove. Some of them may not exist.
     pub removed: Vec<String>,
-    /// The record afterwards; none where it goes.
+    /// The record afterwards; `None` if it is removed.
     pub marker: Option<Marker>,
 }

@@ -11,8 +11,8 @@ use crate::store::{
 };
 use storebench_study::workload::Body;
 
-/// Batches at least this large look once whether the range of their keys is empty. Smaller ones ask for each key,
-/// which the filters of a log-structured engine answer without reading a block; a range has no filter.
+/// Batches of at least this size check once whether the range of their keys is empty. Smaller batches check each key,
+/// which the filters of a log-structured engine answer without reading a block. A range has no filter.
 const FEWEST_FOR_RANGE: usize = 16;
 
 /// One user of an open database.
@@ -55,14 +55,14 @@ impl<D: Database> OrderedSession<D> {
 
 impl<D: Database> Session for OrderedSession<D> {
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
-        // `run` completes as the last thing it does, so an error means that it has not.
+        // `run` completes as its last step, so an error means that it has not completed.
         if let Err(error) = self.run(request, token, out) {
             out.complete(token, Err(error));
         }
     }
 }
 
-/// What it takes to use a collection.
+/// What is needed to use a collection.
 struct Access<'s, D: Database> {
     database: &'s D,
     collection: &'s Collection<D>,
@@ -223,14 +223,14 @@ impl<D: Database> Access<'_, D> {
         Ok(())
     }
 
-    /// Writes one document; tells its revision where the engine keeps one.
+    /// Writes one document. Returns its revision if the engine keeps one.
     fn single<'a>(
         &self,
         key: &str,
         op: &Op<'a>,
         buffers: &mut Buffers,
     ) -> Result<(Effect<'a>, Option<[u8; 8]>), OpError> {
-        // Before anybody is kept out.
+        // Before the transaction keeps others out.
         self.ready(key, op, &mut buffers.after)?;
         self.database.write(&self.collection.tables, Scope::Key(key), self.persisted, |writer| {
             let effect = self.one(writer, key, op, false, buffers)?;
@@ -238,7 +238,7 @@ impl<D: Database> Access<'_, D> {
         })
     }
 
-    /// Checks the key of a write, and makes the index entries of the document that it brings.
+    /// Checks the key of a write, and makes the index entries of the document that it carries.
     fn ready(&self, key: &str, op: &Op<'_>, after: &mut Entries) -> Result<(), OpError> {
         after.clear();
         let body = match *op {
@@ -249,7 +249,7 @@ impl<D: Database> Access<'_, D> {
             | Op::CompareAndSwap { body, .. } => Some(body),
             _ => None,
         };
-        check_length::<D>(key.as_bytes(), "a key")?;
+        check_length::<D>(key.as_bytes(), "the key")?;
         body.map_or(Ok(()), |body| self.enter(key, body, after))
     }
 
@@ -259,10 +259,11 @@ impl<D: Database> Access<'_, D> {
         after.fill(indexes, key, body)?;
         (0..indexes.len())
             .filter_map(|index| after.get(index))
-            .try_for_each(|entry| check_length::<D>(entry, "an index entry, which holds the document's key,"))
+            .try_for_each(|entry| check_length::<D>(entry, "the index entry, which contains the document's key,"))
     }
 
-    /// Writes one document that is [`ready`](Self::ready) and its index entries. `new` says that there is surely none.
+    /// Writes one document that is [`ready`](Self::ready) and its index entries. `new` means that there is certainly no
+    /// document yet.
     fn one<'a>(
         &self,
         writer: &mut D::Writer<'_>,
@@ -274,7 +275,7 @@ impl<D: Database> Access<'_, D> {
         let Collection { body: kind, indexes, .. } = self.collection;
         let Buffers { made, before, after, .. } = buffers;
         if indexes.is_empty() {
-            // Nothing is read where the engine's own answer tells what a look before would.
+            // Nothing is read if the engine's own answer says the same as a read.
             match *op {
                 Op::Upsert { body, .. } => {
                     document::check(*kind, body)?;
@@ -306,7 +307,7 @@ impl<D: Database> Access<'_, D> {
             let seen = old.map(|old| if matches!(op, Op::CompareAndSwap { .. }) { old.revision } else { old.body });
             let effect = document::effect(op, *kind, seen, made)?;
             if let Some(old) = old {
-                // What was stored could be indexed then; what cannot be has no entries.
+                // The document could be indexed when it was stored. A document that cannot be indexed has no entries.
                 let _ = before.fill(indexes, key, old.body);
             }
             Ok(effect)
@@ -314,7 +315,7 @@ impl<D: Database> Access<'_, D> {
         let known_new = matches!(op, Op::Insert { .. });
         let changed = if known_new { None } else { writer.get(key, |old| change(Some(old)))? };
         let effect = changed.unwrap_or_else(|| change(None))?;
-        // All entries are made before the first thing is written, since one may be refused.
+        // All entries are made before the first write, because one of them may be refused.
         if matches!(effect, Effect::PutScratch { .. }) {
             self.enter(key, made, after)?;
         }
@@ -338,7 +339,7 @@ impl<D: Database> Access<'_, D> {
         Ok(effect)
     }
 
-    /// Writes, or removes (`how` is none), the documents of a batch; gives how many it did.
+    /// Writes the documents of a batch, or removes them if `how` is `None`. Returns how many it wrote or removed.
     fn bulk(
         &self,
         how: Option<BulkWrite>,
@@ -367,9 +368,10 @@ impl<D: Database> Access<'_, D> {
             return Ok(count);
         }
         let ordered = !D::READS_OWN_WRITES && ascending(items);
-        // A document that is refused neither supersedes another nor is in its way.
+        // A document that is refused neither supersedes another nor conflicts with it.
         let taken = |key: &str, body: &[u8]| {
-            how.is_none() || check_length::<D>(key.as_bytes(), "a key").is_ok() && document::check(*kind, body).is_ok()
+            how.is_none()
+                || check_length::<D>(key.as_bytes(), "the key").is_ok() && document::check(*kind, body).is_ok()
         };
         let superseded = match ordered || D::READS_OWN_WRITES {
             true => HashSet::new(),
@@ -377,7 +379,7 @@ impl<D: Database> Access<'_, D> {
         };
         let scope = Scope::Bulk { items: items.len(), blind: upsert && indexes.is_empty() };
         self.database.write(tables, scope, self.persisted, |writer| {
-            // Within the transaction: what is not there now is not there when it commits.
+            // Within the transaction: a document that is missing now is still missing at the commit.
             let vacant = insert && ordered && items.len() >= FEWEST_FOR_RANGE && is_vacant(writer, items);
             for (item, (key, body)) in items.iter().enumerate() {
                 let op = item_of(how, key, body);
@@ -412,13 +414,13 @@ fn read_reply(stored: Stored<'_>, contents: bool) -> Reply<'_> {
     Reply { documents: 1, bytes, body, revision: Some(revision), ..Reply::default() }
 }
 
-/// Refuses what is over the engine's limit.
+/// Refuses keys outside the engine's limits.
 fn check_length<D: Database>(key: &[u8], what: &str) -> Result<(), OpError> {
     if D::KEY_BYTES.contains(&key.len()) {
         return Ok(());
     }
     let (least, most) = (D::KEY_BYTES.start(), D::KEY_BYTES.end());
-    let text = format!("{what} of {} bytes; {} takes keys of {least} to {most} bytes", key.len(), D::NAME);
+    let text = format!("{what} has {} bytes; {} accepts keys of {least} to {most} bytes", key.len(), D::NAME);
     Err(OpError::new(ErrorKind::Refused, text))
 }
 
@@ -427,14 +429,14 @@ fn is_vacant(writer: &impl Writer, ordered: Batch<'_>) -> bool {
     ends.is_some_and(|((first, _), (last, _))| writer.is_vacant(first, last))
 }
 
-/// Whether every key is greater than the one before it. The usual batch is, which shows without a set that no key is
-/// repeated.
+/// Whether every key is greater than the one before it. The usual batch is ascending, which proves without a set that
+/// no key is repeated.
 fn ascending(items: Batch<'_>) -> bool {
     let mut last = None;
     items.iter().all(|(key, _)| last.replace(key).is_none_or(|before| before < key))
 }
 
-/// Items of a batch that are `taken` and whose key comes again later in it, or came before (`first_wins`).
+/// Items of a batch that are `taken` and whose key appears again later in it, or (`first_wins`) appeared before.
 fn superseded(items: Batch<'_>, first_wins: bool, taken: impl Fn(&str, &[u8]) -> bool) -> HashSet<usize> {
     let mut seen = HashSet::with_capacity(items.len());
     let mut repeated = |item: usize| items.get(item).is_some_and(|(key, body)| taken(key, body) && !seen.insert(key));

@@ -1,4 +1,4 @@
-//! The place of an embedded store as the steps of [`prepare`](crate::store::prepare) see it.
+//! The place of an embedded store, as the steps of [`prepare`](crate::store::prepare) see it.
 
 use super::marker::{index_tables, is_index_of};
 use super::{Change, Database, DatabasePlace, EmbeddedStore, FoundDatabase, KeyRange, Opened, Reader};
@@ -7,7 +7,7 @@ use crate::store::{CollectionLayout, Holdings, Layout, Made, Making, OpError, Pr
 
 pub(super) struct EngineSite<'s, E: DatabasePlace> {
     store: &'s EmbeddedStore<E>,
-    /// What it is looked at for; none for removing.
+    /// What it is prepared for; `None` for removing.
     how: Option<Prepare>,
     found: FoundDatabase,
     /// What was opened.
@@ -22,7 +22,7 @@ impl<'s, E: DatabasePlace> EngineSite<'s, E> {
     /// Opens the collections of a layout for reading only.
     pub(super) fn read(&mut self, layout: &Layout) -> Result<(), StoreError> {
         let (engine, place, name) = (&self.store.engine, self.shown(), E::Database::NAME);
-        let gone = || StoreError::Unreachable(format!("{place}: there is no {name} database to read"));
+        let gone = || StoreError::Unreachable(format!("{place}: no {name} database found"));
         self.find()?;
         if !self.found.database {
             return Err(gone());
@@ -43,7 +43,7 @@ impl<'s, E: DatabasePlace> EngineSite<'s, E> {
                     return Err(holdings.missing(&place, name));
                 }
             }
-            // Without its table an index finds nothing; what is only read may have been made without it.
+            // An index without its table finds nothing. What is only read may have been created without it.
             let made = |table: &String| found.marker.as_ref().is_some_and(|marker| marker.indexes.contains(table));
             let has_index = |table: &String| made(table) && tables.contains(table);
             Opened::of(engine, taken, layout.collections.iter(), has_index, true, found.foreign.is_none()).map(Some)
@@ -51,7 +51,7 @@ impl<'s, E: DatabasePlace> EngineSite<'s, E> {
         Ok(())
     }
 
-    /// Looks, and refuses what no owner could allow.
+    /// Looks, and refuses what is not allowed to any owner.
     fn find(&mut self) -> Result<(), StoreError> {
         self.found = self.store.look()?;
         let place = self.shown();
@@ -68,7 +68,7 @@ impl<'s, E: DatabasePlace> EngineSite<'s, E> {
         }
     }
 
-    /// The error where no database of the engine is, to which something could be added.
+    /// The error if the place does not hold a database of the engine that something can be added to.
     fn other(&self) -> StoreError {
         StoreError::NotOurs(format!(
             "{} holds {} and is not a {} database, so nothing can be changed in it; nothing was touched. Use another path",
@@ -78,7 +78,7 @@ impl<'s, E: DatabasePlace> EngineSite<'s, E> {
         ))
     }
 
-    /// What is to be there, after a look at the tables; changes nothing.
+    /// Plans what must exist, after a look at the tables. Changes nothing.
     fn plan(&self, database: &E::Database, making: &Making<'_>) -> Result<Change, StoreError> {
         let (engine, place) = (&self.store.engine, self.shown());
         let theirs = |table: &str| {
@@ -145,8 +145,8 @@ impl<E: DatabasePlace> Site for EngineSite<'_, E> {
         match layout.collections.iter().flat_map(tables).find(|name| name.len() > E::NAME_BYTES) {
             None => Ok(()),
             Some(long) => Err(StoreError::NotSupported(format!(
-                "{}'s {} names have {} bytes at most, and `{long}` has {}; shorten the collection's name or its indexed \
-                 fields",
+                "{} accepts {} names of at most {} bytes, and `{long}` has {}; shorten the collection's name or its \
+                 indexed fields",
                 E::Database::NAME,
                 E::TABLE,
                 E::NAME_BYTES,

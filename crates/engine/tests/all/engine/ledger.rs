@@ -1,8 +1,8 @@
-//! The ledger of acknowledged writes: what honest and dishonest stores look like in it.
+//! The ledger of acknowledged writes, on honest and dishonest stores.
 
 use super::*;
 
-/// Forgets every hundredth write, though it acknowledges it.
+/// Drops every hundredth write, but acknowledges it.
 struct ForgetfulSession(MemorySession, u64);
 
 impl Session for ForgetfulSession {
@@ -35,13 +35,13 @@ fn the_ledger_finds_acknowledged_writes_that_are_gone() {
     let forgetful = lab.prepared(Wrapped(MemoryStore::new(), |inner| ForgetfulSession(inner, 0)));
     lab.run(&forgetful, 0);
     let report = lab.run(&forgetful, 1).ledger.unwrap();
-    // 750 upserts by three workers: at least two each are forgotten, few of them written again.
+    // 750 upserts by three workers: each worker's session forgets at least two, and few keys are written again.
     assert!(report.lost > 0 && report.lost <= 9, "{report:?}");
     assert_eq!(report.examples.len() as u64, report.lost);
     assert_eq!(report.stale, report.lost, "an older version is there");
 }
 
-/// Answers every read with what was there before the last write of it.
+/// Answers every read with the state before the last write of its key.
 struct LateSession {
     inner: MemorySession,
     before: std::collections::HashMap<String, Vec<u8>>,
@@ -93,7 +93,7 @@ fn reads_that_do_not_see_what_was_acknowledged_are_told() {
     let report = lab.run(&store, 1).ledger.unwrap();
     assert!(report.reads.stale > 0, "{report:?}");
     assert!(report.reads.examples[0].contains("had been acknowledged before"), "{:?}", report.reads.examples);
-    // Whoever reads back asks another session, which has seen no write.
+    // The read-back uses another session, which has seen no write.
     assert_eq!((report.lost, report.unverifiable), (0, 0));
 }
 
@@ -131,7 +131,7 @@ fn a_ledger_follows_inserts_deletes_and_what_was_loaded_and_left_alone() {
     assert_eq!(report.examples.len(), 20);
 }
 
-/// Finds nothing at the first read of a key, as a replica that has not heard of it yet.
+/// Finds nothing at the first read of a key, like a replica that has not received it yet.
 struct LaggingSession(MemorySession, Arc<Mutex<std::collections::HashSet<String>>>);
 
 impl Session for LaggingSession {
@@ -145,7 +145,7 @@ impl Session for LaggingSession {
     }
 }
 
-/// The memory store, which says less of its reads.
+/// The memory store, declaring weaker reads.
 struct Lagging<F>(Wrapped<F>, Vec<ReadConsistency>, Arc<Mutex<Vec<ReadConsistency>>>);
 
 impl<S: Session + 'static, F: Fn(MemorySession) -> S + Send + Sync + 'static> Store for Lagging<F> {
@@ -197,7 +197,7 @@ fn replicas_that_do_not_agree_yet_are_waited_for_where_no_read_is_strong() {
     };
     let (report, _) = run(vec![ReadConsistency::StaleOk], ReadConsistency::StaleOk);
     assert_eq!((report.lost, report.confirmed, report.keys), (0, 30, 30), "{report:?}");
-    // One that can read strongly is read back so, whatever the phase asked for, and nothing is waited for.
+    // A store with strong reads is read back with them, whatever the phase asked for, and nothing waits.
     let both = vec![ReadConsistency::StaleOk, ReadConsistency::Strong];
     let (report, last) = run(both, ReadConsistency::StaleOk);
     assert_eq!((report.gone, last), (30, ReadConsistency::Strong), "{report:?}");
@@ -231,7 +231,7 @@ fn a_ledger_follows_each_document_of_bulk_operations() {
     assert!(report.reads.stale > 0, "{report:?}");
 }
 
-/// Acknowledges every tenth bulk upsert and does not do it.
+/// Acknowledges every tenth bulk upsert without doing it.
 struct ForgetfulBulkSession(MemorySession, u64);
 
 impl Session for ForgetfulBulkSession {

@@ -1,4 +1,4 @@
-//! Whole phases on stores that are really there: threads, a reactor, early ends, the ledger.
+//! Complete phases on real stores: threads, a reactor, early ends, the ledger.
 
 mod ledger;
 
@@ -114,7 +114,7 @@ fn a_load_writes_every_document_once_and_a_mix_finds_them() {
     assert_eq!((read.missed, read.wrong, mixed.total.ops.iter().map(|t| t.errors()).sum::<u64>()), (0, 0, 0));
     assert_eq!(read.checked, read.succeeded, "{:?}", mixed.wrong_examples);
     assert!(upsert.succeeded > insert.succeeded && insert.succeeded > 0);
-    // Loaded and inserted ones: most of both were touched.
+    // Loaded and inserted documents: most of both were touched.
     let distinct = mixed.distinct_keys[0].1;
     assert!((2_000..=3_200).contains(&distinct), "{distinct}");
     assert!(mixed.partial.is_none());
@@ -136,7 +136,7 @@ fn a_batch_that_is_refused_in_part_has_failed_once() {
     let lab = Lab::new(&["phases.load.batch=7"]);
     let store = lab.prepared(MemoryStore::new());
     lab.run(&store, 0);
-    // Loaded again without emptying: every document is in the way.
+    // Loaded again without emptying: every document already exists.
     let record = lab.run(&store, 0);
     let tally = &record.total.ops[0];
     assert_eq!((tally.succeeded, tally.ended()), (0, tally.failed_as(ErrorKind::Conflict)));
@@ -197,7 +197,7 @@ fn a_request_to_end_keeps_what_was_measured() {
     assert!(record.operations() > 0 && record.operations() < 1_000_000);
 }
 
-/// The memory store with sessions around its own.
+/// The memory store with wrapped sessions.
 struct Wrapped<F>(MemoryStore, F);
 
 impl<S: Session + 'static, F: Fn(MemorySession) -> S + Send + Sync + 'static> Store for Wrapped<F> {
@@ -224,7 +224,7 @@ impl<S: Session + 'static, F: Fn(MemorySession) -> S + Send + Sync + 'static> St
     }
 }
 
-/// Has no room after some documents.
+/// Runs out of space after some documents.
 struct FullSession(MemorySession, Arc<AtomicU64>);
 
 impl Session for FullSession {
@@ -248,8 +248,7 @@ fn a_load_that_cannot_go_on_ends_and_says_why() {
     assert!(record.total.ops[0].succeeded == 5 && record.total.ops[0].errors() >= 1);
 }
 
-/// Loses its connection at its hundredth operation, if it is the first, and has cut a bulk request in two
-/// before.
+/// The first session loses its connection at its hundredth operation, and has cut a bulk request in two before.
 struct FlakySession {
     inner: MemorySession,
     breaks: bool,
@@ -340,7 +339,7 @@ impl Echo {
     }
 }
 
-/// One connection, requests and answers in order, as a pipelined protocol has them.
+/// One connection, with requests and answers in order, as in a pipelined protocol.
 struct EchoSession {
     stream: tokio::net::TcpStream,
     out: Vec<u8>,
@@ -414,8 +413,8 @@ impl Store for Echo {
     }
 }
 
-/// The same loop on a reactor, in both ways of waiting: everything that was scheduled is sent and
-/// answered. A spin that starves the reactor would leave answers unread until the drain ends.
+/// The same loop on a reactor, with both pacings: everything that was scheduled is sent and answered. A spin that
+/// starves the reactor would leave answers unread until the drain ends.
 #[test]
 fn a_reactor_serves_both_pacings_and_the_closed_loop() {
     for pacing in ["precise", "economical"] {
@@ -440,7 +439,7 @@ fn a_reactor_serves_both_pacings_and_the_closed_loop() {
     assert_eq!(counts(&lab.run(&store, 1)), [(9_000, 0, 0)]);
 }
 
-/// Counts how often it is dropped outside a runtime, where a client may not give back its sockets.
+/// Counts how often it is dropped outside a runtime, where a client could not release its sockets.
 #[derive(Clone, Default)]
 struct Socket(Arc<AtomicU64>);
 
@@ -452,7 +451,7 @@ impl Drop for Socket {
     }
 }
 
-/// A client crate that answers a future per request, adapted; or never answers.
+/// A client crate that returns a future per request, adapted; or one that never answers.
 #[derive(Clone)]
 struct Futures {
     silent: bool,
@@ -543,7 +542,7 @@ fn what_a_store_cannot_do_is_refused_before_anything_runs() {
     assert!(message.contains("majority") && message.contains("mixed"), "{message}");
 }
 
-/// Keeps what views were asked for.
+/// Records which views were asked for.
 struct ViewSession(Arc<Mutex<Vec<String>>>);
 
 impl Session for ViewSession {

@@ -1,33 +1,33 @@
-//! What reached the disk of a store's folder, and how much of it was the store's.
+//! How much was written to the disk of a store's folder, and how much of that was the store's.
 //!
-//! A disk counts bytes, not who wrote them. So the figure is for the disk whoever used it, less what it wrote each second
-//! just before the phase, while nobody was asked for anything. As write amplification it stands only where most of it can
-//! be the store's: not where the disk was as busy before the phase, and not where it took many times what the kernel
-//! counts for the store's own processes, which is what another writer looks like, or what an earlier phase left to be
-//! written. Where neither is known there is no such figure either. `docs/statistics.md` has the reasons of the bounds.
+//! A disk counts bytes, not who wrote them. So the figure covers all writers, minus the rate observed just before the
+//! phase, when there were no requests. Write amplification is given only if most of it can be the store's. It is not
+//! given if the disk was as busy before the phase. Nor if the disk wrote many times what the kernel counts for the
+//! store's processes: that indicates another writer, or leftovers of an earlier phase. If neither is known, there is no
+//! figure either. `docs/statistics.md` explains the thresholds.
 
 use storebench_machine::BlockUse;
 use storebench_results::DiskResult;
 use storebench_results::human::bytes;
 
-/// A disk for a while before a phase.
+/// The activity of a disk for a while before a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::run) struct DiskIdle {
-    /// How long it was looked at, in ns.
+    /// How long it was observed, in ns.
     pub(in crate::run) span_ns: u64,
-    /// Bytes that were written meanwhile.
+    /// Bytes written in that time.
     pub(in crate::run) write_bytes: u64,
 }
 
-/// Others write as much as a store where they have so much of all.
+/// Above this share, other writers wrote as much as the store.
 const OTHERS: f64 = 0.5;
-/// A file system writes for itself what a store writes, and several times as much where every write is small and synced. More
-/// than so many times is not the store's.
+/// A file system adds its own writes, several times the store's if every write is small and synced. More than this
+/// factor cannot be the store's.
 const OF_ITS_OWN: u64 = 8;
-/// So much is written on any disk that holds a system.
+/// Any disk that holds a system writes about this much.
 const SLACK_BYTES: u64 = 1 << 20;
 
-/// What a disk did between two looks. `store` is what the kernel counts for the store's processes, where they are known.
+/// The activity of a disk between two readings. `store` is what the kernel counts for the store's processes, if known.
 pub(super) struct DiskSpan {
     pub(super) name: String,
     pub(super) before: BlockUse,
@@ -38,7 +38,7 @@ pub(super) struct DiskSpan {
 }
 
 impl DiskSpan {
-    /// The result, for so many bytes of documents.
+    /// The result, for this many bytes of documents.
     pub(super) fn result(self, documents_bytes: u64) -> DiskResult {
         let write_bytes = self.after.write_bytes.saturating_sub(self.before.write_bytes);
         let idle = self.idle.filter(|idle| idle.span_ns > 0);
@@ -67,18 +67,18 @@ fn why_unknown(written: u64, others: Option<u64>, store: Option<u64>) -> Option<
     }
     if let Some(others) = others.filter(|others| *others as f64 >= written as f64 * OTHERS) {
         return Some(format!(
-            "others wrote as much: {} of {} by the rate before the phase",
+            "other writers wrote at least half: {} of {}, by the rate before the phase",
             bytes(others as f64),
             bytes(written as f64)
         ));
     }
     match (others, store) {
         (_, Some(own)) if written > own.saturating_mul(OF_ITS_OWN).saturating_add(SLACK_BYTES) => Some(format!(
-            "{} were written to the disk, and {} by the store's processes",
+            "{} were written to the disk, but only {} by the store's processes",
             bytes(written as f64),
             bytes(own as f64)
         )),
-        (None, None) => Some("who wrote to the disk was not seen".to_owned()),
+        (None, None) => Some("unknown which processes wrote to the disk".to_owned()),
         _ => None,
     }
 }
@@ -117,29 +117,30 @@ mod tests {
 
     #[test]
     fn where_others_wrote_as_much_there_is_no_such_figure() {
-        // By what the disk did before.
+        // Judged by the disk's activity before the phase.
         let busy = phase(8 * MIB, Some(MIB / 2), Some(8 * MIB));
         assert_eq!((busy.write_amplification, busy.write_bytes), (None, 8 * MIB));
-        assert!(busy.amplification_unknown.unwrap().starts_with("others wrote as much: 5.00 MiB of 8.00 MiB"));
-        // As it was seen: ×1,258 for SQLite on a disk that others filled meanwhile.
+        let why = busy.amplification_unknown.unwrap();
+        assert!(why.starts_with("other writers wrote at least half: 5.00 MiB of 8.00 MiB"));
+        // A real case: ×1,258 for SQLite on a disk that others were filling.
         let shared = phase(2_516 * MIB, Some(0), Some(5 * MIB));
         assert_eq!(shared.write_amplification, None);
         assert_eq!(
             shared.amplification_unknown.as_deref(),
-            Some("2.46 GiB were written to the disk, and 5.00 MiB by the store's processes")
+            Some("2.46 GiB were written to the disk, but only 5.00 MiB by the store's processes")
         );
-        // Nothing was looked at before, and nobody knows the store's processes.
+        // The disk was not observed before, and the store's processes are unknown.
         assert_eq!(phase(8 * MIB, None, None).write_amplification, None);
         assert!(phase(8 * MIB, None, None).amplification_unknown.is_some());
         assert_eq!(phase(8 * MIB, None, Some(5 * MIB)).write_amplification, Some(4.0));
         assert_eq!(phase(8 * MIB, Some(0), None).write_amplification, Some(4.0));
     }
 
-    /// Small writes that are synced one by one cost a file system several times their bytes, which is the store's doing.
+    /// With small synced writes, a file system writes several times their bytes, which the store causes.
     #[test]
     fn what_a_file_system_adds_is_the_stores() {
         assert_eq!(phase(40 * MIB, Some(0), Some(5 * MIB)).write_amplification, Some(20.0));
-        // The kernel may count whole groups of pages for a small write: more than reached the disk.
+        // For a small write, the kernel may count whole groups of pages, which is more than reached the disk.
         assert_eq!(phase(4 * MIB, Some(0), Some(400 * MIB)).write_amplification, Some(2.0));
         assert_eq!(phase(0, Some(0), Some(0)).write_amplification, Some(0.0));
     }

@@ -1,12 +1,12 @@
-//! What other machines and stores tell of themselves, in Prometheus' text format, over a phase.
+//! Metrics of other machines and stores over a phase, in the Prometheus text format.
 
 use storebench_machine::HostMetrics;
 use storebench_results::ElsewhereResult;
 
-/// What an endpoint told at one moment; none where it did not.
+/// The metrics of an endpoint at one moment; `None` if it did not answer.
 pub(in crate::run) type EndpointSample = Option<HostMetrics>;
 
-/// The sum of what an endpoint told, each with its time in ns; `failed` and `message` are left for the caller.
+/// Summarizes the samples of an endpoint, each with its time in ns. `failed` and `message` are left to the caller.
 pub(super) fn sum(url: &str, told: impl Iterator<Item = (u64, EndpointSample)> + Clone) -> ElsewhereResult {
     let answers = || told.clone().filter_map(|(at_ns, told)| Some((at_ns, told?)));
     let mut out =
@@ -14,7 +14,7 @@ pub(super) fn sum(url: &str, told: impl Iterator<Item = (u64, EndpointSample)> +
     let (Some((from_ns, first)), Some((to_ns, last))) = (answers().next(), answers().last()) else { return out };
     out.span_ns = to_ns.saturating_sub(from_ns);
     type Pick = fn(&HostMetrics) -> Option<f64>;
-    // A counter that has begun again tells nothing.
+    // A counter that was reset is useless.
     let grown = |pick: Pick| pick(&last).zip(pick(&first)).map(|(to, from)| to - from).filter(|n| *n >= 0.0);
     let most = |pick: Pick| answers().filter_map(|(_, told)| pick(&told)).reduce(f64::max);
     let parts: [Pick; 4] = [|m| m.cpu_busy_s, |m| m.cpu_idle_s, |m| m.cpu_iowait_s, |m| m.cpu_steal_s];
@@ -66,7 +66,7 @@ mod tests {
         assert_eq!((found.cpu_busy_share, found.disk_pressure_share), (Some(0.75), Some(0.375)));
         assert_eq!((found.available_min_bytes, found.process_rss_max_bytes), (Some(7.0), Some(5.0)));
         assert_eq!((found.process_cpu_s, found.disk_write_bytes), (Some(3.0), None));
-        // It was started again meanwhile.
+        // It was restarted meanwhile.
         let restarted = [(0, told(10.0, 10.0, 9.0, 1.0)), (1, told(1.0, 1.0, 9.0, 1.0))];
         assert_eq!(sum("http://x", restarted.into_iter()).process_cpu_s, None);
         assert_eq!(sum("http://x", [(0, None)].into_iter()).answers, 0);

@@ -1,4 +1,4 @@
-//! Samples of a phase: rows of the table `server_resources`, and their sum in `run.json`.
+//! The samples of a phase: rows of the table `server_resources`, and their summary in `run.json`.
 
 use storebench_machine::{BlockUse, FolderUse, GroupUse, HostUse, NetworkUse, ProcessUse};
 use storebench_results::{
@@ -9,45 +9,46 @@ use storebench_results::{
 use super::disk::{DiskIdle, DiskSpan};
 use super::elsewhere::{self, EndpointSample};
 
-/// Everything at one moment.
+/// One sample of everything.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::run) struct UseSample {
-    /// When, in ns from the phase's start.
+    /// The time from the phase's start, in ns.
     pub(in crate::run) at_ns: u64,
-    /// The store's processes; none where they are not of this machine, or not known.
+    /// The store's processes; `None` if they are on another machine or unknown.
     pub(in crate::run) store: Option<ProcessUse>,
     /// This machine.
     pub(in crate::run) host: HostUse,
-    /// The store's folder; none where it has none, or it is not known.
+    /// The store's folder; `None` if it has none, or it is unknown.
     pub(in crate::run) folder: Option<FolderUse>,
-    /// The disk that holds that folder, whoever uses it; none where it is not known.
+    /// The disk that holds that folder, including other users of the disk; `None` if it is unknown.
     pub(in crate::run) disk: Option<BlockUse>,
     /// The network of this machine.
     pub(in crate::run) network: NetworkUse,
-    /// What each endpoint told, in their order.
+    /// The metrics of each endpoint, in order.
     pub(in crate::run) told: Vec<EndpointSample>,
 }
 
 /// The samples of a phase.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::run) struct UseSamples {
-    /// Whose processes `store` are.
+    /// Which processes `store` covers.
     pub(in crate::run) whose: WatchedProcess,
     /// In order.
     pub(in crate::run) samples: Vec<UseSample>,
-    /// Processor time that taking them cost this process, in ns.
+    /// Processor time that sampling cost this process, in ns.
     pub(in crate::run) cost_ns: u64,
     /// The name of the disk that holds the store's folder.
     pub(in crate::run) disk: Option<String>,
-    /// What that disk did before the phase; none where that was not looked at.
+    /// The activity of that disk before the phase; `None` if it was not observed.
     pub(in crate::run) idle: Option<DiskIdle>,
-    /// What the fastest interface of this machine carries in each direction, in bytes per second; none where none tells.
+    /// The speed of this machine's fastest interface in each direction, in bytes per second; `None` if no interface
+    /// reports it.
     pub(in crate::run) network_per_s: Option<u64>,
-    /// The endpoints that were asked: their URLs, how often each failed, and why the first time.
+    /// The endpoints: their URLs, how often each failed, and its first error.
     pub(in crate::run) endpoints: Vec<(String, u64, Option<String>)>,
 }
 
-/// How the limits of a server were felt between two looks.
+/// How the limits of a server took effect between two readings.
 pub(in crate::run) fn limits_felt(before: &GroupUse, after: &GroupUse) -> LimitedResult {
     LimitedResult {
         throttled_share: ratio(
@@ -61,23 +62,23 @@ pub(in crate::run) fn limits_felt(before: &GroupUse, after: &GroupUse) -> Limite
     }
 }
 
-/// What the phase did, beside what was used for it.
+/// The work of the phase, to relate resources to.
 #[derive(Debug, Clone, Copy, Default)]
 struct PhaseWork {
     operations: u64,
     written_bytes: u64,
-    /// Documents that the store held at its end, and their bytes.
+    /// Number of documents that the store held at the end, and their bytes.
     stored: Option<(u64, f64)>,
 }
 
 impl UseSamples {
-    /// The sum of a phase; none where there are not two samples. `stored` are the documents that the store held at its end,
-    /// and their bytes, where they are known.
+    /// The summary of a phase; `None` without two samples at different times. `stored` are the number of documents
+    /// that the store held at the end, and their bytes, if known.
     pub(in crate::run) fn sum(&self, phase: &PhaseResult, stored: Option<(u64, f64)>) -> Option<ResourcesResult> {
         let sum = |of: fn(&OpResult) -> u64| phase.ops.values().map(of).fold(0, u64::saturating_add);
         let done = PhaseWork { operations: sum(|op| op.count), written_bytes: sum(|op| op.written_bytes), stored };
         let mut found = gather(self, done)?;
-        // One process is measured once, where it is looked at more often.
+        // If client and store are one process, use the client's figures, which are sampled more often.
         if let Some(store) = found.store.as_mut().filter(|store| store.whose == WatchedProcess::ClientAndStore) {
             store.cpu_us_per_op = phase.client.process_cpu_us_per_op;
             store.rss_max_bytes = phase.client.rss_max_bytes;
@@ -93,7 +94,7 @@ impl UseSamples {
     }
 }
 
-/// Has the share of disk that documents take be that of what the store's files were found to take after the phase.
+/// Recomputes the space amplification from the size of the store's files after it has settled.
 pub(in crate::run) fn settled(used: &mut ResourcesResult, disk_bytes: Option<u64>, stored: Option<(u64, f64)>) {
     if let (Some(folder), Some(disk_bytes)) = (&mut used.folder, disk_bytes) {
         folder.space_amplification = stored.and_then(|(_, documents)| ratio(disk_bytes as f64, documents));
@@ -254,7 +255,7 @@ const OF_NETWORK: [OfNetwork; 3] = [
 ];
 
 impl UseSample {
-    /// Each figure by name. Those that only grow end in `_total`.
+    /// All figures by name. Names of counters end in `_total`.
     fn figures(&self) -> impl Iterator<Item = (&'static str, f64)> + use<'_> {
         let store = self.store.iter().flat_map(|of| OF_PROCESSES.map(|(name, pick)| (name, pick(of))));
         let folder = self.folder.iter().flat_map(|of| OF_FOLDER.map(|(name, pick)| (name, pick(of))));

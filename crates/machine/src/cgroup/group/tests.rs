@@ -51,11 +51,11 @@ fn what_takes_more_memory_than_its_limit_is_killed_and_counted() {
     assert!(used.oom_kills >= 1, "{used:?}");
     assert!((MIB..=24 * MIB).contains(&used.memory_peak_bytes), "{used:?}");
     assert_eq!(group.oom_kills(), used.oom_kills);
-    // Without the limit the same has its memory.
+    // Without the limit, the same command gets its memory.
     group.set(Limits::default()).unwrap();
     assert!(run(&group, fill).status.success());
     assert_eq!(group.oom_kills(), used.oom_kills);
-    // And with it again, and a higher one in its place.
+    // With the limit again, and with a higher one instead.
     for (mib, enough) in [(24, false), (256, true), (24, false)] {
         group.set(Limits { memory_bytes: Some(mib * MIB), ..Limits::default() }).unwrap();
         assert_eq!(run(&group, fill).status.success(), enough, "{mib} MiB");
@@ -68,9 +68,9 @@ fn memory_in_use_cannot_be_limited_away() {
         return;
     }
     let mut group = Cgroup::begin("s", Limits::default(), None).unwrap();
-    // Holds 64 MiB and waits, to be killed: a variable of the shell.
+    // A shell variable that holds 64 MiB; the shell then waits to be killed.
     let mut child = spawn(&group, "x=$(head -c 67108864 /dev/zero | tr '\\0' x); sleep 600");
-    // The pipe beside it takes some too, for a while.
+    // The pipe and `tr` take some memory, too, for a while.
     wait_until("it has its memory", || group.look().memory_bytes > 60 * MIB && group.processes().len() == 2);
     let limits = Limits { memory_bytes: Some(8 * MIB), ..Limits::default() };
     match (group.set(limits), group.places[0].version) {
@@ -91,7 +91,7 @@ fn a_share_of_a_processor_has_it_wait() {
     let mut child = spawn(&group, "while :; do :; done");
     wait_until("it had to wait", || group.look().throttled_ns > 0);
     group.set(Limits::default()).unwrap();
-    // A period that had begun may end still.
+    // A period that had begun may still end.
     let mut before = group.look();
     wait_until("it has not to wait any more", || {
         std::thread::sleep(Duration::from_millis(300));
@@ -118,7 +118,7 @@ fn a_slow_disk_takes_at_least_its_time_and_is_fast_again() {
         began.elapsed()
     };
     took(&group, &write);
-    // 1 MiB in quarters, of which what the kernel lets pass at once is less than two.
+    // 1 MiB in four writes; the kernel lets less than two of them pass at once.
     let least = Duration::from_millis(500);
     group.set(Limits { write_bytes_per_s: Some(MIB), ..Limits::default() }).unwrap();
     let slow = took(&group, &write);
@@ -126,7 +126,7 @@ fn a_slow_disk_takes_at_least_its_time_and_is_fast_again() {
     group.set(Limits { read_bytes_per_s: Some(MIB), ..Limits::default() }).unwrap();
     let slow = took(&group, &read);
     assert!(slow >= least, "{slow:?}");
-    // One whose disk would need 1,000 s is ended with the group all the same.
+    // A process whose write would take 1,000 s still ends with the group.
     group.set(Limits { write_bytes_per_s: Some(1_000), ..Limits::default() }).unwrap();
     let mut child = spawn(&group, &write);
     wait_until("it runs", || group.processes().contains(&child.id()));
@@ -166,14 +166,14 @@ fn what_is_available_is_tried() {
     assert!(none.contains("`data`"), "{none}");
 }
 
-/// A folder that imitates version 2: a user's session below a slice.
+/// A folder that imitates version 2, with a user's session below a slice.
 struct Imitation {
     top: tempfile::TempDir,
     tree: Hierarchy,
 }
 
 impl Imitation {
-    /// The scope's own group cannot give controllers away, as one that holds processes.
+    /// The scope's group cannot delegate controllers, like one that holds processes.
     fn new(slice_has: &str) -> Self {
         let top = tempfile::tempdir().unwrap();
         let (slice, scope) = (top.path().join("app.slice"), top.path().join("app.slice/run-1.scope"));
@@ -234,7 +234,7 @@ fn version_2_makes_a_group_beside_and_writes_its_files() {
     assert_eq!(group.look(), expected);
 }
 
-/// The real thing, where it is mounted: also without any controller of use, as where version 1 has them.
+/// The real hierarchy, if it is mounted. It may have none of the used controllers, if version 1 has them.
 fn version_2() -> Option<Hierarchy> {
     let mount = crate::mounts::read().into_iter().find(|mount| mount.kind == "cgroup2");
     if !root() || !here(mount.as_ref().map(drop).ok_or_else(|| "no control groups of version 2 are mounted".to_owned()))
@@ -256,7 +256,7 @@ fn version_2_holds_processes_and_ends_with_them() {
     assert!(is_of(&folder, std::process::id()), "{folder:?}");
     let mut child = spawn(&group, "{ sleep 600 & exec sleep 600; }");
     wait_until("the child of the command is inside", || group.processes().len() == 2);
-    // What a server has made below goes with it.
+    // Groups that a server has created below are removed, too.
     let below = folder.join("below");
     fs::create_dir(&below).unwrap();
     let mut other = Command::new("sleep").arg("600").spawn().unwrap();
@@ -272,7 +272,7 @@ fn version_2_holds_processes_and_ends_with_them() {
             group.kill();
             child.wait().unwrap();
         }
-        // The rest of this file is on the real thing as well where version 2 has them.
+        // If version 2 has the controllers, the other tests of this file use the real hierarchy as well.
         Err(LimitProblem::Missing { .. }) => println!("skipped: version 2 has no controller of processors here"),
         Err(problem) => panic!("{problem}"),
     }
@@ -287,9 +287,11 @@ fn version_2_says_which_controller_is_not_given() {
     let limits = Limits { write_bytes_per_s: Some(7), ..Limits::default() };
     let device = || Some(Ok(Device { major: 8, minor: 0 }));
     let missing = Cgroup::begin_in(trees, "s", limits, device()).unwrap_err();
-    assert!(matches!(&missing, LimitProblem::Missing { what: "the disk", why } if why.contains("`io` is not given")));
+    assert!(
+        matches!(&missing, LimitProblem::Missing { what: "the disk", why } if why.contains("`io` is not delegated"))
+    );
     assert!(missing.to_string().contains("Delegate=cpu memory io"), "{missing}");
-    // What is given can be used, and what is not is missed only when it is asked for.
+    // Delegated controllers work. Missing ones are reported only when they are needed.
     let mut group = Cgroup::begin_in(trees, "s", Limits { cpus: Some(1.0), ..Limits::default() }, device()).unwrap();
     assert!(matches!(group.set(limits), Err(LimitProblem::Missing { what: "the disk", .. })));
 }

@@ -1,4 +1,4 @@
-//! Networks of nodes as the kernel makes them, with processes that talk to each other in them.
+//! Real networks of nodes, with processes that communicate in them.
 
 mod servers;
 
@@ -16,12 +16,12 @@ use super::*;
 use crate::testing::{groups, networks, wait_until};
 use crate::{ClientSees, Commands, Limits, Pid, Server, Spec};
 
-/// For what is to happen.
+/// Timeout for what should happen.
 const LONG: Duration = Duration::from_secs(60);
-/// For what is not to happen.
+/// Timeout for what should not happen.
 const SHORT: Duration = Duration::from_millis(150);
 
-/// A network with a folder for leases and whatever else.
+/// A network, and a folder for leases and other files.
 struct TestNetwork {
     // Dropped first.
     network: Network,
@@ -54,7 +54,7 @@ impl TestNetwork {
         inside(&self.network.namespace(name).unwrap(), act).unwrap()
     }
 
-    /// What goes from one end to another vanishes for these, and arrives for all others.
+    /// Asserts that packets are lost exactly between these ends.
     fn assert_cut(&self, cut: &[(&str, &str)]) {
         let ends: Vec<&str> =
             std::iter::once("client").chain(self.network.names().iter().map(String::as_str)).collect();
@@ -72,7 +72,7 @@ impl TestNetwork {
         }
     }
 
-    /// What the kernel says of a packet in the middle.
+    /// Asks the middle's kernel where it would route a packet.
     fn vanishes(&self, from: &str, to: &str) -> bool {
         let end = |name| if name == "client" { 0 } else { node(name, self.network.names()).unwrap() };
         let (from, to) = (end(from), end(to));
@@ -87,12 +87,12 @@ impl TestNetwork {
     }
 }
 
-/// Both directions of each.
+/// Both directions of each pair.
 fn both<'a>(pairs: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     pairs.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect()
 }
 
-/// A process that does not outlast its test.
+/// A process that is killed at the end of its test.
 struct Process(Child);
 
 impl Process {
@@ -112,7 +112,7 @@ impl Drop for Process {
     }
 }
 
-/// A process in a node that says lines.
+/// A process in a node that prints lines.
 struct Worker {
     _process: Process,
     input: ChildStdin,
@@ -150,7 +150,7 @@ impl Worker {
     }
 }
 
-/// Sends back what it gets, on as many connections as there are, in capitals.
+/// Echoes lines in capitals, on any number of connections.
 const ECHO: &str = "
 import socketserver, sys
 class Echo(socketserver.StreamRequestHandler):
@@ -164,7 +164,7 @@ with Server((sys.argv[1], 7000), Echo) as server:
     server.serve_forever()
 ";
 
-/// Asks it, on one connection; says what is answered, or what went wrong.
+/// Sends lines to it on one connection; prints the answers, or the error.
 const ASK: &str = "
 import socket, sys
 try:
@@ -211,7 +211,7 @@ fn connections_stall_while_it_is_partitioned_and_go_on_when_it_is_healed() {
         place.network.partition(&Partition::groups(&[&["a"], &["b", "c"]])).unwrap();
         assert!(place.network.is_partitioned());
         workers[0].tell("during");
-        // One that begins now is not refused either.
+        // A new connection is not refused either.
         let late = Worker::start(&place, "a", ASK, &[&to]);
         assert!(workers[0].is_silent() && late.is_silent(), "round {round}");
         assert_eq!(workers[1].ask("same side"), "SAME SIDE");
@@ -235,14 +235,14 @@ fn each_partition_cuts_what_it_says_and_heals_the_one_before() {
     place.assert_cut(&both(&[&nodes[..], &[("client", "b"), ("client", "c")]].concat()));
     place.network.partition(&split().client_sees(ClientSees::Group(1))).unwrap();
     place.assert_cut(&both(&[&nodes[..], &[("client", "a")]].concat()));
-    // A bridge: b reaches both, which do not reach each other.
+    // A bridge: b reaches both a and c, but a does not reach c.
     place.network.partition(&Partition::one_way(&["a"], &["c"])).unwrap();
     place.assert_cut(&[("a", "c")]);
     place.network.partition(&Partition::groups(&[&["b"]]).client_sees(ClientSees::Nobody)).unwrap();
     place.assert_cut(&both(&[("a", "b"), ("b", "c"), ("client", "a"), ("client", "b"), ("client", "c")]));
     place.network.partition(&Partition::one_way(&["b", "client"], &["client", "c"])).unwrap();
     place.assert_cut(&[("b", "client"), ("b", "c"), ("client", "c")]);
-    // What cannot be changes nothing.
+    // An invalid partition changes nothing.
     let unknown = place.network.partition(&Partition::groups(&[&["d"]])).unwrap_err().to_string();
     assert!(unknown.contains("unknown node `d`; expected one of: a, b, c"), "{unknown}");
     assert!(!place.network.reaches("client", "c", SHORT).unwrap());
@@ -268,7 +268,7 @@ fn one_way_lets_the_other_way_pass() {
         String::from_utf8_lossy(&bytes[..count]).into_owned()
     };
     place.network.partition(&Partition::one_way(&["a"], &["b"])).unwrap();
-    // Nobody is told.
+    // The sender gets no error.
     assert_eq!(in_a.send(b"lost").unwrap(), 4);
     in_b.send(b"heard").unwrap();
     assert_eq!(hear(&in_a), "heard");
@@ -284,7 +284,7 @@ fn one_way_lets_the_other_way_pass() {
 #[test]
 fn a_node_reaches_nothing_outside() {
     let Some(place) = TestNetwork::new(&["a"]) else { return };
-    // Addresses of documentation: nobody has them.
+    // Addresses reserved for documentation: nobody has them.
     let connect = || TcpStream::connect_timeout(&"198.51.100.1:9".parse().unwrap(), LONG);
     assert_eq!(place.inside("a", connect).unwrap_err().kind(), ErrorKind::NetworkUnreachable);
     assert!(place.inside("a", || TcpListener::bind("127.0.0.1:0")).is_ok(), "its loopback is up");
@@ -342,7 +342,7 @@ fn a_server_runs_in_a_node_within_its_limits() {
         assert!(server.limited().unwrap().memory_bytes > 0);
     }
     place.network.partition(&Partition::groups(&[&["a"], &["b"]]).client_sees(ClientSees::Group(0))).unwrap();
-    // Killed and started again while it is cut off.
+    // Killed and restarted while it is cut off.
     server.kill().unwrap();
     server.start().unwrap();
     assert!(!place.network.reaches("client", "b", SHORT).unwrap());
@@ -365,7 +365,7 @@ fn spec(name: &str, line: String, place: &TestNetwork) -> Spec {
     }
 }
 
-/// What is on this machine of a network: namespaces, interfaces, routes, processes.
+/// What exists of a network on this machine: namespaces, interfaces, routes, processes.
 #[derive(Debug, PartialEq)]
 struct Traces {
     namespaces: usize,
@@ -381,7 +381,7 @@ fn traces(network: &str, interfaces_of: u32, range: &str, processes: &[Pid]) -> 
     Traces {
         namespaces: namespaces().iter().filter(|name| name.starts_with(network)).count(),
         interfaces: interfaces.filter(|entry| *entry.file_name() == *wanted).count(),
-        // Its own route: what is given back may belong to the network of another test a moment later.
+        // Look for its own route: a released range may belong to another test's network a moment later.
         routed: ip(&["-4", "route", "show"])
             .unwrap()
             .lines()
@@ -411,14 +411,14 @@ fn it_is_removed_with_all_that_runs_in_it_when_it_is_dropped() {
     other.assert_cut(&[]);
 }
 
-/// Whose variable this is in is the process that is killed, and this is its folder.
+/// If this variable is set, this is the process to be killed. Its value is the folder.
 const TO_BE_KILLED: &str = "STOREBENCH_TEST_NETWORK";
 
-/// Makes a network with a process in it and waits for its end.
+/// Creates a network with a process in it and waits for it to end.
 fn to_be_killed(folder: &Path) -> ! {
     let mut network = Network::begin(&folder.join("leases"), &["a", "b"]).unwrap();
     network.partition(&Partition::groups(&[&["a"]])).unwrap();
-    // No lease names it.
+    // No lease names this process.
     let line = format!("exec {}sleep 600", network.enter_command("a").unwrap());
     let mut child = Process::start(Command::new("sh").args(["-c", &line]));
     let inside = file(&network.namespace("a").unwrap());
@@ -469,13 +469,13 @@ fn what_a_killed_process_has_left_is_cleared_up() {
 fn names_that_cannot_be_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let why = |names: &[&str]| Network::begin(folder.path(), names).unwrap_err().to_string();
-    assert!(why(&["a", "a"]).contains("another one"));
+    assert!(why(&["a", "a"]).contains("another node"));
     assert!(why(&["client"]).contains("this machine"));
     let long = "a".repeat(33);
     for name in ["", "a b", "a/b", "a'b", &long] {
         assert!(why(&[name]).contains("32 letters"), "{name}");
     }
-    assert!(why(&[]).contains("0 are asked for") && why(&["x"; 300]).contains("from 1 to 252 nodes"));
+    assert!(why(&[]).contains("got 0") && why(&["x"; 300]).contains("1 to 252 nodes"));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
@@ -489,7 +489,7 @@ fn what_a_process_may_not_do_is_told_by_name() {
 
 #[test]
 fn interfaces_have_names_that_the_kernel_takes() {
-    // The highest number that a process can have, with a thousand networks.
+    // The highest process number, with up to ten thousand networks.
     assert!("sb4194304-9999".len() <= 15 && hub_interface(Network::MOST_NODES).len() <= 15);
     assert!(interface_prefix().starts_with("sb"));
     assert_eq!((last(0), last(1), last(Network::MOST_NODES)), (CLIENT, FIRST, HUB - 1));

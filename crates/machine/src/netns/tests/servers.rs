@@ -1,10 +1,10 @@
-//! Stores of several nodes, partitioned.
+//! Partitions of stores with several nodes.
 
 use std::io::Read as _;
 
 use super::*;
 
-/// A program of a server for tests, as `servers/where` has it.
+/// A server program for tests, found by `servers/where`.
 struct Installed {
     root: PathBuf,
     libraries: String,
@@ -137,7 +137,7 @@ fn a_commit_of_postgresql_waits_for_a_standby_that_is_cut_off() {
     };
     let initdb = program("initdb");
     installed.run(&format!("{nobody}{initdb} -U storebench --auth=trust --no-sync -D {}", folder("primary")));
-    // Its own network is that of the nodes.
+    // `samenet` is the network of the nodes.
     let access = "host all all samenet trust\nhost replication all samenet trust\n";
     fs::OpenOptions::new()
         .append(true)

@@ -1,12 +1,12 @@
-//! Files that are changed by way of a mapping.
+//! Files changed through a mapping.
 
 use super::servers::Worker;
 use super::*;
 
 const SIZE: usize = 4 * 4096;
 
-/// In a process of its own: unmapping waits, under the lock of the process's memory, for an answer of the thread that serves
-/// the file system, which may need that lock.
+/// Runs in a separate process: unmapping holds the process's memory lock while it waits for the thread that serves the
+/// file system, and that thread may need the same lock.
 const MAPS: &str = "
 import mmap, sys
 with open(sys.argv[1], 'r+b') as file:
@@ -80,7 +80,7 @@ fn what_is_written_back_of_a_mapping_and_not_synced_is_forgotten() {
     mapped.set(5000, 2);
     mapped.unmap();
     assert_eq!(place.read("x")[5000], 2);
-    assert_eq!(place.fs.used().unsynced, 4096, "it has arrived");
+    assert_eq!(place.fs.used().unsynced, 4096, "the page was written back");
     assert_eq!(place.cut(), Forgotten { files: 1, bytes: 4096, names: 0 });
     assert_eq!(place.read("x"), [1; SIZE]);
 }

@@ -1,4 +1,4 @@
-//! What a power cut takes, on mounts that are really there.
+//! What a power cut loses, on real mounts.
 
 mod mapped;
 mod random;
@@ -16,15 +16,15 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use super::*;
 use crate::testing::here;
 
-/// A mounted file system in a folder of its own.
+/// A mounted file system in its own folder.
 struct TestMount {
     fs: PowerCut,
-    /// Goes last.
+    /// Dropped last.
     folder: tempfile::TempDir,
 }
 
 impl TestMount {
-    /// None where the machine cannot; the test is counted as skipped then.
+    /// `None` if the machine does not support it; the test then counts as skipped.
     fn new() -> Option<Self> {
         if !here(PowerCut::available()) {
             return None;
@@ -87,7 +87,7 @@ fn what_was_synced_stays_and_what_was_not_is_forgotten() {
     assert_eq!(place.names(), ["synced"]);
     assert_eq!((forgotten.files, forgotten.names), (2, 1));
     assert_eq!(place.cut(), Forgotten::default());
-    // And what comes after it is synced as before.
+    // Later data is synced as before.
     place.write_synced("synced", "four");
     place.cut();
     assert_eq!(place.read("synced"), b"four");
@@ -161,7 +161,7 @@ fn a_file_that_was_cut_off_or_made_longer_is_as_before() {
         assert_eq!(fs::metadata(place.path("x")).unwrap().len(), size);
         place.cut();
         assert_eq!(place.read("x"), start, "{size}");
-        // And written to after that.
+        // And with a write after it.
         place.open("x").set_len(size).unwrap();
         place.open("x").write_all_at(&[1; 3000], 3000).unwrap();
         place.cut();
@@ -218,7 +218,7 @@ fn a_file_that_replaces_another_is_there_with_the_sync_and_not_before() {
             assert_eq!((place.read("new"), place.read("x")), (b"new".to_vec(), b"old".to_vec()));
         }
     }
-    // There and back.
+    // There and back again.
     place.write_synced("y", "y");
     fs::rename(place.path("y"), place.path("z")).unwrap();
     fs::rename(place.path("z"), place.path("y")).unwrap();
@@ -281,13 +281,13 @@ fn a_removed_file_that_is_open_can_be_used() {
     let mut text = String::new();
     file.read_to_string(&mut text).unwrap();
     assert_eq!((text.as_str(), file.metadata().unwrap().nlink()), ("afterd", 0));
-    // The sync makes the removal durable, and there is nothing left to forget.
+    // The sync makes the removal durable, so nothing is left to lose.
     file.sync_all().unwrap();
     file.write_all(&[0; 100_000]).unwrap();
     assert_eq!(place.fs.used().unsynced, 0);
     assert_eq!(place.backing_files(), 1);
     drop(file);
-    // The kernel tells of the end of a file some time after it.
+    // The kernel reports the release of a file some time after its close.
     for _ in 0..1000 {
         if place.backing_files() == 0 {
             break;
@@ -428,11 +428,11 @@ fn while_the_power_is_off_nothing_is_taken() {
     assert!(refused(File::create(place.path("y")).unwrap_err()));
     assert!(refused(fs::remove_file(place.path("x")).unwrap_err()));
     off.power_on(Keep::Nothing).unwrap();
-    // What was open before is of no use, and does no harm.
+    // A file opened before the cut is useless but harmless.
     assert!(open.write_all(b"more").is_err());
     drop(open);
     assert_eq!((place.names(), place.read("x")), (vec!["x".to_owned()], b"synced".to_vec()));
-    // Without its return the power stays off.
+    // Without `power_on`, the power stays off.
     let _ = place.fs.power_off();
     assert!(place.fs.power_off().0.at().join("x").metadata().is_err());
     place.cut();
@@ -527,7 +527,7 @@ fn a_folder_that_holds_something_is_refused_and_so_is_one_in_use() {
     assert!(refused("a", "full").contains("use a separate folder"));
     assert!(refused("at", "b").contains("mounted by another process"));
     assert!(refused("a", "backing").contains("in use by another process"));
-    assert!(refused("a", "a/b").contains("one in the other"));
+    assert!(refused("a", "a/b").contains("are nested"));
     assert!(fs::read_dir(path("")).unwrap().count() == 3, "nothing is left of what was refused");
     let other = PowerCut::mount(&path("other"), &path("behind")).unwrap();
     drop(other);
@@ -548,7 +548,7 @@ fn nothing_is_left_of_one_that_is_dropped() {
     assert!(open.sync_all().is_err());
 }
 
-/// Not a test: a look at how fast it is.
+/// Not a test: measures the speed.
 #[test]
 #[ignore = "takes a while"]
 fn throughput() {

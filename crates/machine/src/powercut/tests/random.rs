@@ -1,4 +1,4 @@
-//! Random operations, beside a plain model of what they mean.
+//! Random operations, checked against a simple model.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +11,23 @@ enum Node {
     File(usize),
 }
 
-/// Paths, and what is there.
+/// Paths, and what each of them is.
 type Names = BTreeMap<String, Node>;
 
 #[derive(Debug, Default)]
 struct Content {
     live: Vec<u8>,
     durable: Vec<u8>,
-    /// The least size since the last sync.
+    /// The smallest size since the last sync.
     lowest: usize,
-    /// Whether it was changed since.
+    /// Whether it has changed since then.
     changed: bool,
 }
 
 #[derive(Debug)]
 struct Model {
     names: Names,
-    /// What the names were at the last sync, and after every operation since.
+    /// The names at the last sync, and after every operation since.
     history: Vec<Names>,
     files: Vec<Content>,
 }
@@ -168,7 +168,7 @@ impl Model {
         }
     }
 
-    /// Takes over what is left after a part has stayed; false where that cannot be.
+    /// Adopts what is left after a cut that kept a part. Returns false if that is not a possible state.
     fn take_over(&mut self, left: &BTreeMap<String, Option<Vec<u8>>>) -> bool {
         let fits = |names: &Names| {
             names.len() == left.len()
@@ -205,7 +205,7 @@ impl Content {
     }
 }
 
-/// All that is on the mount.
+/// Everything on the mount.
 fn walk(place: &TestMount) -> BTreeMap<String, Option<Vec<u8>>> {
     let mut all = BTreeMap::from([(String::new(), None)]);
     let mut open = vec![String::new()];
@@ -274,7 +274,7 @@ fn step(place: &TestMount, model: &mut Model, dice: &mut Dice) {
     assert_eq!(found.is_ok(), expected, "{kind} {one} {other}: {found:?}");
 }
 
-/// As many rounds as are asked for, or enough to see most of what can happen.
+/// As many rounds as requested, or enough to see most cases.
 fn seeds() -> std::ops::Range<u64> {
     let rounds = std::env::var("STOREBENCH_POWER_CUT_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
     0..rounds.unwrap_or(6)

@@ -1,4 +1,4 @@
-//! Processes that use it and are killed, and processes that serve it and are killed.
+//! Kills processes that use the file system, and processes that serve it.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use super::*;
 use crate::{Lease, Pid, Tree as Processes};
 
-/// A process that does something for every line that it is given, and says so when it has.
+/// A process that handles one input line at a time and prints a line when it is done.
 pub(super) struct Worker {
     child: Child,
     input: ChildStdin,
@@ -108,7 +108,7 @@ while True:
     log.truncate(log.tell() - 10)
 ";
 
-/// The machine loses its power in the midst of everything: what was told of is there.
+/// The power fails while everything is in progress. What the process has reported must survive.
 #[test]
 fn what_a_killed_process_has_told_of_is_there() {
     let Some(place) = TestMount::new() else { return };
@@ -127,7 +127,7 @@ fn what_a_killed_process_has_told_of_is_there() {
         worker.kill();
         let keep = if round % 2 == 0 { Keep::Nothing } else { Keep::Some(round) };
         off.power_on(keep).unwrap();
-        assert_eq!(place.read("mapped"), [1; 16_384], "nothing of the mapping had arrived");
+        assert_eq!(place.read("mapped"), [1; 16_384], "no page of the mapping was written back");
         let log = place.read("log");
         let lines: Vec<&[u8]> = log.split(|&byte| byte == b'\n').collect();
         for n in 1..=told {
@@ -136,7 +136,7 @@ fn what_a_killed_process_has_told_of_is_there() {
     }
 }
 
-/// Every line is a transaction of one row.
+/// Every line is a transaction with one row.
 const ROWS: &str = "
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -159,7 +159,7 @@ for line in sys.stdin:
         print(error, flush=True)
 ";
 
-/// How many of some rows of SQLite are there after a power cut.
+/// How many rows a SQLite database holds after a power cut, next to the number it reported.
 fn rows_left(place: &TestMount, journal: &str, synchronous: &str, keep: Keep) -> (u64, String) {
     for entry in fs::read_dir(place.fs.at()).unwrap() {
         fs::remove_file(entry.unwrap().path()).unwrap();
@@ -193,7 +193,7 @@ fn sqlite_keeps_what_it_has_committed_where_it_syncs() {
     }
 }
 
-/// With its defaults SQLite commits by removing a file, and does not sync the folder after that: that is what `extra` is for.
+/// By default, SQLite commits by removing a file, and does not sync the folder afterwards. `extra` does that.
 #[test]
 fn sqlite_may_lose_its_last_transaction_by_default_and_no_other() {
     let Some(place) = TestMount::new() else { return };
@@ -210,10 +210,10 @@ fn sqlite_loses_what_it_has_committed_where_it_does_not_sync() {
     }
 }
 
-/// Where the process below is told what to do.
+/// Environment variable with the folder for the process below.
 const FOLDER: &str = "STOREBENCH_TEST_POWER_CUT";
 
-/// Not a test by itself: the next one runs it in a process of its own, where it is told a folder.
+/// Not a test by itself: the next one runs it in a separate process and gives it a folder.
 #[test]
 fn serves_until_it_is_killed() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
@@ -228,7 +228,7 @@ fn serves_until_it_is_killed() {
     std::thread::sleep(Duration::from_secs(600));
 }
 
-/// Mounts one in another process, and kills that.
+/// Mounts a power cut in another process, and kills that process.
 fn leave_a_mount(folder: &Path) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let name = concat!(module_path!(), "::serves_until_it_is_killed");
@@ -247,7 +247,7 @@ fn leave_a_mount(folder: &Path) {
 
 #[test]
 fn what_a_killed_process_has_mounted_is_cleared_up() {
-    // Whether it can be.
+    // Skip if it cannot be mounted.
     if TestMount::new().is_none() {
         return;
     }
@@ -268,7 +268,7 @@ fn what_a_killed_process_has_mounted_is_cleared_up() {
 fn a_folder_with_a_mount_in_it_is_not_removed() {
     let Some(place) = TestMount::new() else { return };
     place.write("x", "x");
-    // The folder around it, as if it were one of these.
+    // Mark the surrounding folder as if it belonged to a power cut.
     fs::write(place.folder.path().join(MARKER), "").unwrap();
     crate::lease::remove_folder(place.folder.path(), true);
     assert_eq!(place.read("x"), b"x");

@@ -1,4 +1,4 @@
-//! Every formula, by figures that were reckoned by hand.
+//! Checks every formula against figures computed by hand.
 
 use std::path::Path;
 
@@ -45,7 +45,7 @@ fn clients_of_which_nothing_is_said_are_not_nothing() {
     money(cost(&sheet, &input("other", "other", exactly(1.0))).per_hour, 2.0, None);
     // `clients = 0` says that there are none.
     money(cost(&sheet, &input("x", "cached rate=1", exactly(1.0))).per_hour, 0.25, Some(0.25));
-    // How many, but not at which price.
+    // The number is given, but not the price.
     let sheet = plain("nodes.a.per_hour = 1.0\nstores.a = { node = 'a', clients = 4 }");
     let unpriced = cost(&sheet, &input("a", "a", exactly(1.0)));
     money(unpriced.per_hour, 1.0, None);
@@ -63,7 +63,7 @@ fn disk_costs_by_the_bytes_that_were_measured() {
     near(other.disk.unwrap().gib, 10.0);
     near(other.disk.unwrap().per_month, 1.0);
     money(other.per_month, 1_461.0, None);
-    // Where the sheet says the size, it counts.
+    // The sheet's size takes precedence.
     let cluster =
         cost(&sheet, &ConfigurationCostInput { disk_bytes: Some(bytes), ..input("cluster", "c", exactly(1.0)) });
     near(cluster.disk.unwrap().per_month, 30.0);
@@ -72,10 +72,10 @@ fn disk_costs_by_the_bytes_that_were_measured() {
         cost(&sheet, &ConfigurationCostInput { disk_bytes: Some(bytes), ..input("beside", "b", exactly(1.0)) });
     assert_eq!(beside.disk, None);
     money(beside.per_hour, 6.0, None);
-    // Where nobody knows the size, that is said.
+    // An unknown size is reported.
     let unknown = cost(&sheet, &input("other", "other", exactly(1.0)));
     assert_eq!(unknown.disk, None);
-    assert!(unknown.notes[0].starts_with("its disk is not in its cost"), "{:?}", unknown.notes);
+    assert!(unknown.notes[0].starts_with("the cost excludes the disk"), "{:?}", unknown.notes);
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn without_an_interval_of_the_rate_there_is_none_of_the_cost() {
 
 #[test]
 fn io_and_egress_cost_by_bytes() {
-    // Read 3 KiB and written 1 KiB are one request of 4 KiB each operation: 0.2 for a million. Egress of
-    // 3 × 2^10 × 10^6 bytes at 0.09/GiB: 3e6 / 2^20 × 0.09.
+    // 3 KiB read and 1 KiB written make one request of 4 KiB per operation: 0.2 for a million. Egress of 3 × 2^10 ×
+    // 10^6 bytes at 0.09/GiB: 3e6 / 2^20 × 0.09.
     let sheet = sheet(SHEET);
     let mut of = input("x", "cached rate=1", between(1_000.0, 800.0, 1_250.0));
     of.read_bytes_per_op = Some(3_072.0);
@@ -139,7 +139,7 @@ fn bytes_that_nobody_knows_are_said() {
     let half = cost(&sheet, &of);
     assert_eq!(half.usage.unwrap().io_per_million, None);
     assert!(half.usage.unwrap().egress_per_million.is_some());
-    assert_eq!(half.notes, ["its I/O is not in its cost: the bytes of an operation are not known"]);
+    assert_eq!(half.notes, ["the cost excludes I/O, because the bytes per operation are unknown"]);
     let none = cost(&sheet, &input("beside", "b", exactly(1.0)));
     assert_eq!((none.usage, none.notes.len()), (None, 2));
 }
@@ -154,7 +154,7 @@ fn no_operations_have_no_price() {
         assert_eq!((a.measured, a.within_limit), (None, None), "{nothing}");
         money(a.per_hour, 3.6, None);
     }
-    // An interval that reaches 0 has no dear end.
+    // An interval that reaches 0 has no expensive end.
     let a = cost(&sheet, &input("a", "a", between(1_000.0, 0.0, 2_000.0)));
     let alone = a.measured.unwrap().per_million.without_clients;
     near(alone.low.unwrap(), 0.5);
@@ -165,7 +165,7 @@ fn no_operations_have_no_price() {
 fn a_configuration_that_the_sheet_does_not_know_has_no_cost() {
     let sheet = plain("nodes.a.per_hour = 3.6\nstores.a.node = 'a'");
     assert_eq!(ConfigurationCost::of(&sheet, &input("b", "b", exactly(1.0))), None);
-    // Nor one on a machine that is not in an unchecked sheet, or beyond all numbers.
+    // Neither has one whose machine is missing from an unchecked sheet, or whose cost overflows.
     let mut wrong = sheet.clone();
     wrong.stores["a"].node = "gone".into();
     assert_eq!(ConfigurationCost::of(&wrong, &input("a", "a", exactly(1.0))), None);
@@ -190,7 +190,7 @@ fn the_published_studies_cost_what_they_cost() {
     assert_eq!(cheapest(&[first, second], RateBasis::Measured), Some(1));
 }
 
-/// Configurations at 3.6/h each, by their rate and the rate that holds the limit.
+/// Configurations at 3.6/h each, by their rate and the rate that meets the limit.
 fn configurations(rates: &[(Estimate, Option<Estimate>)]) -> Vec<ConfigurationCost> {
     let sheet = plain("nodes.a.per_hour = 3.6\nstores.default.node = 'a'");
     let configuration = |(n, (rate, within)): (usize, &(Estimate, Option<Estimate>))| {
@@ -203,14 +203,14 @@ fn configurations(rates: &[(Estimate, Option<Estimate>)]) -> Vec<ConfigurationCo
 fn the_cheapest_holds_the_limit() {
     let slow = between(1_000.0, 990.0, 1_010.0);
     let fast = between(2_000.0, 1_990.0, 2_010.0);
-    // The fastest of all does not hold the limit.
+    // The fastest one does not meet the limit.
     let configurations = configurations(&[(slow, Some(slow)), (fast, None), (slow, Some(fast)), (exactly(0.0), None)]);
     assert_eq!(cheapest(&configurations, RateBasis::WithinLimit), Some(2));
     assert_eq!(cheapest(&configurations, RateBasis::Measured), Some(1));
     assert_eq!(cheapest(&configurations[1..2], RateBasis::WithinLimit), None);
     assert_eq!(cheapest(&configurations[3..], RateBasis::Measured), None);
     assert_eq!(cheapest(&[], RateBasis::Measured), None);
-    // Alike in cost: the first.
+    // On a tie, the first one.
     assert_eq!(cheapest(&[configurations[2].clone(), configurations[2].clone()], RateBasis::WithinLimit), Some(0));
 }
 
@@ -233,14 +233,14 @@ fn overlapping_intervals_are_not_told_apart() {
 #[test]
 fn a_plan_costs_the_time_of_all_its_machines() {
     let sheet = sheet(SHEET);
-    // cluster 6 + 30/730 and beside 6 stand together; the clients once: 0.5.
+    // cluster 6 + 30/730 and beside 6 are paid for together; the clients only once: 0.5.
     let hourly = 12.5 + 30.0 / 730.0;
     let cost = plan_cost(&sheet, [("cluster", "cluster"), ("beside", "b 1"), ("beside", "b 2")], 1_800.0, 7_200.0);
     near(cost.least, hourly / 2.0);
     near(cost.most, hourly * 2.0);
     assert!(cost.unpriced.is_empty());
     assert!(!cost.with_clients, "the clients of `beside` have no price");
-    // Two configurations of a store stand on the dearer machines: 2.0 against 0.25.
+    // Two configurations of a store share the more expensive machines: 2.0 rather than 0.25.
     let cost = plan_cost(&sheet, [("x", "cached rate=1"), ("x", "x")], 3_600.0, 3_600.0);
     near(cost.least, 2.0);
     let cost = plan_cost(&sheet, [("x", "cached rate=1"), ("cluster", "cluster")], 3_600.0, -1.0);

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::{ConfigurationCostInput, PriceSheet};
 use crate::stats::Estimate;
 
-/// Two machines and the four other prices. The figures of the tests are reckoned by hand from these.
+/// Three machines and the three other prices. The figures in the tests are computed by hand from these.
 const SHEET: &str = r#"
 currency = "USD"
 source = "a made-up price list"
@@ -45,12 +45,12 @@ beside = { node = "local", nodes = 2 }
 default = { node = "large" }
 "#;
 
-/// A sheet of this text, on a day after all of its dates.
+/// Parses a sheet whose dates are all in the past.
 fn sheet(text: &str) -> PriceSheet {
     PriceSheet::parse(text, Path::new("prices.toml")).unwrap()
 }
 
-/// The head of a sheet without other prices.
+/// A sheet with the required keys, followed by `rest`.
 fn plain(rest: &str) -> PriceSheet {
     sheet(&format!("currency = \"USD\"\nsource = \"a list\"\ndate = \"2026-01-31\"\n{rest}"))
 }
@@ -75,7 +75,7 @@ fn input(store: &str, configuration: &str, throughput_per_s: Estimate) -> Config
     }
 }
 
-/// Equal but for the rounding of a few operations.
+/// Equal up to rounding.
 #[track_caller]
 fn near(found: f64, wanted: f64) {
     assert!((found - wanted).abs() <= 1e-12 * wanted.abs().max(1e-9), "{found} is not {wanted}");

@@ -76,7 +76,7 @@ fn a_configuration_is_within_the_limits_only_if_all_of_them_were_met_in_every_tr
     assert!(searched.configurations[0].within_limit.is_none() && searched.configurations[1].within_limit.is_some());
 }
 
-/// One document at a time is no cheaper for being more requests.
+/// Single documents are not cheaper because they take more requests.
 #[test]
 fn where_operations_are_on_several_documents_these_are_priced() {
     let mut run = two();
@@ -104,5 +104,5 @@ fn a_configuration_of_which_nothing_was_measured_is_named() {
     let mut run = two();
     run.trials.iter_mut().filter(|t| t.configuration == "a").for_each(|t| t.failure = Some(Failure::default()));
     let found = cost(run);
-    assert!(found.notes.iter().any(|note| note.ends_with("no cost is known, of a")), "{:?}", found.notes);
+    assert!(found.notes.iter().any(|note| note.ends_with("the cost is unknown: a")), "{:?}", found.notes);
 }

@@ -78,7 +78,12 @@ fn single_trials_are_not_told_apart() {
     let configurations = [input("a", "a", exactly(1_000.0)), input("b", "b", exactly(10.0))];
     let result = CostResult::of(sheet, &configurations, None, Work::Operations);
     assert_eq!(result.not_told_apart, ["b"]);
-    assert!(result.to_string().contains("fewer than two trials tell): b."), "{result}");
+    assert!(
+        result
+            .to_string()
+            .contains("; not clearly cheaper than b (intervals overlap, or there are fewer than two trials)."),
+        "{result}"
+    );
 }
 
 #[test]
@@ -88,7 +93,7 @@ fn nothing_is_cheapest_where_nothing_holds_the_limit() {
         CostResult::of(sheet.clone(), &[input("a", "a", exactly(1_000.0))], Some("the limit".into()), Work::Operations);
     assert_eq!((result.cheapest.as_deref(), result.not_told_apart.len()), (None, 0));
     assert!(result.notes.contains(&"no rate within the limit: a".to_owned()), "{:?}", result.notes);
-    // No operation at all: told, and no division by 0.
+    // No operations: reported, without a division by 0.
     let result = CostResult::of(sheet, &[input("a", "a", exactly(0.0))], None, Work::Operations);
     assert_eq!(result.cheapest, None);
     assert!(result.notes.iter().any(|note| note.starts_with("no operations were measured")), "{:?}", result.notes);

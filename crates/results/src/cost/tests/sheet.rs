@@ -1,4 +1,4 @@
-//! What a price sheet may say, and how it is refused.
+//! What a price sheet may contain, and how errors are reported.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use jiff::civil::date;
 use super::super::{PriceDate, PriceSheet};
 use super::{SHEET, sheet};
 
-/// The message that refuses a text, on 31 January 2026.
+/// The error for a text, as of 31 January 2026.
 fn refusal(text: &str) -> String {
     PriceSheet::parse_on(text, Path::new("prices.toml"), date(2026, 1, 31)).unwrap_err().to_string()
 }
 
-/// The same after one change of the whole sheet.
+/// The error after one change to the complete sheet.
 #[track_caller]
 fn after(from: &str, to: &str) -> String {
     assert!(SHEET.contains(from), "{from}");
@@ -82,10 +82,10 @@ fn dates_that_are_none_are_refused() {
 #[test]
 fn a_date_to_come_is_refused() {
     let message = after("2026-01-31", "2026-02-01");
-    assert!(message.starts_with("prices.toml:4:1: date: 2026-02-01 is still to come; write the day"), "{message}");
+    assert!(message.starts_with("prices.toml:4:1: date: 2026-02-01 is in the future; write the day"), "{message}");
     let of_node = after("per_hour = 0.25", "per_hour = 0.25\ndate = \"2027-01-01\"");
-    assert!(of_node.starts_with("prices.toml:13:1: nodes.small.date: 2027-01-01 is still to come"), "{of_node}");
-    // Today is not to come, wherever the reader is.
+    assert!(of_node.starts_with("prices.toml:13:1: nodes.small.date: 2027-01-01 is in the future"), "{of_node}");
+    // Today is never in the future, whatever the reader's time zone.
     let today = jiff::Zoned::now().date();
     PriceSheet::parse(&SHEET.replace("2026-01-31", &today.to_string()), Path::new("prices.toml")).unwrap();
 }
@@ -136,8 +136,12 @@ fn prices_are_finite_and_not_negative() {
 fn what_makes_no_sense_is_refused() {
     assert!(after("nodes = 3", "nodes = 0").contains(": stores.cluster.nodes: a store runs on at least 1 machine"));
     assert!(after("disk_gib = 100", "disk_gib = -1").contains(": stores.cluster.disk_gib: invalid size -1"));
-    assert!(after("[disk]\nper_gib_month = 0.1", "").contains(": stores.cluster.disk_gib: disk has no price here"));
-    assert!(after("clients = 2, ", "").contains(": stores.cluster.client_node: how many of them is not said"));
+    assert!(
+        after("[disk]\nper_gib_month = 0.1", "").contains(": stores.cluster.disk_gib: disk has no price in this sheet")
+    );
+    assert!(
+        after("clients = 2, ", "").contains(": stores.cluster.client_node: the number of client machines is missing")
+    );
     assert!(after("per_million = 0.2", "per_million = 0.2\nbytes = 0").contains(": io.bytes: a request of 0 bytes"));
     for wrong in ["usd", "US$", "", "EURO"] {
         assert!(after("\"USD\"", &format!("\"{wrong}\"")).contains(&format!(": currency: invalid currency `{wrong}`")));
@@ -191,7 +195,7 @@ fn a_configuration_runs_on_what_fits_it_best() {
     assert_eq!(on(&sheet, "beside", "beside rate=10").as_deref(), Some("local"));
     assert_eq!(on(&sheet, "beside", "cached rate=10").as_deref(), Some("small"));
     assert_eq!(on(&sheet, "other", "other").as_deref(), Some("large"));
-    // The configuration's own name comes before patterns that stand earlier.
+    // The exact name takes precedence over earlier patterns.
     let exact = sheet.stores["beside"].clone();
     sheet.configurations.insert("cached rate=10".into(), exact);
     assert_eq!(on(&sheet, "beside", "cached rate=10").as_deref(), Some("local"));

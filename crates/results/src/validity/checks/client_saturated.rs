@@ -7,25 +7,26 @@ use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check = Check::new("client-saturated", "the client was short of CPU", &[Looks::Phase(look)]);
 
-/// Embedded stores: share of the processor time of an operation that is the client's.
+/// Embedded stores: the client's share of the CPU time per operation.
 pub(super) const EMBEDDED: (f64, f64) = (0.25, 0.60);
-/// Workers of other stores: processor time over time.
+/// Other stores: the CPU time of a worker as a share of its time.
 pub(super) const BUSY: (f64, f64) = (0.70, 0.90);
 /// Below this the workers of an embedded store mostly wait, and a lighter client changes little.
 pub(super) const MOSTLY_WAITING: f64 = 0.50;
-/// Time by which a sleeping thread was woken too late, over the phase. What is scheduled meanwhile waits, and what is behind
-/// it: half as much time as lies beyond a percentile is enough to make it the client's.
+/// How much too late a sleeping thread was woken, as a share of the phase. Operations that are scheduled meanwhile
+/// wait, and so do those behind them. Half of the time that lies beyond a percentile is enough to make that percentile
+/// the client's.
 pub(super) const STARVED: (f64, f64) = (0.005, 0.25);
-/// So much spoils the p99.9.
+/// This share is enough to spoil the p99.9.
 pub(super) const STARVED_TAIL: f64 = 0.0005;
-/// A phase that is shorter, in ns, is not called invalid.
+/// A shorter phase, in ns, is not called invalid.
 pub(super) const TELLING_NS: f64 = 1e9;
-/// Time workers were ready but did not run, over their time.
+/// The time that workers were ready but did not run, as a share of their time.
 pub(super) const QUEUED: f64 = 0.20;
-/// Workers that wait for a processor no longer than this still measure the store, if slowly: beside a
-/// busy neighbour short bursts of work queue long without needing much.
+/// Workers that wait for a processor no longer than this share still measure the store, if slowly. Next to a busy
+/// neighbour, short bursts of work queue for long without needing much.
 pub(super) const MOSTLY_QUEUED: f64 = 0.60;
-/// Share of the processor time that was wanted and could have been had, but was not given.
+/// The share of CPU time that the client wanted and could have had, but did not get.
 pub(super) const WITHHELD: (f64, f64) = (0.25, 0.75);
 
 /// Whether the client itself was the limit: it filled its threads, or did not get to run.
@@ -36,7 +37,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     let busy = if scene.trial.embedded { embedded(scene) } else { separate(&scene.phase.client) };
     let mut found =
         [busy, starved(scene), withheld(scene), queued(scene)].into_iter().flatten().max_by_key(|f| f.severity)?;
-    // Shares of a moment are no measure of the client.
+    // Shares over such a short time say little about the client.
     if (scene.phase.elapsed_ns as f64) < TELLING_NS {
         found.severity = found.severity.min(Severity::Caution);
     }
@@ -54,8 +55,8 @@ fn severity(value: f64, (caution, invalid): (f64, f64)) -> Severity {
 fn embedded(scene: &Scene<'_>) -> Option<Finding> {
     let client = &scene.phase.client;
     let (own, all) = (client.cpu_us_per_op?, client.process_cpu_us_per_op.filter(|us| *us > 0.0)?);
-    // The calibration and the phase are different moments: a store that costs nothing shows a
-    // little over or under one.
+    // The calibration and the phase ran at different times, so a store that costs nothing may show a share slightly
+    // below or above 1.
     let share = (own / all).min(1.0);
     let observed = format!(
         "the client's own work is {} of the CPU time of an operation ({} of {})",
@@ -117,8 +118,8 @@ fn starved(scene: &Scene<'_>) -> Option<Finding> {
     })
 }
 
-/// Workers that wait for a processor while the process does not even use those it may: somebody
-/// else, or a quota, has them. Waiting for each other is not meant.
+/// Workers waited for a processor although the process did not use all that it may: another program, or a quota, has
+/// them. Workers that wait for each other do not count.
 fn withheld(scene: &Scene<'_>) -> Option<Finding> {
     let client = &scene.phase.client;
     let wall_s = scene.phase.elapsed_ns as f64 / 1e9;
@@ -221,11 +222,11 @@ mod tests {
             }));
             assert_eq!(severity(&result, "client-saturated"), expected, "{late_s}");
         }
-        // Of a moment nobody can say so.
+        // So short a phase cannot show it.
         let mut short = separate(closed(|p| p.client.starved_s = 0.9));
         short.trials[0].phases[0].elapsed_ns = 999_999_999;
         assert_eq!(severity(&short, "client-saturated"), CAUTION);
-        // Whatever the store: also null is not exempt from this.
+        // This applies to every store, including null.
         let mut null = embedded("null", 1.0, 1.0, 0.9);
         null.trials[0].phases[0].client.starved_s = 11.0;
         assert_eq!(severity(&null, "client-saturated"), INVALID);
@@ -242,12 +243,12 @@ mod tests {
             }))
         };
         assert_eq!(severity(&queued(9.0, 2.4, 9.0), "client-saturated"), PASS);
-        // Its own threads take turns on both processors: a matter of too many workers.
+        // Its own threads take turns on both processors: there are too many workers.
         assert_eq!(severity(&queued(24.0, 24.0, 24.0), "client-saturated"), CAUTION);
-        // A tenth of a processor, where it was always ready to use one.
+        // It got a tenth of a processor, although it was always ready to use one.
         assert_eq!(severity(&queued(1.2, 10.8, 1.2), "client-saturated"), INVALID);
         assert_eq!(severity(&queued(4.0, 8.0, 4.0), "client-saturated"), CAUTION);
-        // Short bursts beside a busy neighbour: a fifth of what was wanted, but mostly nothing was wanted.
+        // Short bursts next to a busy neighbour: a fifth of what was wanted, but mostly nothing was wanted.
         assert_eq!(severity(&queued(1.0, 7.2, 1.0), "client-saturated"), CAUTION);
         assert_eq!(severity(&queued(1.0, 7.3, 1.0), "client-saturated"), INVALID);
     }

@@ -1,11 +1,11 @@
-//! `closed-loop-latency`: was latency taken where a slow store is asked less?
+//! `closed-loop-latency`: was latency measured in a closed loop, where a slow store gets less load?
 
 use crate::validity::check::{Check, Finding, Looks, Scene};
 use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check = Check::new("closed-loop-latency", "response time is not known", &[Looks::Phase(look)]);
 
-/// Whether latency was taken in closed loop, where a slow store is asked less.
+/// Whether latency was measured in a closed loop, where a slow store gets less load.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
     if !scene.measures() {
         return None;

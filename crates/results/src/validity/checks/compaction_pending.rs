@@ -1,4 +1,4 @@
-//! `compaction-pending`: did work that a phase caused end within it?
+//! `compaction-pending`: did the work that a phase caused end within the phase?
 
 use crate::StoreAfter;
 use crate::human::{digits, duration};
@@ -8,9 +8,9 @@ use crate::validity::model::Severity;
 pub(super) const CHECK: Check =
     Check::new("compaction-pending", "the store had work left to do", &[Looks::Phase(look)]);
 
-/// More of anything than this is left to do.
+/// A figure above this means that work is left.
 const LEFT: f64 = 0.0;
-/// Ends of the names under which stores tell of work that is going on or waits.
+/// Endings of the names of figures with which stores report running or waiting work.
 const WORK: [&str; 7] = ["_pending", "_running", "_active", "_tasks", "_lag_documents", "stale_indexes", "_left"];
 /// Words in such names: `write_queue_items`, `queued_writers`.
 const QUEUES: [&str; 2] = ["queue", "queued"];
@@ -27,7 +27,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
             unrest(after, &left),
             "the cost of the pending work is not in this phase's figures, and it slows the next phase: allow a longer `settle`",
         ),
-        Some(true) => (Severity::Pass, "the store came to rest".to_owned(), ""),
+        Some(true) => (Severity::Pass, "the store settled".to_owned(), ""),
         None if !left.is_empty() => (
             Severity::Note,
             format!("left to do: {}", some(&left)),
@@ -39,13 +39,13 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     Some(Finding::new(
         severity,
         observed,
-        "caution if it did not finish while waited for, note if anything is left to do",
+        "caution if it did not settle in time, note if anything is left to do",
         advice,
     ))
 }
 
 fn unrest(after: &StoreAfter, left: &[String]) -> String {
-    let mut observed = "the store had not come to rest".to_owned();
+    let mut observed = "the store had not settled".to_owned();
     if let Some(ns) = after.settle_ns {
         observed += &format!(" after {}", duration(ns as f64));
     }
@@ -55,7 +55,7 @@ fn unrest(after: &StoreAfter, left: &[String]) -> String {
     observed
 }
 
-/// Whether a figure of a store is of work in the background. Drivers name it in their own words.
+/// Whether a figure of a store counts work in the background. Drivers use their own names.
 fn tells_of_work(name: &str) -> bool {
     WORK.iter().any(|end| name.ends_with(end)) || name.split('_').any(|word| QUEUES.contains(&word))
 }
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(severity(&with(Some(true), &[("flushes_pending", 1.0)])), PASS);
         let restless = with(Some(false), &[("flushes_pending", 2.0)]);
         assert_eq!(severity(&restless), CAUTION);
-        let observed = "the store had not come to rest after 30.0 s; left to do: flushes_pending 2.00";
+        let observed = "the store had not settled after 30.0 s; left to do: flushes_pending 2.00";
         assert_eq!(all(&restless, "compaction-pending")[0].observed, observed);
     }
 

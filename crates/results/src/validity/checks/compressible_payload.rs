@@ -7,12 +7,12 @@ use crate::validity::model::Severity;
 pub(super) const CHECK: Check =
     Check::new("compressible-payload", "the documents compress unusually well", &[Looks::Configurations(look)]);
 
-/// Documents that zstd over pages leaves less of than this are unlike real ones.
+/// Documents that zstd over pages reduces to less than this share are unlike real ones.
 pub(super) const COMPRESSED: f64 = 0.25;
-/// How far below the pages' ratio a long window may come before text that repeats is behind it.
+/// How far below the pages' ratio the ratio of a long window may lie before repeated text is the reason.
 pub(super) const REPEATS: f64 = 0.10;
 
-/// Whether a store that compresses, or a disk that does, gains more than it would on real documents.
+/// Whether a store or disk that compresses gains more than it would with real documents.
 fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
     let threshold = format!(
         "caution below {}, or if {} of the bytes repeat within a long window",

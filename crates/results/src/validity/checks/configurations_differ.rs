@@ -1,4 +1,5 @@
-//! `work-differs`, `durability-differs` and `replicas-differ`: did all configurations do the same, with the same guarantees?
+//! `work-differs`, `durability-differs` and `replicas-differ`: did all configurations do the same work, with the same
+//! guarantees?
 
 use crate::comparability::{COUNTED, DifferenceKind, PER_OPERATION};
 use crate::human::percent;
@@ -17,7 +18,7 @@ pub(super) const REPLICAS: Check = Check::new(
 )
 .for_the_answer();
 
-/// Settings that change what is done. Those of the client (workers, connections) do not.
+/// Settings that change the work. Those of the client (workers, connections) do not.
 const VARIED_BY: [&str; 20] = [
     "scale",
     "collections",
@@ -57,7 +58,7 @@ fn work(configurations: &Configurations<'_>) -> Vec<Finding> {
     unlike(configurations, &question)
 }
 
-/// Whether configurations guarantee different things of a write.
+/// Whether configurations give different guarantees for a write.
 fn durability(configurations: &Configurations<'_>) -> Vec<Finding> {
     let question = Question {
         kinds: &[DifferenceKind::Durability],
@@ -75,7 +76,7 @@ fn replicas(configurations: &Configurations<'_>) -> Vec<Finding> {
     let question = Question {
         kinds: &[DifferenceKind::Replicas],
         varied_by: &["durability", "acknowledged_by"],
-        what: "nodes that acknowledge",
+        what: "number of acknowledging nodes",
         threshold: "caution when different numbers of nodes acknowledge, note when the study varies it",
         advice: "each further node adds a round trip and a copy: use the same `acknowledged_by` in every configuration",
     };
@@ -117,7 +118,7 @@ mod tests {
             t.values = [("phases.load.batch".to_owned(), 10.into())].into();
         });
         assert_eq!(severity(&result, "work-differs"), NOTE);
-        // What nobody asked for is told beside it.
+        // A difference that the study does not vary is reported as well.
         result.trials[1].phases[1].ops[0].kind = "page".into();
         let severities: Vec<_> = all(&result, "work-differs").into_iter().map(|v| Some(v.severity)).collect();
         assert_eq!(severities, [CAUTION, NOTE]);
@@ -128,7 +129,7 @@ mod tests {
         assert_eq!(severity(&scaled, "work-differs"), NOTE);
     }
 
-    /// Four configurations of two stores and two rates: each is seen beside the other store at its own rate.
+    /// Four configurations of two stores and two rates: each is compared with the other store at the same rate.
     #[test]
     fn a_factor_hides_no_difference_between_stores() {
         let rate = |rate: u64| Some(RateResult { planned: rate.into(), ..RateResult::default() });
@@ -203,7 +204,7 @@ mod tests {
         let two = named("acknowledged by 2, persisted os on 1");
         assert_eq!(severity(&two, "replicas-differ"), CAUTION);
         assert_eq!(all(&two, "replicas-differ")[0].observed, "one and other, mixed: acknowledged by 1 against 2");
-        // Other storage on as many nodes.
+        // Different persistence on the same number of nodes.
         assert_eq!(severity(&named("fsync"), "replicas-differ"), PASS);
         assert_eq!(severity(&two, "durability-differs"), PASS);
         assert_eq!(severity(&closed(|_| ()), "replicas-differ"), None);

@@ -1,4 +1,4 @@
-//! `data-to-memory-differs`: are documents as large beside memory as the study's finding needs?
+//! `data-to-memory-differs`: is the data-to-memory ratio the one that the study's finding needs?
 
 use crate::configurations::configuration_of;
 use crate::human::{bytes, digits};
@@ -11,10 +11,10 @@ pub(super) const CHECK: Check =
     Check::new("data-to-memory-differs", "the data-to-memory ratio differs from the study's", &[Looks::Trial(look)])
         .for_the_answer();
 
-/// Documents over memory may be so many times what the study says, or that part of it.
+/// The data-to-memory ratio may differ from the study's by up to this factor.
 pub(super) const FACTOR: f64 = 2.0;
 
-/// Whether documents over memory are what the study says.
+/// Whether the data-to-memory ratio is the study's.
 fn look(result: &RunResult, trial: &TrialResult) -> Option<Finding> {
     let asked = result.run.study["data_to_memory"].as_f64().filter(|ratio| ratio.is_finite() && *ratio > 0.0)?;
     let memory = memory_bytes(result).filter(|_| is_here(trial))?;
@@ -34,13 +34,13 @@ fn look(result: &RunResult, trial: &TrialResult) -> Option<Finding> {
     Some(Finding::new(
         severity,
         format!(
-            "{} of documents, {} of memory: a data-to-memory ratio of {}, where the study has {}",
+            "{} of documents, {} of memory: a data-to-memory ratio of {}; the study has {}",
             bytes(documents),
             bytes(memory),
             digits(found),
             digits(asked)
         ),
-        format!("caution beyond a factor of {FACTOR}, note where the study varies it"),
+        format!("caution beyond a factor of {FACTOR}, note if the study varies it"),
         format!(
             "the study's finding may not hold at this ratio; use --scale {} to match it",
             digits(scale_for(result, trial, times))

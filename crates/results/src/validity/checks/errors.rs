@@ -36,7 +36,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     let broken = scene.phase.faults.iter().any(|fault| fault.began_ns.is_some());
     let severity = match () {
         () if !hopeless.is_empty() => Severity::Invalid,
-        // The study broke the server itself: that clients saw it is the finding.
+        // The study itself broke the server: failures that clients saw are the finding.
         () if broken && unfinished.is_empty() && failed > 0.0 => Severity::Note,
         () if failed > 0.0 || !unfinished.is_empty() => Severity::Caution,
         () => Severity::Pass,

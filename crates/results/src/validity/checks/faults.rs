@@ -10,7 +10,7 @@ use crate::{FaultResult, RestartedResult};
 pub(super) const CHECK: Check =
     Check::new("faults", "a fault was injected, and not everything recovered", &[Looks::Phase(look)]).and_of_warm_ups();
 
-/// What was done to the server, one after the other.
+/// Reports the faults, one after the other.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
     let faults = &scene.phase.faults;
     let restarted = scene.phase.restarted.as_ref().map(started);
@@ -33,8 +33,8 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     Some(Finding::new(
         severity,
         observed,
-        "caution where 95 % of the earlier rate is not reached again, or clients come back 2 s after the server; invalid where \
-         a fault was not done or not mended",
+        "caution if 95 % of the earlier rate is not reached again, or clients come back more than 2 s after the server; invalid if \
+         a fault could not be injected or undone",
         advice,
     ))
 }
@@ -48,7 +48,8 @@ fn severity(fault: &FaultResult) -> Severity {
     }
 }
 
-/// Clients try to connect again once a second at least: what takes them longer than this behind the server is their own.
+/// Clients try to reconnect at least once a second. If they take longer than this after the server is back, it is their
+/// own fault.
 const LATE_NS: u64 = 2_000_000_000;
 
 /// Whether clients came back much later than the server.
@@ -56,12 +57,16 @@ fn is_late(fault: &FaultResult) -> bool {
     fault.clients_late_ns.is_some_and(|late_ns| late_ns > LATE_NS)
 }
 
-/// How the server was started again before a phase, in words.
+/// How the server was restarted before a phase, in words.
 fn started(of: &RestartedResult) -> String {
     let ns = |ns: u64| duration(ns as f64);
     let cold = of.dropped.as_ref().map_or_else(String::new, |dropped| format!(" ({dropped})"));
     let listening = of.listening_ns.map_or_else(String::new, |after| format!("listening after {}, ", ns(after)));
-    format!("started again before it{cold}: stopped in {}, {listening}ready after {}", ns(of.stop_ns), ns(of.ready_ns))
+    format!(
+        "restarted before the phase{cold}: stopped in {}, {listening}ready after {}",
+        ns(of.stop_ns),
+        ns(of.ready_ns)
+    )
 }
 
 /// One fault in words.
@@ -72,7 +77,7 @@ pub(crate) fn told(fault: &FaultResult) -> String {
         detail => format!("{} ({detail})", fault.what),
     };
     let Some(began) = fault.began_ns else {
-        return format!("{named}: {}", fault.problem.as_deref().unwrap_or("not done"));
+        return format!("{named}: {}", fault.problem.as_deref().unwrap_or("not injected"));
     };
     let mut out = format!("{named} at {}: ", ns(began));
     match fault.unavailable_ns {
@@ -84,7 +89,7 @@ pub(crate) fn told(fault: &FaultResult) -> String {
         FaultKind::Kill | FaultKind::Restart | FaultKind::PowerCut => {
             if let Some(ready) = since(fault.mended_ns, fault.ready_ns) {
                 let cold = if fault.dropped.is_some() { " with cold caches" } else { "" };
-                out += &format!(", {ready} after it was told to run again{cold} the server answered");
+                out += &format!(", the server answered {ready} after it was told to run again{cold}");
             }
         }
         FaultKind::Run | FaultKind::RollingRestart => {
@@ -94,7 +99,7 @@ pub(crate) fn told(fault: &FaultResult) -> String {
     }
     if let Some(forgotten) = &fault.forgotten {
         let (kept, files) = (bytes(forgotten.bytes as f64), count(forgotten.files));
-        out += &format!(", the disk forgot {kept} of {files} files and {} changes of names", count(forgotten.names));
+        out += &format!(", the disk lost {kept} of {files} files and {} changes of names", count(forgotten.names));
     }
     match fault.clients_late_ns.filter(|_| is_late(fault)) {
         Some(late) if fault.first_answer_ns.is_some() => {
@@ -104,7 +109,7 @@ pub(crate) fn told(fault: &FaultResult) -> String {
         None => {}
     }
     out += &match fault.recovered_ns {
-        Some(after) => format!(", {} after the fault 95 % of the earlier rate was reached", ns(after)),
+        Some(after) => format!(", 95 % of the earlier rate was reached {} after the fault", ns(after)),
         None => ", 95 % of the earlier rate was not reached again".to_owned(),
     };
     if let Some(problem) = &fault.problem {
@@ -141,8 +146,8 @@ mod tests {
         );
         assert_eq!(
             told(&kill),
-            "kill at 3.00 s: no operation was answered for 700 ms, 100 ms after it was told to run again the server answered, 900 \
-             ms after the fault 95 % of the earlier rate was reached"
+            "kill at 3.00 s: no operation was answered for 700 ms, the server answered 100 ms after it was told to run again, 95 % of \
+             the earlier rate was reached 900 ms after the fault"
         );
         // The server answers at 3.6 s.
         let late = FaultResult {
@@ -164,16 +169,16 @@ mod tests {
         let soon = FaultResult { clients_late_ns: Some(900_000_000), ..kill.clone() };
         assert_eq!((severity(&with(soon.clone()), "faults"), told(&soon)), (NOTE, told(&kill)));
         let restarted = RestartedResult { stop_ns: 20_000_000, ready_ns: 50_000_000, ..RestartedResult::default() };
-        assert_eq!(started(&restarted), "started again before it: stopped in 20.0 ms, ready after 50.0 ms");
+        assert_eq!(started(&restarted), "restarted before the phase: stopped in 20.0 ms, ready after 50.0 ms");
         assert_eq!(severity(&closed(|p| p.restarted = Some(restarted.clone())), "faults"), NOTE);
         let slow = FaultResult { what: FaultKind::Link, detail: "stalled".into(), unavailable_ns: 0, ..kill.clone() };
         assert_eq!(
             told(&slow),
-            "link (stalled) at 3.00 s: clients were answered throughout, 900 ms after the fault 95 % of the earlier \
-             rate was reached"
+            "link (stalled) at 3.00 s: clients were answered throughout, 95 % of the earlier rate was reached 900 ms \
+             after the fault"
         );
         let forgotten = Some(ForgottenResult { files: 2, bytes: 4_096, names: 3 });
         let cut = told(&FaultResult { what: FaultKind::PowerCut, forgotten, ..kill });
-        assert!(cut.contains("the disk forgot 4.00 KiB of 2 files and 3 changes of names"), "{cut}");
+        assert!(cut.contains("the disk lost 4.00 KiB of 2 files and 3 changes of names"), "{cut}");
     }
 }

@@ -1,4 +1,4 @@
-//! `few-distinct-keys`: were the same few keys asked for again and again?
+//! `few-distinct-keys`: were the same few keys used again and again?
 
 use crate::human::count;
 use crate::validity::check::{Check, Finding, Looks, Scene};
@@ -6,11 +6,11 @@ use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check = Check::new("few-distinct-keys", "few distinct keys were used", &[Looks::Phase(look)]);
 
-/// Fewer keys than this stay in any cache.
+/// Fewer keys than this fit in any cache.
 pub(super) const FEW_KEYS: f64 = 1_000.0;
 
-/// Whether the same few distinct keys were used again and again. Short phases touch few keys whatever is
-/// drawn, so half the operations is the bound there.
+/// Whether the same few distinct keys were used again and again. Short phases touch few keys in any case, so the bound
+/// is then half of the operations.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
     let operations = scene.operations();
     if !scene.measures() || operations == 0.0 {

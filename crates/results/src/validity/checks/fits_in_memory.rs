@@ -9,11 +9,11 @@ use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check = Check::new("fits-in-memory", "the documents fit in memory", &[Looks::Phase(look)]);
 
-/// Documents over memory: below it the system's cache can hold all of them.
+/// The data-to-memory ratio below which the system's cache can hold all documents.
 pub(super) const FITS: f64 = 1.0;
 /// Operations that return documents.
 const READS: [&str; 6] = ["read", "bulk-read", "page", "prefix", "scan", "view"];
-/// Stores that keep all in memory whatever there is.
+/// Stores that always keep everything in memory.
 const IN_MEMORY: [&str; 2] = ["memory", "null"];
 
 /// Whether the documents that a phase reads fit into memory.

@@ -6,7 +6,7 @@ use crate::{OpResult, QueryPlanResult};
 
 pub(super) const CHECK: Check = Check::new("full-scan", "a query read everything", &[Looks::Phase(look)]);
 
-/// Whether a query reads the whole collection, by the store's own plan. None where no store tells.
+/// Whether a query reads the whole collection, by the store's own plan. `None` if the store reports no plan.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
     let told: Vec<(&str, &OpResult, &QueryPlanResult)> =
         scene.phase.ops.iter().filter_map(|(name, op)| Some((name.as_str(), op, op.query_plan.as_ref()?))).collect();
@@ -43,7 +43,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     Some(Finding::new(Severity::Caution, observed.join("; "), threshold, advice))
 }
 
-/// The beginning of a line that may be a document of its own.
+/// The beginning of a line, which may be very long.
 fn cut(line: &str) -> String {
     const MOST: usize = 120;
     if line.chars().count() <= MOST { line.to_owned() } else { line.chars().take(MOST).chain(['…']).collect() }

@@ -12,8 +12,10 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     let limits = &scene.phase.limits;
     let broken: Vec<&LimitResult> = limits.iter().filter(|limit| !limit.met).collect();
     let told = |limit: &&LimitResult| {
-        let share = limit.share_within.map_or_else(String::new, |share| format!(", {} within it", percent(share)));
-        format!("{} was {} of at most {}{share}", limit.path, found(limit), shown(limit, limit.limit))
+        let share = limit
+            .share_within
+            .map_or_else(String::new, |share| format!("; {} of the attempts were within it", percent(share)));
+        format!("{} was {}, above the limit of {}{share}", limit.path, found(limit), shown(limit, limit.limit))
     };
     let (severity, observed) = match broken[..] {
         _ if limits.is_empty() => return None,
@@ -25,14 +27,14 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     } else {
         "the store does not meet it: in a closed loop fewer workers, smaller batches or a `rate` ask less of it"
     };
-    Some(Finding::new(severity, observed, "caution where a limit of the study is not met over all attempts", advice))
+    Some(Finding::new(severity, observed, "caution if a limit of the study is not met over all attempts", advice))
 }
 
 fn found(limit: &LimitResult) -> String {
-    limit.found.map_or_else(|| "without end".to_owned(), |found| shown(limit, found))
+    limit.found.map_or_else(|| "infinite".to_owned(), |found| shown(limit, found))
 }
 
-/// Times have a share within them, shares have none.
+/// The value of a limit: a share for `errors`, otherwise a time.
 fn shown(limit: &LimitResult, value: f64) -> String {
     if limit.path.ends_with(".errors") { percent(value) } else { duration(value) }
 }
@@ -55,7 +57,10 @@ mod tests {
         let broken = open(|p| p.limits = vec![limit("steady.response.p99", None, false)]);
         let said = all(&broken, "limit-not-met");
         assert_eq!(Some(said[0].severity), CAUTION);
-        assert!(said[0].observed.contains("without end of at most 200 ms"), "{said:?}");
+        assert!(
+            said[0].observed.contains("infinite, above the limit of 200 ms; 93 % of the attempts were within it"),
+            "{said:?}"
+        );
         assert_eq!(exit_code(&broken), 0, "a finding about the store");
     }
 }

@@ -50,12 +50,12 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     ))
 }
 
-/// What became of what was acknowledged, in one line; kinds of which there are none are left out.
+/// The state of the acknowledged writes, in one line. Kinds that did not occur are left out.
 fn in_a_line(ledger: &LedgerReport) -> String {
     let mut parts = vec![format!(
-        "of {} keys {} are as acknowledged",
-        count(ledger.keys),
-        count(ledger.confirmed.saturating_sub(ledger.happened + ledger.not_happened))
+        "{} of {} keys are as acknowledged",
+        count(ledger.confirmed.saturating_sub(ledger.happened + ledger.not_happened)),
+        count(ledger.keys)
     )];
     for (number, what) in [
         (ledger.gone, "acknowledged, then lost"),
@@ -75,7 +75,7 @@ fn in_a_line(ledger: &LedgerReport) -> String {
     let reads = &ledger.reads;
     if reads.stale + reads.backwards > 0 {
         out.push_str(&format!(
-            "; of {} reads {} missed what had been acknowledged, {} went back",
+            "; of {} reads, {} missed acknowledged writes and {} went back",
             count(reads.followed),
             count(reads.stale),
             count(reads.backwards)
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    /// A run with a fault whose phases were guaranteed this, and of nine keys as many as this were lost.
+    /// A run with this durability and fault, in which three of nine keys were lost. `change` adjusts the ledger.
     fn struck(durability: &str, fault: &str, change: impl FnOnce(&mut LedgerReport)) -> crate::RunResult {
         let mut result = closed(|p| {
             p.durability.name = durability.into();
@@ -173,7 +173,8 @@ mod tests {
         assert_eq!(code(|l| (l.gone, l.torn) = (2, 1)), 1);
         assert_eq!(code(|l| (l.gone, l.never_written) = (2, 1)), 1);
         assert_eq!(code(|l| l.unverifiable = 1), 1);
-        // Reads of what was written before the fault find what it left; what was written after it has to be found.
+        // A read of a write from before the fault finds what the fault left. A write from after the fault must be
+        // found.
         let reads = |stale, after_fault| LedgerReads { followed: 9, stale, after_fault, ..Default::default() };
         for (reads, expected) in [(reads(2, 2), 0), (reads(2, 1), 1)] {
             assert_eq!(exit_code(&struck("none", "kill", |l| l.reads = reads)), expected);

@@ -57,8 +57,8 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     ))
 }
 
-/// Whether this phase or an earlier one deleted documents or let them expire. Which are asked for afterwards, and how often, is
-/// up to the popularity of keys: a single one that is asked for half of the time explains that half.
+/// Whether this phase or an earlier one deleted documents or let them expire. The popularity of keys decides which of
+/// them are requested afterwards, and how often. A single key that gets half of the requests explains that half.
 fn removes(scene: &Scene<'_>) -> bool {
     let until = scene.trial.phases.iter().position(|p| std::ptr::eq(p, scene.phase)).unwrap_or(0);
     let removing = |kind: &str| matches!(kind, "delete" | "bulk-delete" | "touch");
@@ -81,7 +81,7 @@ mod tests {
         let mut deletes = of(3_000);
         deletes.trials[0].phases[0].ops[1].kind = "delete".into();
         assert_eq!(severity(&deletes, "misses"), NOTE);
-        // Few deletes of many documents, of which one is asked for half of the time.
+        // Few deletes of many documents, of which one gets half of the requests.
         deletes.trials[0].documents = [("books".to_owned(), 1_000_000)].into();
         assert_eq!(severity(&deletes, "misses"), NOTE);
         // Deletes that deleted nothing explain nothing.

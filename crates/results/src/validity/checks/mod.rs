@@ -1,4 +1,4 @@
-//! Every check in a file, and the order in which they are run and stand on the page.
+//! The checks, each in its own file, in the order in which they run and appear on the page.
 
 mod client_saturated;
 mod client_shares_host;
@@ -32,7 +32,7 @@ use super::check::Check;
 
 pub use page::page;
 
-/// All of them: what concerns the run first, then from what is worst.
+/// All checks: those of the run first, then by severity, the worst first.
 pub(super) const CHECKS: &[Check] = &[
     single_run::CHECK,
     compressible_payload::CHECK,

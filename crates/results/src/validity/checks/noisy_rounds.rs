@@ -13,11 +13,11 @@ use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check = Check::new("noisy-rounds", "rounds differ widely", &[Looks::Configurations(look)]);
 
-/// Fewer trials of a configuration tell no spread worth judging.
+/// The fewest trials of a configuration whose spread can be judged.
 pub(super) const LEAST_TRIALS: usize = 3;
-/// Half width of the interval over the figure: from here on differences that people ask about are hidden.
+/// Half width of the interval, relative to the figure. Above this, differences that matter to people are hidden.
 pub(super) const WIDE: f64 = 0.05;
-/// From here on the trials did not measure one and the same thing.
+/// Above this, the trials did not measure the same thing.
 pub(super) const WILD: f64 = 0.25;
 /// The same for the p99 of an open loop, which rests on few values.
 pub(super) const WIDE_TAIL: f64 = 0.50;
@@ -40,7 +40,7 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
             let Some(half) = figure.relative_half_width().filter(|half| half.is_finite()) else { continue };
             for (trial, value) in outlying(&values).into_iter().filter_map(|(at, _)| judged.values.get(at)) {
                 odd.push(format!(
-                    "{place}: {} in trial {trial} where the mean is {}",
+                    "{place}: {} in trial {trial}; the mean is {}",
                     (judged.text)(*value),
                     (judged.text)(figure.value)
                 ));
@@ -58,7 +58,7 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
         }
     }
     let threshold = format!(
-        "caution above ± {} at {} confidence ({} for the p99 of an open loop), or for an outlying trial a note",
+        "caution above ± {} at {} confidence ({} for the p99 of an open loop), note for an outlying trial",
         percent(WIDE),
         percent(CONFIDENCE),
         percent(WIDE_TAIL)
@@ -84,7 +84,7 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
     add(
         Severity::Note,
         &odd,
-        "it is part of every figure: look at what happened in it before you decide whether it is noise or the store",
+        "every figure includes it: find out what happened in it before you decide whether it is noise or the store",
     );
     if let (true, Some((_, observed))) = (findings.is_empty(), widest) {
         findings.push(Finding::new(Severity::Pass, format!("at most {observed}"), threshold, ""));
@@ -92,17 +92,17 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
     findings
 }
 
-/// What of a phase is judged: in an open loop, whose rate is given, the p99 of the response; of a load or copy the documents
-/// each second, else the operations.
+/// The figure of a phase that is judged. In an open loop, whose rate is given, it is the p99 of the response time; for
+/// a load or copy, documents per second; otherwise, operations per second.
 struct Judged {
-    /// By the number of the trial.
+    /// The values, with the numbers of their trials.
     values: Vec<(u32, f64)>,
     text: fn(f64) -> String,
     wide: f64,
     wild: f64,
 }
 
-/// The judged figure of each phase that is no warm-up, by its name. What failed or ended early is left out, as it is from
+/// The judged figure of each phase by its name, without warm-ups. Failed trials and partial phases are left out, as in
 /// every figure.
 fn judged<'a>(configuration: &Configuration<'a>) -> IndexMap<&'a str, Judged> {
     let mut all: IndexMap<&str, Judged> = IndexMap::new();
@@ -177,7 +177,7 @@ mod tests {
         assert!(found[0].observed.starts_with("sqlite mixed: 960/s in trial 9"), "{found:?}");
     }
 
-    /// The throughput of an open loop is its schedule, and says nothing of the store.
+    /// The throughput of an open loop is its schedule, and says nothing about the store.
     #[test]
     fn open_loops_are_judged_by_their_tail_and_loads_by_their_documents() {
         let three = |result: RunResult, change: &dyn Fn(usize, &mut crate::PhaseResult)| {

@@ -1,4 +1,4 @@
-//! `not-steady`: did the level of a phase stay what it was?
+//! `not-steady`: was performance stable during the phase?
 
 use crate::PhaseResult;
 use crate::human::{duration, percent, rate};
@@ -8,16 +8,16 @@ use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check = Check::new("not-steady", "performance changed during the phase", &[Looks::Phase(look)]);
 
-/// Medians of response times that differ by less are no other level.
+/// Medians of response times that differ by less count as the same level.
 pub(super) const TIMES: f64 = 0.50;
 /// The usual length of an interval, in ns.
 const SECOND_NS: f64 = 1e9;
 
-/// Whether what was answered each second stayed at its level.
+/// Whether the answers per second stayed level.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
     let phase = scene.phase;
     let steadiness = phase.steadiness.as_ref()?;
-    // A ramp or steps: the level is meant to change. So it is where the server is killed.
+    // With a ramp, steps or faults, the level is meant to change.
     if !phase.faults.is_empty() || phase.rate.as_ref().is_some_and(|rate| rate.planned.is_object()) {
         return None;
     }
@@ -49,7 +49,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     Some(Finding::new(severity, observed, threshold, advice))
 }
 
-/// Whether a median that rose or fell did so by enough. A second of fast answers is no stall.
+/// Whether a median rose or fell by enough. A second of fast answers is not a stall.
 fn slower(event: &SeriesEvent) -> bool {
     let times = event.after.max(event.before) / event.after.min(event.before).max(1.0);
     event.kind != SeriesEventKind::Stall && times >= 1.0 + TIMES
@@ -79,8 +79,8 @@ fn told(event: &SeriesEvent, each_ns: f64) -> String {
     }
 }
 
-/// The length of an interval. The last one is cut short or waits for the last answers, so that their number does not
-/// quite tell it.
+/// The length of an interval. The last one is cut short or waits for the last answers, so their number alone does not
+/// determine it.
 fn interval_ns(phase: &PhaseResult) -> f64 {
     let intervals = phase.intervals.max(1) as f64;
     let mean = phase.elapsed_ns as f64 / intervals;

@@ -1,4 +1,4 @@
-//! `docs/validity-checks.md`: written by hand in `page.md`, but for the figures of the checks.
+//! Makes `docs/validity-checks.md` from the hand-written `page.md` and the figures of the checks.
 
 use storebench_engine::ledger::guarantee_table;
 
@@ -20,7 +20,7 @@ pub fn page() -> String {
     figures().into_iter().fold(TEXT.to_owned(), fill)
 }
 
-/// What stands in braces on the page.
+/// The names that stand in braces on the page, and their values.
 fn figures() -> Vec<(&'static str, String)> {
     vec![
         ("client-saturated.embedded", percent(saturated::EMBEDDED.0)),

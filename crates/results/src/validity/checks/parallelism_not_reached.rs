@@ -1,4 +1,4 @@
-//! `parallelism-not-reached`: did as much run at once as was asked for?
+//! `parallelism-not-reached`: did as much run at once as was requested?
 
 use crate::TasksResult;
 use crate::human::{count, percent};
@@ -8,10 +8,11 @@ use crate::validity::model::Severity;
 pub(super) const CHECK: Check =
     Check::new("parallelism-not-reached", "fewer tasks ran than requested", &[Looks::Phase(look)]).for_the_answer();
 
-/// Share of the in-flight limit of a closed loop in use, below which the client did not send as fast as it could.
+/// If less than this share of the in-flight limit was in use, the client of a closed loop did not send as fast as it
+/// could.
 pub(super) const BUSY: f64 = 0.50;
 
-/// Whether tasks of a copy stood idle, or a closed loop stayed below its in-flight limit.
+/// Whether tasks of a copy were idle, or a closed loop stayed below its in-flight limit.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
     match &scene.phase.tasks {
         Some(tasks) => Some(copy(tasks)),
@@ -39,15 +40,15 @@ fn copy(tasks: &TasksResult) -> Finding {
     )
 }
 
-/// An embedded store answers on the worker's own thread, one operation at a time whatever was asked for; at a
-/// rate the limit is not reached, as it should be.
+/// Not for embedded stores, which answer on the worker's own thread, one operation at a time. Not for open loops, which
+/// should stay below the limit.
 fn closed_loop(scene: &Scene<'_>) -> Option<Finding> {
     let phase = scene.phase;
     let limit = f64::from(phase.workers) * f64::from(phase.connections) * f64::from(phase.in_flight);
     if scene.trial.embedded || !scene.measures() || phase.rate.is_some() || limit < 2.0 || scene.operations() == 0.0 {
         return None;
     }
-    // What is not known from the study may have been asked to wait.
+    // If the study does not hold the phase, it may have a think time.
     let phases = scene.result.run.study["phases"].as_array()?;
     let asked = phases.iter().find(|of| of["name"].as_str() == Some(&phase.name))?;
     let varied = scene.trial.values.keys().any(|path| path.ends_with(".think"));

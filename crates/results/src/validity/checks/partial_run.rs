@@ -1,13 +1,13 @@
-//! `partial-run`: did a phase or a trial end before its time?
+//! `partial-run`: did a phase or a trial end early?
 
 use crate::validity::check::{Check, Finding, Looks, Scene};
 use crate::validity::model::Severity;
 use crate::{RunResult, TrialResult};
 
 pub(super) const CHECK: Check =
-    Check::new("partial-run", "it is incomplete", &[Looks::Trial(trial), Looks::Phase(phase)]).and_of_warm_ups();
+    Check::new("partial-run", "the run is incomplete", &[Looks::Trial(trial), Looks::Phase(phase)]).and_of_warm_ups();
 
-/// Whether the phase ended before its time.
+/// Whether the phase ended early.
 fn phase(scene: &Scene<'_>) -> Option<Finding> {
     let why = scene.phase.partial.as_ref()?;
     Some(Finding::new(

@@ -7,7 +7,8 @@ use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check = Check::new("rate-not-sustained", "the rate was not sustained", &[Looks::Phase(look)]);
 
-/// Share of the scheduled rate at which operations were answered; share of the scheduled that were unfinished.
+/// The least share of the scheduled rate that must be answered, and the highest share of operations that may be
+/// unfinished.
 pub(super) const SUSTAINED: f64 = 0.99;
 pub(super) const UNFINISHED: f64 = 0.01;
 
@@ -104,7 +105,7 @@ mod tests {
             }
         });
         assert!(found == CAUTION && rate.achieved_per_s == 0.0, "{rate:?}");
-        // One operation that hangs through a long drain does not speak for all.
+        // One operation that hangs through a long drain does not count against all others.
         let (found, rate) = seen(|r| {
             let last = r.intervals.len() as u64;
             r.intervals.push(Interval::new(last, 12_000_000_000, 22_000_000_000, &Recorder::new(2)));

@@ -1,4 +1,4 @@
-//! `search-unsure`: is the rate that was found the store's?
+//! `search-unsure`: is the rate that was found the store's own limit?
 
 use crate::human::{duration, percent, rate};
 use crate::in_flight::FULL;
@@ -9,7 +9,7 @@ use crate::{ProbeResult, RunResult, SearchResult, TrialResult};
 pub(super) const CHECK: Check =
     Check::new("search-unsure", "the rate found may not be the store's limit", &[Looks::Trial(look)]).for_the_answer();
 
-/// Our own lateness at a rate that failed, over the limit on time.
+/// The client's send delay at a failed rate, as a share of the limit on time.
 pub(super) const LATE: f64 = 0.10;
 
 fn look(_: &RunResult, trial: &TrialResult) -> Option<Finding> {
@@ -18,7 +18,7 @@ fn look(_: &RunResult, trial: &TrialResult) -> Option<Finding> {
 
 fn of_search(search: &SearchResult) -> Finding {
     let phase = &search.phase;
-    // The edge is what is doubtful: rates far beyond it are late and full by themselves.
+    // Only the edge is doubtful: rates far beyond it send late and reach the in-flight limit in any case.
     let mut edge: Vec<&ProbeResult> =
         search.probes.iter().filter(|p| !p.met && search.fails_at.is_none_or(|at| p.rate <= at)).collect();
     edge.sort_by(|a, b| a.rate.total_cmp(&b.rate));
@@ -72,15 +72,15 @@ fn of_search(search: &SearchResult) -> Finding {
         },
     };
     let threshold = format!(
-        "caution without a rate, with probes that ran out, and where at the edge {} of the in-flight limit was in use or the \
-         client was late by {} of the limit; note where they are met at the highest rate",
+        "caution if no rate was found, the probes ran out, or at the lowest failing rate {} of the in-flight limit was in use \
+         or the client was late by {} of the limit; note if the limits are met at the highest rate",
         percent(FULL),
         percent(LATE)
     );
     Finding::new(severity, observed, threshold, advice)
 }
 
-/// By how much the client was late at a rate that failed, and that rate; none where that explains nothing.
+/// How late the client was at a failed rate, with that rate. `None` if that explains nothing.
 fn lateness(probe: &ProbeResult) -> Option<(f64, f64)> {
     let delay = probe.send_delay_p99_ns? as f64;
     let times = probe.limits.iter().filter(|limit| limit.share_within.is_some()).map(|limit| limit.limit);
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(
             said(|s| s.probes[0].send_delay_p99_ns = Some(30_000_000)),
             PASS,
-            "late where it was met takes nothing away"
+            "a late probe that met the limits does not count"
         );
     }
 }

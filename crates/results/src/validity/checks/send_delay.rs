@@ -1,4 +1,4 @@
-//! `send-delay`: did the client send late though it could have sent?
+//! `send-delay`: did the client send late although it could have sent?
 
 use crate::human::{duration, percent};
 use crate::times::of_answers;
@@ -7,16 +7,16 @@ use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check = Check::new("send-delay", "the client sent late", &[Looks::Phase(look)]);
 
-/// Lateness below this is no finding, in ns, however large its share of the response is.
+/// A delay below this, in ns, is not a finding, however large its share of the response time.
 pub(super) const LEAST_NS: f64 = 50e3;
-/// Lateness from which a smaller share counts, and from which the phase may be invalid, in ns.
+/// Delays, in ns, from which a smaller share counts, and from which the phase may be invalid.
 pub(super) const MUCH_NS: (f64, f64) = (1e6, 2e6);
-/// Send delay over response, at the same percentile.
+/// Send delay divided by response time, at the same percentile.
 pub(super) const SHARES: (f64, f64) = (0.10, 0.50);
-/// Send delay over the strictest limit on a time of the phase, below which it cannot decide that.
+/// Below this share of the phase's strictest limit on a time, the send delay cannot decide whether the limit is met.
 pub(super) const OF_LIMIT: f64 = 0.10;
 
-/// Whether the client sent late though the in-flight limit was not reached: our fault.
+/// Whether the client sent late although the in-flight limit was not reached. That is the client's fault.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
     scene.phase.rate.as_ref()?;
     let (delay, response) = (&scene.phase.client.send_delay_ns, scene.phase.all.response_ns?);

@@ -1,4 +1,4 @@
-//! `single-run`: is there a spread to see?
+//! `single-run`: are there enough trials to see a spread?
 
 use crate::configurations::Configuration;
 use crate::human::count;
@@ -7,7 +7,7 @@ use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check = Check::new("single-run", "it was measured once", &[Looks::Configurations(look)]);
 
-/// Whether there is a spread to see.
+/// Whether there are enough trials to see a spread.
 fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
     let whole = |configuration: &Configuration<'_>| configuration.whole().count() as u64;
     let Some(fewest) = configurations.configurations.iter().map(whole).min() else { return Vec::new() };

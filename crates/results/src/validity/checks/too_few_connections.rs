@@ -10,13 +10,13 @@ pub(super) const CHECK: Check =
     Check::new("too-few-connections", "there were too few connections for the rate", &[Looks::Phase(look)])
         .for_the_answer();
 
-/// Lateness below this is no finding, in ns.
+/// Client queueing below this, in ns, is not a finding.
 pub(super) const LEAST_NS: f64 = 1e6;
-/// Client queueing p99 over response p99.
+/// Client queueing p99 divided by response p99.
 pub(super) const CLIENT_QUEUEING: f64 = 0.50;
 /// Share of the in-flight limit in use from which it counts as reached.
 pub(super) const BUSY: f64 = 0.50;
-/// A rate sustained this far counts as sustained for the question whether the in-flight limit was too low.
+/// For this check, a rate that is sustained to this share counts as sustained.
 pub(super) const NEARLY_SUSTAINED: f64 = 0.95;
 
 /// Whether scheduled operations waited in the client while the store had no trouble with the rate.
@@ -28,7 +28,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     let sustained = rate.sustained_share >= NEARLY_SUSTAINED;
     let busy = scene.phase.in_flight_share;
     let (severity, advice) = match (waits, sustained, busy >= BUSY) {
-        // A rate that is not sustained reaches any in-flight limit in the end: that does not tell whose fault it is.
+        // A rate that is not sustained reaches any in-flight limit in the end, which does not show whose fault it is.
         (true, false, _) if busy >= FULL => (
             Severity::Note,
             "the rate was not sustained and the in-flight limit was reached: raise `connections` or `in_flight` to see which of the two, store or limit, was the bottleneck",
@@ -56,7 +56,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
             percent(busy)
         ),
         format!(
-            "caution from 1 ms and {} of the response p99 while the rate is sustained and from {} of the in-flight limit in use, else a note",
+            "caution from 1 ms and {} of the response p99 if the rate is sustained and {} of the in-flight limit is in use, otherwise note",
             percent(CLIENT_QUEUEING),
             percent(BUSY)
         ),

@@ -6,10 +6,10 @@ use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check = Check::new("too-short", "phases were short", &[Looks::Phase(look)]);
 
-/// A measured phase, in ns.
+/// The least length of a measured phase, in ns.
 pub(super) const LONG_ENOUGH_NS: f64 = 10e9;
 pub(super) const ENOUGH_OPERATIONS: f64 = 1_000.0;
-/// A load or a copy, in ns.
+/// The least length of a load or a copy, in ns.
 pub(super) const LOAD_NS: f64 = 1e9;
 /// Values that a percentile should have beyond it.
 pub(super) const ENOUGH_BEYOND: f64 = 100.0;
@@ -57,7 +57,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     ))
 }
 
-/// A load and a copy end when all is moved, however soon.
+/// A load or copy ends when everything is moved, however soon.
 fn of_load(scene: &Scene<'_>) -> Option<Finding> {
     let (took_ns, requests) = (scene.phase.elapsed_ns as f64, scene.operations());
     let limit = scene.phase.in_flight_limit.max(1) as f64;

@@ -1,4 +1,4 @@
-//! `wrong-content`: were the documents read back those that were written?
+//! `wrong-content`: do the documents that were read match those that were written?
 
 use crate::human::count;
 use crate::validity::check::{Check, Finding, Looks, Scene};
@@ -9,7 +9,7 @@ pub(super) const CHECK: Check =
 
 const READS: [&str; 6] = ["read", "bulk-read", "page", "prefix", "scan", "view"];
 
-/// Whether documents read back were the documents written.
+/// Whether the documents that were read match those that were written.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
     let mut reads = scene.phase.ops.values().filter(|op| READS.contains(&op.kind.as_str())).peekable();
     let any_reads = reads.peek().is_some();

@@ -1,4 +1,4 @@
-//! Against servers that do what a good one seldom does.
+//! Tests with fake servers that behave as real ones rarely do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -24,7 +24,8 @@ fn another_server_behind_the_port_is_named_as_such() {
     let api = fake(|_, _| answer(200, r#"{"hello":"world"}"#));
     let page = fake(|_, _| answer(404, "<html>no such page</html>"));
     let nothing = fake(|_, _| Say::Bytes(Vec::new()));
-    for (port, said) in [(ssh, "not answer in HTTP"), (api, "is not CouchDB"), (page, "is not CouchDB"), (nothing, "")]
+    for (port, said) in
+        [(ssh, "no valid HTTP answer"), (api, "is not CouchDB"), (page, "is not CouchDB"), (nothing, "")]
     {
         let store = open(port);
         for error in [store.inspect().unwrap_err(), store.prepare(&layout("users"), Prepare::Keep).unwrap_err()] {
@@ -83,12 +84,12 @@ fn a_bulk_write_that_is_too_large_is_cut_until_it_fits() {
     let reply = reply.as_reply();
     assert_eq!((reply.documents, reply.rejects.len()), (99, 1));
     assert_eq!((reply.rejects[0].item, reply.rejects[0].error.kind), (7, ErrorKind::Refused));
-    assert!(reply.rejects[0].error.message.contains("larger than the server takes"), "{:?}", reply.rejects);
+    assert!(reply.rejects[0].error.message.contains("larger than the server accepts"), "{:?}", reply.rejects);
     assert!(ask.counters().splits >= 3, "{:?}", ask.counters());
     assert!(largest.load(Ordering::SeqCst) > 500);
 }
 
-/// One member that CouchDB 3.5 reserves, or a text that it cannot read, makes it refuse the whole request.
+/// CouchDB 3.5 refuses the whole request if one document has a reserved field, or a text that it cannot read.
 #[test]
 fn what_is_refused_as_a_whole_is_cut_until_each_bad_document_stands_alone() {
     let port = fake(move |line, body| {
@@ -179,7 +180,7 @@ fn answers_in_another_order_go_to_the_documents_that_they_name() {
     assert!(a.ends_with(br#""n":1}"#) && c.ends_with(br#""n":3}"#), "{rows:?}");
 }
 
-/// CouchDB 3.5 stores a document that never existed over any revision, where the shard holds another document.
+/// CouchDB 3.5 accepts any revision for a document that never existed, if the shard holds another document.
 #[test]
 fn a_document_that_never_existed_is_not_made_over_a_revision() {
     let puts = Arc::new(AtomicU64::new(0));
@@ -247,7 +248,7 @@ fn a_database_that_is_gone_is_no_miss() {
     const MISSING: &str = r#"{"error":"not_found","reason":"missing"}"#;
     let port = fake(|line, _| match couchdb(line) {
         Some(say) => say,
-        // Documents of these names are where others removed them after their revision was read.
+        // Documents with these names were removed by others after their revision was read.
         None if line.starts_with("HEAD") => Say::Answer(200, "ETag: \"1-a\"\r\n", String::new()),
         None if line.contains("/removed") => answer(404, MISSING),
         None => answer(404, GONE),
@@ -303,7 +304,7 @@ fn a_half_closed_connection_is_unknown_for_a_write_and_mended() {
     let times = AtomicUsize::new(0);
     let port = fake(move |line, _| match couchdb(line) {
         Some(say) => say,
-        // The first write is read and never answered: the server closes its end.
+        // The first write is read but not answered completely, because the server closes its end.
         None if times.fetch_add(1, Ordering::SeqCst) == 0 => Say::Bytes(b"HTTP/1.1 201 Cre".to_vec()),
         None => answer(201, r#"{"ok":true,"id":"a","rev":"1-a"}"#),
     });
@@ -350,7 +351,7 @@ fn next(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Good HTTP around answers that are nearly right, or the answer to something else.
+/// Valid HTTP with an answer that is almost right, or that belongs to another request.
 fn nearly(state: &mut u64) -> Say {
     const TEXTS: [&str; 10] = [
         r#"{"ok":true,"id":"a","rev":"1-a"}"#,
@@ -444,13 +445,13 @@ fn rows_whose_documents_are_gone_are_left_out_and_others_without_one_are_not() {
     let whole = r#"{"id":"a","key":1,"value":null,"doc":null},{"id":"b","key":2,"value":null,"doc":{"_id":"b","n":1}}"#;
     assert_eq!(view(10, whole), Ok(1));
     assert_eq!(view(10, gone), Ok(0));
-    // A full page of such is not the end.
+    // A full page of such rows is not the end.
     assert_eq!(view(1, gone), Err(ErrorKind::Temporary));
     for (row, kind) in [
         (r#"{"id":"a","key":1,"value":{"_id":"b"},"doc":null}"#, ErrorKind::Refused),
         (r#"{"id":"a","key":1,"value":{"_id":"a","_rev":"1-a","n":1},"doc":null}"#, ErrorKind::Temporary),
         (r#"{"id":"error","key":1,"value":null,"error":"timeout"}"#, ErrorKind::Temporary),
-        // It was asked for documents.
+        // The request asked for documents.
         (r#"{"id":"a","key":1,"value":{"n":1}}"#, ErrorKind::Failed),
     ] {
         assert_eq!(view(10, row), Err(kind), "{row}");

@@ -1,5 +1,5 @@
-//! What the tests of `couchdb` share: a session that gives owned answers, requests without the
-//! driver, a server of a few lines.
+//! Helpers that the tests of `couchdb` share: a session that returns owned answers, requests without the driver, and a
+//! small fake server.
 
 use std::future::poll_fn;
 use std::io::{Read, Write};
@@ -17,13 +17,13 @@ use storebench_engine::store::{
 };
 use storebench_study::workload::Body;
 
-/// One collection of JSON of this name, indexed by `user`.
+/// A layout with one collection of JSON with this name, indexed by `user`.
 pub(super) fn layout(name: &str) -> Layout {
     let indexes = vec![vec!["user".to_owned()]];
     Layout { collections: vec![CollectionLayout { name: name.into(), body: Body::Json, indexes, existing: None }] }
 }
 
-/// Somebody else's database, to be read.
+/// A layout that reads an existing database.
 pub(super) fn existing(database: &str) -> Layout {
     let existing = Some(Existing { name: database.into(), key: None, body: None });
     Layout {
@@ -64,14 +64,14 @@ impl Ask {
         Ok(Self { session, runtime })
     }
 
-    /// With the first durability that the store declares.
+    /// Opens a session with the first durability level that the store declares.
     pub(super) fn new(store: &dyn AnyStore, in_flight: u32) -> Self {
         let (durability, _) = store.capabilities().durability[0];
         Self::open(store, &options(durability, in_flight)).unwrap()
     }
 
-    /// Submits all, flushes once, and polls until all have ended or this much time has passed; what
-    /// has not ended is given up.
+    /// Submits all operations, flushes once, and polls until all have ended or the time has passed. Abandons the
+    /// operations that have not ended.
     pub(super) fn all(&mut self, ops: &[Op<'_>], patience: Duration) -> Ended {
         let mut ended = Ended::new();
         let session = self.session.as_mut().unwrap();
@@ -116,7 +116,7 @@ impl Ask {
         Some(value)
     }
 
-    /// Polls for so long with nothing in flight, as a worker does.
+    /// Polls for this long with nothing in flight, as a worker does.
     pub(super) fn wait(&mut self, time: Duration) {
         let session = self.session.as_mut().unwrap();
         self.runtime.block_on(async {
@@ -133,7 +133,7 @@ impl Ask {
     }
 }
 
-/// One request without the driver; gives the body of the answer.
+/// Sends a request without the driver. Returns the body of the answer.
 pub(super) fn raw(port: u16, method: &str, path: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let length = body.len();
@@ -147,17 +147,17 @@ pub(super) fn raw(port: u16, method: &str, path: &str, body: &str) -> String {
     answer.split_once("\r\n\r\n").unwrap().1.to_owned()
 }
 
-/// What an answer of a fake server is.
+/// An answer of a fake server.
 pub(super) enum Say {
     /// This status, further headers (each with its line end) and body.
     Answer(u16, &'static str, String),
-    /// These bytes, whatever they are, and then the end of the stream.
+    /// Raw bytes, followed by the end of the stream.
     Bytes(Vec<u8>),
-    /// Nothing any more, but the connection stays.
+    /// No answer, but the connection stays open.
     Nothing,
 }
 
-/// A server that asks `say` for each answer, with the method and path, and the body.
+/// A server that calls `say` for each answer, with the method and path, and the body.
 pub(super) fn fake(say: impl Fn(&str, &str) -> Say + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -209,7 +209,7 @@ fn request(stream: &mut TcpStream) -> Option<(String, String)> {
     }
 }
 
-/// The answers of a CouchDB 3 of no documents to what `prepare` and `open` ask; none for the rest.
+/// The answers of an empty CouchDB 3 to the requests of `prepare` and `open`. `None` for other requests.
 pub(super) fn couchdb(line: &str) -> Option<Say> {
     let ok = |text: &str| Some(Say::Answer(200, "", text.to_owned()));
     match line {

@@ -1,4 +1,4 @@
-//! What answers leave behind: revisions, bulk writes of which a part is done, errors on the way to a write.
+//! Handling of answers: revisions, partly completed bulk writes, errors before a write.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -31,7 +31,7 @@ fn a_revision_from_before_a_touch_is_stale() {
     assert_ne!(revision(&mut session, "k"), before);
     let swap = Op::CompareAndSwap { key: "k", expected: &before, body: br#"{"n":2}"# };
     assert_eq!(session.run(swap).unwrap_err().kind, ErrorKind::Conflict);
-    // nx-27017 gives the expiry back as text, which is no expiry and so is handed over.
+    // nx-27017 returns the expiry as text, which the driver does not recognize as an expiry and passes on.
     let mut read: Document = serde_json::from_str(&session.read("k").unwrap()).unwrap();
     read.remove("_sb_exp");
     assert_eq!(read, doc! { "n": 1 });
@@ -67,8 +67,8 @@ fn increments_and_touches_draw_a_revision_of_their_own() {
     assert_eq!(drawn.len(), 4, "{drawn:?}");
 }
 
-/// A store whose bulk inserts go out in messages of 100 documents. The first is done, the second is
-/// answered with this, and a third must not come.
+/// A store that sends bulk inserts in messages of 100 documents. The first one succeeds, the second one gets this
+/// answer, and a third one must not be sent.
 fn second_message(answer: impl Fn() -> Reply + Send + Sync + 'static) -> (Arc<dyn AnyStore>, Arc<AtomicUsize>) {
     let messages = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&messages);
@@ -108,11 +108,11 @@ fn a_bulk_that_fails_in_a_later_message_keeps_the_answers_of_the_earlier_ones() 
     let cases: [(Option<Document>, ErrorKind); 6] = [
         (Some(error(10_107)), ErrorKind::Temporary),
         (Some(error(462)), ErrorKind::Temporary),
-        // One of them may be the reason, so they are to be sent again by themselves.
+        // A single document may be the cause, so each must be sent again separately.
         (Some(error(13)), ErrorKind::Temporary),
         (Some(concern.clone()), ErrorKind::OutcomeUnknown),
         (Some(garbage), ErrorKind::OutcomeUnknown),
-        // The connection is lost.
+        // The connection breaks.
         (None, ErrorKind::OutcomeUnknown),
     ];
     for (answer, expected) in cases {
@@ -166,7 +166,7 @@ fn what_fails_while_a_write_only_reads_has_changed_nothing() {
         let books = command.get_str(name).is_ok_and(|collection| collection == "books");
         match name {
             "find" if books => Reply::Answer(told.lock().unwrap().clone()),
-            // The swap finds no document of that revision, and looks.
+            // The swap finds no document with that revision, and then looks it up.
             "update" if books => Reply::Answer(doc! { "ok": 1.0, "n": 0 }),
             _ => Reply::Answer(usual(name, &single())),
         }
@@ -199,7 +199,7 @@ fn a_silent_host_leaves_the_others_their_time() {
         },
     );
     let second = serve(|name, _| {
-        // It needs more than what is left when all of the time is over.
+        // It needs more time than is left.
         std::thread::sleep(Duration::from_millis(20));
         Reply::Answer(usual(name, &single()))
     });

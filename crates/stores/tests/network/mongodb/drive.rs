@@ -1,4 +1,4 @@
-//! One session on a runtime of its own, and what the tests ask through it.
+//! A session with its own runtime, and helpers that run operations on it.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl Driven {
         self.session.submit(&request, Token(self.next), &mut out);
     }
 
-    /// Waits until so many answers have come.
+    /// Waits for `wanted` answers.
     pub(crate) fn wait(&mut self, wanted: usize, answers: &mut Vec<Result<OwnedReply, OpError>>) {
         let session = &mut self.session;
         session.flush();
@@ -69,19 +69,19 @@ impl Driven {
         answers.remove(0)
     }
 
-    /// The number of what was submitted last.
+    /// The number of the last submitted operation.
     pub(crate) fn last(&self) -> u64 {
         self.next
     }
 
-    /// What was submitted under this number is given up, once it is on its way.
+    /// Abandons the operation with this number once it is in flight.
     pub(crate) fn abandon(&mut self, number: u64) {
         let _inside = self.runtime.enter();
         self.session.flush();
         self.session.abandon(Token(number));
     }
 
-    /// The session's own tasks run for a while.
+    /// Lets the session's own tasks run for a while.
     pub(crate) fn pass(&self, time: Duration) {
         self.runtime.block_on(async { tokio::time::sleep(time).await });
     }
@@ -98,7 +98,7 @@ impl Driven {
 
 impl Drop for Driven {
     fn drop(&mut self) {
-        // Within the runtime, as a worker drops its sessions.
+        // Dropped within the runtime, as a worker does.
         let _inside = self.runtime.enter();
         self.session = Box::new(storebench_engine::store::NullSession);
     }

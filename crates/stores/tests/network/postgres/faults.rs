@@ -26,9 +26,9 @@ fn wrong_port_password_user_or_database() {
     let right = format!("storebench:geheim-435@127.0.0.1:{port}/storebench");
     assert!(server.url.contains("geheim-435"));
     for (url, told) in [
-        (right.replace(&format!(":{port}/"), &format!(":{}/", free_port())), "is the server running"),
-        (right.replace("geheim-435", "falsch-435"), "give the right user and password"),
-        (right.replace("storebench:", "nobody:"), "give the right user and password"),
+        (right.replace(&format!(":{port}/"), &format!(":{}/", free_port())), "the server runs"),
+        (right.replace("geheim-435", "falsch-435"), "check the user and the password"),
+        (right.replace("storebench:", "nobody:"), "check the user and the password"),
         (right.replace("/storebench", "/elsewhere"), "createdb"),
     ] {
         let text = unreachable(&format!("postgres://{url}"));
@@ -43,7 +43,7 @@ fn wrong_port_password_user_or_database() {
     }
 }
 
-/// Takes connections one after the other and answers each first request with these bytes.
+/// Accepts connections one after the other and answers each first request with these bytes.
 fn somebody_else(answer: &'static [u8]) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -72,7 +72,7 @@ fn something_else_behind_the_port_is_named_as_such() {
         let text = unreachable(&format!("postgres+tls://u:geheim@127.0.0.1:{port}/d"));
         assert!(text.contains("PostgreSQL"), "{text}");
     }
-    // It speaks the protocol, up to a point.
+    // Servers that speak part of the protocol.
     for answer in [&b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I"[..], b"R\0\0\0\x08\0\0\0\x03", b"R\0\0\0\x05\0", b"K\0\0\0\x04"]
     {
         unreachable(&format!("postgres://u:geheim@127.0.0.1:{}/d", somebody_else(answer)));
@@ -86,7 +86,7 @@ fn a_killed_server_leaves_unknown_outcomes_and_the_session_goes_on() {
     store.prepare(&layout("users"), Prepare::Fresh).unwrap();
     let mut talk = Talk::open(&*store, &SessionOptions { in_flight: 4, ..options() }).unwrap();
     talk.upsert("kept", "1");
-    // The table is locked, so that all of them are in flight when the server dies.
+    // Lock the table, so that all operations are in flight when the server dies.
     let mut locked =
         psql(&server).args(["-c", "BEGIN; LOCK TABLE storebench.users; SELECT pg_sleep(600)"]).spawn().unwrap();
     while sql(&server, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == "0" {}
@@ -109,7 +109,7 @@ fn a_killed_server_leaves_unknown_outcomes_and_the_session_goes_on() {
     assert_eq!(kind(write), ErrorKind::OutcomeUnknown);
     assert_eq!(kind(bulk), ErrorKind::OutcomeUnknown);
     assert_eq!((kind(read), kind(page)), (ErrorKind::Temporary, ErrorKind::Temporary));
-    assert_eq!(kind(unsent), ErrorKind::Temporary, "more than may be in flight was not sent");
+    assert_eq!(kind(unsent), ErrorKind::Temporary, "operations beyond the in-flight limit were not sent");
     assert_eq!(talk.answers.len(), 5);
     talk.answers.clear();
     let error = talk.run(Op::Upsert { key: "meanwhile", body: b"1" }).unwrap_err();
@@ -118,11 +118,11 @@ fn a_killed_server_leaves_unknown_outcomes_and_the_session_goes_on() {
     talk.run_in_the_end(Op::Upsert { key: "after", body: b"1" }).unwrap();
     assert_eq!(talk.read("kept").as_deref(), Some("1"));
     let page = talk.run(Op::Page { field: "user", value: "1", limit: 1 }).unwrap();
-    assert_eq!(page.as_reply().documents, 0, "statements of lists are prepared again");
+    assert_eq!(page.as_reply().documents, 0, "page queries must be prepared again");
     assert_eq!(talk.counters().disconnects, 1);
 }
 
-/// Passes bytes on between a client and the server, until it is told what to do with the client.
+/// Forwards bytes between a client and the server, and gives the test access to the client's connection.
 struct Proxy {
     port: u16,
     clients: mpsc::Receiver<TcpStream>,
@@ -137,7 +137,7 @@ impl Proxy {
             for client in listener.incoming() {
                 let client = client.unwrap();
                 let server = TcpStream::connect(("127.0.0.1", server)).unwrap();
-                // Before anything passes: who was answered finds it here.
+                // Register the client before forwarding, so that a test with an answer finds it.
                 let _ = sender.send(client.try_clone().unwrap());
                 let pairs = [(&client, &server), (&server, &client)];
                 for (from, to) in pairs {
@@ -170,7 +170,7 @@ fn half_closed_and_garbled_connections_are_replaced() {
     let mut talk = Talk::open(&*store, &options()).unwrap();
     talk.upsert("a", "0");
     let mut connection = proxy.newest();
-    // While nothing is in flight: the next operation finds out before it is sent.
+    // Nothing is in flight, so the next operation notices before it is sent.
     connection.shutdown(Shutdown::Write).unwrap();
     talk.rest(Duration::from_millis(200));
     let error = talk.run(Op::Upsert { key: "a", body: b"1" }).unwrap_err();
@@ -204,8 +204,8 @@ fn a_connection_on_which_nothing_moves_is_replaced() {
     while sql(&server, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == "0" {}
     let given_up = talk.begin(Op::Upsert { key: "a", body: b"2" });
     let behind = talk.begin(Op::Read { key: "a" });
-    // The one statement that waits is known by its process: a connection created again waits for the lock
-    // as well, to prepare its statements.
+    // Identify the waiting statement by its process, because a new connection also waits for the lock to prepare its
+    // statements.
     let mut waits = String::new();
     while waits.is_empty() {
         talk.rest(Duration::from_millis(10));
@@ -214,7 +214,7 @@ fn a_connection_on_which_nothing_moves_is_replaced() {
     talk.abandon(given_up);
     talk.rest(2 * timeout);
     talk.abandon(given_up);
-    // Nothing more is sent there.
+    // Nothing more is sent on that connection.
     let late = talk.begin(Op::Upsert { key: "late", body: b"1" });
     talk.wait(2, Duration::from_secs(60));
     assert_eq!(talk.answers.len(), 2, "{:?}", talk.answers);
@@ -224,7 +224,7 @@ fn a_connection_on_which_nothing_moves_is_replaced() {
     }
     assert_eq!(talk.counters().disconnects, 1);
     talk.answers.clear();
-    // The server was asked to stop what nobody waits for.
+    // The driver asked the server to cancel the abandoned statement.
     let waiting = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {waits} AND wait_event_type = 'Lock'");
     while sql(&server, &waiting) != "0" {
         talk.rest(Duration::from_millis(20));

@@ -1,4 +1,4 @@
-//! What an acknowledgement guarantees, and to whom: durability and TLS.
+//! Durability guarantees, and TLS.
 
 use std::time::Duration;
 use storebench_fakes::certificates::{CA, NAMED};
@@ -34,7 +34,7 @@ fn without_its_standby_nothing_is_acknowledged_by_two() {
     let waiting = two.begin(Op::Upsert { key: "a", body: b"2" });
     one.upsert("b", "2");
     two.wait(1, Duration::from_secs(2));
-    assert!(two.answers.is_empty(), "acknowledged by two without a second: {:?}", two.answers);
+    assert!(two.answers.is_empty(), "acknowledged by two nodes without a second node: {:?}", two.answers);
     one.upsert("b", "3");
     let text = refusal(&*store, &by_two);
     assert!(text.contains("0 take part now"), "{text}");
@@ -64,7 +64,7 @@ fn a_wait_for_the_standby_that_was_canceled_is_no_acknowledgement() {
 fn what_a_server_cannot_guarantee_is_refused_with_the_remedy() {
     let server = Server::start_with("postgres", &["--option", "fsync=off"]);
     let store = storebench_stores::open(&server.url).unwrap();
-    assert!(store.capabilities().guarantees(Durability::FSYNC).is_some(), "not asked yet");
+    assert!(store.capabilities().guarantees(Durability::FSYNC).is_some(), "the server was not queried yet");
     store.prepare(&layout("users"), Prepare::Fresh).unwrap();
     assert!(store.capabilities().guarantees(Durability::FSYNC).is_none());
     let text = refusal(&*store, &options());
@@ -109,7 +109,7 @@ fn a_standby_is_read_but_not_written() {
     let server = Server::start("postgres-standby");
     let primary = storebench_stores::open(&format!("{}?apply=yes", server.url)).unwrap();
     primary.prepare(&layout("users"), Prepare::Fresh).unwrap();
-    // With remote_apply the standby shows what was acknowledged.
+    // With remote_apply, the standby shows acknowledged writes.
     Talk::open(&*primary, &SessionOptions { durability: BY_TWO, ..options() }).unwrap().upsert("a", "1");
     let url = server.url.replace(&format!(":{}/", server.port), &format!(":{}/", server.port_of("replica")));
     let standby = storebench_stores::open(&url).unwrap();
@@ -153,5 +153,5 @@ fn tls_is_spoken_with_whom_the_certificate_names() {
     let open_server = Server::start("postgres");
     let url = open_server.url.replace("postgres://", "postgres+tls://");
     let error = storebench_stores::open(&url).unwrap().inspect().unwrap_err();
-    assert!(error.to_string().contains("speaks no TLS"), "{error}");
+    assert!(error.to_string().contains("does not support TLS"), "{error}");
 }

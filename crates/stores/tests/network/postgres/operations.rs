@@ -1,4 +1,4 @@
-//! What the conformance suite does not ask: bad items of a bulk write, plans, statistics.
+//! Tests beyond the conformance suite: bad items of a bulk write, plans, statistics.
 
 use storebench_engine::store::{BatchBuf, BulkWrite, CollectionId, ErrorKind, Op, Prepare, Request};
 
@@ -94,19 +94,19 @@ fn plans_tell_an_index_from_a_whole_table() {
     let stats = store.stats().unwrap();
     let value = |name: &str| stats.iter().find(|(n, _)| n == name).map(|(_, value)| *value);
     for name in ["wal_bytes", "table_bytes", "index_bytes", "cache_miss_share", "checkpoints_requested", "dead_rows"] {
-        assert!(value(name).is_some(), "{name} is missing of {stats:?}");
+        assert!(value(name).is_some(), "{name} is missing from {stats:?}");
     }
     assert_eq!(value("live_rows"), Some(20_000.0));
     assert!(store.describe().version.starts_with("PostgreSQL 15."));
-    // The kept connection of `stats` goes with the server, and comes again.
+    // The connection that `stats` keeps is lost with the server, and `stats` reconnects.
     server.kill();
     server.restart();
     assert!(!store.stats().unwrap().is_empty());
     store.compact().unwrap();
 }
 
-/// Sessions write the same keys in opposite orders, many at a time. In the order given they would wait for each other
-/// in a ring, which PostgreSQL ends with an error (40P01).
+/// Sessions write the same keys in bulk, in opposite orders. In the given order they would deadlock, and PostgreSQL
+/// would report an error (40P01).
 #[test]
 fn bulk_writes_of_common_keys_do_not_deadlock() {
     let server = Server::start("postgres");

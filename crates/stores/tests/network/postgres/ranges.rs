@@ -1,4 +1,4 @@
-//! Ranges of keys as streams: every type of key, connections that break, rows that are no documents.
+//! Ranges of keys as streams: every key type, broken connections, rows that are not documents.
 
 use storebench_engine::store::{AnyStore, CollectionId, Prepare, RowPage, Rows, StoreError};
 
@@ -8,7 +8,7 @@ use crate::server::Server;
 
 const ALL: CollectionId = CollectionId(0);
 
-/// The keys of a range, and of what is no document; after each page something happens.
+/// The keys of a range, and the keys of rows that are not documents. Calls a function after each page.
 fn read(
     store: &dyn AnyStore,
     (start, end): (Option<&str>, Option<&str>),
@@ -81,7 +81,7 @@ fn keys_of_every_type_are_cut_and_read_in_their_own_order() {
 #[test]
 fn a_stream_whose_connection_breaks_goes_on_behind_its_last_row() {
     let server = Server::start("postgres");
-    // More than the sockets between hold.
+    // More than the socket buffers hold.
     sql(
         &server,
         "CREATE TABLE t (id bigint PRIMARY KEY, doc jsonb); \
@@ -93,7 +93,7 @@ fn a_stream_whose_connection_breaks_goes_on_behind_its_last_row() {
     let (keys, bad) = read(&*store, (Some("11"), None), |so_far| {
         if so_far / 2_000 > looked {
             looked += 1;
-            // None where what it sent before is still being read.
+            // None while earlier data is still being read.
             let killed =
                 sql(&server, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE '%TO STDOUT%' AND pid <> pg_backend_pid()");
             broken += usize::from(killed.trim() != "0");
@@ -165,7 +165,7 @@ fn what_a_role_is_set_to_does_not_change_what_is_read() {
          INSERT INTO t VALUES (0.1, '2026-03-04 05:06:07+00', '{}'), (0.1::float8 + 1.4e-17, NULL, '{}')",
     );
     let store = storebench_stores::open(&server.url).unwrap();
-    // A whole row, though a column is named as statements name the row.
+    // A whole row, although a column has the same name as the row in the statements.
     store.prepare(&existing("t", None, None), Prepare::ReadOnly).unwrap();
     let (keys, _) = read(&*store, (None, None), |_| {}).unwrap();
     assert_eq!(keys, ["0.1", "0.10000000000000002"]);
@@ -197,7 +197,7 @@ fn types_that_postgres_does_not_bring_along_are_sorted_as_texts_and_not_cut() {
     let collated = store.range_order(ALL);
     sql(&server, "DROP TABLE t; CREATE TABLE t (id text COLLATE \"C\" PRIMARY KEY, doc jsonb)");
     store.prepare(&existing("t", None, Some("doc")), Prepare::ReadOnly).unwrap();
-    // A copy that was cut in one of these orders is not continued in another.
+    // A copy that was cut in one of these orders cannot be continued in another.
     let mut orders = vec![order, collated, store.range_order(ALL)];
     orders.dedup();
     assert_eq!(orders.len(), 3, "{orders:?}");

@@ -1,4 +1,4 @@
-//! Their data is sacred.
+//! Storebench never changes data that it does not own.
 
 use storebench_engine::store::{
     CollectionId, CollectionLayout, ErrorKind, Existing, Layout, Namespace, Op, Prepare, StoreError,
@@ -8,12 +8,12 @@ use storebench_study::workload::Body;
 use super::talk::{Talk, keys, layout, options, sql};
 use crate::server::Server;
 
-/// A table of somebody else's with a thousand books.
+/// An existing table with a thousand books.
 const BOOKS: &str = "CREATE TABLE books (id integer PRIMARY KEY, title text NOT NULL, body jsonb NOT NULL); \
     INSERT INTO books SELECT i, 'title ' || i, jsonb_build_object('user', 'u' || i % 10, 'n', i) \
     FROM generate_series(1, 1000) AS i";
 
-/// Everything that others have: names, files and contents.
+/// Everything that Storebench does not own: names, files and contents.
 fn theirs(server: &Server) -> String {
     sql(
         server,
@@ -34,7 +34,7 @@ fn a_database_of_others_is_refused_and_untouched() {
     let before = theirs(&server);
     for query in ["", "?schema=public"] {
         let store = storebench_stores::open(&format!("{}{query}", server.url)).unwrap();
-        let Namespace::Foreign(what) = store.inspect().unwrap() else { panic!("theirs was taken for ours") };
+        let Namespace::Foreign(what) = store.inspect().unwrap() else { panic!("foreign data was taken for ours") };
         assert!(what.contains("books") && what.contains("storebench"), "{what}");
         for how in [Prepare::Fresh, Prepare::Keep] {
             let error = store.prepare(&layout("users"), how).unwrap_err();
@@ -61,7 +61,7 @@ fn beside_theirs_only_ours_comes_and_goes() {
         let again = storebench_stores::open(&url).unwrap();
         again.prepare(&layout("users"), Prepare::IntoExisting).unwrap();
         assert_eq!(Talk::open(&*again, &options()).unwrap().read("u1").as_deref(), Some(r#"{"user": "a"}"#));
-        // A schema that Storebench made is its own from then on; one of theirs stays theirs.
+        // A schema that Storebench created stays its own. An existing one stays foreign.
         let ours = query.is_empty();
         assert_eq!(again.inspect().unwrap() == Namespace::Ours, ours);
         assert_eq!(again.prepare(&layout("users"), Prepare::Fresh).is_ok(), ours);
@@ -82,7 +82,7 @@ fn what_others_add_to_ours_survives() {
     sql(&server, "CREATE VIEW storebench.mine AS SELECT count(*) FROM storebench.users");
     assert!(matches!(store.inspect().unwrap(), Namespace::Foreign(_)));
     assert!(matches!(store.prepare(&layout("users"), Prepare::Fresh), Err(StoreError::NotOurs(_))));
-    // The view depends on the table, so neither goes.
+    // The view depends on the table, so neither is removed.
     let error = store.remove().unwrap_err();
     assert!(matches!(error, StoreError::NotOurs(_)), "{error:?}");
     assert_eq!(sql(&server, "SELECT * FROM storebench.mine"), "0");
@@ -112,7 +112,7 @@ fn their_documents_are_read_and_sampled_and_nothing_changes() {
     ] {
         let store = storebench_stores::open(&server.url).unwrap();
         let layout = existing(name, None, body);
-        assert!(store.prepare(&layout, Prepare::Keep).is_err(), "it is only read");
+        assert!(store.prepare(&layout, Prepare::Keep).is_err(), "an existing table is read-only");
         store.prepare(&layout, Prepare::ReadOnly).unwrap();
         let mut talk = Talk::open(&*store, &options()).unwrap();
         assert_eq!(talk.read("7").as_deref(), Some(document));
@@ -124,7 +124,7 @@ fn their_documents_are_read_and_sampled_and_nothing_changes() {
         assert!(keys_sampled.iter().all(|key| talk.read(key).is_some()));
         let (field, value) = if body.is_some() { ("user", r#""u3""#) } else { ("title", r#""title 3""#) };
         let page = talk.run(Op::Page { field, value, limit: 1 }).unwrap();
-        assert_eq!(keys(page.as_reply().rows), [if body.is_some() { "103" } else { "3" }], "in order of its text");
+        assert_eq!(keys(page.as_reply().rows), [if body.is_some() { "103" } else { "3" }], "in text order");
         let prefix = talk.run(Op::Prefix { prefix: "99", limit: 4 }).unwrap();
         assert_eq!(keys(prefix.as_reply().rows), ["99", "990", "991", "992"]);
         for op in [Op::Upsert { key: "7", body: b"{}" }, Op::Delete { key: "7" }] {

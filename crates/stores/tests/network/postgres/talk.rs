@@ -1,4 +1,4 @@
-//! A session driven from plain code, and psql as a judge that is not ours.
+//! A session driven from synchronous code, and psql as an independent check.
 
 use std::future::poll_fn;
 use std::process::Command;
@@ -15,7 +15,7 @@ use storebench_study::workload::Body;
 
 use crate::server::Server;
 
-/// One collection of JSON, indexed by `user`.
+/// A layout with one collection of JSON, indexed by `user`.
 pub(super) fn layout(name: &str) -> Layout {
     Layout {
         collections: vec![CollectionLayout {
@@ -55,7 +55,7 @@ impl Talk {
         Ok(Self { runtime, session: Some(session), answers: Vec::new(), next: 1_000 })
     }
 
-    /// Begins an operation.
+    /// Starts an operation.
     pub(super) fn begin(&mut self, op: Op<'_>) -> Token {
         let Self { runtime, session, answers, .. } = self;
         let token = Token(self.next);
@@ -71,7 +71,7 @@ impl Talk {
         token
     }
 
-    /// Drives the session until so many answers are there, at most so long.
+    /// Drives the session until there are `answers_wanted` answers, for at most `at_most`.
     pub(super) fn wait(&mut self, answers_wanted: usize, at_most: Duration) {
         let Self { runtime, session, answers, .. } = self;
         let session = session.as_mut().unwrap();
@@ -87,12 +87,12 @@ impl Talk {
         });
     }
 
-    /// Lets what the session does by itself go on.
+    /// Gives the session time for background work.
     pub(super) fn rest(&mut self, duration: Duration) {
         self.runtime.block_on(async { tokio::time::sleep(duration).await });
     }
 
-    /// One operation from begin to end, with others' answers kept.
+    /// Runs one operation to completion. Keeps the answers of others.
     pub(super) fn run(&mut self, op: Op<'_>) -> Result<OwnedReply, OpError> {
         let before = self.answers.len();
         let token = self.begin(op);
@@ -101,7 +101,7 @@ impl Talk {
         self.answers.remove(at).1
     }
 
-    /// The same, again and again while the session has no connection.
+    /// The same, repeated while the session has no connection.
     pub(super) fn run_in_the_end(&mut self, op: Op<'_>) -> Result<OwnedReply, OpError> {
         for _ in 0..1_200 {
             match self.run(op) {
@@ -109,7 +109,7 @@ impl Talk {
                 other => return other,
             }
         }
-        panic!("not connected again within a minute");
+        panic!("did not reconnect within a minute");
     }
 
     pub(super) fn upsert(&mut self, key: &str, body: &str) {
@@ -144,12 +144,12 @@ pub(super) fn keys(rows: Option<Batch<'_>>) -> Vec<String> {
     rows.unwrap().iter().map(|(key, _)| key.to_owned()).collect()
 }
 
-/// psql of the server's own package, on its database.
+/// The psql of the server's package, on its database.
 pub(super) fn psql(server: &Server) -> Command {
     server.psql()
 }
 
-/// The answer to statements, as text.
+/// Runs statements. Returns the answer as text.
 pub(super) fn sql(server: &Server, statements: &str) -> String {
     let done = psql(server).args(["-c", statements]).output().unwrap();
     assert!(done.status.success(), "{statements}: {}", String::from_utf8_lossy(&done.stderr));

@@ -1,4 +1,4 @@
-//! Servers that are no RavenDB, and answers that no RavenDB gives.
+//! Servers that are not RavenDB, and answers that RavenDB never gives.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use storebench_engine::store::{AnyStore, BatchBuf, BulkWrite, ErrorKind, Existin
 use super::{Ask, layout, list};
 use crate::server::free_port;
 
-/// Answers every request by its method, path and body with a status and a text.
+/// A fake server. `answer` gives the status and text for the method, path and body of each request.
 fn pretend(answer: impl Fn(&str, &[u8]) -> (u16, String) + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -62,20 +62,20 @@ fn what_is_no_ravendb_or_too_old_is_named() {
         let text = error.to_string();
         assert!(text.contains(&format!("127.0.0.1:{port}")) && words.iter().all(|word| text.contains(word)), "{text}");
     };
-    says(free_port(), &["nothing listens"]);
+    says(free_port(), &["nothing is listening"]);
     says(pretend(|_, _| (200, r#"{"couchdb":"Welcome"}"#.into())), &["is not RavenDB", "Welcome"]);
     says(pretend(|_, _| (404, String::new())), &["is not RavenDB"]);
     says(pretend(|_, _| (200, VERSION.replace("4.1", "4.0"))), &["too old", "4.0.0", "4.1"]);
     says(pretend(|_, _| (200, VERSION.replace("4.1", "3.5"))), &["too old"]);
     says(pretend(|_, _| (403, r#"{"Type":"InvalidAuth","Message":"no"}"#.into())), &["tls_cert"]);
-    // The right version, and garbage from there on.
+    // The right version, followed by garbage.
     for garbage in ["", "{", "[]", "null", "{\"Results\":7}", "\u{0}"] {
         says(
             pretend(move |line, _| (200, if line == "GET /build/version" { VERSION.into() } else { garbage.into() })),
-            &["RavenDB would not"],
+            &["is not RavenDB's protocol"],
         );
     }
-    // Somebody who does not speak HTTP.
+    // A server that does not speak HTTP.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -96,7 +96,7 @@ fn settling_ends_in_time_before_a_silent_server() {
     assert!(!store.settle(Duration::from_millis(100)).unwrap());
 }
 
-/// Enough of RavenDB to prepare a layout in; writes are answered by `answer`.
+/// Enough of RavenDB to prepare a layout. `answer` answers the writes.
 fn pretend_raven(answer: impl Fn(&str, &[u8]) -> (u16, String) + Send + Sync + 'static) -> Arc<dyn AnyStore> {
     let prepared = std::sync::atomic::AtomicBool::new(false);
     let port = pretend(move |line, body| match line {
@@ -117,11 +117,11 @@ fn pretend_raven(answer: impl Fn(&str, &[u8]) -> (u16, String) + Send + Sync + '
     store
 }
 
-/// What RavenDB 7.1 says without a licence to an expiration more often than every 36 hours.
+/// The error of RavenDB 7.1 without a licence for an expiration more often than every 36 hours.
 const UNLICENSED: &str = r#"{"Url":"/admin/databases","Type":"Raven.Client.Exceptions.Commercial.LicenseLimitException",
     "Message":"Your license doesn't allow modifying the expiration frequency below 36 hours.","Error":"LimitType: Expiration"}"#;
 
-/// A RavenDB 7.1 without a licence, with no database at first; `create` is the status of making one.
+/// A RavenDB 7.1 without a licence, initially without a database. `create` is the status for creating one.
 fn unlicensed(create: u16) -> (u16, Arc<std::sync::Mutex<Vec<String>>>) {
     #[derive(Default)]
     struct State {
@@ -188,7 +188,7 @@ fn without_a_licence_a_database_is_made_and_expires_as_often_as_it_may() {
     for _ in 0..2 {
         ask.call(Op::Touch { key: "k", expiry: Duration::from_secs(60) }).unwrap();
     }
-    assert_eq!(set(), 1, "it is switched on once");
+    assert_eq!(set(), 1, "expiration is enabled once");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_database_that_is_there_counts_as_made_whatever_the_cluster_answered() {
     let store = storebench_stores::open(&format!("ravendb://127.0.0.1:{port}/x")).unwrap();
     store.prepare(&layout("c"), Prepare::Fresh).unwrap();
     Ask::new(&*store).upsert("k", &json!({ "n": 1 }));
-    // One that is not there is not.
+    // A missing document is not found.
     let port = pretend(|line, _| match line {
         "GET /build/version" => (200, VERSION.into()),
         _ if line.starts_with("PUT") => (402, UNLICENSED.into()),
@@ -288,7 +288,7 @@ fn garbage_is_never_taken_for_an_answer() {
                     Ok(reply) => {
                         let reply = reply.as_reply();
                         assert_eq!(reply.documents, 0, "{status} {text} {op:?}");
-                        reply.rejects.first().expect("garbage is no acknowledgement").error.clone()
+                        reply.rejects.first().expect("garbage is not an acknowledgement").error.clone()
                     }
                     Err(error) => error,
                 };
@@ -296,7 +296,7 @@ fn garbage_is_never_taken_for_an_answer() {
                 assert!(known || error.kind == ErrorKind::OutcomeUnknown, "{status} {text} {op:?}: {error}");
             }
             for op in reads {
-                // How it ends depends on the operation; what counts is that it ends, and gives no document.
+                // The result depends on the operation. It must end, and return no document.
                 if let Ok(reply) = ask.call(op)
                     && !op.kind().writes()
                 {
@@ -307,7 +307,7 @@ fn garbage_is_never_taken_for_an_answer() {
     }
 }
 
-/// A database of others whose collection `Orders` is streamed as `stream` says for each time that it begins.
+/// A foreign database. `stream` gives the answer for each stream of its collection `Orders`.
 fn pretend_orders(
     conflicts: u32,
     stream: impl Fn(usize) -> (u16, String) + Send + Sync + 'static,
@@ -333,7 +333,7 @@ fn pretend_orders(
     store
 }
 
-/// What RavenDB streams of three documents.
+/// RavenDB's stream of three documents.
 const STREAM: &str = r#"{"ResultEtag":1,"TotalResults":0,"Results":[{"a":"]}","@metadata":{"@id":"a"}},
     {"@metadata":{"@id":"b"}},{"@metadata":{"@id":"c"}}]}"#;
 
@@ -345,12 +345,12 @@ fn a_stream_that_breaks_begins_anew_but_not_for_ever() {
     let [Err(StoreError::Unreachable(first)), Err(StoreError::Unreachable(_)), Ok(keys)] = &pages[..] else {
         panic!("{pages:?}")
     };
-    assert!(first.contains("broke off"), "{first}");
+    assert!(first.contains("is incomplete"), "{first}");
     assert_eq!(keys, &["a", "b", "c"]);
     let pages = list(&*pretend_orders(0, move |_| (200, STREAM[..cut].to_owned())));
     let [.., Err(StoreError::Failed(last))] = &pages[..] else { panic!("{pages:?}") };
     assert!(last.contains("no more than 2 documents") && pages.iter().all(Result::is_err), "{pages:?}");
-    // It says so itself.
+    // The server reports the error itself.
     let error = format!(r#"{},"Error":"System.OutOfMemoryException: no"}}"#, STREAM.strip_suffix('}').unwrap());
     let pages = list(&*pretend_orders(0, move |_| (200, error.clone())));
     let [Err(StoreError::Failed(told))] = &pages[..] else { panic!("{pages:?}") };

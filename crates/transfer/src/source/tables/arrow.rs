@@ -1,4 +1,4 @@
-//! Arrow IPC: files, whose batches can be read by several workers, and streams.
+//! Reads Arrow IPC: files, whose batches several workers can read, and streams.
 
 use std::io::{BufReader, Cursor, Read};
 
@@ -12,12 +12,12 @@ use super::guard::guard;
 use crate::error::TransferError;
 use crate::place::{Chunks, InspectedFile, Seekable};
 
-/// What a file begins with. A stream does not.
+/// Magic bytes at the start of a file. A stream has none.
 const MAGIC: &[u8] = b"ARROW1";
-/// Parts of one file, at most.
+/// Most parts of one file.
 const MOST_PARTS: usize = 1_024;
 
-/// Parts of a file, bytes of each: none where it is a stream, which has but one.
+/// The parts of a file, as the number of bytes in each; `None` for a stream, which cannot be divided.
 pub(super) fn parts(found: &InspectedFile) -> Result<Option<Vec<u64>>, TransferError> {
     let name = found.place.to_string();
     let mut first = Vec::new();
@@ -30,14 +30,14 @@ pub(super) fn parts(found: &InspectedFile) -> Result<Option<Vec<u64>>, TransferE
     let batches = match open(found, &chunks) {
         Ok(file) => file.num_batches(),
         Err(error) if chunks.failure().is_some() => return Err(error),
-        // Its footer is missing: what stands before it is a stream.
+        // The footer is missing. The data before it is a valid stream.
         Err(_) => return Ok(None),
     };
     let parts = batches.div_ceil(each(batches));
     Ok(Some(vec![chunks.len() / parts.max(1) as u64; parts]))
 }
 
-/// Batches of one part.
+/// The number of batches in one part.
 fn each(batches: usize) -> usize {
     batches.div_ceil(MOST_PARTS).max(1)
 }
@@ -66,13 +66,13 @@ pub(super) fn read(found: &InspectedFile, part: u32) -> Result<BatchRecords, Tra
     Ok(BatchRecords::new(Box::new(batches), marks, name, first_row(part)))
 }
 
-/// Reads a stream, or a file from its beginning to its end.
+/// Reads a stream, or a file sequentially.
 pub(super) fn read_stream(mut input: Box<dyn Read + Send>, name: String) -> Result<BatchRecords, TransferError> {
     let mut first = Vec::new();
     input.by_ref().take(8).read_to_end(&mut first).map_err(|e| TransferError::read(&name, &e))?;
     let is_file = first.starts_with(MAGIC);
     if is_file {
-        // Behind its magic zeros fill up a line of memory.
+        // Zeros pad the magic bytes to an aligned offset.
         let mut word = || -> Result<bool, TransferError> {
             first.clear();
             input.by_ref().take(8).read_to_end(&mut first).map_err(|e| TransferError::read(&name, &e))?;
@@ -89,15 +89,15 @@ pub(super) fn read_stream(mut input: Box<dyn Read + Send>, name: String) -> Resu
     Ok(BatchRecords::new(Box::new(batches), marks, name, 0))
 }
 
-/// Batches of a stream; of a file also whether its end is there.
+/// Batches of a stream. For a file, also checks that its end exists.
 struct Stream {
     reader: StreamReader<Checked<BufReader<Box<dyn Read + Send>>>>,
-    /// The file's name, until its end was looked at.
+    /// The file's name, until its end was checked.
     footer: Option<String>,
 }
 
 impl Stream {
-    /// Looks for the magic with which a whole file ends.
+    /// Checks for the magic bytes at the end of a complete file.
     fn end(&mut self, name: &str) -> Result<(), (Option<TransferError>, String)> {
         let input = self.reader.get_mut();
         let (mut last, mut piece) = (Vec::new(), [0; 4_096]);
@@ -128,13 +128,13 @@ impl Iterator for Stream {
     }
 }
 
-/// Rows of earlier parts are not counted, for that means reading them: the number of a row within its part,
-/// behind the part's.
+/// Position of the first row of a part. Counting the rows of earlier parts would mean reading them, so the part's
+/// number is in the upper bits, and the row's number within the part in the lower.
 fn first_row(part: u32) -> u64 {
     u64::from(part) << 32
 }
 
-/// Where a row is, for people.
+/// The place of a row, for display.
 pub(super) fn place(name: &str, at: u64) -> String {
     let (part, row) = (at >> 32, at & u64::from(u32::MAX));
     if part == 0 { format!("{name}, row {}", row + 1) } else { format!("{name}, part {}, row {}", part + 1, row + 1) }

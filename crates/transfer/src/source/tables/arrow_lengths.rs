@@ -1,5 +1,5 @@
-//! Lengths in Arrow files and streams, looked at before memory is asked for: a packed buffer says itself how large it is
-//! unpacked, and a damaged one says anything.
+//! Checks lengths in Arrow files and streams before memory is allocated. A compressed buffer states its own
+//! decompressed size, and a damaged buffer may state any size.
 
 use std::io::{self, Read};
 
@@ -8,13 +8,13 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use crate::place::Chunks;
 
-/// What messages may begin with.
+/// Optional marker at the start of a message.
 const CONTINUED: [u8; 4] = [0xff; 4];
-/// What a file ends with, behind the length of its footer.
+/// Bytes at the end of a file: the length of the footer and the magic bytes.
 const END_BYTES: u64 = 10;
 
-/// Refuses a message whose buffers cannot be as large as they say. `start` gives the bytes of the body from an offset on,
-/// eight at most.
+/// Refuses a message whose buffers cannot be as large as they state. `start` returns the eight bytes of the body at an
+/// offset.
 fn check(message: Message<'_>, start: &mut dyn FnMut(u64) -> Option<[u8; 8]>) -> Result<(), String> {
     let dictionary = message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data());
     let Some(batch) = message.header_as_record_batch().or(dictionary) else { return Ok(()) };
@@ -30,19 +30,19 @@ fn check_batch(batch: RecordBatch<'_>, start: &mut dyn FnMut(u64) -> Option<[u8;
         }
         let unpacked = u64::try_from(offset).ok().and_then(&mut *start).map(i64::from_le_bytes);
         let times = if compression.codec() == CompressionType::LZ4_FRAME { 255 } else { 40_000 };
-        // -1 is for what is not packed.
+        // -1 marks a buffer that is not compressed.
         let most = packed.saturating_mul(times).saturating_add(1_024);
         match unpacked {
             Some(-1) => {}
             Some(unpacked) if (0..=most).contains(&unpacked) => {}
-            Some(unpacked) => return Err(format!("{packed} bytes cannot be {unpacked} when they are unpacked")),
-            None => return Err("a buffer lies behind the end".into()),
+            Some(unpacked) => return Err(format!("{packed} bytes cannot decompress to {unpacked} bytes")),
+            None => return Err("a buffer is beyond the end".into()),
         }
     }
     Ok(())
 }
 
-/// Looks at some batches of a file; with none given at its dictionaries.
+/// Checks some batches of a file, or with `None` its dictionaries.
 ///
 /// # Errors
 /// What is wrong with them.
@@ -51,22 +51,22 @@ pub(super) fn check_file(chunks: &Chunks, batches: Option<std::ops::Range<usize>
     let all = chunks.len();
     let end = bytes(all.checked_sub(END_BYTES).ok_or("it is too short")?, 4)?;
     let footer_bytes = u64::from(u32::from_le_bytes(end[..].try_into().map_err(|_| "it is too short")?));
-    let begin = all.checked_sub(END_BYTES + footer_bytes).ok_or("its footer is longer than it is")?;
+    let begin = all.checked_sub(END_BYTES + footer_bytes).ok_or("its footer is longer than the file")?;
     let footer_bytes = bytes(begin, footer_bytes as usize)?;
     let footer = root_as_footer(&footer_bytes).map_err(|e| format!("its footer cannot be read: {e}"))?;
     let blocks = if batches.is_some() { footer.recordBatches() } else { footer.dictionaries() };
     let blocks = blocks.into_iter().flatten();
     let wanted = batches.unwrap_or(0..usize::MAX);
     for block in blocks.skip(wanted.start).take(wanted.len()) {
-        let at = u64::try_from(block.offset()).map_err(|_| "a batch lies before the beginning")?;
-        let metadata = u32::try_from(block.metaDataLength()).map_err(|_| "a batch has a length below 0")?;
-        let body = u64::try_from(block.bodyLength()).map_err(|_| "a batch has a length below 0")?;
+        let at = u64::try_from(block.offset()).map_err(|_| "a batch has a negative offset")?;
+        let metadata = u32::try_from(block.metaDataLength()).map_err(|_| "a batch has a negative length")?;
+        let body = u64::try_from(block.bodyLength()).map_err(|_| "a batch has a negative length")?;
         let body_at = at.saturating_add(u64::from(metadata));
         if body_at.saturating_add(body) > all {
-            return Err("a batch lies behind the end".into());
+            return Err("a batch is beyond the end".into());
         }
         let message = bytes(at, metadata as usize)?;
-        // Behind the marker, where there is one, and the length.
+        // Skip the optional marker and the length.
         let head = if message.starts_with(&CONTINUED) { 8 } else { 4 };
         let message = root_as_message(message.get(head..).unwrap_or_default());
         let message = message.map_err(|e| format!("a batch cannot be read: {e}"))?;
@@ -78,13 +78,13 @@ pub(super) fn check_file(chunks: &Chunks, batches: Option<std::ops::Range<usize>
     Ok(())
 }
 
-/// A stream of messages, each looked at before it is handed on.
+/// A stream of messages, each of which is checked before it is passed on.
 pub(super) struct Checked<R> {
     input: R,
-    /// A message.
+    /// The current message.
     piece: Vec<u8>,
     at: usize,
-    /// What follows is no message, or no stream.
+    /// Whether the rest is passed on unchecked, because it is not a message.
     passes: bool,
 }
 
@@ -93,7 +93,7 @@ impl<R: Read> Checked<R> {
         Self { input, piece: Vec::new(), at: 0, passes: false }
     }
 
-    /// Reads so much more of a message; what is not there the reader of messages tells.
+    /// Reads the next bytes of a message. If they are missing, the message reader reports it.
     fn more(&mut self, bytes: u64) -> io::Result<bool> {
         let read = self.input.by_ref().take(bytes).read_to_end(&mut self.piece)?;
         self.passes = (read as u64) < bytes;
@@ -112,7 +112,7 @@ impl<R: Read> Checked<R> {
         let head = self.piece.len();
         let length = self.piece.last_chunk().map_or(0, |length| i32::from_le_bytes(*length));
         let Ok(length @ 1..) = u64::try_from(length) else {
-            // Nothing, which ends a stream, or nonsense.
+            // Zero ends a stream; a negative length is invalid.
             self.passes = true;
             return Ok(());
         };

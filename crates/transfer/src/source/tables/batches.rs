@@ -1,4 +1,4 @@
-//! Rows of Arrow batches as records, by the type rules of `docs/moving-data.md`: Parquet and Arrow IPC.
+//! Converts rows of Arrow batches to records, by the type rules of `docs/moving-data.md`: Parquet and Arrow IPC.
 
 use std::sync::Arc;
 
@@ -15,31 +15,30 @@ use crate::error::TransferError;
 use crate::shape::members;
 use crate::source::reader::{Bad, FileRecords, FoundRecord};
 
-/// Rows that are turned into documents at once.
+/// Rows that are converted to documents at once.
 pub(super) const ROWS: usize = 1_024;
-/// More rows of nothing than these are not a table that somebody has made.
+/// Most rows in a batch without data; no real table has more.
 const MOST_EMPTY: usize = 1 << 24;
 
-/// Batches as they are read. What cannot be read further says why: by an error of the place that the file is at,
-/// or in words of the format.
+/// Batches as they are read. An error is either an error of the file's place, or a message of the format's reader.
 pub(super) type Batches = Box<dyn Iterator<Item = Result<RecordBatch, (Option<TransferError>, String)>>>;
 
-/// What a file says of itself that Storebench has written.
+/// Metadata of files that Storebench wrote.
 pub(super) struct Marks {
     mark: FileMark,
-    /// Whether it is there: what others have written is read by the types of its columns alone.
+    /// Whether there is such metadata. Files of other programs are read by their column types alone.
     ours: bool,
 }
 
 impl Marks {
-    /// Out of what a schema holds beside columns.
+    /// Extracts the metadata from a schema.
     pub(super) fn of(schema: &Schema) -> Self {
         let mark = schema.metadata().get(FILE_MARK).and_then(|text| serde_json::from_str(text).ok());
         Self { ours: mark.is_some(), mark: mark.unwrap_or_default() }
     }
 }
 
-/// An error of what the bytes came from, which Arrow only carries.
+/// The error of the underlying input, if Arrow wraps one.
 pub(super) fn failure(error: &ArrowError) -> Option<TransferError> {
     match error {
         ArrowError::IoError(_, error) => TransferError::within(error),
@@ -47,17 +46,17 @@ pub(super) fn failure(error: &ArrowError) -> Option<TransferError> {
     }
 }
 
-/// A batch that is handed out.
+/// The batch that is being returned.
 struct Batch {
     rows: RecordBatch,
-    /// How many of its rows were.
+    /// The number of rows already returned.
     at: usize,
     /// Columns that hold JSON as text.
     json: Vec<(String, ArrayRef)>,
     overflow: Option<ArrayRef>,
 }
 
-/// Reads rows.
+/// Reads rows as records.
 pub(super) struct BatchRecords {
     batches: Batches,
     marks: Marks,
@@ -77,7 +76,7 @@ impl BatchRecords {
         Self { batches, marks, batch: None, lines, at: 0, row, name, bytes: 0 }
     }
 
-    /// Takes the columns apart that hold JSON as text.
+    /// Separates the columns that hold JSON as text from the others.
     fn begin(&self, mut rows: RecordBatch) -> Batch {
         let mut take = |name: &str| {
             let position = rows.schema().index_of(name).ok()?;
@@ -90,9 +89,9 @@ impl BatchRecords {
         Batch { rows, at: 0, json, overflow }
     }
 
-    /// Turns the next rows into lines of JSON; false at the end.
+    /// Converts the next rows to JSON lines. Returns false at the end.
     fn fill(&mut self) -> Result<bool, TransferError> {
-        let broken = |what: String| TransferError::Damaged(format!("{}, behind row {}: {what}", self.name, self.row));
+        let broken = |what: String| TransferError::Damaged(format!("{}, after row {}: {what}", self.name, self.row));
         let mut batch = match self.batch.take() {
             Some(rest) => rest,
             None => match guard(|| self.batches.next()).map_err(&broken)? {
@@ -100,7 +99,7 @@ impl BatchRecords {
                 Some(rows) => {
                     let rows = rows.map_err(|(place, what)| place.unwrap_or_else(|| broken(what)))?;
                     if rows.num_rows() > MOST_EMPTY && rows.get_array_memory_size() < rows.num_rows() / 8 {
-                        return Err(broken(format!("it has {} rows and no data for them", rows.num_rows())));
+                        return Err(broken(format!("it has {} rows but no data", rows.num_rows())));
                     }
                     self.begin(rows)
                 }
@@ -116,9 +115,9 @@ impl BatchRecords {
         let written = guard(|| writer.write(&batch.rows.slice(batch.at, rows)).and_then(|()| writer.finish()))
             .map_err(&broken)?;
         written.map_err(|e| broken(e.to_string()))?;
-        // All at once it is checked many times faster than line by line.
+        // Checking all lines at once is many times faster than line by line.
         simdutf8::basic::from_utf8(&lines).map_err(|e| broken(e.to_string()))?;
-        // SAFETY: it was just found to be UTF-8.
+        // SAFETY: it was just validated as UTF-8.
         self.lines = unsafe { String::from_utf8_unchecked(lines) };
         if batch.overflow.is_some() || !batch.json.is_empty() {
             self.lines = batch.merged(&self.lines);
@@ -132,11 +131,11 @@ impl BatchRecords {
     }
 }
 
-/// What stands for a row that cannot be put together: no JSON, so that it is rejected.
-const NO_ROW: &str = "a column that holds JSON as text holds something else: ";
+/// Marks a row that cannot be assembled. It is not JSON, so the row is rejected.
+const NO_ROW: &str = "a column of JSON text contains something else: ";
 
 impl Batch {
-    /// Lines with what stands in columns of JSON put back into the documents.
+    /// Puts the values of JSON columns back into the documents.
     fn merged(&self, lines: &str) -> String {
         let mut out = String::with_capacity(lines.len() + 1_024);
         for (row, line) in lines.lines().enumerate() {
@@ -181,7 +180,7 @@ impl FileRecords for BatchRecords {
 
     fn told(&mut self, bad: Bad) -> Bad {
         let why = if is_outside(&bad.text) {
-            "it holds a value that JSON has no form for: NaN, an infinite number, or a time out of range".into()
+            "it contains a value that JSON cannot represent: NaN, an infinite number, or a time out of range".into()
         } else if bad.text.starts_with(NO_ROW) {
             NO_ROW.trim_end_matches(": ").to_owned()
         } else {

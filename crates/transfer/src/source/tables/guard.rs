@@ -1,4 +1,4 @@
-//! Libraries that read tables panic on some damaged files; here that is an error like any other.
+//! The table libraries panic on some damaged files. This turns the panics into errors.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
@@ -8,8 +8,8 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Gives what the work gives, or in words why it panicked; nothing is printed then. What the work was at must not be
-/// used again.
+/// Runs work and returns its result. If it panics, the error is the panic's message, and nothing is printed. The state
+/// that the work used must then not be used again.
 pub(super) fn guard<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {

@@ -17,7 +17,7 @@ use crate::place::InspectedFile;
 
 pub use parquet::parquet_rows;
 
-/// Parts of a file that can be read by themselves, with the bytes of each; none where it is read as a whole.
+/// The parts of a file that can be read separately, as the number of bytes in each; `None` if it cannot be divided.
 pub(super) fn groups(
     format: Format,
     packing: Packing,
@@ -41,7 +41,7 @@ pub(super) fn read<'a>(
     Ok(reading.of(read(found, group)?))
 }
 
-/// Reads a file of Arrow as it comes.
+/// Reads an Arrow file or stream sequentially.
 pub(super) fn read_stream<'a>(
     input: Box<dyn Read + Send>,
     name: String,
@@ -50,7 +50,7 @@ pub(super) fn read_stream<'a>(
     Ok(reading.of(arrow::read_stream(input, name)?))
 }
 
-/// Where a record of such a file stands.
+/// The place of a record in such a file, for display.
 pub(super) fn place(format: Format, name: &str, at: u64) -> String {
     if format == Format::Arrow { arrow::place(name, at) } else { format!("{name}, row {}", at + 1) }
 }

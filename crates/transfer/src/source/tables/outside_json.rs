@@ -1,5 +1,5 @@
-//! Values of Arrow columns that JSON has no form for. They must not become nulls or texts on the way: such a row is
-//! written as what is not JSON, and so does not arrive.
+//! Values of Arrow columns that JSON cannot represent. They must not become nulls or strings. A row with such a value
+//! is encoded as invalid JSON, so that it is rejected.
 
 use arrow_array::cast::AsArray;
 use arrow_array::temporal_conversions::{as_date, as_datetime, as_time};
@@ -14,18 +14,18 @@ use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};
 
 use crate::columns::write_double;
 
-/// No text of JSON holds this outside of its strings, and none of its strings holds a bare NUL.
+/// JSON does not contain this outside of strings, and its strings contain no bare NUL.
 const OUTSIDE: &str = "\0outside of JSON\0";
 
-/// Whether a line holds such a value.
+/// Whether a line contains such a value.
 pub(super) fn is_outside(line: &str) -> bool {
     line.contains(OUTSIDE)
 }
 
-/// Finds such values.
+/// Encodes such values.
 #[derive(Debug)]
 pub(super) struct OutsideJson {
-    /// Whether doubles without a fraction are written as integers: as they are in files that Storebench has made.
+    /// Whether doubles without a fraction are written as integers, as in files that Storebench wrote.
     pub(super) whole_as_integers: bool,
 }
 
@@ -54,7 +54,7 @@ impl EncoderFactory for OutsideJson {
 
 struct Watched<'a> {
     inner: NullableEncoder<'a>,
-    /// Positions, in order.
+    /// Positions, ascending.
     outside: Vec<usize>,
 }
 
@@ -70,7 +70,7 @@ impl Encoder for Watched<'_> {
 
 struct Doubles<'a> {
     values: &'a PrimitiveArray<Float64Type>,
-    /// Positions, in order.
+    /// Positions, ascending.
     outside: Vec<usize>,
 }
 
@@ -84,7 +84,7 @@ impl Encoder for Doubles<'_> {
     }
 }
 
-/// Positions of values without a form in JSON.
+/// Positions of values that JSON cannot represent.
 fn outside(array: &dyn Array) -> Vec<usize> {
     match array.data_type() {
         DataType::Float16 => where_not::<Float16Type>(array, |v| v.is_finite()),

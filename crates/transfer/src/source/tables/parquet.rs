@@ -1,4 +1,4 @@
-//! Row groups of Parquet files.
+//! Reads row groups of Parquet files.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use super::guard::guard;
 use crate::error::TransferError;
 use crate::place::{Chunks, InspectedFile};
 
-/// Row groups of a file: bytes of each.
+/// The row groups of a file, as the number of bytes in each.
 pub(super) fn row_groups(found: &InspectedFile) -> Result<Vec<u64>, TransferError> {
     let reader = open(found, &found.chunks()?)?;
     Ok(reader.metadata().row_groups().iter().map(|group| group.compressed_size().max(0) as u64).collect())
@@ -48,10 +48,10 @@ pub(super) fn read(found: &InspectedFile, group: u32) -> Result<BatchRecords, Tr
     Ok(BatchRecords::new(Box::new(batches), marks, name, before))
 }
 
-/// Gives each row of a Parquet file as a line of JSON, every type in the usual way, nothing left out but nulls.
+/// Passes each row of a Parquet file as a JSON line. All types use the default conversion; only nulls are omitted.
 ///
 /// # Errors
-/// The file cannot be read, or what is done with a row fails.
+/// The file cannot be read, or `each` fails.
 pub fn parquet_rows(path: &Path, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     let file = File::open(path)?;
     let reader = guard(|| ParquetRecordBatchReaderBuilder::try_new(file).and_then(|reader| reader.build()));

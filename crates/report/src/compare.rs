@@ -1,0 +1,233 @@
+//! The page of a comparison: the outcome and the gates, what changed and how certain it is, and the time lines of A and B
+//! above each other.
+
+use indexmap::{IndexMap, IndexSet};
+use maud::{Markup, PreEscaped, html};
+use storebench_results::compare::format::{
+    APART, PAIRED, checks, counts, facts, interval, notes, outcome, ratio, reservations, shown, spread, unmatched,
+    value,
+};
+use storebench_results::compare::{CompareResult, ComparedFigure, ComparedPair, GateOutcome};
+use storebench_results::human::percent;
+use storebench_results::validity::Severity;
+
+use crate::charts::charts as all_charts;
+use crate::data::Chart;
+use crate::page::tables::{self, Cell, numbered, text};
+use crate::page::{Life, charts, document, island};
+use crate::ratios::ratios;
+use crate::recorded::{Recorded, ReportError};
+use crate::subject::Subject;
+
+/// Charts of which A and B have a time line.
+const OVER_TIME: [&str; 3] = ["throughput-over-time", "latency-over-time", "errors-over-time"];
+
+/// The page of a comparison. `runs` are the compared runs by the names that the comparison has for them. A run without
+/// tables, such as a baseline, has no time line.
+///
+/// # Errors
+/// A histogram log of a run is damaged.
+pub fn compare_page(result: &CompareResult, runs: Vec<(String, Recorded)>) -> Result<String, ReportError> {
+    let (names, runs): (Vec<String>, Vec<Recorded>) = runs.into_iter().unzip();
+    let mut subject = Subject::of(runs);
+    let several = result.pairs.len() > 1;
+    let mut panels: IndexMap<usize, String> = IndexMap::new();
+    let mut labels: IndexMap<String, Option<usize>> = IndexMap::new();
+    for pair in &result.pairs {
+        for (side, of) in [("A", &pair.a), ("B", &pair.b)] {
+            let at = names.iter().position(|name| *name == of.run).map(|run| subject.position(run, &of.configuration));
+            labels.insert(of.label(), at);
+            let Some(at) = at else { continue };
+            let named = if several { of.label() } else { format!("{side}: {}", of.label()) };
+            panels.entry(at).or_insert(named);
+        }
+    }
+    subject.in_panels(&panels);
+    let mut over_time = all_charts(&subject)?;
+    over_time.retain(|chart| OVER_TIME.contains(&chart.id.as_str()));
+    for chart in &mut over_time {
+        chart.panels = true;
+        chart.series.retain(|series| panels.contains_key(&series.configuration));
+        chart.marks.retain(|mark| mark.configuration.is_none_or(|of| panels.contains_key(&of)));
+    }
+    over_time.retain(|chart| !chart.is_empty());
+    let drawn = |at: usize| over_time.iter().any(|chart| chart.series.iter().any(|series| series.configuration == at));
+    labels.retain(|_, at| !at.is_some_and(drawn));
+    let without: IndexSet<String> = labels.into_keys().collect();
+    let body = body(result, &subject, &over_time, &without);
+    let data = island(&subject.configurations, &subject.panels, &over_time);
+    Ok(document(&format!("{} · Storebench compare", title(result)), &body, &data, Life::Written))
+}
+
+fn title(result: &CompareResult) -> String {
+    let titles: IndexSet<&str> =
+        result.pairs.iter().flat_map(|pair| [pair.a.title.as_str(), pair.b.title.as_str()]).collect();
+    titles.into_iter().collect::<Vec<_>>().join(" / ")
+}
+
+fn body(result: &CompareResult, subject: &Subject, over_time: &[Chart], without: &IndexSet<String>) -> Markup {
+    html! {
+        header {
+            p.brand { "Storebench compare" }
+            div.run {
+                h1 { (title(result)) }
+                (answer(result))
+                @for pair in &result.pairs { (pair_head(pair, result)) }
+            }
+        }
+        main {
+            @if !over_time.is_empty() {
+                section #charts {
+                    h2 { "Over time" }
+                    noscript { p.dim { "A script of this page draws the charts, and it does not run here. Each chart has a table." } }
+                    @for chart in over_time { (charts::place(subject, chart)) }
+                }
+            }
+            @if !without.is_empty() {
+                p.dim {
+                    "No time line of " (without.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
+                    ": a baseline keeps results only, and short phases have too few intervals."
+                }
+            }
+            @for pair in &result.pairs { (all_figures(pair, result.pairs.len() > 1)) }
+            @for text in unmatched(result) { p.dim { (text) } }
+        }
+        footer {
+            p {
+                "Made by Storebench " (env!("CARGO_PKG_VERSION")) ". B is compared with A. Unchanged: the whole 95 % interval of B/A lies within "
+                (percent(result.threshold)) " of 1. This file needs nothing else: it loads nothing. Charts are drawn by uPlot (MIT licence)."
+            }
+        }
+    }
+}
+
+/// The outcome of the gates, or else how many figures changed; then the gates, each a line.
+fn answer(result: &CompareResult) -> Markup {
+    let failed = result.gates.iter().filter(|gate| gate.outcome == GateOutcome::Failed).count();
+    let gates = result.gates.len();
+    let found = match (failed, gates) {
+        (0, 0) => result.pairs.iter().map(|pair| changed(pair, result)).collect::<Vec<_>>().join("; "),
+        (0, _) if result.exit_code() == 0 => format!("No gate failed ({gates} judged)"),
+        (0, _) => "A gate could not be judged".to_owned(),
+        (n, _) => format!("{n} of {gates} gates failed"),
+    };
+    let (class, word) = match result.exit_code() {
+        0 if gates > 0 => ("pass", "passed"),
+        0 => ("note", "no gates"),
+        1 => ("invalid", "failed"),
+        4 => ("invalid", "invalid"),
+        _ => ("caution", "not judged"),
+    };
+    let reservations = reservations(result);
+    html! {
+        div.answer {
+            p.found { (found) }
+            p.worth {
+                span class=(format!("badge {class}")) { (word) } " "
+                @if let Some(trouble) = result.trouble() { (trouble) }
+                @else if result.pairs.iter().all(|pair| pair.paired_by_round) { (PAIRED) }
+                @else { (APART) }
+            }
+        }
+        @if !reservations.is_empty() {
+            p { b { "Compared anyway" } }
+            ul { @for text in reservations { li { (text) } } }
+        }
+        @if gates > 0 { (gates_table(result)) }
+    }
+}
+
+/// `B is 3 slower, 1 faster`, with the label of B if there are several pairs.
+fn changed(pair: &ComparedPair, result: &CompareResult) -> String {
+    let counts = counts(&shown(pair, false));
+    if result.pairs.len() > 1 { format!("{}: {counts}", pair.b.label()) } else { format!("B against A: {counts}") }
+}
+
+fn gates_table(result: &CompareResult) -> Markup {
+    let several = result.pairs.len() > 1;
+    let titles = [("gate", false), ("figure", false), ("B/A", true), ("95 % interval", true), ("outcome", false)];
+    let row = |gate: &storebench_results::compare::GateResult| -> Vec<Cell> {
+        let of = result.pairs.get(gate.pair as usize - 1).filter(|_| several);
+        let figure = of.map_or_else(|| gate.figure.clone(), |pair| format!("{} of {}", gate.figure, pair.b.label()));
+        let class = match gate.outcome {
+            GateOutcome::Passed => "pass",
+            GateOutcome::Inconclusive | GateOutcome::NotJudged => "caution",
+            GateOutcome::Failed => "invalid",
+        };
+        let told = html! {
+            span class=(format!("badge {class}")) { (outcome(gate.outcome)) }
+            @if let Some(why) = &gate.why { " " span.dim { (why) } }
+        };
+        let value = gate.ratio.map(|of| of.value);
+        vec![
+            text(html! { code { (gate.gate) } }),
+            text(figure),
+            numbered(value, ratio(gate.ratio)),
+            numbered(value, interval(gate.ratio)),
+            text(told),
+        ]
+    };
+    html! {
+        figure.table.brief #gates {
+            figcaption { b { "Gates" } }
+            div.scroll { (tables::table("", titles, result.gates.iter().map(row))) }
+        }
+    }
+}
+
+/// What A and B are, and the ratios of their figures.
+fn pair_head(pair: &ComparedPair, result: &CompareResult) -> Markup {
+    let figures = shown(pair, false);
+    html! {
+        @if result.pairs.len() > 1 { h2 { (pair.b.label()) } p { (changed(pair, result)) } }
+        @else if !result.gates.is_empty() { p { (changed(pair, result)) } }
+        p.facts { b { "A" } " " (facts(&pair.a).join(" · ")) br; b { "B" } " " (facts(&pair.b).join(" · ")) }
+        @if let Some(picture) = ratios(&figures, result.threshold) { figure.headline { (PreEscaped(picture)) } }
+        (of_checks(pair))
+        @for note in notes(pair) { p.dim { "Note: " (note) } }
+    }
+}
+
+/// The checks of both sides that came to a caution or worse.
+fn of_checks(pair: &ComparedPair) -> Markup {
+    html! {
+        @for (side, of) in [("A", &pair.a), ("B", &pair.b)] {
+            @for severity in [Severity::Invalid, Severity::Caution] {
+                @if let Some(names) = checks(&of.checks, severity) {
+                    p { (crate::page::head::badge(severity)) " " (side) ": " (names) }
+                }
+            }
+        }
+    }
+}
+
+fn all_figures(pair: &ComparedPair, several: bool) -> Markup {
+    let titles =
+        [("figure", false), ("A", true), ("B", true), ("B/A", true), ("95 % interval", true), ("change", false)];
+    let row = |figure: &ComparedFigure| -> Vec<Cell> {
+        let side = |of: &storebench_results::stats::Estimate| {
+            let known = (of.trials > 0).then_some(of.value);
+            numbered(known, format!("{} {}", value(figure, of), spread(of)).trim_end().to_owned())
+        };
+        let of = figure.ratio.map(|of| of.value);
+        vec![
+            text(&figure.figure),
+            side(&figure.a),
+            side(&figure.b),
+            numbered(of, ratio(figure.ratio)),
+            numbered(of, interval(figure.ratio)),
+            text(&figure.word),
+        ]
+    };
+    html! {
+        details.part {
+            summary { "All figures" @if several { " of " (pair.b.label()) } }
+            section {
+                figure.table {
+                    figcaption { b { "All figures" @if several { " of " (pair.b.label()) } } }
+                    div.scroll { (tables::table("sortable", titles, pair.figures.iter().map(row))) }
+                }
+            }
+        }
+    }
+}

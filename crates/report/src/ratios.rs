@@ -1,0 +1,194 @@
+//! The ratios B/A of a comparison as SVG: a line for each figure, with its interval, and the threshold as a band about 1.
+
+use std::fmt::Write as _;
+
+use storebench_results::compare::format::{ratio, value};
+use storebench_results::compare::{ComparedFigure, Judgement};
+use storebench_results::stats::Estimate;
+
+use crate::picture::{LETTER, ROW, TEXT, WIDTH, cut, escaped};
+
+/// Lines of the picture, at most. The rest is in the table.
+const MOST: usize = 20;
+/// An axis reaches no further than this ratio, nor below its reciprocal.
+const FURTHEST: f64 = 20.0;
+/// Ratios that may have a mark on the axis.
+const MARKS: [f64; 15] = [0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 2.0, 5.0, 10.0, 20.0];
+
+/// The picture; none if no figure has a ratio. Changes come first.
+pub(crate) fn ratios(figures: &[&ComparedFigure], threshold: f64) -> Option<String> {
+    let mut rows: Vec<(&ComparedFigure, Estimate)> =
+        figures.iter().filter_map(|figure| Some((*figure, figure.ratio?))).collect();
+    rows.retain(|(_, ratio)| ratio.value.is_finite() && ratio.value > 0.0);
+    if rows.is_empty() {
+        return None;
+    }
+    rows.sort_by_key(|(figure, _)| rank(figure.judgement));
+    let left_out = rows.len().saturating_sub(MOST);
+    rows.truncate(MOST);
+    let left =
+        rows.iter().map(|(figure, _)| figure.figure.chars().count()).max().unwrap_or(0).min(34) as f64 * LETTER + 16.0;
+    let texts: Vec<String> = rows.iter().map(|(figure, ratio)| told(figure, *ratio)).collect();
+    // Wide fonts too: a text that is cut off says something else.
+    let right = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0) as f64 * (LETTER + 0.8) + 16.0;
+    let (begin, end) = (left, (WIDTH - right).max(left + 120.0));
+    let axis = Axis::of(rows.iter().map(|(_, ratio)| ratio), threshold, begin, end);
+    let (top, bottom) = (24.0, 24.0 + rows.len() as f64 * ROW);
+    let more = if left_out > 0 { 20.0 } else { 0.0 };
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"picture\" viewBox=\"0 0 {:.0} {:.0}\" role=\"img\" \
+         font-family=\"system-ui,sans-serif\" font-size=\"{TEXT}\"><title>B/A of each figure, with its 95 % interval</title>",
+        end + right,
+        bottom + 24.0 + more
+    );
+    let (low, high) = (axis.at(1.0 - threshold), axis.at(1.0 + threshold));
+    let _ = write!(
+        out,
+        "<text class=\"t\" x=\"{begin:.1}\" y=\"14\" font-weight=\"600\">B/A</text>\
+         <rect class=\"l\" fill=\"currentColor\" fill-opacity=\".08\" stroke=\"none\" x=\"{low:.1}\" width=\"{:.1}\" y=\"{top}\" height=\"{:.1}\"/>",
+        high - low,
+        bottom - top
+    );
+    let mut free = f64::NEG_INFINITY;
+    for mark in axis.marks() {
+        let at = axis.at(mark);
+        let width = if mark == 1.0 { 1.5 } else { 1.0 };
+        let text = if mark == 1.0 { "1".to_owned() } else { format!("{mark}") };
+        let _ = write!(
+            out,
+            "<line class=\"l\" stroke-width=\"{width}\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top}\" y2=\"{bottom:.1}\"/>"
+        );
+        let half = text.len() as f64 * LETTER / 2.0;
+        if at - half > free {
+            free = at + half + 4.0;
+            let _ = write!(
+                out,
+                "<text class=\"d\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>",
+                bottom + 16.0
+            );
+        }
+    }
+    for (nth, ((figure, ratio), text)) in rows.iter().zip(&texts).enumerate() {
+        let y = top + (nth as f64 + 0.5) * ROW;
+        let class = class(figure.judgement);
+        let _ = write!(
+            out,
+            "<text class=\"t\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            left - 12.0,
+            y + 4.0,
+            escaped(&cut(&figure.figure, 34))
+        );
+        if let (Some(low), Some(high)) = (ratio.low, ratio.high) {
+            let _ = write!(
+                out,
+                "<line class=\"{class}\" stroke=\"var(--c)\" stroke-width=\"2\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>",
+                axis.at(low),
+                axis.at(high)
+            );
+        }
+        let _ = write!(
+            out,
+            "<circle class=\"{class}\" fill=\"var(--c)\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"5\"/>\
+             <text class=\"t\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            axis.at(ratio.value),
+            end + 12.0,
+            y + 4.0,
+            escaped(text)
+        );
+    }
+    if left_out > 0 {
+        let _ = write!(
+            out,
+            "<text class=\"d\" x=\"{begin:.1}\" y=\"{:.1}\">and {left_out} more, in the table</text>",
+            bottom + 38.0
+        );
+    }
+    out.push_str("</svg>");
+    Some(out)
+}
+
+/// `×1.08 slower, 1.02 ms → 1.10 ms`.
+fn told(figure: &ComparedFigure, of: Estimate) -> String {
+    format!("×{} {}, {} → {}", ratio(Some(of)), figure.word, value(figure, &figure.a), value(figure, &figure.b))
+}
+
+/// The order of lines: what is certain and bad first.
+fn rank(judgement: Judgement) -> u8 {
+    match judgement {
+        Judgement::Missing | Judgement::Worse => 0,
+        Judgement::Better => 1,
+        Judgement::Inconclusive | Judgement::AtLeast | Judgement::OneTrial => 2,
+        Judgement::Unchanged => 3,
+    }
+}
+
+fn class(judgement: Judgement) -> &'static str {
+    match judgement {
+        Judgement::Better => "better",
+        Judgement::Worse | Judgement::Missing => "worse",
+        Judgement::Inconclusive | Judgement::AtLeast | Judgement::OneTrial => "open",
+        Judgement::Unchanged => "same",
+    }
+}
+
+/// A logarithmic axis of ratios about 1.
+struct Axis {
+    low: f64,
+    high: f64,
+    begin: f64,
+    end: f64,
+}
+
+impl Axis {
+    fn of<'a>(ratios: impl Iterator<Item = &'a Estimate>, threshold: f64, begin: f64, end: f64) -> Self {
+        let (mut low, mut high) = (1.0 - threshold * 2.0, 1.0 + threshold * 2.0);
+        for of in ratios {
+            // A wide interval is cut, so that the others remain readable.
+            low = low.min(of.value).min(of.low.unwrap_or(of.value).max(of.value / 3.0));
+            high = high.max(of.value).max(of.high.unwrap_or(of.value).min(of.value * 3.0));
+        }
+        Self { low: low.max(1.0 / FURTHEST) / 1.03, high: high.min(FURTHEST) * 1.03, begin, end }
+    }
+
+    fn at(&self, ratio: f64) -> f64 {
+        let share = (ratio.clamp(self.low, self.high) / self.low).ln() / (self.high / self.low).ln();
+        self.begin + share * (self.end - self.begin)
+    }
+
+    fn marks(&self) -> Vec<f64> {
+        // 1 always has its mark: the others make room.
+        let inside = MARKS.into_iter().filter(|mark| *mark > self.low && *mark < self.high);
+        let room = 34.0;
+        inside.filter(|mark| *mark == 1.0 || (self.at(*mark) - self.at(1.0)).abs() > room).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(name: &str, ratio: Option<(f64, f64, f64)>, judgement: Judgement) -> ComparedFigure {
+        let estimate = |(value, low, high): (f64, f64, f64)| serde_json::json!({ "value": value, "low": low, "high": high, "trials": 3 });
+        let one = estimate((1e6, 0.9e6, 1.1e6));
+        serde_json::from_value(serde_json::json!({
+            "figure": name, "phase": "p", "op": null, "measure": "service.p99", "unit": "ns", "better": "less",
+            "a": one, "b": one, "ratio": ratio.map(estimate), "judgement": judgement, "word": "slower",
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn changes_come_first_and_a_wide_interval_does_not_hide_the_others() {
+        let same = figure("p.same", Some((1.0, 0.99, 1.01)), Judgement::Unchanged);
+        let worse = figure("p.worse", Some((1.5, 1.2, 1e9)), Judgement::Worse);
+        let missing = figure("p.missing", None, Judgement::Missing);
+        let drawn = ratios(&[&same, &worse, &missing], 0.02).unwrap();
+        assert!(drawn.find("p.worse").unwrap() < drawn.find("p.same").unwrap());
+        assert!(!drawn.contains("p.missing") && !drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
+        let axis =
+            Axis::of([Estimate { value: 1.5, low: Some(1.2), high: Some(1e9), trials: 3 }].iter(), 0.02, 0.0, 100.0);
+        assert!(axis.high < 5.0 && axis.at(1e9) == 100.0);
+        assert!(axis.marks().contains(&1.0));
+        assert!(ratios(&[&missing], 0.02).is_none());
+    }
+}
