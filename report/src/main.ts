@@ -35,7 +35,7 @@ function draw(data: Data): void {
       document.documentElement.dataset.drawn = "all";
       return;
     }
-    if (one.at) places.push(new Place(one.at, one.chart, one.state, one.together, data.configurations, data.panels));
+    if (one.at) places.push(new Place(one.at, one.chart, one.state, one.together, data.configurations, data.panels, data.columns));
     if (nth === 0) next(1);
     else later(() => next(nth + 1));
   };

@@ -91,6 +91,8 @@ export interface Data {
   configurations: Configuration[];
   /** Names of the panels of charts over time. */
   panels: string[];
+  /** Columns in which panels are laid out; as many as there is room for if unset. */
+  columns?: number;
   charts: Chart[];
 }
 

@@ -36,6 +36,7 @@ export class Place {
     private readonly together: Together,
     private readonly configurations: Configuration[],
     private readonly panelNames: string[],
+    private readonly columns: number | undefined,
   ) {
     this.tools = document.createElement("div");
     this.tools.className = "tools";
@@ -77,7 +78,8 @@ export class Place {
     this.tip.hidden = true;
     const panels = this.panels();
     this.plot.classList.toggle("panels", panels.length > 1);
-    this.plot.classList.toggle("many", panels.length > MOST_STACKED);
+    this.plot.classList.toggle("many", this.columns === undefined && panels.length > MOST_STACKED);
+    this.plot.style.setProperty("--columns", String(this.columns ?? 1));
     if (this.chart.kind === "heat") {
       this.oneConfiguration();
       this.views = [{ u: drawHeat(this.plot, this.chart, this.configurations, this.state), drawn: [], name: "" }];

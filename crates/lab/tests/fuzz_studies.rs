@@ -400,5 +400,5 @@ load = ["docs"]
     let beyond = text.replace("9_007_199_254_740_991", "1_000_000_000_000_000_000");
     let study = Study::parse(&beyond, file, &[]).unwrap();
     let message = study.configurations(&beyond, file, &[]).unwrap_err().to_string();
-    assert!(message.contains("more than can be counted"), "{message}");
+    assert!(message.contains("is too large"), "{message}");
 }

@@ -7,7 +7,9 @@ use storebench_results::compare::format::{
     APART, PAIRED, checks, counts, facts, interval, notes, outcome, ratio, reservations, shown, spread, unmatched,
     value,
 };
-use storebench_results::compare::{CompareResult, ComparedFigure, ComparedPair, GateOutcome};
+use storebench_results::compare::{
+    CompareResult, ComparedConfiguration, ComparedFigure, ComparedPair, GateOutcome, GateResult,
+};
 use storebench_results::human::percent;
 use storebench_results::validity::Severity;
 
@@ -22,6 +24,11 @@ use crate::subject::Subject;
 /// Charts of which A and B have a time line.
 const OVER_TIME: [&str; 3] = ["throughput-over-time", "latency-over-time", "errors-over-time"];
 
+/// Pairs beside each other in charts over time, at most.
+const MOST_COLUMNS: usize = 3;
+/// Failed gates that the answer names.
+const MOST_NAMED: usize = 3;
+
 /// The page of a comparison. `runs` are the compared runs by the names that the comparison has for them. A run without
 /// tables, such as a baseline, has no time line.
 ///
@@ -30,18 +37,20 @@ const OVER_TIME: [&str; 3] = ["throughput-over-time", "latency-over-time", "erro
 pub fn compare_page(result: &CompareResult, runs: Vec<(String, Recorded)>) -> Result<String, ReportError> {
     let (names, runs): (Vec<String>, Vec<Recorded>) = runs.into_iter().unzip();
     let mut subject = Subject::of(runs);
-    let several = result.pairs.len() > 1;
     let mut panels: IndexMap<usize, String> = IndexMap::new();
     let mut labels: IndexMap<String, Option<usize>> = IndexMap::new();
-    for pair in &result.pairs {
-        for (side, of) in [("A", &pair.a), ("B", &pair.b)] {
+    // All of A, then all of B: with a column for each pair they are above each other.
+    for side in ["A", "B"] {
+        for pair in &result.pairs {
+            let of = if side == "A" { &pair.a } else { &pair.b };
             let at = names.iter().position(|name| *name == of.run).map(|run| subject.position(run, &of.configuration));
             labels.insert(of.label(), at);
             let Some(at) = at else { continue };
-            let named = if several { of.label() } else { format!("{side}: {}", of.label()) };
-            panels.entry(at).or_insert(named);
+            panels.entry(at).or_insert_with(|| format!("{side}: {}", short(of)));
         }
     }
+    let of_b: IndexSet<String> = result.pairs.iter().map(|pair| pair.b.label()).collect();
+    subject.columns = (panels.len() == 2 * of_b.len() && of_b.len() <= MOST_COLUMNS).then_some(of_b.len());
     subject.in_panels(&panels);
     let mut over_time = all_charts(&subject)?;
     over_time.retain(|chart| OVER_TIME.contains(&chart.id.as_str()));
@@ -55,7 +64,7 @@ pub fn compare_page(result: &CompareResult, runs: Vec<(String, Recorded)>) -> Re
     labels.retain(|_, at| !at.is_some_and(drawn));
     let without: IndexSet<String> = labels.into_keys().collect();
     let body = body(result, &subject, &over_time, &without);
-    let data = island(&subject.configurations, &subject.panels, &over_time);
+    let data = island(&subject, &over_time);
     Ok(document(&format!("{} · Storebench compare", title(result)), &body, &data, Life::Written))
 }
 
@@ -109,7 +118,7 @@ fn answer(result: &CompareResult) -> Markup {
         (0, 0) => result.pairs.iter().map(|pair| changed(pair, result)).collect::<Vec<_>>().join("; "),
         (0, _) if result.exit_code() == 0 => format!("No gate failed ({gates} judged)"),
         (0, _) => "A gate could not be judged".to_owned(),
-        (n, _) => format!("{n} of {gates} gates failed"),
+        (n, _) => format!("{n} of {gates} gates failed: {}", failed_gates(result)),
     };
     let (class, word) = match result.exit_code() {
         0 if gates > 0 => ("pass", "passed"),
@@ -124,7 +133,7 @@ fn answer(result: &CompareResult) -> Markup {
             p.found { (found) }
             p.worth {
                 span class=(format!("badge {class}")) { (word) } " "
-                @if let Some(trouble) = result.trouble() { (trouble) }
+                @if let (Some(trouble), 0) = (result.trouble(), failed) { (trouble) }
                 @else if result.pairs.iter().all(|pair| pair.paired_by_round) { (PAIRED) }
                 @else { (APART) }
             }
@@ -137,18 +146,53 @@ fn answer(result: &CompareResult) -> Markup {
     }
 }
 
-/// `B is 3 slower, 1 faster`, with the label of B if there are several pairs.
+/// The figures of the gates that failed, with their ratios.
+fn failed_gates(result: &CompareResult) -> String {
+    let failed: Vec<&GateResult> = result.gates.iter().filter(|gate| gate.outcome == GateOutcome::Failed).collect();
+    let told = |gate: &&GateResult| {
+        let pair = result.pairs.get(gate.pair as usize - 1).filter(|_| result.pairs.len() > 1);
+        let of = pair.map_or_else(String::new, |pair| format!(" of {}", pair.b.configuration));
+        match (&gate.ratio, &gate.why) {
+            (Some(_), _) => format!("{}{of} ×{}", gate.figure, ratio(gate.ratio)),
+            (None, Some(why)) => format!("{}{of} ({why})", gate.figure),
+            (None, None) => format!("{}{of}", gate.figure),
+        }
+    };
+    let mut all: Vec<String> = failed.iter().take(MOST_NAMED).map(told).collect();
+    if failed.len() > MOST_NAMED {
+        all.push(format!("{} more", failed.len() - MOST_NAMED));
+    }
+    all.join(", ")
+}
+
+/// The configuration, and the folder of its run.
+fn short(of: &ComparedConfiguration) -> String {
+    let run = of.baseline.as_ref().map(|name| format!("baseline {name}"));
+    let run = run.unwrap_or_else(|| of.run.rsplit('/').next().unwrap_or(&of.run).to_owned());
+    format!("{} ({run})", of.configuration)
+}
+
+/// The name of a pair among several.
+fn pair_name(pair: &ComparedPair) -> String {
+    if pair.a.configuration == pair.b.configuration { pair.b.configuration.clone() } else { short(&pair.b) }
+}
+
+/// `B against A: 3 slower, 1 faster`, with the name of the pair if there are several.
 fn changed(pair: &ComparedPair, result: &CompareResult) -> String {
     let counts = counts(&shown(pair, false));
-    if result.pairs.len() > 1 { format!("{}: {counts}", pair.b.label()) } else { format!("B against A: {counts}") }
+    if result.pairs.len() > 1 {
+        format!("{}, B against A: {counts}", pair_name(pair))
+    } else {
+        format!("B against A: {counts}")
+    }
 }
 
 fn gates_table(result: &CompareResult) -> Markup {
     let several = result.pairs.len() > 1;
     let titles = [("gate", false), ("figure", false), ("B/A", true), ("95 % interval", true), ("outcome", false)];
-    let row = |gate: &storebench_results::compare::GateResult| -> Vec<Cell> {
+    let row = |gate: &GateResult| -> Vec<Cell> {
         let of = result.pairs.get(gate.pair as usize - 1).filter(|_| several);
-        let figure = of.map_or_else(|| gate.figure.clone(), |pair| format!("{} of {}", gate.figure, pair.b.label()));
+        let figure = of.map_or_else(|| gate.figure.clone(), |pair| format!("{} of {}", gate.figure, pair_name(pair)));
         let class = match gate.outcome {
             GateOutcome::Passed => "pass",
             GateOutcome::Inconclusive | GateOutcome::NotJudged => "caution",
@@ -179,7 +223,7 @@ fn gates_table(result: &CompareResult) -> Markup {
 fn pair_head(pair: &ComparedPair, result: &CompareResult) -> Markup {
     let figures = shown(pair, false);
     html! {
-        @if result.pairs.len() > 1 { h2 { (pair.b.label()) } p { (changed(pair, result)) } }
+        @if result.pairs.len() > 1 { h2 { (pair_name(pair)) } p { (changed(pair, result)) } }
         @else if !result.gates.is_empty() { p { (changed(pair, result)) } }
         p.facts { b { "A" } " " (facts(&pair.a).join(" · ")) br; b { "B" } " " (facts(&pair.b).join(" · ")) }
         @if let Some(picture) = ratios(&figures, result.threshold) { figure.headline { (PreEscaped(picture)) } }
@@ -221,10 +265,10 @@ fn all_figures(pair: &ComparedPair, several: bool) -> Markup {
     };
     html! {
         details.part {
-            summary { "All figures" @if several { " of " (pair.b.label()) } }
+            summary { "All figures" @if several { " of " (pair_name(pair)) } }
             section {
                 figure.table {
-                    figcaption { b { "All figures" @if several { " of " (pair.b.label()) } } }
+                    figcaption { b { "All figures" @if several { " of " (pair_name(pair)) } } }
                     div.scroll { (tables::table("sortable", titles, pair.figures.iter().map(row))) }
                 }
             }

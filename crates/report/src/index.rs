@@ -12,6 +12,7 @@ use storebench_results::human::{duration, plural, rate};
 use crate::page::head::badge;
 use crate::page::tables::{self, numbered, text};
 use crate::page::{Life, document, island};
+use crate::subject::Subject;
 
 /// What only an index contains: by it, a later index may replace it.
 pub const INDEX_MARK: &str = "<section id=\"runs\">";
@@ -49,7 +50,7 @@ pub fn index(title: &str, mut runs: Vec<IndexedRun>) -> String {
         }
         footer { p { "Made by Storebench " (env!("CARGO_PKG_VERSION")) ". This file loads nothing. To compare two runs with intervals: " code { "storebench compare A B" } "." } }
     };
-    document(&format!("{title} · Storebench"), &body, &island(&[], &[], &[]), Life::Written)
+    document(&format!("{title} · Storebench"), &body, &island(&Subject::default(), &[]), Life::Written)
 }
 
 fn began(run: &IndexedRun) -> &str {

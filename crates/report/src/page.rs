@@ -38,6 +38,9 @@ struct Data<'a> {
     format: &'static str,
     configurations: &'a [ConfigurationOf],
     panels: &'a [String],
+    /// Columns in which panels are laid out; none: as many as there is room for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    columns: Option<usize>,
     charts: &'a [Chart],
 }
 
@@ -47,12 +50,7 @@ struct Data<'a> {
 /// A histogram log of a run is damaged.
 pub fn page(subject: &Subject, life: Life) -> Result<String, ReportError> {
     let charts = all_charts(subject)?;
-    Ok(document(
-        &head::title(subject),
-        &body(subject, &charts, life),
-        &island(&subject.configurations, &subject.panels, &charts),
-        life,
-    ))
+    Ok(document(&head::title(subject), &body(subject, &charts, life), &island(subject, &charts), life))
 }
 
 /// A complete document of a body and its charts.
@@ -85,7 +83,7 @@ pub(crate) fn document(title: &str, body: &Markup, island: &str, life: Life) -> 
 /// As [`page`].
 pub fn changing(subject: &Subject) -> Result<(String, String), ReportError> {
     let charts = all_charts(subject)?;
-    Ok((body(subject, &charts, Life::Live).into_string(), island(&subject.configurations, &subject.panels, &charts)))
+    Ok((body(subject, &charts, Life::Live).into_string(), island(subject, &charts)))
 }
 
 /// The answer, its chart, and the checks in one line. The rest is folded, except in the page of a run in progress.
@@ -126,8 +124,9 @@ fn policy(life: Life) -> String {
 }
 
 /// The data of the charts, escaped so that it cannot close its element.
-pub(crate) fn island(configurations: &[ConfigurationOf], panels: &[String], charts: &[Chart]) -> String {
-    let data = Data { format: "storebench-report/2", configurations, panels, charts };
+pub(crate) fn island(subject: &Subject, charts: &[Chart]) -> String {
+    let Subject { configurations, panels, columns, .. } = subject;
+    let data = Data { format: "storebench-report/2", configurations, panels, columns: *columns, charts };
     let text = serde_json::to_string(&data).unwrap_or_else(|_| "{}".to_owned());
     text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }

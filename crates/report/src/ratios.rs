@@ -1,15 +1,17 @@
 //! The ratios B/A of a comparison as SVG: a line for each figure, with its interval, and the threshold as a band about 1.
 
-use std::fmt::Write as _;
-
 use storebench_results::compare::format::{ratio, value};
 use storebench_results::compare::{ComparedFigure, Judgement};
 use storebench_results::stats::Estimate;
 
-use crate::picture::{LETTER, ROW, TEXT, WIDTH, cut, escaped};
+use crate::picture::sheet::{Anchor, LETTER, ROW, Sheet, TEXT, cut};
 
+/// Width of the picture, in pixels, unless its texts need more.
+const WIDTH: f64 = 760.0;
 /// Lines of the picture, at most. The rest is in the table.
 const MOST: usize = 20;
+/// Letters of a figure's name, at most.
+const LONGEST: usize = 34;
 /// An axis reaches no further than this ratio, nor below its reciprocal.
 const FURTHEST: f64 = 20.0;
 /// Ratios that may have a mark on the axis.
@@ -26,85 +28,40 @@ pub(crate) fn ratios(figures: &[&ComparedFigure], threshold: f64) -> Option<Stri
     rows.sort_by_key(|(figure, _)| rank(figure.judgement));
     let left_out = rows.len().saturating_sub(MOST);
     rows.truncate(MOST);
-    let left =
-        rows.iter().map(|(figure, _)| figure.figure.chars().count()).max().unwrap_or(0).min(34) as f64 * LETTER + 16.0;
+    let longest = |lengths: &mut dyn Iterator<Item = usize>| lengths.max().unwrap_or(0) as f64 * LETTER;
+    let left = longest(&mut rows.iter().map(|(figure, _)| figure.figure.chars().count().min(LONGEST))) + 16.0;
     let texts: Vec<String> = rows.iter().map(|(figure, ratio)| told(figure, *ratio)).collect();
-    // Wide fonts too: a text that is cut off says something else.
-    let right = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0) as f64 * (LETTER + 0.8) + 16.0;
-    let (begin, end) = (left, (WIDTH - right).max(left + 120.0));
+    let right = longest(&mut texts.iter().map(|text| text.chars().count())) + 16.0;
+    let (begin, end) = (left, (WIDTH - right).max(left + 160.0));
     let axis = Axis::of(rows.iter().map(|(_, ratio)| ratio), threshold, begin, end);
     let (top, bottom) = (24.0, 24.0 + rows.len() as f64 * ROW);
-    let more = if left_out > 0 { 20.0 } else { 0.0 };
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"picture\" viewBox=\"0 0 {:.0} {:.0}\" role=\"img\" \
-         font-family=\"system-ui,sans-serif\" font-size=\"{TEXT}\"><title>B/A of each figure, with its 95 % interval</title>",
-        end + right,
-        bottom + 24.0 + more
-    );
-    let (low, high) = (axis.at(1.0 - threshold), axis.at(1.0 + threshold));
-    let _ = write!(
-        out,
-        "<text class=\"t\" x=\"{begin:.1}\" y=\"14\" font-weight=\"600\">B/A</text>\
-         <rect class=\"l\" fill=\"currentColor\" fill-opacity=\".08\" stroke=\"none\" x=\"{low:.1}\" width=\"{:.1}\" y=\"{top}\" height=\"{:.1}\"/>",
-        high - low,
-        bottom - top
-    );
-    let mut free = f64::NEG_INFINITY;
+    let mut sheet = Sheet::default();
+    sheet.strong(begin, 14.0, "B/A");
+    sheet.band("same", (axis.at(1.0 - threshold), axis.at(1.0 + threshold)), (top, bottom));
     for mark in axis.marks() {
         let at = axis.at(mark);
-        let width = if mark == 1.0 { 1.5 } else { 1.0 };
-        let text = if mark == 1.0 { "1".to_owned() } else { format!("{mark}") };
-        let _ = write!(
-            out,
-            "<line class=\"l\" stroke-width=\"{width}\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top}\" y2=\"{bottom:.1}\"/>"
-        );
-        let half = text.len() as f64 * LETTER / 2.0;
-        if at - half > free {
-            free = at + half + 4.0;
-            let _ = write!(
-                out,
-                "<text class=\"d\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>",
-                bottom + 16.0
-            );
-        }
+        sheet.rule((at, top), (at, bottom));
+        sheet.text("d", Anchor::Middle, (at, bottom + 16.0), &mark.to_string());
     }
     for (nth, ((figure, ratio), text)) in rows.iter().zip(&texts).enumerate() {
-        let y = top + (nth as f64 + 0.5) * ROW;
-        let class = class(figure.judgement);
-        let _ = write!(
-            out,
-            "<text class=\"t\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            left - 12.0,
-            y + 4.0,
-            escaped(&cut(&figure.figure, 34))
-        );
+        let (y, class) = (top + (nth as f64 + 0.5) * ROW, class(figure.judgement));
+        sheet.text("t", Anchor::Left, (left - 12.0, y + 4.0), &cut(&figure.figure, LONGEST));
         if let (Some(low), Some(high)) = (ratio.low, ratio.high) {
-            let _ = write!(
-                out,
-                "<line class=\"{class}\" stroke=\"var(--c)\" stroke-width=\"2\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>",
-                axis.at(low),
-                axis.at(high)
-            );
+            sheet.line(class, (axis.at(low), y), (axis.at(high), y), "");
         }
-        let _ = write!(
-            out,
-            "<circle class=\"{class}\" fill=\"var(--c)\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"5\"/>\
-             <text class=\"t\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            axis.at(ratio.value),
-            end + 12.0,
-            y + 4.0,
-            escaped(text)
-        );
+        sheet.dot(class, (axis.at(ratio.value), y), 5.0, false);
+        sheet.text("t", Anchor::Right, (end + 12.0, y + 4.0), text);
     }
     if left_out > 0 {
-        let _ = write!(
-            out,
-            "<text class=\"d\" x=\"{begin:.1}\" y=\"{:.1}\">and {left_out} more, in the table</text>",
-            bottom + 38.0
-        );
+        sheet.text("d", Anchor::Right, (begin, bottom + 38.0), &format!("and {left_out} more, in the table"));
     }
-    out.push_str("</svg>");
-    Some(out)
+    let (width, height) = (end + right, bottom + 24.0 + if left_out > 0 { 20.0 } else { 0.0 });
+    Some(format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"picture\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" \
+         font-family=\"system-ui,sans-serif\" font-size=\"{TEXT}\"><title>B/A of each figure, with its 95 % interval</title>\
+         {}</svg>",
+        sheet.into_text()
+    ))
 }
 
 /// `×1.08 slower, 1.02 ms → 1.10 ms`.
@@ -156,10 +113,21 @@ impl Axis {
     }
 
     fn marks(&self) -> Vec<f64> {
-        // 1 always has its mark: the others make room.
-        let inside = MARKS.into_iter().filter(|mark| *mark > self.low && *mark < self.high);
+        // 1 always has its mark. The others need room from there outwards.
         let room = 34.0;
-        inside.filter(|mark| *mark == 1.0 || (self.at(*mark) - self.at(1.0)).abs() > room).collect()
+        let mut kept = vec![1.0];
+        let (below, above): (Vec<f64>, Vec<f64>) =
+            MARKS.into_iter().filter(|mark| *mark > self.low && *mark < self.high).partition(|mark| *mark < 1.0);
+        for side in [below.into_iter().rev().collect::<Vec<_>>(), above] {
+            let mut last = self.at(1.0);
+            for mark in side.into_iter().filter(|mark| *mark != 1.0) {
+                if (self.at(mark) - last).abs() > room {
+                    last = self.at(mark);
+                    kept.push(mark);
+                }
+            }
+        }
+        kept
     }
 }
 

@@ -54,13 +54,15 @@ impl Hue {
 }
 
 /// The runs of a report.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Subject {
     /// The runs, in the order given.
     pub runs: Vec<Recorded>,
     pub(crate) configurations: Vec<ConfigurationOf>,
     /// Names of the panels of charts over time.
     pub(crate) panels: Vec<String>,
+    /// Columns in which panels are laid out; none: as many as there is room for.
+    pub(crate) columns: Option<usize>,
     answers: Vec<String>,
 }
 
@@ -119,7 +121,7 @@ impl Subject {
             panels = configurations.iter().map(|configuration| configuration.name.clone()).collect();
         }
         let answers = runs.iter().filter_map(|run| answer(&run.result).phase).collect();
-        Self { runs, configurations, panels, answers }
+        Self { runs, configurations, panels, columns: None, answers }
     }
 
     /// Gives each of these configurations its own panel, with this name. The others get none.

@@ -90,6 +90,24 @@ impl Table {
         self
     }
 
+    /// The table without the last columns that do not fit into this width, but with at least `keep` columns.
+    pub(crate) fn narrowed(mut self, indent: usize, width: usize, keep: usize) -> Self {
+        let length = |text: &str| text.chars().count();
+        let widest = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| length(&cell.text));
+            cells.max().unwrap_or(0).max(length(&self.columns[column].title)) + 2
+        };
+        let mut room = indent.saturating_sub(2);
+        let fits = (0..self.columns.len()).take_while(|column| {
+            room += widest(*column);
+            room <= width
+        });
+        let kept = fits.count().max(keep).min(self.columns.len());
+        self.columns.truncate(kept);
+        self.rows.iter_mut().for_each(|row| row.truncate(kept));
+        self
+    }
+
     /// The table as text, indented by `indent` spaces.
     pub(crate) fn print(&self, indent: usize) -> String {
         self.print_within(indent, usize::MAX)

@@ -138,7 +138,7 @@ fn write_picture(runs: &[PathBuf], file: &Path, force: bool) -> Result<u8, Failu
     };
     let result = storebench_results::read_run(run).map_err(Failure::bad_input)?;
     let Some(svg) = picture(&result) else {
-        let what = "a picture compares configurations, and this run has only one";
+        let what = "nothing was measured in this run that can be drawn";
         return Err(Failure::bad_input(format!("{}: {what}", run.display())));
     };
     if file.as_os_str() == "-" {

@@ -148,7 +148,7 @@ fn a_wrong_name_is_told_with_what_there_is() {
     }
     cli.write("orders.toml", &STUDY.replace("where = \"city\"", "where = \"country\""));
     let err = cli.run("run orders.toml --quiet").code(2).err;
-    assert!(err.contains("none of the 500 documents") && err.contains("`country`"), "{err}");
+    assert!(err.contains("none of the 500 sampled documents") && err.contains("`country`"), "{err}");
     let database = |files: Vec<(String, String)>| files.into_iter().find(|(name, _)| name == "shop.db").unwrap();
     assert_eq!(database(files(&cli)), database(before));
     for (command, says) in [

@@ -198,7 +198,7 @@ fn otherwise_the_run_goes_on_and_tells_what_happened() {
     assert_eq!((mixed.sessions, mixed.in_flight_limit), (1, 1));
     assert_eq!(mixed.unknown_outcomes, 1);
     let text = storebench_results::summary::summary(&outcome.result, storebench_results::summary::Layout::plain());
-    assert!(text.contains("1 connection lost · 1 write of unknown outcome"), "{text}");
+    assert!(text.contains("1 connection lost · 1 unknown write outcome"), "{text}");
     let unknown = |v: &storebench_results::validity::CheckResult| {
         v.check == "errors" && v.observed.contains("1 write may or may not")
     };

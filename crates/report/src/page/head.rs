@@ -1,15 +1,19 @@
 //! The top of the page: the question, the answer, what it is worth. And its foot.
 
 use maud::{Markup, PreEscaped, html};
+use storebench_results::RunResult;
 use storebench_results::answer::answer;
 use storebench_results::beside::brief_table;
 use storebench_results::human::{bytes, duration, plural};
 use storebench_results::table::Table;
-use storebench_results::validity::Severity;
+use storebench_results::validity::{Severity, grouped};
 
 use super::tables::{self, numbered, text};
 use crate::picture;
 use crate::subject::{Subject, run_names};
+
+/// Reasons for an invalid result that are shown with the answer. All are among the checks.
+const MOST_INVALID: usize = 2;
 
 /// The title of the page.
 pub(crate) fn title(subject: &Subject) -> String {
@@ -39,6 +43,7 @@ pub(crate) fn head(subject: &Subject) -> Markup {
                     div.answer {
                         p.found { (said.found) }
                         p.worth { (badge(said.severity)) " " (said.worth) }
+                        (invalid(of))
                     }
                     @if let Some(picture) = picture::for_page(of) { figure.headline { (PreEscaped(picture)) } }
                     @if let Some(brief) = brief_table(of) { (table(&brief.table, brief.left_out)) }
@@ -47,6 +52,23 @@ pub(crate) fn head(subject: &Subject) -> Markup {
                         @if subject.runs.len() > 1 { b { (name) } " · " }
                         (facts(run))
                     }
+                }
+            }
+        }
+    }
+}
+
+/// What makes a result invalid, and what to do about it.
+fn invalid(of: &RunResult) -> Markup {
+    let (groups, _) = grouped(&of.checks);
+    html! {
+        @for group in groups.iter().filter(|group| group.severity == Severity::Invalid).take(MOST_INVALID) {
+            @if let Some(found) = group.findings.first() {
+                p.why {
+                    b { (group.check) } ": "
+                    @if !found.places.is_empty() { (found.places) ": " }
+                    (found.observed)
+                    @if !group.advice.is_empty() { " → " (group.advice) }
                 }
             }
         }
@@ -69,7 +91,7 @@ fn table(of: &Table, left_out: usize) -> Markup {
     html! {
         figure.table.brief {
             div.scroll { (tables::table("", titles, of.rows.iter().map(row))) }
-            @if left_out > 0 { p.dim { "and " (plural(left_out as u64, "configuration")) " more, below" } }
+            @if left_out > 0 { p.dim { (plural(left_out as u64, "more row")) " below, in All figures" } }
         }
     }
 }

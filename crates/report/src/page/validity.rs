@@ -11,8 +11,7 @@ pub(super) fn section(subject: &Subject) -> Markup {
         section #checks {
             @for (run, name) in subject.runs.iter().zip(run_names(&subject.runs)) {
                 @let checks = &run.result.checks;
-                // What makes a result invalid is open.
-                details.checks open[checks.iter().any(|check| check.severity == Severity::Invalid)] {
+                details.checks {
                     summary {
                         @if subject.runs.len() > 1 { (name) ": " }
                         "Validity checks: " (counted(checks))
@@ -48,7 +47,7 @@ fn of_run(checks: &[storebench_results::validity::CheckResult]) -> Markup {
     html! {
         @if checks.is_empty() { p.dim { "No check has run yet." } }
         @for group in &groups {
-            // A line each, until somebody asks or prints, so that the figures are near; what spoils them is open.
+            // One line each, so that the figures are near. What makes them invalid is open.
             details.check open[group.severity == Severity::Invalid] {
                 summary {
                     (badge(group.severity)) " " b { (group.check) }

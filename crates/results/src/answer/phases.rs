@@ -37,7 +37,7 @@ impl Standing {
         self.series.over_trials().value
     }
 
-    /// `145 k docs/s`, `p99 of 1.23 ms`.
+    /// `145 k docs/s`, `p99 1.23 ms`.
     pub(super) fn shown(&self) -> String {
         let figure = shown(self.series.figure.measure, self.series.over_trials(), self.series.at_least());
         match self.requests {
@@ -61,7 +61,7 @@ fn shown(measure: Measure, figure: Estimate, at_least: bool) -> String {
         name if name == DOCUMENTS.name => format!("{least}{} docs/s", rate(figure.value)),
         name if name == RATE_WITHIN_LIMITS.name => format!("{least}{}/s", rate(figure.value)),
         name if name == THROUGHPUT.name => format!("{least}{} ops/s", rate(figure.value)),
-        _ => format!("a p99 of {}", duration(figure.value)),
+        _ => format!("p99 {}", duration(figure.value)),
     }
 }
 
@@ -302,7 +302,7 @@ fn figures(all: &[(String, Vec<Standing>)]) -> String {
         format!("{}{sure} in {phase}", of[0].shown())
     };
     let of = &all[0].1[0];
-    format!("{} reached {}{}.", of.configuration, listed(all.iter().map(one)), of.once())
+    format!("{}: {}{}.", of.configuration, listed(all.iter().map(one)), of.once())
 }
 
 /// One store at several values: compares the best configuration of each phase with the first.

@@ -73,7 +73,7 @@ fn values_of_one_store_and_a_single_configuration() {
         ["mixed: more than workers = 4 makes no difference."]
     );
     let one = found(&stores(&[("a", &[1.0, 1.02, 1.01])]));
-    assert_eq!(one, "a reached 1,010 ops/s (±2.49 %) in mixed.");
+    assert_eq!(one, "a: 1,010 ops/s (±2.49 %) in mixed.");
 }
 
 fn at_rates(met: &[(f64, bool)]) -> RunResult {

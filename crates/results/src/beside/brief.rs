@@ -5,15 +5,19 @@ use storebench_study::workload::{short_names, shown_value};
 
 use super::{Compared, Shown, columns_of_times, compared_by, find, over, unlike_operations};
 use crate::answer::phases_told;
+use crate::configurations::configuration_of;
 use crate::figures::{DOCUMENTS, THROUGHPUT, in_documents};
-use crate::human::{duration, rate, ratio};
+use crate::human::{count, duration, rate, ratio};
 use crate::stats::Estimate;
 use crate::table::{Cell, ColumnKind, Table};
 use crate::times;
+use crate::validity::allowed;
 use crate::{ConfigurationResult, FigureOverTrials, RunResult};
 
 /// The most rows of the table.
 const MOST_ROWS: usize = 8;
+/// The most faults that are listed.
+const MOST_FAULTS: usize = 12;
 /// The most phases that get columns.
 const MOST_PHASES: usize = 3;
 
@@ -22,12 +26,15 @@ const MOST_PHASES: usize = 3;
 pub struct BriefTable {
     /// The table.
     pub table: Table,
-    /// Configurations that are not in it.
+    /// Configurations, or faults, that are not in it.
     pub left_out: usize,
 }
 
-/// Compares several configurations, or lists the phases of a single one. `None` if nothing was measured.
+/// Lists faults, compares several configurations, or lists the phases of a single one. `None` if nothing was measured.
 pub fn brief_table(result: &RunResult) -> Option<BriefTable> {
+    if let Some(faults) = faults(result) {
+        return Some(faults);
+    }
     let ran = ran(result);
     match ran.as_slice() {
         [] => None,
@@ -206,20 +213,27 @@ fn varied<'a>(configurations: &[&'a ConfigurationResult]) -> IndexSet<&'a str> {
     seen.into_iter().filter(|(_, values)| values.len() > 1).map(|(path, _)| path).collect()
 }
 
-/// The measured phases of one configuration, one row for each operation.
-fn phases_of(result: &RunResult, configuration: &ConfigurationResult) -> Table {
+/// One operation of a phase: its rate, and its times.
+struct OpRow<'a> {
+    phase: &'a str,
+    op: String,
+    per_s: Option<String>,
+    /// `response` or `service`.
+    time: &'static str,
+    /// p50, p99, p99.9.
+    times: [Option<&'a FigureOverTrials>; 3],
+    loads: bool,
+}
+
+/// The operations of the measured phases of one configuration. Those of a load are one row.
+fn op_rows<'a>(result: &'a RunResult, configuration: &'a ConfigurationResult) -> Vec<OpRow<'a>> {
     let phases: IndexSet<&str> = result.measured_phases().map(|phase| phase.name.as_str()).collect();
-    let any = |time: &str| configuration.figures.keys().any(|name| name.contains(&format!(".{time}.")));
-    let mixed = any("response") && phases.iter().any(|phase| find(configuration, phase, "response.p50").is_none());
-    let mut columns =
-        vec![("phase", ColumnKind::Text), ("operation", ColumnKind::Text), ("per second", ColumnKind::Text)];
-    columns.extend(["p50", "p99", "p99.9"].map(|title| (title, ColumnKind::Less)));
-    columns.push(("time", ColumnKind::Text));
-    let mut table = Table::new(columns);
+    let mut rows = Vec::new();
     for phase in phases {
-        let of_phase = || result.measured_phases().filter(|p| p.name == phase);
+        let of_phase = || result.measured_phases().filter(move |p| p.name == phase);
         let (what, unit) = if in_documents(of_phase()) { (DOCUMENTS.name, "docs") } else { (THROUGHPUT.name, "ops") };
         let ops: IndexSet<&str> = of_phase().flat_map(|p| p.ops.keys()).map(String::as_str).collect();
+        let loads = of_phase().all(|p| p.loads);
         let apart = ops.len() > 1 && of_phase().all(|p| !p.loads);
         for op in &ops {
             let measured = |measure: &str| match apart {
@@ -227,22 +241,129 @@ fn phases_of(result: &RunResult, configuration: &ConfigurationResult) -> Table {
                 false => find(configuration, phase, measure),
             };
             let time = if measured("response.p50").is_some() { "response" } else { "service" };
-            let per_s = measured(what).map(|found| format!("{} {unit}", over(Some(found), rate, "no").text));
-            let mut row: Vec<Cell> = vec![phase.into(), (*op).into(), per_s.map_or_else(|| "n/a".into(), Into::into)];
-            if !apart && ops.len() > 1 {
-                row[1] = format!("{} operations", ops.len()).into();
-            }
-            row.extend(
-                ["p50", "p99", "p99.9"].map(|p| over(measured(&format!("{time}.{p}")), duration, times::INFINITE)),
-            );
-            row.push(time.into());
-            table.rows.push(row);
+            let together = !apart && ops.len() > 1;
+            rows.push(OpRow {
+                phase,
+                op: if together { format!("{} operations", ops.len()) } else { (*op).to_owned() },
+                per_s: measured(what).map(|found| format!("{} {unit}", over(Some(found), rate, "no").text)),
+                time,
+                times: ["p50", "p99", "p99.9"].map(|p| measured(&format!("{time}.{p}"))),
+                loads,
+            });
             if !apart {
                 break;
             }
         }
     }
+    rows
+}
+
+/// The measured phases of one configuration, one row for each operation.
+fn phases_of(result: &RunResult, configuration: &ConfigurationResult) -> Table {
+    let rows = op_rows(result, configuration);
+    let mut columns =
+        vec![("phase", ColumnKind::Text), ("operation", ColumnKind::Text), ("per second", ColumnKind::Text)];
+    columns.extend(["p50", "p99", "p99.9"].map(|title| (title, ColumnKind::Less)));
+    columns.push(("time", ColumnKind::Text));
+    let mut table = Table::new(columns);
+    for row in &rows {
+        let mut cells: Vec<Cell> = vec![row.phase.into(), row.op.as_str().into()];
+        cells.push(row.per_s.as_deref().unwrap_or("n/a").into());
+        cells.extend(row.times.map(|found| over(found, duration, times::INFINITE)));
+        cells.push(row.time.into());
+        table.rows.push(cells);
+    }
+    let mixed = rows.iter().any(|row| row.time != rows[0].time);
     if mixed { table } else { named_by_time(table) }
+}
+
+/// The times of one operation of a single configuration, for a picture.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Span {
+    /// Phase and operation.
+    pub name: String,
+    /// `response` or `service`.
+    pub time: &'static str,
+    /// In ns.
+    pub p50: f64,
+    /// In ns. None if there were too few operations, or it is infinite.
+    pub p99: Option<f64>,
+    /// Likewise.
+    pub p999: Option<f64>,
+}
+
+/// The operations of a run with a single configuration. Loads are included only if there is nothing else.
+pub fn spans(result: &RunResult) -> Vec<Span> {
+    let ran = ran(result);
+    let [configuration] = ran.as_slice() else { return Vec::new() };
+    let mut rows = op_rows(result, configuration);
+    if rows.iter().any(|row| !row.loads) {
+        rows.retain(|row| !row.loads);
+    }
+    let value = |found: Option<&FigureOverTrials>| found.filter(|f| f.figure.trials > 0).map(|f| f.figure.value);
+    let span = |row: &OpRow<'_>| {
+        let [p50, p99, p999] = row.times.map(value);
+        let name = if row.loads { row.phase.to_owned() } else { format!("{} {}", row.phase, row.op) };
+        Some(Span { name, time: row.time, p50: p50?, p99, p999 })
+    };
+    rows.iter().filter_map(span).collect()
+}
+
+/// What faults did: a row for each, with the outage and what was lost. `None` if no fault was injected.
+fn faults(result: &RunResult) -> Option<BriefTable> {
+    let mut table = Table::new([
+        ("configuration", ColumnKind::Configuration),
+        ("phase", ColumnKind::Text),
+        ("fault", ColumnKind::Text),
+        ("no answer for", ColumnKind::Less),
+        ("95 % of rate after", ColumnKind::Less),
+        ("failed operations", ColumnKind::Count),
+        ("writes lost", ColumnKind::Text),
+    ]);
+    let several = result.trials.len() > 1;
+    for trial in &result.trials {
+        let name = match result.trials.len() > result.configurations.len() {
+            true => format!("{}, trial {}", configuration_of(trial), trial.trial),
+            false => configuration_of(trial).to_owned(),
+        };
+        for phase in &trial.phases {
+            for (nth, fault) in phase.faults.iter().enumerate() {
+                let time = |ns: u64| Cell::number(duration(ns as f64), Some(ns as f64));
+                let outage = match fault.unavailable_ns {
+                    _ if fault.began_ns.is_none() => "not injected".into(),
+                    0 => "always answered".into(),
+                    ns => time(ns),
+                };
+                let failed: u64 = phase.ops.values().map(|op| op.errors).sum();
+                let lost = match &phase.ledger {
+                    None => "not checked".to_owned(),
+                    Some(ledger) => match ledger.lost.saturating_add(ledger.unverifiable) {
+                        0 => "none".to_owned(),
+                        lost if allowed(trial, phase).is_some() => format!("{} (allowed)", count(lost)),
+                        lost => count(lost),
+                    },
+                };
+                // Counted over the phase, so in the row of its first fault.
+                let of_phase = |text: String| if nth == 0 { text } else { String::new() };
+                table.rows.push(vec![
+                    name.as_str().into(),
+                    of_phase(phase.name.clone()).into(),
+                    fault.what.name().into(),
+                    outage,
+                    fault.recovered_ns.map_or_else(|| "not reached".into(), time),
+                    of_phase(count(failed)).into(),
+                    of_phase(lost).into(),
+                ]);
+            }
+        }
+    }
+    if table.rows.is_empty() {
+        return None;
+    }
+    let left_out = table.rows.len().saturating_sub(MOST_FAULTS);
+    table.rows.truncate(MOST_FAULTS);
+    let table = if several { table } else { table.without(&["configuration"]) };
+    Some(BriefTable { table, left_out })
 }
 
 /// Moves the kind of time into the first title, since it is the same in all rows.

@@ -305,7 +305,7 @@ fn a_gate_that_names_nothing_is_told_what_there_is() {
     let refusal = |gate: &str| compared(&two(1.0), &[gate]).unwrap_err().to_string();
     assert!(refusal("raed.response.p99 > +5%").ends_with("did you mean `read.response.p99`?"));
     assert!(refusal("load.response.p50 > +5%").contains("use `load.service.p50`"));
-    assert!(refusal("cost > +5%").contains("carry no cost"));
+    assert!(refusal("cost > +5%").contains("have no costs"));
     // Not a whole measure.
     // The load comes first, and has service times only: they say nothing of what clients of the open loop waited.
     let told = refusal("p99 > +5%");
@@ -384,7 +384,7 @@ fn what_is_partial_is_refused_by_name() {
     killed.plan.phases = vec![crate::plan::PlannedPhase::default(); 2];
     killed.trials[4].phases.pop();
     let runs = [source("a", run(DAY_1, &[("x", EVEN)])), source("b", killed)];
-    assert!(compared(&runs, &[]).unwrap_err().to_string().contains("it has no end"));
+    assert!(compared(&runs, &[]).unwrap_err().to_string().contains("it is still running"));
     assert_eq!(anyway(&runs).pairs[0].b.trials, [1, 2, 3, 4]);
 }
 

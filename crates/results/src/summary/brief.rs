@@ -10,6 +10,9 @@ use crate::claims::ClaimVerdict;
 use crate::human::{bytes, count, plural};
 use crate::lines::{facts as in_lines, paragraph};
 
+/// The fewest columns of the table, whatever the width.
+const FEWEST_COLUMNS: usize = 3;
+
 /// The answer of a run for a terminal. [`summary`](super::summary) says all of it.
 pub fn brief(result: &RunResult, layout: Layout) -> String {
     let (found, paint) = (answer(result), layout.paint);
@@ -18,9 +21,17 @@ pub fn brief(result: &RunResult, layout: Layout) -> String {
     out.push('\n');
     if let Some(of) = brief_table(result) {
         out.push_str(&in_lines("", &constants(result), layout.width));
-        out.push_str(&layout.table(&of.table));
-        if of.left_out > 0 {
-            let _ = writeln!(out, "  and {} more", plural(of.left_out as u64, "configuration"));
+        let columns = of.table.columns.len();
+        let table = of.table.narrowed(2, layout.width, FEWEST_COLUMNS);
+        let left_out = columns - table.columns.len();
+        out.push_str(&table.print(2));
+        let more: Vec<String> = [(of.left_out, "row"), (left_out, "column")]
+            .into_iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(n, what)| plural(n as u64, what))
+            .collect();
+        if !more.is_empty() {
+            let _ = writeln!(out, "  not shown: {}; see --full", more.join(", "));
         }
         out.push('\n');
     }

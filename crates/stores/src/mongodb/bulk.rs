@@ -55,7 +55,7 @@ impl Bulk {
             let error = error.ok_or_else(|| garbage(kind, "a write error is not a document"))?;
             let position = error.get("index").and_then(|index| index.as_i64()).and_then(|i| usize::try_from(i).ok());
             let item = position.and_then(|position| self.items.get(position));
-            let item = item.ok_or_else(|| garbage(kind, "a write error names an item that was not sent"))?;
+            let item = item.ok_or_else(|| garbage(kind, "a write error names an item outside the request"))?;
             rejects.push(Reject { item: *item as usize, error: Told::of(error).operation(kind) });
         }
         Ok(rejects)

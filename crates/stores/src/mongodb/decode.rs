@@ -317,8 +317,8 @@ mod tests {
             (r#"{"a":1e999}"#, "too large"),
             (r#"{"a":-1.0e-999}"#, "too small"),
             (r#"{"a\u0000b":1}"#, "U+0000"),
-            (r#"{"_id":1}"#, "keeps for itself"),
-            (r#"{"_sb_rev":1}"#, "keeps for itself"),
+            (r#"{"_id":1}"#, "reserves the member name"),
+            (r#"{"_sb_rev":1}"#, "reserves the member name"),
         ] {
             let error = stored(json).unwrap_err();
             assert!(error.message.contains(reason), "{json}: {error}");

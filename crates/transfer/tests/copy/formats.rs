@@ -402,7 +402,7 @@ fn rows_that_are_no_records_are_told() {
     assert_eq!((report.counts.written, report.counts.rejected), (2, 4));
     let told: Vec<(String, String)> = lab.rejects().into_iter().map(|reject| (reject.from, reject.why)).collect();
     for ((from, why), (line, part)) in told.iter().zip([
-        ("line 4", "column `n`: `x` is not a valid integer"),
+        ("line 4", "column `n`: `x` is not a valid 64-bit integer"),
         ("line 5", "the row has 2 fields, but the header has 3"),
         ("line 6", "the row has 4 fields"),
         ("line 7", "the key is empty"),

@@ -233,5 +233,5 @@ fn the_published_prices_are_as_published() {
         super::near(sheet.nodes[&on.node].per_hour * f64::from(nodes), in_all);
         assert!(sheet.nodes[&on.node].source.is_some() && sheet.nodes[&on.node].date.is_some());
     }
-    assert!(sheet.notes.iter().any(|note| note.contains("dates are not known")));
+    assert!(sheet.notes.iter().any(|note| note.contains("do not give their dates")));
 }

@@ -1,0 +1,104 @@
+//! The time line of each phase with faults: answers per second, and the time in which the store was broken.
+
+use indexmap::{IndexMap, IndexSet};
+use storebench_results::human::{duration, rate};
+use storebench_results::{PhaseResult, RunResult};
+
+use super::scale::Scale;
+use super::sheet::{Anchor, LETTER, Sheet, cut, mark};
+use super::{HEAD, PLOT, Place};
+
+/// Phases, at most.
+const MOST_PHASES: usize = 6;
+
+/// One phase.
+pub(super) struct FaultPanel {
+    title: String,
+    length_s: f64,
+    most_per_s: f64,
+    /// The lines of trials, each with the hue of its store.
+    courses: Vec<(usize, Vec<f64>)>,
+    /// When the store was broken, in seconds, and how.
+    broken: Vec<(f64, f64, &'static str)>,
+}
+
+/// The phases with faults that have a course over time.
+pub(super) fn panels(result: &RunResult, hue: &dyn Fn(&str) -> usize) -> Vec<FaultPanel> {
+    let mut panels: IndexMap<&str, FaultPanel> = IndexMap::new();
+    for trial in &result.trials {
+        for phase in trial.phases.iter().filter(|phase| !phase.faults.is_empty() && !phase.course_per_s.is_empty()) {
+            let panel = panels.entry(&phase.name).or_insert_with(|| FaultPanel {
+                title: phase.name.clone(),
+                length_s: 0.0,
+                most_per_s: 0.0,
+                courses: Vec::new(),
+                broken: Vec::new(),
+            });
+            panel.add(hue(&trial.store), phase);
+        }
+    }
+    let mut panels: Vec<FaultPanel> = panels.into_values().filter(|panel| !panel.broken.is_empty()).collect();
+    panels.truncate(MOST_PHASES);
+    // One axis for all.
+    let most = panels.iter().map(|panel| panel.most_per_s).fold(0.0, f64::max);
+    panels.iter_mut().for_each(|panel| panel.most_per_s = most);
+    panels
+}
+
+impl FaultPanel {
+    fn add(&mut self, hue: usize, phase: &PhaseResult) {
+        self.length_s = self.length_s.max(phase.elapsed_ns as f64 / 1e9);
+        self.most_per_s = phase.course_per_s.iter().copied().fold(self.most_per_s, f64::max);
+        self.courses.push((hue, phase.course_per_s.clone()));
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let mut longest = 0;
+        for fault in &phase.faults {
+            let Some(began) = fault.began_ns else { continue };
+            let end = fault.mended_ns.unwrap_or(began).max(began.saturating_add(fault.unavailable_ns));
+            let band = (seconds(began), seconds(end), fault.what.name());
+            // The faults of the study come at the same times in every trial.
+            if !self.broken.iter().any(|(known, _, what)| (known - band.0).abs() < 1.0 && *what == band.2) {
+                self.broken.push(band);
+            }
+            longest = longest.max(fault.unavailable_ns);
+        }
+        let outage = if longest == 0 {
+            "always answered".to_owned()
+        } else {
+            format!("no answer for {}", duration(longest as f64))
+        };
+        self.title = match self.courses.len() {
+            1 => format!("{}: {outage}", phase.name),
+            _ => phase.name.clone(),
+        };
+    }
+
+    pub(super) fn draw(&self, sheet: &mut Sheet, place: Place) {
+        let (top, bottom) = (place.y + HEAD, place.y + HEAD + PLOT);
+        let (left, right) = (place.x + 50.0, place.x + place.width - 14.0);
+        let (x, y) =
+            (Scale::up_to(self.length_s, left, right), Scale::up_to(self.most_per_s * 1.05, bottom, top + 14.0));
+        sheet.strong(place.x, place.y + 14.0, &cut(&self.title, (place.width / LETTER) as usize));
+        for (from, to, _) in &self.broken {
+            sheet.band("limit", (x.at(*from), x.at(*to)), (top, bottom));
+        }
+        sheet.y_axis(&y, rate, (left, right));
+        let marks: Vec<(f64, String)> = x.ticks().into_iter().map(|tick| (tick, mark(tick * 1e9, duration))).collect();
+        sheet.x_axis(&x, &marks, (top, bottom), false);
+        for (hue, course) in &self.courses {
+            let at = |nth: usize| x.at((nth as f64 + 0.5) * self.length_s / course.len() as f64);
+            sheet.path(&format!("c{hue}"), course.iter().enumerate().map(|(nth, value)| (at(nth), y.at(*value))));
+        }
+        let mut free = f64::NEG_INFINITY;
+        let names: IndexSet<&str> = self.broken.iter().map(|(_, _, what)| *what).collect();
+        for (from, _, what) in &self.broken {
+            let width = what.len() as f64 * LETTER;
+            let at = x.at(*from).min(right - width);
+            // One kind of fault is named once.
+            if at > free && (names.len() > 1 || free == f64::NEG_INFINITY) {
+                sheet.text("limit", Anchor::Right, (at, top + 10.0), what);
+                free = at + width + 6.0;
+            }
+        }
+    }
+}

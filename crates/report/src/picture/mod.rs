@@ -1,0 +1,143 @@
+//! The first chart of a run as SVG. The page shows it without a script, and `report --picture` writes it for a README or a
+//! pull request. Lines are labelled directly, without a legend.
+//!
+//! What it shows depends on the study: the time line of faults, a rate against its limit, the curve of a factor, stores
+//! side by side, or the times of a single configuration.
+
+mod curves;
+mod dots;
+mod faults;
+mod rates;
+mod scale;
+pub(crate) mod sheet;
+mod spans;
+
+use indexmap::IndexSet;
+use storebench_results::RunResult;
+use storebench_results::answer::answer;
+use storebench_results::beside::{Panel, Span, panels, spans};
+
+use curves::Curve;
+use faults::FaultPanel;
+use rates::RatePanel;
+use sheet::{LETTER, Sheet, TEXT, cut, escaped};
+
+/// Width of the picture, in pixels.
+const WIDTH: f64 = 760.0;
+const HEAD: f64 = 30.0;
+const FOOT: f64 = 26.0;
+/// Height of a plot with a vertical axis.
+const PLOT: f64 = 170.0;
+
+/// Colours as in the page's style sheet, for a picture without a page.
+pub(crate) const STYLE: &str = ".t{fill:#1b1f23}.d{fill:#5b646d}.l{stroke:#d9dde1}.ground{fill:#fff}.limit{--c:#b3261e}\
+    .c0{--c:#0072b2}.c1{--c:#d55e00}.c2{--c:#009e73}.c3{--c:#b3578f}.c4{--c:#8a7400}.c5{--c:#3f9fd6}.c6{--c:#7a4b9a}.c7{--c:#4d4d4d}\
+    @media(prefers-color-scheme:dark){.t{fill:#e4e8ec}.d{fill:#98a3ae}.l{stroke:#363d45}.ground{fill:#14171a}.limit{--c:#f2837b}\
+    .c0{--c:#56a8e8}.c1{--c:#f08a45}.c2{--c:#3ec99b}.c3{--c:#dd8fc0}.c4{--c:#d9c14a}.c5{--c:#8fd3f7}.c6{--c:#b48fd8}.c7{--c:#b8bfc6}}";
+
+/// How a picture is laid out.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    width: f64,
+    /// Plots beside each other.
+    columns: usize,
+    /// Letters of a configuration's name, at most.
+    letters: usize,
+}
+
+const WIDE_FRAME: Frame = Frame { width: WIDTH, columns: 3, letters: 34 };
+/// For the screen of a phone: plots below each other.
+const NARROW_FRAME: Frame = Frame { width: 360.0, columns: 1, letters: 18 };
+
+/// A plot's place.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    x: f64,
+    y: f64,
+    width: f64,
+}
+
+/// What a picture shows.
+enum View<'a> {
+    Faults(Vec<FaultPanel>),
+    Rates(Vec<RatePanel>),
+    Curves(Vec<Curve<'a>>),
+    Dots(Vec<Panel>),
+    Spans(Vec<Span>),
+}
+
+/// The picture of a run; none if nothing was measured that can be drawn.
+pub fn picture(result: &RunResult) -> Option<String> {
+    drawn(result, true, WIDE_FRAME)
+}
+
+/// The same for the page, which has the colours: for wide and for narrow screens.
+pub(crate) fn for_page(result: &RunResult) -> Option<String> {
+    Some(drawn(result, false, WIDE_FRAME)? + &drawn(result, false, NARROW_FRAME)?)
+}
+
+fn view<'a>(result: &'a RunResult, hue: &dyn Fn(&str) -> usize) -> Option<View<'a>> {
+    let (faults, rates, curves) = (faults::panels(result, hue), rates::panels(result, hue), curves::curves(result));
+    let (dots, spans) = (panels(result), spans(result));
+    Some(match () {
+        () if !faults.is_empty() => View::Faults(faults),
+        () if !rates.is_empty() => View::Rates(rates),
+        () if !curves.is_empty() => View::Curves(curves),
+        () if !dots.is_empty() => View::Dots(dots),
+        () if !spans.is_empty() => View::Spans(spans),
+        () => return None,
+    })
+}
+
+fn drawn(result: &RunResult, alone: bool, frame: Frame) -> Option<String> {
+    let stores: IndexSet<&str> = result.configurations.iter().map(|c| c.store.as_str()).collect();
+    let hue = |store: &str| stores.get_index_of(store).unwrap_or(0) % crate::subject::COLOURS;
+    let mut sheet = Sheet::default();
+    let height = match view(result, &hue)? {
+        View::Faults(panels) => {
+            in_rows(&panels, frame, HEAD + PLOT + FOOT, |panel, place| panel.draw(&mut sheet, place))
+        }
+        View::Rates(panels) => {
+            in_rows(&panels, frame, HEAD + PLOT + FOOT, |panel, place| panel.draw(&mut sheet, place))
+        }
+        View::Curves(all) => {
+            // What all curves show is said once, above them.
+            let what = all.first().map_or(String::new(), |curve| curve.what.clone());
+            sheet.strong(12.0, 14.0, &cut(&what, (frame.width / LETTER) as usize));
+            let below = 22.0;
+            let draw =
+                |curve: &Curve<'_>, place: Place| curve.draw(&mut sheet, Place { y: place.y + below, ..place }, &hue);
+            below + in_rows(&all, frame, HEAD + PLOT + FOOT, draw)
+        }
+        View::Dots(panels) => dots::draw(&mut sheet, &panels, frame, &hue),
+        View::Spans(all) => spans::draw(&mut sheet, &all, frame),
+    };
+    let top = if alone { 30.0 } else { 0.0 };
+    let (width, height, text) = (frame.width, height + top, answer(result).found);
+    let class = if frame.columns == 1 { "picture narrow" } else { "picture" };
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"{class}\" viewBox=\"0 0 {width} {height:.0}\" role=\"img\" \
+         font-family=\"system-ui,sans-serif\" font-size=\"{TEXT}\"><title>{}</title>",
+        escaped(&text)
+    );
+    if alone {
+        let mut head = Sheet::default();
+        head.strong(12.0, 20.0, &cut(&result.run.title, (width / LETTER) as usize));
+        out += &format!(
+            "<style>{STYLE}</style><rect class=\"ground\" width=\"{width}\" height=\"{height:.0}\"/>{}",
+            head.into_text()
+        );
+    }
+    out += &format!("<g transform=\"translate(0 {top})\">{}</g></svg>", sheet.into_text());
+    Some(out)
+}
+
+/// Draws plots of one height in rows. Returns the height of all.
+fn in_rows<T>(all: &[T], frame: Frame, height: f64, mut draw: impl FnMut(&T, Place)) -> f64 {
+    let columns = all.len().clamp(1, frame.columns);
+    let width = (frame.width - 12.0) / columns as f64;
+    for (nth, one) in all.iter().enumerate() {
+        draw(one, Place { x: 12.0 + (nth % columns) as f64 * width, y: (nth / columns) as f64 * height, width });
+    }
+    all.len().div_ceil(columns) as f64 * height
+}

@@ -1,0 +1,180 @@
+//! The elements of a picture: text, lines, dots.
+
+use std::fmt::Write as _;
+
+use storebench_results::stats::Estimate;
+
+use super::scale::Scale;
+
+pub(crate) const TEXT: f64 = 12.0;
+/// The width of a letter, for fonts that are wider than most: a text that is cut off says something else.
+pub(crate) const LETTER: f64 = 7.2;
+/// The height of a line with a dot.
+pub(crate) const ROW: f64 = 26.0;
+
+/// Where a text is, seen from its position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Anchor {
+    Right,
+    Middle,
+    Left,
+}
+
+/// Elements of SVG. A class such as `c0` has the colour `--c`; `l` is a rule, `t` text, `d` dim text.
+#[derive(Debug, Default)]
+pub(crate) struct Sheet(String);
+
+impl Sheet {
+    pub(crate) fn into_text(self) -> String {
+        self.0
+    }
+
+    /// A text at a position.
+    pub(crate) fn text(&mut self, class: &str, anchor: Anchor, (x, y): (f64, f64), text: &str) {
+        let anchor = match anchor {
+            Anchor::Right => "",
+            Anchor::Middle => " text-anchor=\"middle\"",
+            Anchor::Left => " text-anchor=\"end\"",
+        };
+        let colour = if class.len() > 1 { " fill=\"var(--c)\" font-weight=\"600\"" } else { "" };
+        let _ = write!(
+            self.0,
+            "<text class=\"{class}\"{colour}{anchor} x=\"{x:.1}\" y=\"{y:.1}\">{}</text>",
+            escaped(text)
+        );
+    }
+
+    /// A title.
+    pub(crate) fn strong(&mut self, x: f64, y: f64, text: &str) {
+        let _ =
+            write!(self.0, "<text class=\"t\" font-weight=\"600\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escaped(text));
+    }
+
+    /// A rule of an axis.
+    pub(crate) fn rule(&mut self, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
+        let _ = write!(self.0, "<line class=\"l\" x1=\"{x1:.1}\" x2=\"{x2:.1}\" y1=\"{y1:.1}\" y2=\"{y2:.1}\"/>");
+    }
+
+    /// A line in the colour of a class. `more` are attributes.
+    pub(crate) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64), more: &str) {
+        let _ = write!(
+            self.0,
+            "<line class=\"{class}\" stroke=\"var(--c)\" stroke-width=\"2\" x1=\"{x1:.1}\" x2=\"{x2:.1}\" y1=\"{y1:.1}\" \
+             y2=\"{y2:.1}\"{more}/>"
+        );
+    }
+
+    /// A dot of a radius. An open one has only a border.
+    pub(crate) fn dot(&mut self, class: &str, (x, y): (f64, f64), radius: f64, open: bool) {
+        let paint = match open {
+            // The page's style gives classes a fill.
+            true => "style=\"fill:none\" stroke=\"var(--c)\" stroke-width=\"2\"",
+            false => "fill=\"var(--c)\"",
+        };
+        let _ = write!(self.0, "<circle class=\"{class}\" {paint} cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\"/>");
+    }
+
+    /// A line through points.
+    pub(crate) fn path(&mut self, class: &str, points: impl Iterator<Item = (f64, f64)>) {
+        let points: Vec<String> = points.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let _ = write!(
+            self.0,
+            "<polyline class=\"{class}\" style=\"fill:none\" stroke=\"var(--c)\" stroke-width=\"2\" points=\"{}\"/>",
+            points.join(" ")
+        );
+    }
+
+    /// A translucent band between two positions on the x axis.
+    pub(crate) fn band(&mut self, class: &str, (from, to): (f64, f64), (top, bottom): (f64, f64)) {
+        let _ = write!(
+            self.0,
+            "<rect class=\"{class}\" fill=\"var(--c)\" fill-opacity=\".18\" x=\"{from:.1}\" width=\"{:.1}\" y=\"{top:.1}\" \
+             height=\"{:.1}\"/>",
+            (to - from).max(2.0),
+            bottom - top
+        );
+    }
+
+    /// A horizontal axis below a plot, with marks where there is room for their text.
+    pub(crate) fn x_axis(&mut self, scale: &Scale, marks: &[(f64, String)], (top, bottom): (f64, f64), rules: bool) {
+        let mut free = f64::NEG_INFINITY;
+        for (value, text) in marks {
+            let (at, half) = (scale.at(*value), text.chars().count() as f64 * LETTER / 2.0);
+            if rules {
+                self.rule((at, top), (at, bottom));
+            }
+            if at - half > free {
+                free = at + half + 6.0;
+                self.text("d", Anchor::Middle, (at, bottom + 17.0), text);
+            }
+        }
+    }
+
+    /// A vertical axis at the left of a plot.
+    pub(crate) fn y_axis(&mut self, scale: &Scale, unit: fn(f64) -> String, (left, right): (f64, f64)) {
+        for tick in scale.ticks() {
+            let at = scale.at(tick);
+            self.rule((left, at), (right, at));
+            self.text("d", Anchor::Left, (left - 6.0, at + 4.0), &mark(tick, unit));
+        }
+    }
+
+    /// A dot with its interval on a horizontal axis. Returns the position of its right end.
+    pub(crate) fn estimate(&mut self, class: &str, scale: &Scale, figure: &Estimate, y: f64) -> f64 {
+        let at = scale.at(figure.value);
+        let (low, high) = (figure.low.map_or(at, |low| scale.at(low)), figure.high.map_or(at, |high| scale.at(high)));
+        if high > low {
+            self.line(class, (low, y), (high, y), "");
+        }
+        self.dot(class, (at, y), 5.0, false);
+        at.max(high)
+    }
+}
+
+/// The text of a mark: `2 ms` rather than `2.00 ms`.
+pub(crate) fn mark(value: f64, unit: fn(f64) -> String) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let text = unit(value);
+    let Some((whole, rest)) = text.split_once('.') else { return text };
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    match rest[..end].trim_end_matches('0') {
+        "" => format!("{whole}{}", &rest[end..]),
+        digits => format!("{whole}.{digits}{}", &rest[end..]),
+    }
+}
+
+/// A text with at most this many letters.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
+pub(crate) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use storebench_results::human::{duration, rate};
+
+    use super::*;
+
+    #[test]
+    fn names_of_users_are_text() {
+        assert_eq!(escaped("<script>&\""), "&lt;script&gt;&amp;&quot;");
+        assert_eq!(cut("abcdef", 4), "abc…");
+    }
+
+    #[test]
+    fn marks_are_short() {
+        assert_eq!(
+            (mark(2e6, duration), mark(2.5e6, duration), mark(0.0, duration)),
+            ("2 ms".into(), "2.5 ms".into(), "0".into())
+        );
+        assert_eq!((mark(50e3, rate), mark(800.0, rate)), ("50 k".into(), "800".into()));
+    }
+}
