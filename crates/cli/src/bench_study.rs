@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use storebench_engine::store::OpKind;
-use storebench_results::{redact, without_password};
+use storebench_results::{human, redact, without_password};
 use storebench_study::units::{ByteSize, Count, Range, Span};
 use storebench_study::workload::{
     BadLines, Collection, Database, Design, ExistingDocuments, LedgerSpec, MixEntry, Phase, RateSpec, Size, Stores,
@@ -154,7 +154,7 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
         servers: IndexMap::new(),
         links: IndexMap::new(),
         title: format!("Quick benchmark of {}", redact(&args.url)),
-        question: None,
+        question: phases.last().map(|measured| question(args, measured)),
         seed: args.seed,
         repeats: 1,
         collections: IndexMap::from([(COLLECTION.to_owned(), collection(args)?)]),
@@ -184,6 +184,15 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
     let text = file_of(&saved)
         .map_err(|e| Failure::spoiled(format!("the study of these flags cannot be written as TOML: {e}")))?;
     Ok(Built { study, text, notes })
+}
+
+/// What a quick benchmark asks. It names no store, because the user may run the study on another one.
+fn question(args: &BenchArgs, measured: &Phase) -> String {
+    let parts: Vec<String> = measured.mix.iter().map(|(name, entry)| format!("{name} {}", entry.weight)).collect();
+    match &args.rate {
+        Some(rate) => format!("How long do operations take at {}/s ({})?", human::rate(rate.0), parts.join(", ")),
+        None => format!("How many operations per second, and how long does each take ({})?", parts.join(", ")),
+    }
 }
 
 /// A title without the store, such as `Quick benchmark: read 95, update 5`.

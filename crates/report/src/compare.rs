@@ -79,7 +79,8 @@ fn body(result: &CompareResult, subject: &Subject, over_time: &[Chart], without:
         header {
             p.brand { "Storebench compare" }
             div.run {
-                h1 { (title(result)) }
+                h1 { "Comparison: " (title(result)) }
+                p.question { "How do the figures of B differ from those of A?" }
                 (answer(result))
                 @for pair in &result.pairs { (pair_head(pair, result)) }
             }
@@ -189,7 +190,7 @@ fn changed(pair: &ComparedPair, result: &CompareResult) -> String {
 
 fn gates_table(result: &CompareResult) -> Markup {
     let several = result.pairs.len() > 1;
-    let titles = [("gate", false), ("figure", false), ("B/A", true), ("95 % interval", true), ("outcome", false)];
+    let titles = [("fails if", false), ("figure", false), ("B/A", true), ("95 % interval", true), ("outcome", false)];
     let row = |gate: &GateResult| -> Vec<Cell> {
         let of = result.pairs.get(gate.pair as usize - 1).filter(|_| several);
         let figure = of.map_or_else(|| gate.figure.clone(), |pair| format!("{} of {}", gate.figure, pair_name(pair)));

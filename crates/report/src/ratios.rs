@@ -36,7 +36,7 @@ pub(crate) fn ratios(figures: &[&ComparedFigure], threshold: f64) -> Option<Stri
     let axis = Axis::of(rows.iter().map(|(_, ratio)| ratio), threshold, begin, end);
     let (top, bottom) = (24.0, 24.0 + rows.len() as f64 * ROW);
     let mut sheet = Sheet::default();
-    sheet.strong(begin, 14.0, "B/A");
+    sheet.strong(begin, 14.0, "ratio B/A");
     sheet.band("same", (axis.at(1.0 - threshold), axis.at(1.0 + threshold)), (top, bottom));
     for mark in axis.marks() {
         let at = axis.at(mark);

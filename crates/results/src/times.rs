@@ -46,7 +46,7 @@ pub(crate) fn main(op: &OpResult) -> (&'static str, Percentiles) {
     response(op).map_or_else(|| ("service", service(op)), |times| ("response", times))
 }
 
-/// A percentile in a cell: `too few` if there are too few values, `∞` if it falls among the infinite times.
+/// A percentile in a cell: `too few ops` if there are too few values, `∞` if it falls among the infinite times.
 pub(crate) fn cell(times: &Percentiles, (_, fewest, pick): Shown) -> String {
     match pick(times) {
         _ if times.count < fewest => TOO_FEW.to_owned(),
@@ -62,7 +62,7 @@ pub(crate) fn of_answers(all: &AllOps) -> &'static str {
 }
 
 /// Shown for a percentile of fewer operations than it needs.
-pub(crate) const TOO_FEW: &str = "too few";
+pub(crate) const TOO_FEW: &str = "too few ops";
 
 /// How an infinite time is shown.
 pub(crate) const INFINITE: &str = "∞";

@@ -498,7 +498,7 @@ fn a_picture_is_written() {
     cli.run("bench memory: --docs 100 --operations 100 --warm-up 0s -q --out one").measured();
     let one = std::fs::read_dir(cli.path("one")).unwrap().next().unwrap().unwrap().path();
     let one = cli.run_args(&["report", one.to_str().unwrap(), "--picture", "-"]).code(0).out;
-    assert!(one.contains("p50 to p99.9") && one.contains("bench read"), "{one}");
+    assert!(one.contains("p50 to p99.9") && one.contains("bench.read"), "{one}");
     cli.run_args(&["report", run, "--picture", "a.PNG"]).code(0);
     let png = std::fs::read(cli.path("a.PNG")).unwrap();
     assert!(png.starts_with(b"\x89PNG") && png.len() > 5_000, "{} bytes", png.len());

@@ -38,7 +38,8 @@ pub(super) fn curves(result: &RunResult) -> Vec<Curve<'_>> {
         }
         let nth = factors.get_index_of(swept.factor.as_str()).unwrap_or(0);
         let unit = if swept.figure.ends_with(".documents") { "documents" } else { "operations" };
-        let what = format!("{told}: {unit} per second");
+        let others = if factors.len() > 1 { ", other factors at their first values" } else { "" };
+        let what = format!("{told}: {unit} per second{others}");
         let factor = short_name(&swept.factor).to_owned();
         let curve = by_factor.entry(nth).or_insert(Curve { what, factor, of: Vec::new() });
         if !curve.of.iter().any(|known| known.store == swept.store) {

@@ -8,6 +8,8 @@ use super::scale::Scale;
 use super::sheet::{Anchor, LETTER, Sheet, cut, mark};
 use super::{HEAD, PLOT, Place};
 
+/// What the panels show.
+pub(super) const WHAT: &str = "answers per second; red: while the store was broken";
 /// Phases, at most.
 const MOST_PHASES: usize = 6;
 
@@ -89,15 +91,15 @@ impl FaultPanel {
             let at = |nth: usize| x.at((nth as f64 + 0.5) * self.length_s / course.len() as f64);
             sheet.path(&format!("c{hue}"), course.iter().enumerate().map(|(nth, value)| (at(nth), y.at(*value))));
         }
-        let mut free = f64::NEG_INFINITY;
-        let names: IndexSet<&str> = self.broken.iter().map(|(_, _, what)| *what).collect();
+        // One kind of fault is named once. A name without room is in the line below.
+        let mut free = [f64::NEG_INFINITY; 2];
+        let mut named: IndexSet<&str> = IndexSet::new();
         for (from, _, what) in &self.broken {
             let width = what.len() as f64 * LETTER;
             let at = x.at(*from).min(right - width);
-            // One kind of fault is named once.
-            if at > free && (names.len() > 1 || free == f64::NEG_INFINITY) {
-                sheet.text("limit", Anchor::Right, (at, top + 10.0), what);
-                free = at + width + 6.0;
+            if let Some(line) = free.iter().position(|free| at > *free).filter(|_| named.insert(what)) {
+                sheet.text("limit", Anchor::Right, (at, top + 10.0 + line as f64 * 14.0), what);
+                free[line] = at + width + 6.0;
             }
         }
     }

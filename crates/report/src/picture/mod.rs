@@ -20,7 +20,7 @@ use storebench_results::beside::{Panel, Span, panels, spans};
 use curves::Curve;
 use faults::FaultPanel;
 use rates::RatePanel;
-use sheet::{LETTER, Sheet, TEXT, cut, escaped};
+use sheet::{Anchor, LETTER, Sheet, TEXT, cut, escaped};
 
 /// Width of the picture, in pixels.
 const WIDTH: f64 = 760.0;
@@ -95,19 +95,14 @@ fn drawn(result: &RunResult, alone: bool, frame: Frame) -> Option<String> {
     let mut sheet = Sheet::default();
     let height = match view(result, &hue)? {
         View::Faults(panels) => {
-            in_rows(&panels, frame, HEAD + PLOT + FOOT, |panel, place| panel.draw(&mut sheet, place))
+            in_rows(&mut sheet, faults::WHAT, &panels, frame, |sheet, panel, place| panel.draw(sheet, place))
         }
         View::Rates(panels) => {
-            in_rows(&panels, frame, HEAD + PLOT + FOOT, |panel, place| panel.draw(&mut sheet, place))
+            in_rows(&mut sheet, rates::WHAT, &panels, frame, |sheet, panel, place| panel.draw(sheet, place))
         }
         View::Curves(all) => {
-            // What all curves show is said once, above them.
             let what = all.first().map_or(String::new(), |curve| curve.what.clone());
-            sheet.strong(12.0, 14.0, &cut(&what, (frame.width / LETTER) as usize));
-            let below = 22.0;
-            let draw =
-                |curve: &Curve<'_>, place: Place| curve.draw(&mut sheet, Place { y: place.y + below, ..place }, &hue);
-            below + in_rows(&all, frame, HEAD + PLOT + FOOT, draw)
+            in_rows(&mut sheet, &what, &all, frame, |sheet, curve, place| curve.draw(sheet, place, &hue))
         }
         View::Dots(panels) => dots::draw(&mut sheet, &panels, frame, &hue),
         View::Spans(all) => spans::draw(&mut sheet, &all, frame),
@@ -132,12 +127,21 @@ fn drawn(result: &RunResult, alone: bool, frame: Frame) -> Option<String> {
     Some(out)
 }
 
-/// Draws plots of one height in rows. Returns the height of all.
-fn in_rows<T>(all: &[T], frame: Frame, height: f64, mut draw: impl FnMut(&T, Place)) -> f64 {
+/// Draws plots in rows, below a line that says what all of them show. Returns the height.
+fn in_rows<T>(
+    sheet: &mut Sheet,
+    what: &str,
+    all: &[T],
+    frame: Frame,
+    mut draw: impl FnMut(&mut Sheet, &T, Place),
+) -> f64 {
+    let (line, height) = (22.0, HEAD + PLOT + FOOT);
     let columns = all.len().clamp(1, frame.columns);
     let width = (frame.width - 12.0) / columns as f64;
+    sheet.text("d", Anchor::Right, (12.0, 14.0), &cut(what, (frame.width / LETTER) as usize));
     for (nth, one) in all.iter().enumerate() {
-        draw(one, Place { x: 12.0 + (nth % columns) as f64 * width, y: (nth / columns) as f64 * height, width });
+        let (x, y) = (12.0 + (nth % columns) as f64 * width, line + (nth / columns) as f64 * height);
+        draw(sheet, one, Place { x, y, width });
     }
-    all.len().div_ceil(columns) as f64 * height
+    line + all.len().div_ceil(columns) as f64 * height
 }

@@ -9,6 +9,8 @@ use super::scale::{Scale, alone};
 use super::sheet::{Anchor, LETTER, Sheet, cut, mark};
 use super::{HEAD, PLOT, Place};
 
+/// What the panels show.
+pub(super) const WHAT: &str = "by rate: each dot is a trial, the line is their median";
 /// Limits, at most: those that come closest to being missed.
 const MOST_LIMITS: usize = 3;
 

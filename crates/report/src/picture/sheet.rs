@@ -97,14 +97,17 @@ impl Sheet {
 
     /// A horizontal axis below a plot, with marks where there is room for their text.
     pub(crate) fn x_axis(&mut self, scale: &Scale, marks: &[(f64, String)], (top, bottom): (f64, f64), rules: bool) {
-        let mut free = f64::NEG_INFINITY;
-        for (value, text) in marks {
-            let (at, half) = (scale.at(*value), text.chars().count() as f64 * LETTER / 2.0);
-            if rules {
-                self.rule((at, top), (at, bottom));
-            }
-            if at - half > free {
-                free = at + half + 6.0;
+        let mut taken: Vec<(f64, f64)> = Vec::new();
+        if rules {
+            marks.iter().map(|(value, _)| scale.at(*value)).for_each(|at| self.rule((at, top), (at, bottom)));
+        }
+        // The ends of the axis come first.
+        let (ends, inner) = marks.split_at(marks.len().min(1));
+        let order = ends.iter().chain(inner.last()).chain(inner.iter().take(inner.len().saturating_sub(1)));
+        for (value, text) in order {
+            let (at, half) = (scale.at(*value), text.chars().count() as f64 * LETTER / 2.0 + 3.0);
+            if taken.iter().all(|(from, to)| at + half < *from || at - half > *to) {
+                taken.push((at - half, at + half));
                 self.text("d", Anchor::Middle, (at, bottom + 17.0), text);
             }
         }

@@ -27,7 +27,7 @@ pub(super) fn broken(result: &RunResult) -> Vec<String> {
         let longest = done().map(|fault| fault.unavailable_ns).max().unwrap_or(0);
         let silent = match longest {
             0 => "clients were answered throughout".to_owned(),
-            ns => format!("no operation was answered for up to {}", duration(ns as f64)),
+            ns => format!("the longest time without an answer was {}", duration(ns as f64)),
         };
         let kept = phases().filter_map(|(trial, phase)| of_ledger(trial, phase)).max_by_key(|(lost, _)| *lost);
         let kept = kept.map_or_else(String::new, |(_, text)| format!("; {text}"));
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(
             text,
             [
-                "sqlite after a kill and a pause: no operation was answered for up to 700 ms; no acknowledged write was lost in 1,200 keys."
+                "sqlite after a kill and a pause: the longest time without an answer was 700 ms; no acknowledged write was lost in 1,200 keys."
             ]
         );
         let ledger = run.trials[0].phases[1].ledger.as_mut().unwrap();

@@ -208,7 +208,10 @@ pub(super) fn one_before(ahead: &Standing, other: &Standing, place: &str) -> Str
     let (a, b) = (&ahead.configuration, &other.configuration);
     let (x, y) = (ahead.shown(), other.shown());
     if lead.open() {
-        return format!("No clear difference between {a} and {b}{place}: {x} and {y}, {}.", lead.shown());
+        let ratio = lead.shown();
+        return format!(
+            "No clear difference between {a} and {b}{place}: {x} and {y}; the interval of {ratio} includes 1."
+        );
     }
     match lead.sure() {
         true => format!("{a} is ahead{place}: {x} against {y} of {b}, {}.", lead.shown()),

@@ -18,7 +18,12 @@ pub(super) fn worth(result: &RunResult) -> (String, Severity) {
         let checks = result.checks.iter().filter(|v| v.severity == severity).map(|v| &v.check);
         checks.collect::<IndexSet<_>>().into_iter().cloned().collect()
     };
-    let (invalid, cautions, notes) = (of(Severity::Invalid), of(Severity::Caution), of(Severity::Note));
+    // A check counts once, at its worst severity.
+    let invalid = of(Severity::Invalid);
+    let mut cautions = of(Severity::Caution);
+    cautions.retain(|check| !invalid.contains(check));
+    let mut notes = of(Severity::Note);
+    notes.retain(|check| !invalid.contains(check) && !cautions.contains(check));
     let checks: BTreeSet<&str> = result.checks.iter().map(|v| v.check.as_str()).collect();
     let also = |names: &[String], what: &str, whats: &str| match names.len() {
         0 => String::new(),

@@ -303,7 +303,7 @@ pub fn spans(result: &RunResult) -> Vec<Span> {
     let value = |found: Option<&FigureOverTrials>| found.filter(|f| f.figure.trials > 0).map(|f| f.figure.value);
     let span = |row: &OpRow<'_>| {
         let [p50, p99, p999] = row.times.map(value);
-        let name = if row.loads { row.phase.to_owned() } else { format!("{} {}", row.phase, row.op) };
+        let name = if row.loads { row.phase.to_owned() } else { format!("{}.{}", row.phase, row.op) };
         Some(Span { name, time: row.time, p50: p50?, p99, p999 })
     };
     rows.iter().filter_map(span).collect()
@@ -315,8 +315,9 @@ fn faults(result: &RunResult) -> Option<BriefTable> {
         ("configuration", ColumnKind::Configuration),
         ("phase", ColumnKind::Text),
         ("fault", ColumnKind::Text),
+        ("fault lasted", ColumnKind::Count),
         ("no answer for", ColumnKind::Less),
-        ("95 % of rate after", ColumnKind::Less),
+        ("back at 95 % of rate after", ColumnKind::Less),
         ("failed operations", ColumnKind::Count),
         ("writes lost", ColumnKind::Text),
     ]);
@@ -329,6 +330,7 @@ fn faults(result: &RunResult) -> Option<BriefTable> {
         for phase in &trial.phases {
             for (nth, fault) in phase.faults.iter().enumerate() {
                 let time = |ns: u64| Cell::number(duration(ns as f64), Some(ns as f64));
+                let lasted = fault.mended_ns.zip(fault.began_ns).map(|(mended, began)| mended.saturating_sub(began));
                 let outage = match fault.unavailable_ns {
                     _ if fault.began_ns.is_none() => "not injected".into(),
                     0 => "always answered".into(),
@@ -349,6 +351,7 @@ fn faults(result: &RunResult) -> Option<BriefTable> {
                     name.as_str().into(),
                     of_phase(phase.name.clone()).into(),
                     fault.what.name().into(),
+                    lasted.map_or_else(Cell::default, time),
                     outage,
                     fault.recovered_ns.map_or_else(|| "not reached".into(), time),
                     of_phase(count(failed)).into(),

@@ -101,7 +101,10 @@ pub fn counts(figures: &[&ComparedFigure]) -> String {
             *words.entry(&figure.word).or_default() += 1;
         }
         let with = if judgement == Judgement::OneTrial { "with " } else { "" };
-        out.extend(words.into_iter().map(|(word, n)| format!("{n} {with}{word}")));
+        out.extend(words.into_iter().map(|(word, n)| match judgement {
+            Judgement::Missing => format!("{} {word}", plural(n as u64, "figure")),
+            _ => format!("{n} {with}{word}"),
+        }));
     }
     if out.is_empty() { "no figure in common".to_owned() } else { out.join(", ") }
 }

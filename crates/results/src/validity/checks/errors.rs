@@ -62,7 +62,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         severity,
         observed,
         "caution from one failure, or when none of one kind is answered; invalid when all of one kind fail",
-        "percentiles hold for the operations that succeeded: count a failure as infinitely slow when you judge the store",
+        "find the cause in the messages; tables count failed operations as infinitely slow (∞)",
     ))
 }
 
