@@ -1,6 +1,6 @@
-//! What a run shows on stderr while it goes on: bars on a terminal, a line now and then elsewhere.
+//! Progress on stderr during a run: bars on a terminal, otherwise a line every few seconds.
 //!
-//! It reads the events of the engine, and nothing else.
+//! It reads only the events of the engine.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use storebench_engine::{Event, Observer};
 use storebench_results::human;
 use storebench_transfer::Progress as Copied;
 
-/// The least time between two plain lines.
+/// The shortest time between two plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// Where progress goes.
@@ -28,9 +28,28 @@ enum ProgressTo {
 pub(crate) struct Progress {
     place: ProgressTo,
     phase: Option<Phase>,
+    trials: Trials,
 }
 
-/// The phase that goes on.
+/// The pace of trials.
+#[derive(Default)]
+struct Trials {
+    /// When the first trial of this program began, and its number.
+    first: Option<(Instant, u32)>,
+}
+
+impl Trials {
+    /// A trial begins. Returns about how long the rest of the run takes, judging by the trials before; none before the
+    /// second.
+    fn begin(&mut self, trial: u32, of: usize, now: Instant) -> Option<Duration> {
+        let (began, first) = *self.first.get_or_insert((now, trial));
+        let done = trial.checked_sub(first).filter(|done| *done > 0)?;
+        let left = u32::try_from(of).ok()?.checked_sub(trial)? + 1;
+        Some(now.duration_since(began) / done * left)
+    }
+}
+
+/// The current phase.
 struct Phase {
     bar: ProgressBar,
     loads: bool,
@@ -45,17 +64,17 @@ struct Phase {
 }
 
 impl Progress {
-    /// Progress on stderr, unless it is not wanted.
+    /// Progress on stderr, unless `quiet`.
     pub(crate) fn new(quiet: bool) -> Self {
         let place = match (quiet, std::io::stderr().is_terminal()) {
             (true, _) => ProgressTo::Quiet,
             (_, true) => ProgressTo::Bars,
             _ => ProgressTo::Lines,
         };
-        Self { place, phase: None }
+        Self { place, phase: None, trials: Trials::default() }
     }
 
-    /// Tells something at once.
+    /// Shows a message at once.
     pub(crate) fn note(&self, text: &str) {
         match (&self.place, &self.phase) {
             (ProgressTo::Quiet, _) => {}
@@ -64,7 +83,7 @@ impl Progress {
         }
     }
 
-    /// Says what must be heard, also by who asked for no progress.
+    /// Shows a message even with `quiet`.
     pub(crate) fn tell(&self, text: &str) {
         match &self.place {
             ProgressTo::Quiet => line(text),
@@ -72,12 +91,12 @@ impl Progress {
         }
     }
 
-    /// Begins a count of known length that is not a phase.
+    /// Begins a count of known length outside of phases.
     pub(crate) fn begin_count(&mut self, what: &str, total: u64) {
         self.begin(what, true, Some(total), None);
     }
 
-    /// So many of the count are done.
+    /// Updates the count.
     pub(crate) fn count(&mut self, done: u64) {
         let Some(phase) = &mut self.phase else { return };
         phase.done = done;
@@ -99,7 +118,7 @@ impl Progress {
         self.begin(what, true, Some(steps as u64), None);
     }
 
-    /// So many steps are done; this one begins.
+    /// Updates the number of completed steps; the named step begins.
     pub(crate) fn step(&mut self, done: usize, what: &str) {
         let Some(phase) = &mut self.phase else { return };
         phase.to_ns = u64::try_from(phase.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -113,7 +132,7 @@ impl Progress {
         }
     }
 
-    /// A copy is so far.
+    /// Updates the progress of a copy.
     pub(crate) fn copied(&mut self, now: &Copied) {
         if self.phase.is_none() {
             self.begin("copy", true, now.total_bytes, None);
@@ -155,7 +174,7 @@ impl Progress {
     }
 
     fn begin(&mut self, name: &str, loads: bool, operations: Option<u64>, duration_ns: Option<u64>) {
-        // Time is the better measure where both are known: operations end late when a store is slow.
+        // If both are known, time is the better measure: operations end late when a store is slow.
         let length = duration_ns.map(|ns| ns / 1_000_000).or(operations);
         let bar = match self.place {
             ProgressTo::Bars => ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr()),
@@ -165,7 +184,7 @@ impl Progress {
             Some(_) => "{prefix:<10} [{bar:30}] {percent:>3} %  {elapsed}  {msg}",
             None => "{prefix:<10} {spinner}  {elapsed}  {msg}",
         };
-        // First of all, since everything else draws.
+        // First, because everything else draws.
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));
         }
@@ -212,7 +231,7 @@ impl Progress {
 }
 
 impl Phase {
-    /// What was done in an interval, per second.
+    /// The rates of an interval.
     fn rates(&self, done: u64, documents: u64, seconds: f64) -> String {
         if seconds <= 0.0 {
             return String::new();
@@ -227,7 +246,7 @@ impl Phase {
         text
     }
 
-    /// A plain line, unless there was one just now.
+    /// A plain line, unless the last one was shown recently.
     fn tell_sometimes(&mut self, text: &str) {
         if self.told.elapsed() >= LINE_EVERY {
             self.told = Instant::now();
@@ -235,7 +254,7 @@ impl Phase {
         }
     }
 
-    /// How long it will still take, to be added to a line; empty where that is not known.
+    /// The remaining time, as the end of a line; empty if unknown.
     fn left(&self) -> String {
         let left_ns = match (self.duration_ns, self.operations) {
             (Some(duration), _) => duration.saturating_sub(self.to_ns) as f64,
@@ -244,7 +263,7 @@ impl Phase {
             }
             _ => return String::new(),
         };
-        // Less than a second is over before it is read.
+        // Less than a second is too short to read.
         if left_ns < 1e9 { String::new() } else { format!(", about {} left", human::duration(left_ns)) }
     }
 }
@@ -273,12 +292,34 @@ impl Observer for Progress {
                 self.note(&format!("{phase}: {} operations in {took}", human::count(*operations)));
             }
             Event::Note { text } => self.note(text),
-            Event::TrialBegan { .. } => {}
+            Event::TrialBegan { trial, of, .. } => {
+                let left = self.trials.begin(*trial, *of, Instant::now());
+                if let Some(left) = left {
+                    self.note(&format!("about {} left", human::duration(left.as_nanos() as f64)));
+                }
+            }
         }
     }
 }
 
-/// One line on stderr. Progress that nobody can read is no reason to fail.
+/// Writes a line to stderr. An unreadable stderr is not an error.
 pub(crate) fn line(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_follows_the_pace_of_trials() {
+        let mut trials = Trials::default();
+        let begun = Instant::now();
+        let at = |seconds: u64| begun + Duration::from_secs(seconds);
+        // A resumed run begins with its third trial.
+        assert_eq!(trials.begin(3, 6, at(0)), None);
+        assert_eq!(trials.begin(4, 6, at(10)), Some(Duration::from_secs(30)));
+        assert_eq!(trials.begin(6, 6, at(60)), Some(Duration::from_secs(20)));
+        assert_eq!(trials.begin(7, 6, at(70)), None);
+    }
 }

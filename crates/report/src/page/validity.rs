@@ -46,24 +46,29 @@ fn of_run(checks: &[storebench_results::validity::CheckResult]) -> Markup {
     let (groups, passed) = grouped(checks);
     html! {
         @if checks.is_empty() { p.dim { "No check has run yet." } }
-        @for group in &groups {
+        @for of_check in groups.chunk_by(|a, b| a.check == b.check) {
+            @let found: usize = of_check.iter().map(|group| group.findings.len() + group.more).sum();
             // One line each, so that the figures are near. What makes them invalid is open.
-            details.check open[group.severity == Severity::Invalid] {
+            details.check open[of_check[0].severity == Severity::Invalid] {
                 summary {
-                    (badge(group.severity)) " " b { (group.check) }
-                    @if let Some(first) = group.findings.first() { span.observed { (first.observed) } }
+                    (badge(of_check[0].severity)) " " b { (of_check[0].check) }
+                    @if found > 1 { " " span.dim { (found) " findings" } }
+                    @if let Some(first) = of_check[0].findings.first() { span.observed { (first.observed) } }
                 }
-                ul {
-                    @for found in &group.findings {
-                        li {
-                            @if !found.places.is_empty() { span.dim { (found.places) ": " } }
-                            (found.observed)
+                @for group in of_check {
+                    ul {
+                        @for found in &group.findings {
+                            li {
+                                @if of_check.len() > 1 { (badge(group.severity)) " " }
+                                @if !found.places.is_empty() { span.dim { (found.places) ": " } }
+                                (found.observed)
+                            }
                         }
+                        @if group.more > 0 { li.dim { "and " (group.more) " more, which are in run.json" } }
                     }
-                    @if group.more > 0 { li.dim { "and " (group.more) " more, which are in run.json" } }
+                    @if !group.advice.is_empty() { p.advice { "→ " (group.advice) } }
+                    p.dim { (group.threshold) }
                 }
-                @if !group.advice.is_empty() { p.advice { "→ " (group.advice) } }
-                p.dim { (group.threshold) }
             }
         }
         @if !passed.is_empty() {

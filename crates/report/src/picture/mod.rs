@@ -145,3 +145,86 @@ fn in_rows<T>(
     }
     line + all.len().div_ceil(columns) as f64 * height
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use storebench_results::{FaultResult, LimitResult, RateResult, read_run};
+    use storebench_study::workload::FaultKind;
+
+    use super::*;
+
+    fn run() -> RunResult {
+        read_run(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/tests/fixtures/run-format-1")).unwrap()
+    }
+
+    #[track_caller]
+    fn drawn_with(run: &RunResult, parts: &[&str]) {
+        for svg in [picture(run).unwrap(), for_page(run).unwrap()] {
+            for part in parts {
+                assert!(svg.contains(part), "{part} is not in {svg}");
+            }
+            assert!(!svg.contains("NaN") && !svg.contains("\"inf"), "{svg}");
+        }
+    }
+
+    #[test]
+    fn faults_are_a_time_line() {
+        let mut run = run();
+        for trial in &mut run.trials {
+            let phase = trial.phases.last_mut().unwrap();
+            phase.course_per_s = vec![100.0, 0.0, 90.0];
+            phase.elapsed_ns = 3_000_000_000;
+            let kill = FaultResult {
+                what: FaultKind::Kill,
+                began_ns: Some(1_000_000_000),
+                mended_ns: Some(1_500_000_000),
+                unavailable_ns: 700_000_000,
+                ..FaultResult::default()
+            };
+            let full = FaultResult { what: FaultKind::DiskFull, began_ns: Some(1_100_000_000), ..kill.clone() };
+            phase.faults = vec![kill, full, FaultResult { what: FaultKind::Pause, ..FaultResult::default() }];
+        }
+        drawn_with(&run, &["answers per second", ">kill<", ">disk-full<", "<polyline", "fill-opacity"]);
+        assert!(!picture(&run).unwrap().contains(">pause<"), "this fault was not injected");
+        run.trials.truncate(1);
+        drawn_with(&run, &["no answer for 700 ms"]);
+    }
+
+    #[test]
+    fn limits_are_drawn_against_rates() {
+        let mut run = run();
+        let rate = |per_s: f64| RateResult {
+            scheduled: 100,
+            scheduled_per_s: per_s,
+            achieved_per_s: per_s,
+            sustained_share: 1.0,
+            planned: per_s.into(),
+        };
+        for (nth, trial) in run.trials.iter_mut().enumerate() {
+            trial.searches.clear();
+            let phase = trial.phases.last_mut().unwrap();
+            phase.rate = Some(rate(if nth % 2 == 0 { 100.0 } else { 2_000.0 }));
+            phase.limits = vec![LimitResult {
+                path: "steady.response.p99".to_owned(),
+                limit: 200e6,
+                // The last one is infinite.
+                found: (nth > 0).then_some(1e6),
+                share_within: Some(1.0),
+                attempts: 100,
+                met: nth > 0,
+            }];
+        }
+        drawn_with(
+            &run,
+            &[
+                "steady.response.p99",
+                "limit 200 ms",
+                ">100/s<",
+                ">2,000/s<",
+                "fill:none\" stroke=\"var(--c)\" stroke-width=\"2\" cx",
+            ],
+        );
+    }
+}

@@ -9,7 +9,7 @@ use crate::validity::{CheckResult, Grouped, Severity, grouped};
 /// Columns before the text of a check: severity and name of the check.
 const INDENT: usize = 33;
 
-/// Adds the checks. Those of one check and severity stand together, under one advice.
+/// Adds the checks. What one check found stands together, under its name.
 pub(super) fn checks(out: &mut String, checks: &[CheckResult], layout: Layout) {
     if checks.is_empty() {
         return;
@@ -17,13 +17,17 @@ pub(super) fn checks(out: &mut String, checks: &[CheckResult], layout: Layout) {
     let paint = layout.paint;
     let _ = writeln!(out, "\n{}", paint.bold("Validity checks"));
     let (groups, passed) = grouped(checks);
+    let mut before = "";
     for group in &groups {
         let colour = match group.severity {
             Severity::Invalid => "1;31",
             Severity::Caution => "33",
             Severity::Note | Severity::Pass => "36",
         };
-        told(out, group, &paint.with(colour, &format!("{:<7}", group.severity)), layout.width);
+        // A check is named once.
+        let name = if group.check == before { "" } else { &group.check };
+        before = &group.check;
+        told(out, group, name, &paint.with(colour, &format!("{:<7}", group.severity)), layout.width);
     }
     if !passed.is_empty() {
         for (n, line) in wrap(&passed.join(", "), layout.width - 11).into_iter().enumerate() {
@@ -33,7 +37,7 @@ pub(super) fn checks(out: &mut String, checks: &[CheckResult], layout: Layout) {
     }
 }
 
-fn told(out: &mut String, group: &Grouped, severity: &str, width: usize) {
+fn told(out: &mut String, group: &Grouped, name: &str, severity: &str, width: usize) {
     let mut lines = Vec::new();
     for found in &group.findings {
         let text = if found.places.is_empty() {
@@ -54,7 +58,7 @@ fn told(out: &mut String, group: &Grouped, severity: &str, width: usize) {
     }
     for (n, line) in lines.into_iter().enumerate() {
         let _ = if n == 0 {
-            writeln!(out, "  {severity}  {:<22}{line}", group.check)
+            writeln!(out, "  {severity}  {name:<22}{line}")
         } else {
             writeln!(out, "{:INDENT$}{line}", "")
         };

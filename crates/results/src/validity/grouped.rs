@@ -1,5 +1,5 @@
-//! Groups checks for display, worst first. Results of one check with the same severity, threshold and advice stand
-//! together, and each finding appears once, with all its places.
+//! Groups checks for display, worst first. Results of one check stand together; those with the same severity, threshold
+//! and advice are one group, in which each finding appears once, with all its places.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ const MOST_FINDINGS: usize = 6;
 const MOST_PLACES: usize = 4;
 const MOST_TRIALS: usize = 6;
 
-/// What one check found, at one severity.
+/// What one check found, at one severity and with one advice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grouped {
     /// The severity.
@@ -57,6 +57,9 @@ pub fn grouped(checks: &[CheckResult]) -> (Vec<Grouped>, Vec<String>) {
         }
         out.extend(groups.into_values().flatten().filter_map(|of| group(&of, several)));
     }
+    // What one check found stands together, at the place of its worst severity.
+    let order: IndexSet<String> = out.iter().map(|group| group.check.clone()).collect();
+    out.sort_by_key(|group| order.get_index_of(&group.check));
     let failed: BTreeSet<&String> = checks.iter().filter(|v| v.severity > Severity::Pass).map(|v| &v.check).collect();
     let passed: IndexSet<&String> = checks.iter().map(|v| &v.check).filter(|check| !failed.contains(check)).collect();
     (out, passed.into_iter().cloned().collect())
