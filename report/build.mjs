@@ -1,6 +1,5 @@
-// Builds dist/report.js and dist/report.css of src/ and vendor/. With --check it writes nothing and fails where what is
-// checked in differs from what would be built. The packages are those of package-lock.json: in REPORT_TOOLS, or here after
-// `npm ci`.
+// Builds dist/report.js and dist/report.css from src/ and vendor/. With --check, writes nothing and fails if the
+// checked-in files are out of date. The packages of package-lock.json must be in REPORT_TOOLS, or here after `npm ci`.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -20,11 +19,11 @@ const fail = (text) => {
 for (const line of readFileSync(join(here, "vendor/uplot/SHA256SUMS"), "utf8").trim().split("\n")) {
   const [sum, name] = line.split(/\s+/);
   const found = createHash("sha256").update(readFileSync(join(here, "vendor/uplot", name))).digest("hex");
-  if (found !== sum) fail(`vendor/uplot/${name} is not the file that was vendored; put uPlot's own back`);
+  if (found !== sum) fail(`vendor/uplot/${name} does not match SHA256SUMS; restore the original file of uPlot`);
 }
 
 const types = spawnSync(process.execPath, [join(tools, "node_modules/typescript/bin/tsc"), "-p", here], { stdio: "inherit" });
-if (types.status !== 0) fail("the types do not fit");
+if (types.status !== 0) fail("type check failed; fix the errors above");
 
 for (const [entry, out] of [
   ["src/main.ts", "dist/report.js"],
@@ -44,7 +43,7 @@ for (const [entry, out] of [
     banner: out.endsWith(".js") ? { js: "/* uPlot 1.6.32, (c) Leon Sorokin, MIT licence */" } : {},
   });
   const text = built.outputFiles[0].text;
-  if (text.includes("</script")) fail(`${out} would end the element that it stands in`);
+  if (text.includes("</script")) fail(`${out} contains </script, which would close its element; remove it from the source`);
   const file = join(here, out);
   if (!check) {
     writeFileSync(file, text);
@@ -55,7 +54,7 @@ for (const [entry, out] of [
   try {
     known = readFileSync(file, "utf8");
   } catch {
-    // Missing is as bad as other.
+    // A missing file is out of date.
   }
-  if (known !== text) fail(`${out} is not what ${entry} makes; run \`make report\` and commit what it writes`);
+  if (known !== text) fail(`${out} is out of date with ${entry}; run \`make report\` and commit the result`);
 }

@@ -1,4 +1,4 @@
-// Figures for people: three digits and a unit. The same rules as the text of the page has.
+// Figures for people: three digits and a unit, by the same rules as the text of the page.
 
 import type { Unit } from "./model";
 
@@ -44,7 +44,7 @@ export function bytes(n: number): string {
   return `${digits(size)} TiB`;
 }
 
-/** A share of all that were faster, of 1 / (1 - q). */
+/** A quantile q as a percentage, from 1 / (1 - q). */
 function quantile(inverse: number): string {
   const share = 100 * (1 - 1 / inverse);
   const nines = Math.max(0, Math.round(Math.log10(inverse)) - 2);
@@ -72,9 +72,9 @@ export function shown(value: number, unit: Unit): string {
   }
 }
 
-/** Shorter: beside the marks of an axis. */
+/** A shorter form, for the ticks of an axis. */
 export function tick(value: number, unit: Unit): string {
   const text = shown(value, unit);
-  // `1.00 ms` says no more than `1 ms` where a mark stands at a round number.
+  // Ticks are at round numbers, so `1.00 ms` says no more than `1 ms`.
   return text.replace(/(\d)\.0+(?=\D|$)/, "$1").replace(/(\.\d*[1-9])0+(?=\D|$)/, "$1");
 }

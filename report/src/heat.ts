@@ -1,4 +1,4 @@
-// Counts in cells of time and latency, on uPlot's axes.
+// The heat map: counts in cells of time and latency, on uPlot's axes.
 
 import uPlot from "../vendor/uplot/uPlot.esm.js";
 import { tick } from "./format";
@@ -9,7 +9,7 @@ import { css } from "./palette";
 /** Rows per doubling, as in crates/report/src/charts/percentiles.rs. */
 export const ROWS = 4;
 
-/** The visible cells: those of the first configuration that is not hidden. */
+/** The visible cells: those of the first visible configuration. */
 export function cellsOf(chart: Chart, state: Shown): Heat | undefined {
   return (chart.heat ?? []).find((h) => isChosen(h.of, chart, state) && !state.hidden.has(h.configuration));
 }

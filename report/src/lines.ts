@@ -6,13 +6,13 @@ import { type Configuration, type Chart, type Mark, type Num, type Series, type 
 import { colour, css, faded } from "./palette";
 import type { Range } from "./together";
 
-/** A drawn series, with its column in uPlot's data. */
+/** A drawn series and its column in uPlot's data. */
 export interface Drawn {
   series: Series;
   at: number;
 }
 
-/** Marks of quantiles: 0, 50, 90, 99 … */
+/** Ticks of a quantile axis: 0, 50, 90, 99 … */
 const QUANTILES = [1, 2, 10, 100, 1e3, 1e4, 1e5, 1e6];
 
 /** The series shown under the current choices. */
@@ -34,7 +34,7 @@ export function isLog(chart: Chart, series: Series[], state: Shown): boolean {
 
 type Column = (number | null | undefined)[];
 
-/** One column of x and one of each line, as uPlot wants them; with bands the ends behind their line. */
+/** The columns for uPlot: x, then each line, with the ends of its band after it. */
 function joined(chart: Chart, series: Series[], log: boolean): { data: uPlot.AlignedData; drawn: Drawn[] } {
   const positive = (values: Num[]): Num[] => (log ? values.map((v) => (v !== null && v > 0 ? v : null)) : values);
   const tables: uPlot.AlignedData[] = [];
@@ -54,8 +54,8 @@ function joined(chart: Chart, series: Series[], log: boolean): { data: uPlot.Ali
   return { data, drawn };
 }
 
-/** A break of a line reaches from its last value to its next, whatever places other lines have between them: uPlot breaks a
- * line where neighbouring places are null, and only there. */
+/** Extends each break of a line from its last value to its next. In between, other lines may have places, and uPlot
+ * breaks a line only where neighbouring places are null. */
 function widen(column: Column): void {
   for (let at = 0; at < column.length; at += 1) {
     if (column[at] !== null) continue;
@@ -67,7 +67,7 @@ function widen(column: Column): void {
   }
 }
 
-/** Positions whose neighbours have no value. */
+/** Positions of values whose neighbours have no value. */
 function alone(column: Column): number[] {
   const found: number[] = [];
   let before = false;
@@ -117,7 +117,7 @@ function rangeOf(shown: Series[], chart: Chart, state: Shown, log: boolean, x: R
   return log ? [low / 1.25, high * 1.25] : from(low, high);
 }
 
-/** Marks of a logarithmic axis: powers of ten, and steps between them if the axis spans few. */
+/** Ticks of a logarithmic axis: powers of ten, and steps between them if the axis spans only a few. */
 export function logSplits(min: number, max: number): number[] {
   const all: number[] = [];
   const steps = max / min > 400 ? [1] : max / min > 8 ? [1, 2, 5] : [1, 1.5, 2, 3, 5, 7];
@@ -127,7 +127,7 @@ export function logSplits(min: number, max: number): number[] {
   return all.filter((v) => v >= min * 0.999 && v <= max * 1.001);
 }
 
-/** Events on the x axis, behind the lines; names at the top. */
+/** Draws events on the x axis behind the lines, with phase names at the top. */
 function drawMarks(u: uPlot, marks: Mark[], configurations: Configuration[], series: Series[]): void {
   const { ctx } = u;
   const { left, top, width, height } = u.bbox;
@@ -180,7 +180,7 @@ function drawMarks(u: uPlot, marks: Mark[], configurations: Configuration[], ser
   ctx.restore();
 }
 
-/** Limits: levels on the y axis. */
+/** Draws limits: levels on the y axis. */
 function drawLines(u: uPlot, chart: Chart, state: Shown): void {
   const { ctx } = u;
   const { left, top, width, height } = u.bbox;
@@ -220,8 +220,9 @@ export interface LinesChart {
 /** Only the cursor is synchronised by uPlot. `Together` shares the x axis. */
 const CURSOR_ONLY = { filters: { pub: (type: string) => type === "mousemove" || type === "mouseleave" } };
 
-/** Draws the visible series into `place`; with `panel`, those of that panel, on the axes of all of them. `moved` hears of the
- * cursor, `zoomed` of the x axis, `all` of a double click. `range` is the visible part of the x axis. */
+/** Draws the visible series into `place`. With `panel`, draws only the series of that panel, on the axes of all panels.
+ * `moved` is called for the cursor, `zoomed` for the x axis, `all` for a double click. `range` is the visible part of the
+ * x axis. */
 export function drawLinesChart(
   place: HTMLElement,
   chart: Chart,
@@ -307,14 +308,14 @@ export function drawLinesChart(
         show: points,
         size: chart.kind === "points" ? 8 : 6,
         fill: stroke,
-        // A value that no line reaches is a point, however many others there are.
+        // A value without neighbours has no line, so it is always a point.
         ...(points ? {} : { filter: (u: uPlot, nth: number) => alone(u.data[nth] as Column) }),
       },
       ...(chart.kind === "points" ? { paths: () => null } : {}),
       spanGaps: false,
     });
     if (s.low && s.high) {
-      // The ends are drawn as the edges of their band only.
+      // The ends are drawn only as the edges of their band.
       for (let end = 0; end < 2; end += 1) options.series.push({ stroke: faded(stroke, 0.35), width: 1, points: { show: points && end >= 0, size: 4 } });
       options.bands?.push({ series: [at + 1, at + 2], fill: faded(stroke, 0.14) });
     }
@@ -324,7 +325,7 @@ export function drawLinesChart(
   return { u, drawn };
 }
 
-/** The x values of a chart, as its marks; close ones are left out if there are many. */
+/** The x values of a chart as ticks. Close ones are left out if there are many. */
 function levels(chart: Chart): number[] {
   const all = [...new Set(chart.xs.flat().filter((x): x is number => x !== null))].sort((a, b) => a - b);
   return all.filter((x, nth) => nth === 0 || x / (all[nth - 1] ?? x) > 1.15 || all.length < 12);

@@ -1,5 +1,5 @@
-// A page that follows a run: what is measured at this moment comes as events, the rest of the page is asked for again when
-// a phase has ended.
+// The live report: current figures arrive as events. The rest of the page is fetched again before each trial and phase,
+// and when the run ends.
 
 import uPlot from "../vendor/uplot/uPlot.esm.js";
 import { duration, rate, tick } from "./format";
@@ -16,7 +16,7 @@ interface Now {
   errors: number;
 }
 
-/** Values that are shown of what runs. */
+/** The most values in the charts of current figures. */
 const MOST = 600;
 
 export function follow(redraw: (html: string, data: string) => void): void {

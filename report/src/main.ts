@@ -1,4 +1,4 @@
-// The page's script: draws charts, sorts and searches tables, follows a run.
+// The page's script. It draws charts, sorts and searches tables, and updates a live report.
 
 import { follow } from "./live";
 import { type Data, type Shown, readData, shownAtFirst } from "./model";
@@ -57,7 +57,7 @@ function start(): void {
     clearTimeout(waiting);
     waiting = window.setTimeout(again, 120);
   });
-  // Charts in a folded part had no width.
+  // Charts in a folded part had no width, so they are drawn again.
   document.addEventListener("toggle", (event) => {
     if (event.target instanceof HTMLDetailsElement && event.target.matches(".part[open]")) again();
   }, true);
@@ -71,7 +71,7 @@ function start(): void {
   window.addEventListener("hashchange", unfold);
   unfold();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
-  // For printing everything is unfolded, and folded again afterwards.
+  // Everything is unfolded for printing, and folded again afterwards.
   let folded: HTMLDetailsElement[] = [];
   window.addEventListener("beforeprint", () => {
     folded = [...document.querySelectorAll<HTMLDetailsElement>("details:not([open])")];

@@ -1,4 +1,4 @@
-// The data of the page, as crates/report/src/data.rs writes it.
+// The data of the page, as written by crates/report/src/data.rs.
 
 export type Unit = "seconds" | "ns" | "per-second" | "bytes" | "share" | "ratio" | "money" | "quantile" | "plain";
 export type Scale = "linear" | "log";
@@ -61,7 +61,7 @@ export interface Chart {
   about: string;
   kind: "lines" | "points" | "heat";
   group?: string;
-  /** Where the x axis begins at first: before it are warm-ups. */
+  /** Where the visible part of the x axis begins at first. Warm-ups are before it. */
   from?: number;
   /** Whether configurations are drawn in panels that share their axes. */
   panels?: boolean;
@@ -91,7 +91,7 @@ export interface Data {
   configurations: Configuration[];
   /** Names of the panels of charts over time. */
   panels: string[];
-  /** Columns in which panels are laid out; as many as there is room for if unset. */
+  /** Number of columns of panels; by default, as many as fit. */
   columns?: number;
   charts: Chart[];
 }
@@ -106,7 +106,7 @@ export interface Shown {
   log: boolean | null;
 }
 
-/** The initial choices of a chart: those `before`, if they still exist, or its own. */
+/** The initial choices of a chart: those `before` if they still exist, otherwise its own. */
 export function shownAtFirst(chart: Chart, before?: Shown): Shown {
   const kept = (key: string, values: string[]) => {
     const was = before?.chosen.get(key);
@@ -134,7 +134,7 @@ export function valueOf(of: number[], chart: Chart, key: string): string {
   return chart.choices[nth]?.values[of[nth] ?? -1] ?? "";
 }
 
-/** The choice of everything. */
+/** The choice that shows everything. */
 export const ALL = "all";
 
 /** The data of the page. */

@@ -1,4 +1,4 @@
-// Colours of configurations, from the style sheet, so that each theme has its own.
+// Colours of configurations. They come from the style sheet, so that each theme has its own.
 
 import type { Configuration } from "./model";
 

@@ -1,4 +1,4 @@
-// One chart on the page: choices, panels, legend, the tip at the cursor, keys, export.
+// One chart on the page: choices, panels, legend, tooltip, keys, export.
 
 import type uPlot from "../vendor/uplot/uPlot.esm.js";
 import { shown } from "./format";
@@ -11,15 +11,15 @@ import { type View, svgOf, titleOf } from "./svg";
 import { button } from "./tables";
 import type { Range, Together } from "./together";
 
-/** The choice of all phases but the warm-ups at the beginning; no phase has this name. */
+/** The choice of all phases except the warm-ups at the beginning. No phase has this name. */
 const MEASURED = "\u0000measured";
-/** Lines that a tip names, at most. */
+/** The most lines in a tooltip. */
 const MOST_NAMED = 10;
-/** Up to this many panels are as wide as the page, one below the other. More are in columns. */
+/** Up to this many panels are as wide as the page, one below another. More are in columns. */
 const MOST_STACKED = 3;
 
 export class Place {
-  /** One for each panel; a single one without panels. */
+  /** One view for each panel, or a single one without panels. */
   private views: View[] = [];
   /** The view in which keys move the cursor. */
   private keyed: View | null = null;
@@ -43,7 +43,7 @@ export class Place {
     this.plot = document.createElement("div");
     this.plot.tabIndex = 0;
     this.plot.setAttribute("role", "application");
-    this.plot.setAttribute("aria-label", `${chart.title}. Arrow keys move along it, plus and minus zoom, escape shows all.`);
+    this.plot.setAttribute("aria-label", `${chart.title}. Arrow keys move along the chart, plus and minus zoom, Escape shows everything.`);
     this.tip = document.createElement("div");
     this.tip.className = "tip";
     this.tip.hidden = true;
@@ -64,7 +64,7 @@ export class Place {
     this.draw();
   }
 
-  /** After another choice the x axis may be longer, here and in the charts of the group. */
+  /** Updates the chart and its group after a choice, because the x axis may be longer. */
   private chosen(): void {
     this.draw();
     this.together.show(this.together.zoomed());
@@ -84,7 +84,7 @@ export class Place {
       this.oneConfiguration();
       this.views = [{ u: drawHeat(this.plot, this.chart, this.configurations, this.state), drawn: [], name: "" }];
     } else if (panels.length > 1) {
-      // Places first: a panel is as wide as its column.
+      // Create all places first, because a panel is as wide as its column.
       const places = panels.map((panel) => this.panelPlace(panel));
       panels.forEach((panel, nth) => {
         const place = places[nth];
@@ -185,14 +185,14 @@ export class Place {
         this.draw();
       });
       log.setAttribute("aria-pressed", String(isLog(this.chart, visible(this.chart, this.state), this.state)));
-      end.append(log, button("reset zoom", "Show all of the x axis again (drag over the chart to zoom)", () => this.together.show(null)));
+      end.append(log, button("reset zoom", "Show the entire x axis (drag over the chart to zoom)", () => this.together.show(null)));
     }
     const name = () => fileName(titleOf(this.chart, this.state));
     end.append(
       button("SVG", "Save this chart as SVG", () => {
         save(`${name()}.svg`, svgOf(this.views, this.chart, this.configurations, this.state), "image/svg+xml");
       }),
-      button("CSV", "Save every point of this chart as CSV", () => save(`${name()}.csv`, this.csv(), "text/csv")),
+      button("CSV", "Save all points of this chart as CSV", () => save(`${name()}.csv`, this.csv(), "text/csv")),
     );
     this.tools.append(end);
   }
@@ -245,7 +245,7 @@ export class Place {
 
   private makeLegend(panels: number): void {
     const heat = this.chart.kind === "heat";
-    // If each panel names its only configuration, there is nothing left to name.
+    // No legend if each panel names its only configuration.
     const named = panels > 1 && panels === this.present().filter((of) => !this.state.hidden.has(of)).length;
     this.legend.hidden = named && this.state.hidden.size === 0;
     const focused = document.activeElement instanceof HTMLElement && this.legend.contains(document.activeElement) ? document.activeElement.dataset.configuration : undefined;
@@ -253,7 +253,7 @@ export class Place {
       ...this.present().map((configuration) => {
         const item = document.createElement("li");
         const of = this.configurations[configuration];
-        const toggle = button("", heat ? "Show this configuration" : "Show or hide this configuration; with shift this one alone", () => undefined);
+        const toggle = button("", heat ? "Show this configuration" : "Show or hide this configuration; Shift-click shows only this one", () => undefined);
         toggle.dataset.configuration = String(configuration);
         toggle.setAttribute("aria-pressed", String(!this.state.hidden.has(configuration)));
         toggle.innerHTML = `<svg width="22" height="8" aria-hidden="true"><line x1="0" y1="4" x2="22" y2="4" stroke="${colour(of)}" stroke-width="3"/></svg>`;
@@ -289,11 +289,11 @@ export class Place {
     }
   }
 
-  /** Shows the values at the cursor, of the nearest lines. */
+  /** Shows the values of the nearest lines at the cursor. */
   private moved(u: uPlot): void {
     const { idx, left, top } = u.cursor;
     const view = this.views.find((one) => one.u === u);
-    // Other panels show the cursor only.
+    // Other panels show only the cursor.
     if (!view || (this.views.length > 1 && !u.over.matches(":hover") && view !== this.keyed)) return;
     const { drawn } = view;
     if (idx === null || idx === undefined || left === undefined || top === undefined || left < 0) {
@@ -338,7 +338,7 @@ export class Place {
     this.tip.style.top = `${over.top - root.top + Math.max(0, top - 20)}px`;
   }
 
-  /** The nearest position at which a line has a value. Lines need not have the same positions. */
+  /** The nearest position at which a line has a value. Lines may have different positions. */
   private nearest(u: uPlot, at: number, idx: number): number | null {
     const ys = u.data[at];
     if (!ys) return null;
@@ -384,7 +384,7 @@ export class Place {
       const one = drawn[0];
       const at = one ? this.nearest(u, one.at, nth) : null;
       const y = one && at !== null ? u.data[one.at]?.[at] : null;
-      // At its very edge a place counts as outside.
+      // Keep the cursor inside the plot; uPlot treats positions beyond its edges as outside.
       const left = Math.min(Math.max(u.valToPos(u.data[0][nth] ?? min, "x"), 0), u.bbox.width / devicePixelRatio);
       u.setCursor({ left, top: y == null ? u.bbox.height / 2 / devicePixelRatio : u.valToPos(y, "y") });
       this.said.textContent = this.tip.hidden ? "" : this.tip.innerText;

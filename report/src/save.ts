@@ -1,4 +1,4 @@
-// Files that the reader takes from the page: made here, nothing is sent anywhere.
+// Files that the reader saves from the page. They are made here; nothing is sent anywhere.
 
 export function save(name: string, text: string, type: string): void {
   const url = URL.createObjectURL(new Blob([text], { type }));
@@ -11,7 +11,7 @@ export function save(name: string, text: string, type: string): void {
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
-/** One line of CSV, by RFC 4180. What a spreadsheet would run as a formula is text. */
+/** One line of CSV (RFC 4180). Text that a spreadsheet would run as a formula gets a leading `'`. */
 export function csvLine(cells: (string | number | null | undefined)[]): string {
   const cell = (value: string | number | null | undefined) => {
     if (value === null || value === undefined) return "";
@@ -22,7 +22,7 @@ export function csvLine(cells: (string | number | null | undefined)[]): string {
   return `${cells.map(cell).join(",")}\r\n`;
 }
 
-/** A part of a file's name. */
+/** Makes a file name from text. */
 export function fileName(text: string): string {
   return text.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 60) || "table";
 }

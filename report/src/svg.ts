@@ -11,7 +11,7 @@ function escaped(text: string): string {
   return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/"/g, "&quot;");
 }
 
-/** The marks that uPlot placed on an axis. */
+/** The ticks that uPlot placed on an axis. */
 function ticks(u: uPlot, axis: number): number[] {
   return ((u.axes[axis] as unknown as { _splits?: (number | null)[] })._splits ?? []).filter((v): v is number => v !== null);
 }
@@ -24,7 +24,7 @@ export interface View {
   name: string;
 }
 
-/** Panels stand below each other. */
+/** A chart as SVG. Panels are one below another. */
 export function svgOf(views: View[], chart: Chart, configurations: Configuration[], state: Shown): string {
   if (views.length === 1 && views[0]) return one(views[0], chart, configurations, state, 0).text;
   const parts: string[] = [];

@@ -1,4 +1,4 @@
-// Tables: sorted by a click on a column's title, searched, saved as CSV and Markdown.
+// Tables: sorting by a click on a column's title, search, export as CSV and Markdown.
 
 import { csvLine, fileName, save } from "./save";
 
@@ -22,7 +22,7 @@ function keyOf(cell: HTMLTableCellElement | undefined): number | string {
 /** The factors of units. */
 const UNITS: Record<string, number> = { "": 1, ns: 1, µs: 1e3, ms: 1e6, s: 1e9, k: 1e3, M: 1e6, "%": 0.01, B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, TiB: 1024 ** 4 };
 
-/** The figure that a text is: `1.23 ms`, `12.3 k`, `3 m 20 s`; null of other texts. */
+/** Parses a figure: `1.23 ms`, `12.3 k`, `3 m 20 s`. Null for other texts. */
 export function figureOf(text: string): number | null {
   const long = /^(?:(\d+) h )?(\d+) m(?: (\d+) s)?$/.exec(text);
   if (long) return (Number(long[1] ?? 0) * 3600 + Number(long[2]) * 60 + Number(long[3] ?? 0)) * 1e9;
@@ -40,7 +40,7 @@ function sort(table: HTMLTableElement, column: number, header: HTMLTableCellElem
   header.setAttribute("aria-sort", down ? "descending" : "ascending");
   const rows = [...body.rows].map((row, nth) => ({ row, nth, key: keyOf(row.cells[column]) }));
   rows.sort((a, b) => {
-    // Figures before texts, in either direction.
+    // Figures come before texts in both directions.
     const numbers = [typeof a.key === "number", typeof b.key === "number"];
     if (numbers[0] !== numbers[1]) return numbers[0] ? -1 : 1;
     const order = numbers[0] ? (a.key as number) - (b.key as number) : String(a.key).localeCompare(String(b.key));
@@ -56,7 +56,7 @@ function linesOf(table: HTMLTableElement): { head: string[]; rows: HTMLTableCell
 
 function csv(table: HTMLTableElement): string {
   const { head, rows } = linesOf(table);
-  // Next to each shown figure, its plain value.
+  // Each shown figure has its plain value next to it.
   const figures = head.map((_, column) => rows.some((row) => row[column]?.dataset.value !== undefined));
   const names = head.flatMap((name, column) => (figures[column] ? [name, `${name} (value)`] : [name]));
   const line = (row: HTMLTableCellElement[]) =>
@@ -76,7 +76,7 @@ function markdown(table: HTMLTableElement): string {
   return line(head) + `| ${rules.join(" | ")} |\n` + rows.map((row) => line(row.map(textOf))).join("");
 }
 
-/** A button of a row of tools. */
+/** A button for a row of tools. */
 export function button(text: string, title: string, act: () => void): HTMLButtonElement {
   const made = document.createElement("button");
   made.type = "button";
@@ -86,7 +86,7 @@ export function button(text: string, title: string, act: () => void): HTMLButton
   return made;
 }
 
-/** A field that hides the rows without all of its words, and says how many are left. */
+/** A search field. It hides rows that do not contain all of its words, and shows how many are left. */
 function search(table: HTMLTableElement): HTMLElement {
   const rows = [...(table.tBodies[0]?.rows ?? [])].map((row) => ({ row, text: (row.textContent ?? "").toLowerCase() }));
   const place = document.createElement("div");

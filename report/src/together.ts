@@ -1,4 +1,4 @@
-// Charts that share their x axis: all show the same part of it.
+// Charts that share their x axis. All of them show the same part of it.
 
 import { type Chart, type Shown, isChosen } from "./model";
 
@@ -8,19 +8,19 @@ export interface Range {
   max: number;
 }
 
-/** One that follows when the part that is shown changes. */
+/** A chart that follows when the visible part changes. */
 export interface Follower {
   follow(range: Range): void;
 }
 
 export class Together {
   private zoom: Range | null = null;
-  /** Whether a reader, or the chart itself, has chosen the part that is shown. */
+  /** Whether the initial part has been chosen. */
   private begun = false;
   private readonly of: { chart: Chart; state: Shown }[] = [];
   private readonly followers = new Set<Follower>();
 
-  /** Adds a chart, drawn or not. The axis covers what all of them show. */
+  /** Adds a chart, drawn or not. The axis covers everything that the charts show. */
   add(chart: Chart, state: Shown): void {
     this.of.push({ chart, state });
   }
@@ -33,7 +33,7 @@ export class Together {
     this.followers.delete(one);
   }
 
-  /** The whole axis, from the first to the last place at which anything is shown. */
+  /** The entire axis, from the first to the last place that has a value. */
   whole(): Range {
     let [min, max] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
     let margin = false;
@@ -41,7 +41,7 @@ export class Together {
       margin ||= chart.x.scale === "log" && chart.x.unit !== "quantile";
       for (const s of chart.series) {
         if (state.hidden.has(s.configuration) || !isChosen(s.of, chart, state)) continue;
-        // Places rise along a line.
+        // Places increase along a line.
         const xs = chart.xs[s.x] ?? [];
         min = Math.min(min, xs[0] ?? min);
         max = Math.max(max, xs[xs.length - 1] ?? max);
@@ -58,19 +58,19 @@ export class Together {
     const from = this.of.find(({ chart }) => chart.from !== undefined)?.chart.from;
     if (!this.begun && from !== undefined) {
       const whole = this.whole();
-      // All charts are known by now, as the first one is drawn.
+      // All charts were added before the first one is drawn.
       if (from > whole.min && from < whole.max) this.zoom = { min: from, max: whole.max };
     }
     this.begun = true;
     return this.zoom ?? this.whole();
   }
 
-  /** The chosen part; `null` is the whole axis. */
+  /** The chosen part; `null` is the entire axis. */
   zoomed(): Range | null {
     return this.zoom;
   }
 
-  /** Shows a part of the axis everywhere; `null` is all of it. */
+  /** Shows a part of the axis in all charts; `null` is the entire axis. */
   show(range: Range | null): void {
     const whole = this.whole();
     this.zoom = range && (range.min > whole.min || range.max < whole.max) ? range : null;
@@ -78,7 +78,7 @@ export class Together {
     for (const one of this.followers) one.follow(shown);
   }
 
-  /** A drag over one of the charts chose this part. */
+  /** Handles a drag over one of the charts that chose this part. */
   moved(range: Range): void {
     const { min, max } = this.range();
     if (range.min !== min || range.max !== max) this.show(range);

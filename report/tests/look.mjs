@@ -1,9 +1,9 @@
-// Looks at a report in a real browser, as a reader does.
+// Checks a report in a real browser, as a reader sees it.
 //
-//   node report/tests/look.mjs CHECK PAGE      with CHECK one of the functions below, PAGE a file or http://127.0.0.1:PORT/
+//   node report/tests/look.mjs CHECK PAGE      CHECK: a function below; PAGE: a file or http://127.0.0.1:PORT/
 //
-// REPORT_TOOLS is the folder with node_modules, CHROMIUM the browser, SHOTS where screenshots go. Ends with 1 and says why
-// where something is not as it should be.
+// REPORT_TOOLS is the folder with node_modules, CHROMIUM the browser, SHOTS the folder for screenshots. If a check
+// fails, prints why and exits with 1.
 import assert from "node:assert/strict";
 import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -21,7 +21,7 @@ const browser = await chromium.launch({
   args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
 });
 
-/** Opens the page; whatever it says or asks for is kept. */
+/** Opens the page, and records its messages and requests. */
 async function open(options = {}) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 900 }, acceptDownloads: true, ...options });
   const page = await context.newPage();
@@ -38,7 +38,7 @@ async function open(options = {}) {
   if (options.javaScriptEnabled !== false) {
     await page.waitForSelector("html[data-drawn=all]", { state: "attached", timeout: 30000 });
     page.folded = await page.evaluate(() => document.documentElement.scrollHeight);
-    // What folds is looked at too.
+    // Folded parts are checked too.
     await page.evaluate(async () => {
       for (const part of document.querySelectorAll("details.part, details.checks")) part.open = true;
       await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)));
@@ -52,7 +52,7 @@ const dataOf = (page) => page.evaluate(() => JSON.parse(document.getElementById(
 const plotOf = (page, id) => page.locator(`.plot[data-chart="${id}"]`);
 const numbersOf = async (plot) => plot.evaluate((at) => ({ ...at.dataset }));
 
-/** Series of a chart that are shown at first, by the data alone. */
+/** The series that a chart shows at first, according to the data. */
 function atFirst(chart) {
   return chart.series.filter((s) => chart.choices.every((c, nth) => s.of[nth] < 0 || c.values[s.of[nth]] === c.chosen));
 }
@@ -63,7 +63,7 @@ async function saved(page, button) {
 }
 
 const checks = {
-  /** Nothing is asked for but the file itself, and nothing is said. */
+  /** The page loads only itself, and logs nothing. */
   async quiet() {
     const page = await open();
     assert.deepEqual(page.asked.filter((url) => !url.startsWith("blob:")), [address]);
@@ -74,7 +74,7 @@ const checks = {
     assert.ok(await page.locator("svg.picture circle").count() > 1, "the answer has a picture");
   },
 
-  /** The answer, its chart and its table fit any screen: nothing is cut off, and no two labels overlap. */
+  /** The answer, its chart and its table fit any screen: nothing is cut off, and labels do not overlap. */
   async first_screen() {
     for (const [width, colorScheme] of [[1400, "light"], [1400, "dark"], [400, "light"], [400, "dark"]]) {
       const page = await open({ viewport: { width, height: 900 }, colorScheme });
@@ -100,9 +100,9 @@ const checks = {
         for (const e of document.querySelectorAll("header .answer, header h1, header .question, header .facts, .badge")) {
           if (shown(e) && e.scrollWidth > e.clientWidth + 1) told.push(`${e.className || e.tagName} overflows`);
         }
-        // A number is in one line.
+        // A number stays on one line.
         for (const e of document.querySelectorAll(".brief td.number")) {
-          if (e.getClientRects().length && e.getBoundingClientRect().height > 40) told.push(`"${e.textContent}" is in two lines`);
+          if (e.getClientRects().length && e.getBoundingClientRect().height > 40) told.push(`"${e.textContent}" is on two lines`);
         }
         const answer = document.querySelector(".answer").getBoundingClientRect();
         if (answer.top > 400) told.push(`the answer begins at ${answer.top}`);
@@ -133,7 +133,7 @@ const checks = {
     assert.equal(Number(before.panels), panels.length);
   },
 
-  /** A comparison: the outcome, the gates, the ratios, and the time lines of A and B below each other. */
+  /** A comparison: the outcome, the gates, the ratios, and the time lines of A above those of B. */
   async compared() {
     const page = await open();
     assert.deepEqual(page.said, []);
@@ -145,13 +145,13 @@ const checks = {
     const names = await plot.locator(".panel-name").allInnerTexts();
     assert.deepEqual(names.map((name) => name.trim().slice(0, 2)), ["A:", "B:"]);
     const boxes = await plot.locator(".panel canvas").evaluateAll((all) => all.map((c) => c.getBoundingClientRect().toJSON()));
-    assert.ok(boxes[0].bottom <= boxes[1].top && Math.abs(boxes[0].left - boxes[1].left) < 2, "the time lines are not above each other");
+    assert.ok(boxes[0].bottom <= boxes[1].top && Math.abs(boxes[0].left - boxes[1].left) < 2, "the time line of A is not above that of B");
     const figures = page.locator("details.part table.sortable");
     assert.ok(await figures.locator("tbody tr").count() > 5);
     await shot(page, "compared");
   },
 
-  /** Many runs: found by words, sorted, each with its report. */
+  /** The index: search, sorting, and a link to each report. */
   async indexed() {
     const page = await open();
     assert.deepEqual(page.said, []);
@@ -169,7 +169,7 @@ const checks = {
     await page.waitForSelector(".answer .found");
   },
 
-  /** Charts have the points of the data, and draw them. */
+  /** Charts have the points of the data, and show them. */
   async points() {
     const page = await open();
     const { charts } = await dataOf(page);
@@ -181,12 +181,12 @@ const checks = {
       assert.equal(Number(found.lines), series.length, `${chart.id}: lines`);
       assert.equal(Number(found.points), points, `${chart.id}: points`);
       assert.ok(points > 0, `${chart.id} is empty`);
-      for (const xs of chart.xs) assert.ok(xs.every((x, nth) => nth === 0 || x >= xs[nth - 1]), `${chart.id}: x goes back`);
+      for (const xs of chart.xs) assert.ok(xs.every((x, nth) => nth === 0 || x >= xs[nth - 1]), `${chart.id}: x decreases`);
     }
     for (const canvas of await page.locator(".plot canvas").all()) {
       const inked = await canvas.evaluate((c) => {
         const { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
-        // A colour that is no grey: a line, a point or a cell.
+        // A colour other than grey: a line, a point or a cell.
         for (let at = 0; at < data.length; at += 4) {
           if (data[at + 3] > 60 && Math.max(data[at], data[at + 1], data[at + 2]) - Math.min(data[at], data[at + 1], data[at + 2]) > 60) return true;
         }
@@ -196,7 +196,7 @@ const checks = {
     }
   },
 
-  /** What stands at the pointer is told by name and figure. */
+  /** The tooltip shows names and figures at the pointer. */
   async hover() {
     const page = await open();
     const { configurations } = await dataOf(page);
@@ -208,13 +208,13 @@ const checks = {
       await page.mouse.move(box.x + box.width * share, box.y + box.height / 2);
       if (await plot.locator(".tip").isVisible()) text = await plot.locator(".tip").innerText();
     }
-    assert.ok(configurations.some((configuration) => text.includes(configuration.name.split(" ")[0])), `the tip says ${JSON.stringify(text)}`);
+    assert.ok(configurations.some((configuration) => text.includes(configuration.name.split(" ")[0])), `the tooltip is ${JSON.stringify(text)}`);
     assert.match(text, /\d/);
     await page.mouse.move(1, 1);
     assert.equal(await plot.locator(".tip").isHidden(), true);
   },
 
-  /** A configuration's lines go and come back by a click on its name. */
+  /** A click on a configuration's name hides its lines or shows them again. */
   async legend() {
     const page = await open();
     const { charts } = await dataOf(page);
@@ -233,14 +233,14 @@ const checks = {
     assert.equal(await plot.locator('.legend button[aria-pressed="true"]').count(), 1);
   },
 
-  /** A drag zooms, charts over time together; a button shows all again. */
+  /** A drag zooms all charts over time together; a button shows everything again. */
   async zoom() {
     const page = await open();
     const [one, other] = [plotOf(page, "throughput-over-time"), plotOf(page, "latency-over-time")];
     await one.scrollIntoViewIfNeeded();
     const before = await numbersOf(one);
     const begun = await numbersOf(other);
-    assert.deepEqual([begun.from, begun.to], [before.from, before.to], "charts over time begin with different parts");
+    assert.deepEqual([begun.from, begun.to], [before.from, before.to], "charts over time show different parts at first");
     const box = await one.locator(".u-over").first().boundingBox();
     const drag = async () => {
       await page.mouse.move(box.x + box.width * 0.3, box.y + 40);
@@ -256,7 +256,7 @@ const checks = {
     const whole = async (how) => {
       for (const chart of [one, other]) {
         const all = await numbersOf(chart);
-        assert.deepEqual([all.from, all.to], [before.from, before.to], `${how} does not show all of the axis again`);
+        assert.deepEqual([all.from, all.to], [before.from, before.to], `${how} does not show the entire axis again`);
       }
     };
     await one.getByRole("button", { name: "reset zoom", exact: true }).click();
@@ -285,14 +285,14 @@ const checks = {
     assert.notEqual(await log.getAttribute("aria-pressed"), pressed);
   },
 
-  /** A click on a column's title sorts by its figures, a second one the other way. */
+  /** A click on a column's title sorts by its figures; a second click reverses the order. */
   async sort() {
     const page = await open();
     const columns = await page.locator("#configurations table.sortable").evaluateAll((tables) =>
       tables.map((t) => [...t.tHead.rows[0].cells].findIndex((c) => c.classList.contains("number") && [...t.tBodies[0].rows].filter((r) => r.cells[c.cellIndex].dataset.value !== undefined).length > 1)),
     );
     const nth = columns.findIndex((at) => at >= 0);
-    assert.ok(nth >= 0, "no table has two figures below one another");
+    assert.ok(nth >= 0, "no table has two figures in a column");
     const [table, column] = [page.locator("#configurations table.sortable").nth(nth), columns[nth]];
     const values = () => table.evaluate((t, at) => [...t.tBodies[0].rows].map((r) => r.cells[at].dataset.value).filter((v) => v !== undefined).map(Number), column);
     const head = table.locator("thead th").nth(column);
@@ -305,7 +305,7 @@ const checks = {
     assert.deepEqual(await values(), [...up].reverse());
   },
 
-  /** Dark where the reader's system is dark, also when it changes. */
+  /** The page follows the dark mode of the reader's system, also when it changes. */
   async dark() {
     const page = await open({ colorScheme: "dark" });
     const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
@@ -317,7 +317,7 @@ const checks = {
     assert.ok(sum(dark) < 120 && sum(light) > 700, `${dark} and ${light}`);
   },
 
-  /** On paper everything is unfolded. */
+  /** Everything is unfolded for printing. */
   async print() {
     const page = await open();
     const folded = () => page.locator("details:not([open])").count();
@@ -331,11 +331,11 @@ const checks = {
     assert.ok(paper.length > 20000 && paper.subarray(0, 5).toString() === "%PDF-");
   },
 
-  /** On a phone nothing is wider than the screen but what scrolls by itself. */
+  /** On a phone, only elements that scroll are wider than the screen. */
   async narrow() {
     const page = await open({ viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true });
     const width = await page.evaluate(() => document.scrollingElement.scrollWidth);
-    assert.ok(width <= 360, `${width} wide`);
+    assert.ok(width <= 360, `${width} pixels wide`);
     await shot(page, "narrow");
     await page.setViewportSize({ width: 740, height: 360 });
     await page.waitForTimeout(300);
@@ -343,7 +343,7 @@ const checks = {
     assert.ok(canvas.width > 400, `the chart did not grow with the screen: ${canvas.width}`);
   },
 
-  /** All by keys: along a chart, nearer, back, and the tables. */
+  /** Keys move along a chart, zoom and reset it. Every control has a name. */
   async keyboard() {
     const page = await open();
     const plot = plotOf(page, "throughput-over-time");
@@ -365,7 +365,7 @@ const checks = {
     assert.equal(nameless, 0);
   },
 
-  /** Without the script: the answer, the checks, every table. */
+  /** Without the script, the page has the answer, the checks and every table. */
   async noscript() {
     const page = await open({ javaScriptEnabled: false });
     assert.ok((await page.locator(".answer .found").innerText()).length > 10);
@@ -377,7 +377,7 @@ const checks = {
     await shot(page, "noscript");
   },
 
-  /** Charts as SVG, points as CSV, tables as CSV and Markdown. */
+  /** Exports: charts as SVG, points as CSV, tables as CSV and Markdown. */
   async exports() {
     const page = await open();
     const { charts } = await dataOf(page);
@@ -388,7 +388,7 @@ const checks = {
         const made = new DOMParser().parseFromString(text, "image/svg+xml");
         return made.querySelector("parsererror") ? -1 : made.querySelectorAll("path, circle, rect").length;
       }, file.text);
-      assert.ok(drawn > 2, `${chart.id}: the SVG holds ${drawn} shapes`);
+      assert.ok(drawn > 2, `${chart.id}: the SVG contains ${drawn} shapes`);
     }
     const chart = charts.find((c) => c.kind === "lines");
     const points = chart.series.reduce((n, s) => n + s.y.filter((v) => v !== null).length, 0);
@@ -402,7 +402,7 @@ const checks = {
     assert.match(markdown.text.split("\n")[1], /^\| (-+:? \| )*-+:? \|$/);
   },
 
-  /** What a store or a study says is text, whatever it says. */
+  /** The page shows strings of a store or a study as text, even if they contain HTML. */
   async hostile() {
     const page = await open();
     assert.deepEqual(page.said, []);
@@ -417,7 +417,7 @@ const checks = {
     assert.equal(await page.evaluate(() => globalThis.hacked), undefined);
   },
 
-  /** The page follows a run to its end. */
+  /** The live report follows a run to its end. */
   async live() {
     const page = await open();
     assert.equal(await page.locator(".brand .live").isVisible(), true);
@@ -434,7 +434,7 @@ const checks = {
     assert.deepEqual(page.asked.filter((url) => !url.startsWith(address)), []);
   },
 
-  /** A large study is drawn within the time that its test gives. */
+  /** A large study is drawn within the time limit of its test. */
   async large() {
     const page = await open();
     assert.deepEqual(page.said, []);

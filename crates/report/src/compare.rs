@@ -1,5 +1,5 @@
-//! The page of a comparison: the outcome and the gates, what changed and how certain it is, and the time lines of A and B
-//! above each other.
+//! The page of a comparison: the outcome and the gates, what changed and how certain it is, and the time lines of A
+//! above those of B.
 
 use indexmap::{IndexMap, IndexSet};
 use maud::{Markup, PreEscaped, html};
@@ -21,16 +21,16 @@ use crate::ratios::ratios;
 use crate::recorded::{Recorded, ReportError};
 use crate::subject::Subject;
 
-/// Charts of which A and B have a time line.
+/// The charts that show time lines of A and B.
 const OVER_TIME: [&str; 3] = ["throughput-over-time", "latency-over-time", "errors-over-time"];
 
-/// Pairs beside each other in charts over time, at most.
+/// The most pairs side by side in charts over time.
 const MOST_COLUMNS: usize = 3;
-/// Failed gates that the answer names.
+/// The most failed gates that the answer names.
 const MOST_NAMED: usize = 3;
 
-/// The page of a comparison. `runs` are the compared runs by the names that the comparison has for them. A run without
-/// tables, such as a baseline, has no time line.
+/// The page of a comparison. `runs` are the compared runs, with their names in the comparison. A run without tables,
+/// such as a baseline, has no time line.
 ///
 /// # Errors
 /// A histogram log of a run is damaged.
@@ -39,7 +39,7 @@ pub fn compare_page(result: &CompareResult, runs: Vec<(String, Recorded)>) -> Re
     let mut subject = Subject::of(runs);
     let mut panels: IndexMap<usize, String> = IndexMap::new();
     let mut labels: IndexMap<String, Option<usize>> = IndexMap::new();
-    // All of A, then all of B: with a column for each pair they are above each other.
+    // All of A, then all of B. With a column for each pair, A is above B.
     for side in ["A", "B"] {
         for pair in &result.pairs {
             let of = if side == "A" { &pair.a } else { &pair.b };
@@ -89,7 +89,7 @@ fn body(result: &CompareResult, subject: &Subject, over_time: &[Chart], without:
             @if !over_time.is_empty() {
                 section #charts {
                     h2 { "Over time" }
-                    noscript { p.dim { "A script of this page draws the charts, and it does not run here. Each chart has a table." } }
+                    noscript { p.dim { "Charts need JavaScript, which is disabled here. Each chart also has a table." } }
                     @for chart in over_time { (charts::place(subject, chart)) }
                 }
             }
@@ -104,14 +104,14 @@ fn body(result: &CompareResult, subject: &Subject, over_time: &[Chart], without:
         }
         footer {
             p {
-                "Made by Storebench " (env!("CARGO_PKG_VERSION")) ". B is compared with A. Unchanged: the whole 95 % interval of B/A lies within "
-                (percent(result.threshold)) " of 1. This file needs nothing else: it loads nothing. Charts are drawn by uPlot (MIT licence)."
+                "Made by Storebench " (env!("CARGO_PKG_VERSION")) ". B is compared with A. Unchanged: the entire 95 % interval of B/A lies within "
+                (percent(result.threshold)) " of 1. This file is self-contained: it loads nothing. Charts are drawn by uPlot (MIT licence)."
             }
         }
     }
 }
 
-/// The outcome of the gates, or else how many figures changed; then the gates, each a line.
+/// The outcome of the gates, or without gates the number of changed figures. Then a table of the gates.
 fn answer(result: &CompareResult) -> Markup {
     let failed = result.gates.iter().filter(|gate| gate.outcome == GateOutcome::Failed).count();
     let gates = result.gates.len();
@@ -166,7 +166,7 @@ fn failed_gates(result: &CompareResult) -> String {
     all.join(", ")
 }
 
-/// The configuration, and the folder of its run.
+/// The configuration, and its run folder or baseline.
 fn short(of: &ComparedConfiguration) -> String {
     let run = of.baseline.as_ref().map(|name| format!("baseline {name}"));
     let run = run.unwrap_or_else(|| of.run.rsplit('/').next().unwrap_or(&of.run).to_owned());
@@ -233,7 +233,7 @@ fn pair_head(pair: &ComparedPair, result: &CompareResult) -> Markup {
     }
 }
 
-/// The checks of both sides that came to a caution or worse.
+/// The checks of both sides with severity caution or worse.
 fn of_checks(pair: &ComparedPair) -> Markup {
     html! {
         @for (side, of) in [("A", &pair.a), ("B", &pair.b)] {

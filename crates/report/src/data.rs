@@ -1,4 +1,4 @@
-//! What the script draws: charts as data, written into the page as JSON.
+//! Charts as data, for the script that draws them. The page contains them as JSON.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use indexmap::{IndexMap, IndexSet};
 use serde::ser::{Serialize, SerializeSeq as _, Serializer};
 use storebench_results::stats::Estimate;
 
-/// A number with four significant digits, written as short as it goes.
+/// A number with four significant digits, serialized as short as possible.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Number(pub f64);
 
@@ -21,7 +21,7 @@ impl Serialize for Number {
     }
 }
 
-/// To four significant digits: what a chart can show, and a third of the bytes.
+/// Rounds to four significant digits. A chart cannot show more, and the data is a third of the size.
 fn four_digits(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
@@ -31,11 +31,11 @@ fn four_digits(value: f64) -> f64 {
         let unit = 10f64.powi(-digits);
         return (value / unit).round() * unit;
     }
-    // By way of text, so that no tail of a binary fraction stays.
+    // Formatting and parsing avoids the trailing digits of a binary fraction.
     format!("{value:.*}", digits.unsigned_abs() as usize).parse().unwrap_or(value)
 }
 
-/// Numbers, null where there is none.
+/// Numbers; null if missing.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Numbers(pub Vec<Option<f64>>);
 
@@ -55,7 +55,7 @@ impl FromIterator<Option<f64>> for Numbers {
     }
 }
 
-/// Places on an x axis: with more digits, since neighbours have to differ.
+/// Places on an x axis. They have more digits, because neighbours must differ.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Places(pub Vec<Option<f64>>);
 
@@ -85,7 +85,7 @@ pub(crate) enum Kind {
     Heat,
 }
 
-/// What a number is, which says how it is shown.
+/// The unit of a number, which determines how it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Unit {
@@ -93,15 +93,15 @@ pub(crate) enum Unit {
     Seconds,
     /// Nanoseconds.
     Ns,
-    /// Each second.
+    /// A rate per second.
     PerSecond,
     /// Bytes.
     Bytes,
     /// A share, 0 to 1.
     Share,
-    /// How many times as much.
+    /// A factor, shown as `×1.5`.
     Ratio,
-    /// Money of the price sheet.
+    /// Money in the currency of the price sheet.
     Money,
     /// 1 / (1 - q) of a quantile q.
     Quantile,
@@ -109,13 +109,13 @@ pub(crate) enum Unit {
     Plain,
 }
 
-/// How an axis runs.
+/// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Scale {
-    /// Evenly, from zero where all values are positive.
+    /// Linear, from zero if all values are positive.
     Linear,
-    /// By powers of ten.
+    /// Logarithmic.
     Log,
 }
 
@@ -124,14 +124,14 @@ pub(crate) enum Scale {
 pub(crate) struct Axis {
     /// What it shows: `ops/s`.
     pub label: String,
-    /// Of which kind its numbers are.
+    /// The unit of its numbers.
     pub unit: Unit,
-    /// How it runs at first; the reader may change it.
+    /// The initial scale; the reader may change it.
     pub scale: Scale,
 }
 
 impl Axis {
-    /// An axis.
+    /// Creates an axis.
     pub(crate) fn new(label: &str, unit: Unit, scale: Scale) -> Self {
         Self { label: label.to_owned(), unit, scale }
     }
@@ -140,15 +140,15 @@ impl Axis {
 /// One line, or one cloud of points.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
 pub(crate) struct Series {
-    /// What stands in the legend beside the configuration's name: `trial 3`; empty where the configuration says all.
+    /// The text after the configuration's name in the legend: `trial 3`. Empty if the name is enough.
     pub label: String,
-    /// Position of its configuration, which has its colour.
+    /// Position of its configuration, which determines its colour.
     pub configuration: usize,
-    /// Under which choices it is shown, by [`Choice::key`]. A choice that it does not name shows it always.
+    /// The choices under which it is shown, by [`Choice::key`]. A choice that is missing here always shows it.
     #[serde(skip)]
     pub keys: IndexMap<String, String>,
-    /// The same as positions in [`Choice::values`], in the order of the chart's choices; -1 where it names none. Set by
-    /// [`Chart::choose`].
+    /// The same as positions in [`Choice::values`], in the order of the chart's choices; -1 if it is missing.
+    /// [`Chart::choose`] sets it.
     #[serde(rename = "of")]
     pub chosen: Vec<i32>,
     /// Position of its x values in [`Chart::xs`].
@@ -163,27 +163,27 @@ pub(crate) struct Series {
     /// Upper ends of intervals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub high: Option<Numbers>,
-    /// What the table says of it in place of its points: a name, and a figure in the unit of its axis (a count for
+    /// What the table shows instead of its points: a name, and a figure in the unit of its axis (a count for
     /// `operations`).
     #[serde(skip)]
     pub figures: Vec<(&'static str, f64)>,
 }
 
-/// Under which choices something is shown.
+/// The choices under which something is shown, as in [`Series::keys`].
 pub(crate) fn keys<const N: usize>(of: [(&str, &str); N]) -> IndexMap<String, String> {
     of.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
-/// A choice of what is shown.
+/// A choice that the reader has.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Choice {
     /// As in [`Series::keys`].
     pub key: String,
     /// Its name beside the list.
     pub label: String,
-    /// What may be chosen, in order.
+    /// The possible values, in order.
     pub values: Vec<String>,
-    /// What is chosen at first.
+    /// The initial value.
     pub chosen: String,
 }
 
@@ -195,9 +195,9 @@ pub(crate) enum MarkKind {
     Phase,
     /// Operations all but stopped.
     Stall,
-    /// Another level, or a slope.
+    /// A change of level, or a slope.
     Change,
-    /// The study broke the server, until clients were answered again.
+    /// The study injected a fault; ends when clients were answered again.
     Fault,
     /// The store worked in the background.
     Work,
@@ -208,16 +208,16 @@ pub(crate) enum MarkKind {
 /// A moment or a span on the x axis.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub(crate) struct Mark {
-    /// From here.
+    /// Where it begins.
     pub at: Number,
-    /// To here; none of a moment.
+    /// Where it ends; none for a moment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Number>,
-    /// What it is.
+    /// Its text.
     pub label: String,
-    /// Of which kind.
+    /// What it stands for.
     pub kind: MarkKind,
-    /// Position of the configuration that it is of; none of all.
+    /// Position of its configuration; none if it applies to all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub configuration: Option<usize>,
 }
@@ -227,14 +227,14 @@ pub(crate) struct Mark {
 pub(crate) struct Line {
     /// Its value.
     pub at: Number,
-    /// What it is.
+    /// Its text.
     pub label: String,
     /// Position of its axis.
     pub axis: usize,
-    /// Under which choices it is shown, as those of series.
+    /// The choices under which it is shown, as in [`Series::keys`].
     #[serde(skip)]
     pub keys: IndexMap<String, String>,
-    /// As that of series.
+    /// As in [`Series::chosen`].
     #[serde(rename = "of")]
     pub chosen: Vec<i32>,
 }
@@ -249,51 +249,51 @@ impl Line {
 /// Counts in cells.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub(crate) struct Heat {
-    /// Under which choices it is shown.
+    /// The choices under which it is shown, as in [`Series::keys`].
     #[serde(skip)]
     pub keys: IndexMap<String, String>,
-    /// As that of series.
+    /// As in [`Series::chosen`].
     #[serde(rename = "of")]
     pub chosen: Vec<i32>,
     /// Position of its configuration.
     pub configuration: usize,
-    /// Where the first column begins, and how wide each is.
+    /// Where the first column begins, in x.
     pub from: Number,
     /// Width of a column, in x.
     pub step: Number,
-    /// Columns.
+    /// Number of columns.
     pub columns: usize,
-    /// Cells one behind the other: column, row, count. Row r holds values from `2^(r/4)` to `2^((r+1)/4)`.
+    /// Cells one after another: column, row, count. Row r has values from `2^(r/4)` to `2^((r+1)/4)`.
     pub cells: Vec<u32>,
 }
 
 /// One chart.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub(crate) struct Chart {
-    /// Unique in the page, and stable: part of its address.
+    /// Unique on the page and stable, because addresses contain it.
     pub id: String,
     /// Its title.
     pub title: String,
-    /// What to see, in words: also the text alternative.
+    /// A description, which is also the text alternative.
     pub about: String,
     /// How it is drawn.
     pub kind: Kind,
     /// Charts of one group share the cursor and the zoom.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// Where the x axis begins at first: before it are warm-ups.
+    /// Where the visible part of the x axis begins at first. Warm-ups are before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Number>,
-    /// Whether configurations are drawn in panels, which share their axes. Otherwise all lines are in one place.
+    /// Whether configurations are drawn in panels that share their axes. Otherwise all lines are in one plot.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub panels: bool,
     /// The x axis.
     pub x: Axis,
     /// The y axes that series may have; one is shown at a time.
     pub ys: Vec<Axis>,
-    /// x values, each list once.
+    /// Lists of x values. Series with equal x values share a list.
     pub xs: Vec<Places>,
-    /// Where each list of them is, by its bits.
+    /// The position of each list in `xs`, by the bits of its values.
     #[serde(skip)]
     pub(crate) known_xs: HashMap<Vec<u64>, usize>,
     /// Lines or points.
@@ -301,9 +301,9 @@ pub(crate) struct Chart {
     /// Cells.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub heat: Vec<Heat>,
-    /// What the reader may choose.
+    /// The choices that the reader has.
     pub choices: Vec<Choice>,
-    /// What happened on the x axis.
+    /// Events on the x axis.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<Mark>,
     /// Levels on y axes.
@@ -339,7 +339,7 @@ impl Chart {
         self.heat.is_empty() && self.series.iter().all(|s| s.y.0.iter().all(Option::is_none))
     }
 
-    /// The position of an axis among [`Self::ys`], added where it is new.
+    /// The position of an axis in [`Self::ys`]. A new axis is added.
     pub(crate) fn axis(&mut self, axis: Axis) -> usize {
         position(&mut self.ys, axis)
     }
@@ -357,7 +357,7 @@ impl Chart {
         self.add(line, x, ends(|e| Some(e.value)));
     }
 
-    /// The position of x values among [`Self::xs`], which many series share.
+    /// The position of x values in [`Self::xs`], which many series share.
     fn place(&mut self, values: Vec<Option<f64>>) -> usize {
         let key = values.iter().map(|v| v.map_or(u64::MAX, f64::to_bits)).collect();
         *self.known_xs.entry(key).or_insert_with(|| {
@@ -366,8 +366,9 @@ impl Chart {
         })
     }
 
-    /// Makes the choices of what series and cells have as keys: first these, each with its name and what is shown at first
-    /// (else the first value), then others in the order they come. A key with one value only is no choice.
+    /// Creates the choices from the keys of series and cells. The choices in `first` come first, each with its key,
+    /// label and initial value (by default the first value). Others follow in order of appearance. A key with a
+    /// single value is not a choice.
     pub(crate) fn choose(&mut self, first: &[(&str, &str, Option<String>)]) {
         let mut found: IndexMap<String, IndexSet<String>> =
             first.iter().map(|(key, ..)| ((*key).to_owned(), IndexSet::new())).collect();

@@ -1,4 +1,4 @@
-//! An index of many runs: a table to search and sort, and how figures of the same study changed from run to run.
+//! An index of many runs: a table to search and sort, and the figures of each study over its runs.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use crate::page::tables::{self, numbered, text};
 use crate::page::{Life, document, island};
 use crate::subject::Subject;
 
-/// What only an index contains: by it, a later index may replace it.
+/// Text that only an index contains. A later index may replace a file with this text.
 pub const INDEX_MARK: &str = "<section id=\"runs\">";
 
 /// A folder in an index.
@@ -24,13 +24,13 @@ pub struct IndexedRun {
     pub name: String,
     /// The address of its report, relative to the index; none if it has no report.
     pub report: Option<String>,
-    /// Its result, or why that cannot be read.
+    /// Its result, or why it cannot be read.
     pub result: Result<Box<RunResult>, String>,
 }
 
-/// The index of these runs, the latest first.
+/// The index of these runs, newest first.
 pub fn index(title: &str, mut runs: Vec<IndexedRun>) -> String {
-    // Times are RFC 3339 in UTC, so that they sort as text. What cannot be read comes last.
+    // Times are RFC 3339 in UTC, so they sort as text. Unreadable runs come last.
     runs.sort_by(|a, b| began(b).cmp(began(a)).then_with(|| a.name.cmp(&b.name)));
     let read = runs.iter().filter(|run| run.result.is_ok()).count();
     let body = html! {
@@ -92,22 +92,22 @@ fn table(runs: &[IndexedRun]) -> Markup {
     tables::table("sortable searchable", titles, runs.iter().map(row))
 }
 
-/// `2026-11-25 10:15`.
+/// A time to the minute: `2026-11-25 10:15`.
 fn minute(began: &str) -> String {
     began.get(..16).unwrap_or(began).replace('T', " ")
 }
 
-/// One figure of one configuration, run after run.
+/// One figure of one configuration over several runs.
 struct Course {
     less: bool,
     /// When each run began, and the figure.
     values: Vec<(String, f64)>,
 }
 
-/// A line for each figure of the answers, by study, if there are two runs of it.
+/// A line for each compared figure, by study, if a study has at least two runs.
 fn over_time(runs: &[IndexedRun]) -> Markup {
     let mut studies: IndexMap<&str, IndexMap<(String, String), Course>> = IndexMap::new();
-    // The oldest first.
+    // Oldest first.
     for of in runs.iter().rev().filter_map(|run| run.result.as_ref().ok()) {
         let courses = studies.entry(&of.run.title).or_default();
         for panel in panels(of) {

@@ -1,9 +1,9 @@
-//! Runs as pages: one HTML file that loads nothing, and Markdown for a pull request.
+//! Reports of runs: one HTML file that loads nothing, and Markdown for a pull request.
 //!
 //! A report needs only run folders. [`Recorded`] is a run folder that was read. [`Subject`] is several of them, with a
-//! colour for each configuration. `charts` turns it into charts, which are data. `page` makes the HTML, whose tables need
-//! no script. The script (TypeScript in `report/`) draws the charts. [`compare_page`] shows a comparison, and [`index`]
-//! many runs.
+//! colour for each configuration. `charts` turns it into charts, which are data. `page` makes the HTML, whose tables
+//! need no script. The script (TypeScript in `report/`) draws the charts. [`compare_page`] shows a comparison, and
+//! [`index`] lists many runs.
 
 mod charts;
 mod compare;

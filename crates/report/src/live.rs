@@ -1,8 +1,8 @@
-//! A report that follows a run: the same page, served on this machine while the run goes on.
+//! The live report: the same page, served on this machine during a run.
 //!
-//! What is measured must not pay for being looked at. The page is made on the thread that runs the phases, at moments when
-//! nothing is measured: before each trial and each phase. While a phase runs the server sends a few figures each second,
-//! and nothing at all where nobody looks. It can be read only, and ends with the run.
+//! A viewer must not disturb the measurement. The thread that runs the phases makes the page when nothing is measured:
+//! before each trial and each phase. During a phase the server sends a few figures per interval, and only if there is a
+//! viewer. The server is read-only and ends with the run.
 
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
@@ -29,7 +29,7 @@ use crate::page::{Life, changing, page};
 use crate::recorded::Recorded;
 use crate::subject::Subject;
 
-/// Events that wait for a slow reader; older ones are passed over.
+/// The most events that wait for a slow reader. Older ones are dropped.
 const WAITING: usize = 64;
 /// How long the end of a run waits for readers to fetch the last page.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -45,11 +45,11 @@ struct Made {
 struct Shared {
     made: Mutex<Made>,
     events: broadcast::Sender<Bytes>,
-    /// Names that a browser may ask for: a page elsewhere, whose name was turned to this machine, is not answered.
+    /// Accepted `Host` headers. Refusing others prevents DNS rebinding by a page from elsewhere.
     hosts: Vec<String>,
 }
 
-/// The server of a run, and the observer that tells it what happens.
+/// The server of a run, and the observer that sends it events.
 #[derive(Debug)]
 pub struct Live {
     shared: Arc<Shared>,
@@ -60,7 +60,7 @@ pub struct Live {
     place: RunningTrial,
 }
 
-/// What runs now.
+/// The trial in progress.
 #[derive(Debug, Default)]
 struct RunningTrial {
     trial: u32,
@@ -70,10 +70,10 @@ struct RunningTrial {
 }
 
 impl Live {
-    /// Serves at this address; port 0 is any free one.
+    /// Starts the server at this address; port 0 chooses a free port.
     ///
     /// # Errors
-    /// The port is taken, or the address is not of this machine.
+    /// The port is in use, or the address does not belong to this machine.
     pub fn start(address: SocketAddr) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -90,12 +90,12 @@ impl Live {
         Ok(Self { shared, address, thread: Some(thread), stop, folder: None, place: RunningTrial::default() })
     }
 
-    /// Where it is: `http://127.0.0.1:8080/`.
+    /// Its address: `http://127.0.0.1:8080/`.
     pub fn url(&self) -> String {
         format!("http://{}/", self.address)
     }
 
-    /// Makes the page of what the folder holds by now. A folder that cannot be read yet leaves the page as it was.
+    /// Makes the page from the current content of the folder. If the folder cannot be read yet, keeps the old page.
     fn make(&self) {
         let made = self.folder.as_deref().and_then(|folder| made(folder).ok());
         if let Some(made) = made {
@@ -103,17 +103,17 @@ impl Live {
         }
     }
 
-    /// Tells readers; nobody may be there to hear it.
+    /// Sends an event to readers, if there are any.
     fn tell(&self, event: &str, data: &str) {
         let _ = self.shared.events.send(Bytes::from(format!("event: {event}\ndata: {data}\n\n")));
     }
 
-    /// The run has ended: readers get its last page, and the server ends.
+    /// Ends the server after readers had time to fetch the final page.
     pub fn end(mut self) {
         self.make();
         self.tell("ended", "{}");
         let until = Instant::now() + FAREWELL;
-        // A reader fetches the page, then lets go of the events.
+        // On `ended` a reader closes its stream of events, then fetches the page.
         while self.shared.events.receiver_count() > 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -156,7 +156,7 @@ impl Observer for Live {
     }
 }
 
-/// What was seen in an interval: answers each second, the p99 of the slowest operation, errors.
+/// The figures of an interval: answers per second, the p99 of the slowest operation, errors.
 fn now(place: &RunningTrial, phase: &str, to_ns: u64, record: &Recorder) -> String {
     let seconds = to_ns.saturating_sub(place.from_ns) as f64 / 1e9;
     let answered: u64 = record.ops.iter().map(|op| op.succeeded).sum();
@@ -180,7 +180,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::R
         let stream = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
-                // Too many open files, say: others may be closed by then.
+                // For example too many open files. Some may be closed after a pause.
                 Err(_) => {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
@@ -196,7 +196,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::R
                 async move { Ok::<_, Infallible>(answer) }
             });
             let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), answer);
-            // A reader that goes away is no matter.
+            // A reader may disconnect at any time.
             tokio::select! { _ = connection => {}, _ = ends.changed() => {} }
         });
     }
@@ -205,28 +205,30 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::R
 fn answer(shared: &Arc<Shared>, request: &Request<Incoming>) -> Response<Body> {
     let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     if !shared.hosts.iter().any(|known| known == host) {
-        return text(StatusCode::MISDIRECTED_REQUEST, "this server answers to its own address only\n");
+        return text(StatusCode::MISDIRECTED_REQUEST, "unknown Host header; use the address that storebench printed\n");
     }
     if request.method() != Method::GET && request.method() != Method::HEAD {
-        return text(StatusCode::METHOD_NOT_ALLOWED, "this page can be read only\n");
+        return text(StatusCode::METHOD_NOT_ALLOWED, "this server is read-only; use GET or HEAD\n");
     }
     let made = || shared.made.lock().unwrap_or_else(PoisonError::into_inner);
     match request.uri().path() {
-        "/" if made().page.is_empty() => text(StatusCode::SERVICE_UNAVAILABLE, "the run has not begun; ask again\n"),
+        "/" if made().page.is_empty() => {
+            text(StatusCode::SERVICE_UNAVAILABLE, "the run has not started; reload soon\n")
+        }
         "/" => body(StatusCode::OK, "text/html; charset=utf-8", made().page.clone()),
         "/changing" => body(StatusCode::OK, "application/json", made().changing.clone()),
         "/events" => events(shared),
-        _ => text(StatusCode::NOT_FOUND, "there is one page here, at /\n"),
+        _ => text(StatusCode::NOT_FOUND, "not found; the report is at /\n"),
     }
 }
 
-/// What happens, for as long as the reader listens.
+/// The stream of events, until the reader closes it.
 fn events(shared: &Shared) -> Response<Body> {
     let heard = stream::unfold(shared.events.subscribe(), |mut events| async {
         loop {
             match events.recv().await {
                 Ok(event) => return Some((Ok::<_, Infallible>(Frame::data(event)), events)),
-                // A reader that is too slow continues with what is new.
+                // A reader that is too slow continues with newer events.
                 Err(broadcast::error::RecvError::Lagged(_)) => {}
                 Err(broadcast::error::RecvError::Closed) => return None,
             }

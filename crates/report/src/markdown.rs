@@ -1,4 +1,4 @@
-//! The report as Markdown, for a comment on a change: the answer, what it is worth, the configurations.
+//! The report as Markdown, for a comment on a pull request: the answer, the checks, the configurations.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use storebench_results::validity::grouped;
 
 use crate::subject::{Subject, run_names};
 
-/// The report of these runs in the Markdown of GitHub.
+/// The report of these runs in GitHub-flavoured Markdown.
 pub fn markdown(subject: &Subject) -> String {
     let mut out = String::new();
     for (run, name) in subject.runs.iter().zip(run_names(&subject.runs)) {

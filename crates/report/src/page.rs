@@ -18,17 +18,17 @@ use crate::data::Chart;
 use crate::recorded::ReportError;
 use crate::subject::{ConfigurationOf, Subject};
 
-/// The script, built of `report/src`.
+/// The script, built from `report/src`.
 const SCRIPT: &str = include_str!("../../../report/dist/report.js");
-/// The style sheet, with that of the charts.
+/// The style sheet, including the one for charts.
 const STYLE: &str = include_str!("../../../report/dist/report.css");
 
-/// Whether the page is written once, or follows a run.
+/// Whether the page is written once or updated during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
     /// Written at the end.
     Written,
-    /// Served during the run: its script polls the server.
+    /// Served during the run: its script receives events from the server.
     Live,
 }
 
@@ -38,7 +38,7 @@ struct Data<'a> {
     format: &'static str,
     configurations: &'a [ConfigurationOf],
     panels: &'a [String],
-    /// Columns in which panels are laid out; none: as many as there is room for.
+    /// Number of columns of panels; by default, as many as fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     columns: Option<usize>,
     charts: &'a [Chart],
@@ -53,7 +53,7 @@ pub fn page(subject: &Subject, life: Life) -> Result<String, ReportError> {
     Ok(document(&head::title(subject), &body(subject, &charts, life), &island(subject, &charts), life))
 }
 
-/// A complete document of a body and its charts.
+/// A complete document from a body and its charts.
 pub(crate) fn document(title: &str, body: &Markup, island: &str, life: Life) -> String {
     let markup = html! {
         (DOCTYPE)
@@ -113,7 +113,8 @@ fn body(subject: &Subject, charts: &[Chart], life: Life) -> Markup {
     }
 }
 
-/// The page loads nothing and runs only its own script, whatever text a store or a study contributes.
+/// The content security policy: the page loads nothing and runs only its own script, even if the text of a store or a
+/// study contains HTML.
 fn policy(life: Life) -> String {
     let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
     let connect = if life == Life::Live { "; connect-src 'self'" } else { "" };

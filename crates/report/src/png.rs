@@ -1,4 +1,4 @@
-//! A picture as PNG, drawn by resvg with a font of this program: it looks the same on every machine.
+//! A picture as PNG. resvg draws it with embedded fonts, so it looks the same on every machine.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::picture::STYLE;
 const REGULAR: &[u8] = include_bytes!("../font/DejaVuSans-subset.ttf");
 const BOLD: &[u8] = include_bytes!("../font/DejaVuSans-Bold-subset.ttf");
 const FAMILY: &str = "DejaVu Sans";
-/// Pixels for each unit of the picture: sharp on screens of high density.
+/// Pixels for each unit of the picture. 2 is sharp on high-density screens.
 const DENSITY: f32 = 2.0;
 
-/// A picture that [`crate::picture()`] made, as PNG with the light colours.
+/// Converts a picture that [`crate::picture()`] made to PNG, with the light colours.
 ///
 /// # Errors
 /// The picture is not valid SVG, or too large for memory.
@@ -32,7 +32,7 @@ pub fn png(svg: &str) -> Result<Vec<u8>, String> {
     pixels.encode_png().map_err(|error| error.to_string())
 }
 
-/// The picture with each `var(--c)` replaced by the colour of its class, because resvg knows no variables.
+/// The picture with each `var(--c)` replaced by the colour of its class, because resvg does not support variables.
 fn in_colours(svg: &str) -> String {
     let plain = ".t{fill:#1b1f23}.d{fill:#5b646d}.l{stroke:#d9dde1}.ground{fill:#fff}";
     let mut out = String::with_capacity(svg.len());

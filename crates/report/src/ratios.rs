@@ -1,4 +1,4 @@
-//! The ratios B/A of a comparison as SVG: a line for each figure, with its interval, and the threshold as a band about 1.
+//! The ratios B/A of a comparison as SVG: a row for each figure with its interval, and a band for the threshold.
 
 use storebench_results::compare::format::{ratio, value};
 use storebench_results::compare::{ComparedFigure, Judgement};
@@ -6,13 +6,13 @@ use storebench_results::stats::Estimate;
 
 use crate::picture::sheet::{Anchor, LETTER, ROW, Sheet, TEXT, cut};
 
-/// Width of the picture, in pixels, unless its texts need more.
+/// Width of the picture, in pixels, unless its text needs more.
 const WIDTH: f64 = 760.0;
-/// Lines of the picture, at most. The rest is in the table.
+/// The most rows of the picture. The rest is in the table.
 const MOST: usize = 20;
-/// Letters of a figure's name, at most.
+/// The most characters of a figure's name.
 const LONGEST: usize = 34;
-/// An axis reaches no further than this ratio, nor below its reciprocal.
+/// The axis ends at this ratio and at its reciprocal.
 const FURTHEST: f64 = 20.0;
 /// Ratios that may have a mark on the axis.
 const MARKS: [f64; 15] = [0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 2.0, 5.0, 10.0, 20.0];
@@ -47,13 +47,14 @@ pub(crate) fn ratios(figures: &[&ComparedFigure], threshold: f64) -> Option<Stri
         let (y, class) = (top + (nth as f64 + 0.5) * ROW, class(figure.judgement));
         sheet.text("t", Anchor::Left, (left - 12.0, y + 4.0), &cut(&figure.figure, LONGEST));
         if let (Some(low), Some(high)) = (ratio.low, ratio.high) {
-            sheet.line(class, (axis.at(low), y), (axis.at(high), y), "");
+            let (from, to) = ((axis.at(low), y), (axis.at(high), y));
+            sheet.interval(class, (from, low < axis.low), (to, high > axis.high), "");
         }
         sheet.dot(class, (axis.at(ratio.value), y), 5.0, false);
         sheet.text("t", Anchor::Right, (end + 12.0, y + 4.0), text);
     }
     if left_out > 0 {
-        sheet.text("d", Anchor::Right, (begin, bottom + 38.0), &format!("and {left_out} more, in the table"));
+        sheet.text("d", Anchor::Right, (begin, bottom + 38.0), &format!("and {left_out} more in the table"));
     }
     let (width, height) = (end + right, bottom + 24.0 + if left_out > 0 { 20.0 } else { 0.0 });
     Some(format!(
@@ -69,7 +70,7 @@ fn told(figure: &ComparedFigure, of: Estimate) -> String {
     format!("×{} {}, {} → {}", ratio(Some(of)), figure.word, value(figure, &figure.a), value(figure, &figure.b))
 }
 
-/// The order of lines: what is certain and bad first.
+/// The order of rows: certain changes for the worse first.
 fn rank(judgement: Judgement) -> u8 {
     match judgement {
         Judgement::Missing | Judgement::Worse => 0,
@@ -88,7 +89,7 @@ fn class(judgement: Judgement) -> &'static str {
     }
 }
 
-/// A logarithmic axis of ratios about 1.
+/// A logarithmic axis of ratios around 1.
 struct Axis {
     low: f64,
     high: f64,
@@ -100,7 +101,7 @@ impl Axis {
     fn of<'a>(ratios: impl Iterator<Item = &'a Estimate>, threshold: f64, begin: f64, end: f64) -> Self {
         let (mut low, mut high) = (1.0 - threshold * 2.0, 1.0 + threshold * 2.0);
         for of in ratios {
-            // A wide interval is cut, so that the others remain readable.
+            // Wide intervals are cut, so that the others remain readable.
             low = low.min(of.value).min(of.low.unwrap_or(of.value).max(of.value / 3.0));
             high = high.max(of.value).max(of.high.unwrap_or(of.value).min(of.value * 3.0));
         }
@@ -113,7 +114,7 @@ impl Axis {
     }
 
     fn marks(&self) -> Vec<f64> {
-        // 1 always has its mark. The others need room from there outwards.
+        // 1 always has a mark. Other marks are placed outwards from it if there is room.
         let room = 34.0;
         let mut kept = vec![1.0];
         let (below, above): (Vec<f64>, Vec<f64>) =

@@ -1,4 +1,4 @@
-//! What a run folder holds: its result, its tables and its histogram logs, read for charts.
+//! Reads a run folder for charts: its result, its tables and its histogram logs.
 
 mod logs;
 mod older;
@@ -15,14 +15,14 @@ use tables::Row;
 pub(crate) use logs::{HistogramOf, Histograms};
 pub(crate) use tables::{IntervalRow, ResourceRow, StoreRow};
 
-/// A run that cannot be read.
+/// Why a run cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// The folder or its document.
+    /// The folder or its `run.json` cannot be read.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// A table or a log of it.
-    #[error("{path}: {what}; copy the run folder again, or take the file away to do without its charts")]
+    /// A table or a log is damaged.
+    #[error("{path}: {what}; copy the run folder again, or remove the file to leave its charts out")]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -31,17 +31,17 @@ pub enum ReportError {
     },
 }
 
-/// Gives each row of a Parquet file as a line of JSON: how tables of older versions are read.
+/// Reads a table of an older version: passes each row of a Parquet file on as a line of JSON.
 pub type ReadOldTable = fn(&Path, &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>;
 
-/// A run as it was kept.
+/// A run that was read from its folder.
 #[derive(Debug)]
 pub struct Recorded {
-    /// The document.
+    /// The content of `run.json`.
     pub result: RunResult,
-    /// The study as it was given, in TOML, without secrets; none where the folder has it no more.
+    /// The study file, without secrets; none if the folder no longer contains it.
     pub study: Option<String>,
-    /// Whether an older version kept its tables, and this program cannot read them: their charts are left out.
+    /// Whether an older version saved its tables, which this build cannot read. Their charts are left out.
     pub old_tables_left_out: bool,
     pub(crate) folder: PathBuf,
     pub(crate) intervals: Vec<IntervalRow>,
@@ -52,11 +52,11 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Reads a run folder, or the folder that a `run.json` is in. Tables that are not there leave their charts out.
-    /// Those of an older version are read by `old`, where that is given.
+    /// Reads a run folder, or the folder of a `run.json`. Charts whose tables are missing are left out. `old` reads
+    /// tables of older versions.
     ///
     /// # Errors
-    /// [`ReportError`]: there is no run, or a file of it is damaged.
+    /// [`ReportError`]: there is no run, or one of its files is damaged.
     pub fn open(path: &Path, old: Option<ReadOldTable>) -> Result<Self, ReportError> {
         let result = read_run(path)?;
         let folder = if path.is_dir() { path.to_owned() } else { path.parent().unwrap_or(Path::new(".")).to_owned() };
@@ -79,10 +79,10 @@ impl Recorded {
         })
     }
 
-    /// The histograms of a phase of a trial; empty where there is no log of it.
+    /// The histograms of a phase of a trial; empty if there is no log.
     ///
     /// # Errors
-    /// [`ReportError::Damaged`]: a log is.
+    /// [`ReportError::Damaged`]: the log is damaged.
     pub(crate) fn histograms(&self, trial: u32, store: &str, phase: &str) -> Result<Histograms, ReportError> {
         let of_trial = self.result.trials.iter().filter(|of| of.trial == trial).flat_map(|of| &of.phases);
         let name = match (self.older.log(trial, store, phase), of_trial.into_iter().find(|of| of.name == phase)) {
@@ -94,7 +94,7 @@ impl Recorded {
     }
 }
 
-/// Trial, phase and pass of rows that are of a result.
+/// Trial, phase and pass of the rows that are part of a result.
 struct Shown(HashSet<(u32, String, String)>);
 
 impl Shown {
@@ -108,7 +108,7 @@ impl Shown {
 struct Tables<'a> {
     folder: &'a Path,
     old: Option<ReadOldTable>,
-    /// Trials of which there are rows in the format of today: in one that an older version began, those that ran later.
+    /// Trials with rows in the current format. If an older version began the run, these are the later trials.
     newer: HashSet<u32>,
     older: older::Passes,
 }
@@ -129,7 +129,7 @@ impl Tables<'_> {
         Ok(self.shown(shown, self.rows(table)?, self.old_rows(table)?))
     }
 
-    /// Those that are of a result.
+    /// The rows that are part of a result.
     fn shown<R: Row>(&self, shown: &Shown, mut rows: Vec<R>, mut old: Vec<R>) -> Vec<R> {
         rows.retain_mut(|row| {
             let pass = (row.trial(), row.place().0.clone(), row.pass().to_owned());

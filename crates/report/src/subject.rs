@@ -9,7 +9,7 @@ use crate::recorded::Recorded;
 
 /// Hues that people with any kind of colour vision can distinguish.
 pub(crate) const COLOURS: usize = 8;
-/// The lightest values of a factor keep this share of their store's hue, in percent.
+/// The lightest value of a factor keeps this share of its store's hue, in percent.
 const LIGHTEST: usize = 45;
 /// Up to this many configurations share one panel of a chart over time.
 const MOST_TOGETHER: usize = 3;
@@ -34,7 +34,7 @@ pub(crate) struct ConfigurationOf {
     pub(crate) panel: usize,
 }
 
-/// A configuration's colour in SVG: a class for the hue, a style for how much of it.
+/// A configuration's colour in SVG: a class for the hue, and a style for its strength.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hue {
     pub(crate) colour: usize,
@@ -42,12 +42,12 @@ pub(crate) struct Hue {
 }
 
 impl Hue {
-    /// `bar c2`, with `kind` first.
+    /// The class: `bar c2`, with `kind` first.
     pub(crate) fn class(self, kind: &str) -> String {
         format!("{kind} c{}", self.colour)
     }
 
-    /// `--k:70%`; none for the full hue.
+    /// The style: `--k:70%`; none for the full hue.
     pub(crate) fn style(self) -> Option<String> {
         (self.shade < 100).then(|| format!("--k:{}%", self.shade))
     }
@@ -61,7 +61,7 @@ pub struct Subject {
     pub(crate) configurations: Vec<ConfigurationOf>,
     /// Names of the panels of charts over time.
     pub(crate) panels: Vec<String>,
-    /// Columns in which panels are laid out; none: as many as there is room for.
+    /// Number of columns of panels; by default, as many as fit.
     pub(crate) columns: Option<usize>,
     answers: Vec<String>,
 }
@@ -72,7 +72,7 @@ impl Subject {
         &self.answers
     }
 
-    /// These runs.
+    /// Creates the subject from these runs.
     pub fn of(runs: Vec<Recorded>) -> Self {
         let names = run_names(&runs);
         let mut configurations = Vec::new();
@@ -128,7 +128,7 @@ impl Subject {
     pub(crate) fn in_panels(&mut self, names: &IndexMap<usize, String>) {
         self.panels = names.values().cloned().collect();
         for (at, configuration) in self.configurations.iter_mut().enumerate() {
-            // Without a panel its lines are left out.
+            // Lines of a configuration without a panel are left out.
             configuration.panel = names.get_index_of(&at).unwrap_or(names.len());
         }
     }

@@ -92,7 +92,7 @@ pub fn summary(result: &RunResult, layout: Layout) -> String {
         let _ = write!(out, "\n{cost}");
     }
     if !result.claims.is_empty() {
-        let _ = write!(out, "\n{}\n{}", paint.bold("What was published"), ClaimTable(&result.claims));
+        let _ = write!(out, "\n{}\n{}", paint.bold("Published claims"), ClaimTable(&result.claims));
     }
     let of = result.trials.len();
     let shown = result.trials.iter().filter(|trial| of <= DETAILED_TRIALS || trial.failure.is_some());

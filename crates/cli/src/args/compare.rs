@@ -10,11 +10,13 @@ Exit codes:
   0    no gate failed
   1    a gate failed: the entire interval of B/A is beyond its limit
   2    invalid input: partial or incomparable runs, or a gate without a figure
-  4    a run is invalid by its own checks, or a gate cannot be judged
+  4    a run is invalid by its own checks
+  5    a gate cannot be judged, for example because a single trial has no interval
 
 Examples:
   storebench compare runs/before runs/after
   storebench compare runs/both
+  storebench compare runs/before runs/after -o compare.html
   storebench compare runs/both#v1 runs/both#v2 --fail-on 'read.response.p99 > +5%'
   storebench compare runs/after --baseline main --format markdown";
 

@@ -248,11 +248,17 @@ fn an_interrupted_copy_says_how_to_go_on() {
     let fresh = cli.run("copy books.jsonl sqlite:b.db -p 2");
     assert_eq!(fresh.code, 2, "{fresh:?}");
     assert!(fresh.err.contains("--resume") && fresh.err.contains("--restart"), "{fresh:?}");
+    // `copy-YYYYMMDD-HHMMSS-ID`; earlier versions wrote `copy-ID-SECONDS`, and resume all the same.
+    let found = std::fs::read_dir(cli.path("storebench-runs")).unwrap().next().unwrap().unwrap().path();
+    let name = found.file_name().unwrap().to_str().unwrap();
+    let parts: Vec<&str> = name.split('-').collect();
+    assert_eq!(parts.iter().map(|part| part.len()).collect::<Vec<_>>(), [4, 8, 6, 16], "{name}");
+    let folder = found.with_file_name(format!("copy-{}-1795000000", parts[3]));
+    std::fs::rename(&found, &folder).unwrap();
     let done = cli.run("copy books.jsonl sqlite:b.db -p 2 --resume --json");
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(count(&report(&done), "written"), 20_000);
     // Each process measured its own part.
-    let folder = std::fs::read_dir(cli.path("storebench-runs")).unwrap().next().unwrap().unwrap().path();
     let documents = |run: &str| {
         let run: Value = serde_json::from_slice(&std::fs::read(folder.join(run)).unwrap()).unwrap();
         let ops = run["trials"][0]["phases"][0]["ops"].clone();

@@ -1,17 +1,17 @@
-//! Money against latency: each configuration where it stands.
+//! Cost against latency: one point for each configuration.
 
 use crate::data::{Axis, Chart, Kind, Scale, Series, Unit, keys};
 use crate::subject::Subject;
 
-/// What a million operations cost at the rate that was measured, beside how long they took.
+/// The cost of a million operations at the measured rate, against their p99.
 pub(super) fn charts(subject: &Subject) -> Vec<Chart> {
     let mut chart = Chart {
         kind: Kind::Points,
         ..Chart::lines("cost", "Cost against latency", Axis::new("p99", Unit::Ns, Scale::Log))
     };
     chart.about =
-        "What a million operations cost at the rate that was measured, without the client's machines, beside the \
-                   p99 at that rate, phase by phase: down and to the left is better."
+        "The cost of a million operations at the measured rate, without the client's machines, against the p99 at that \
+         rate. One point for each configuration. Lower left is better."
             .to_owned();
     for (run, of) in subject.runs.iter().enumerate() {
         let Some(cost) = &of.result.cost else { continue };
@@ -27,7 +27,7 @@ pub(super) fn charts(subject: &Subject) -> Vec<Chart> {
             };
             let position = subject.position(run, &priced.configuration);
             let axis = chart.axis(Axis::new(
-                &format!("{} for a million {}", cost.sheet.currency, cost.work),
+                &format!("{} per million {}", cost.sheet.currency, cost.work),
                 Unit::Money,
                 Scale::Linear,
             ));

@@ -1,4 +1,4 @@
-//! What more of a factor does: each of its values a point, with its interval.
+//! The effect of a factor: a point with its interval for each value.
 
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use storebench_study::workload::{short_names, shown_value};
 use crate::data::{Axis, Chart, Line, Scale, Series, Unit, keys};
 use crate::subject::Subject;
 
-/// Figures that are drawn, with how they are shown.
+/// The figures that are drawn, with their labels, units and scales.
 const FIGURES: [(&str, &str, Unit, Scale); 7] = [
     ("documents", "docs/s", Unit::PerSecond, Scale::Linear),
     ("throughput", "ops/s", Unit::PerSecond, Scale::Linear),
@@ -20,7 +20,7 @@ const FIGURES: [(&str, &str, Unit, Scale); 7] = [
     ("disk", "on disk", Unit::Bytes, Scale::Linear),
 ];
 
-/// One chart for each factor with numbers as values, with the figure to choose.
+/// One chart for each factor with numeric values, with a choice of the figure.
 pub(super) fn charts(subject: &Subject) -> Vec<Chart> {
     let values = configurations(subject)
         .flat_map(|(_, configuration)| &configuration.values)
@@ -40,10 +40,10 @@ fn configurations(subject: &Subject) -> impl Iterator<Item = (usize, &Configurat
     })
 }
 
-/// Configurations that differ in this factor alone.
+/// Configurations that differ only in this factor.
 struct Group<'a> {
     label: String,
-    /// The first of them, whose colour the line has.
+    /// The first of them, which determines the colour of the line.
     configuration: usize,
     values: Vec<(f64, &'a ConfigurationResult)>,
 }
@@ -76,12 +76,12 @@ fn chart(subject: &Subject, factor: &str, name: &str) -> Chart {
     let scale = if least > 0.0 && most / least >= 8.0 { Scale::Log } else { Scale::Linear };
     let mut chart = Chart::lines(
         &format!("factor-{}", factor.replace(['.', '*'], "-")),
-        &format!("What {name} changes"),
+        &format!("Effect of {name}"),
         Axis::new(name, Unit::Plain, scale),
     );
     chart.about = format!(
-        "Each value of {name} that was measured, everything else alike, with the 95 % interval over its trials. Where \
-         intervals overlap a difference is not sure."
+        "Each measured value of {name} with its 95 % interval over trials, everything else being equal. If intervals \
+         overlap, the difference is not certain."
     );
     for group in &groups {
         let figures: IndexSet<&String> =
@@ -113,7 +113,7 @@ fn chart(subject: &Subject, factor: &str, name: &str) -> Chart {
     }
     speed_ups(subject, factor, &mut chart);
     limits(subject, &mut chart);
-    // What the study has a limit on is what it is about.
+    // A figure with a limit comes first, because the study is about it.
     let limited = |figure: &str| chart.lines.iter().any(|line| line.keys["figure"] == figure);
     let figures = chart.series.iter().map(|s| &s.keys["figure"]);
     let first = figures.min_by_key(|figure| (!limited(figure), order(figure))).cloned();
@@ -121,20 +121,20 @@ fn chart(subject: &Subject, factor: &str, name: &str) -> Chart {
     chart
 }
 
-/// How a figure `PHASE.MEASURE` of a whole phase is shown; none of those that are not.
+/// How a figure `PHASE.MEASURE` is shown; none if it is not drawn.
 fn shown(figure: &str) -> Option<(&'static str, Unit, Scale)> {
     let found =
         FIGURES.iter().find(|(measure, ..)| figure.strip_suffix(measure).is_some_and(|rest| rest.ends_with('.')));
     found.map(|(_, label, unit, scale)| (*label, *unit, *scale))
 }
 
-/// The figure that a chart begins with: latency where the rate is given, else how much was done.
+/// The order of figures; the chart first shows the lowest. Latency is before throughput.
 fn order(figure: &str) -> usize {
     let measures = ["rate-within-limits", "response.p99", "documents", "throughput"];
     measures.iter().position(|measure| figure.ends_with(measure)).unwrap_or(measures.len())
 }
 
-/// Whether a factor may move a figure: one of a phase moves that phase, others all.
+/// Whether a factor can change a figure. A factor of one phase changes only that phase; other factors change all.
 fn concerns(factor: &str, figure: &str) -> bool {
     match factor.strip_prefix("phases.").and_then(|rest| rest.split('.').next()) {
         None | Some("*") => true,
@@ -143,7 +143,7 @@ fn concerns(factor: &str, figure: &str) -> bool {
     }
 }
 
-/// How many times as much as at the lowest value, and that over what the factor grew by.
+/// Adds the speed-up (relative to the lowest value) and the efficiency (speed-up over the growth of the factor).
 fn speed_ups(subject: &Subject, factor: &str, chart: &mut Chart) {
     for (run, of) in subject.runs.iter().enumerate() {
         for swept in of.result.sweeps.iter().filter(|s| s.factor == factor && s.sweep.curve.len() > 1) {
@@ -184,7 +184,7 @@ fn place<'a>(store: &str, values: impl IntoIterator<Item = (&'a String, &'a Valu
     values.into_iter().fold(store.to_owned(), |text, value| text + &named(value))
 }
 
-/// The study's limits on the figures that are drawn.
+/// Adds the study's limits on the figures that are drawn.
 fn limits(subject: &Subject, chart: &mut Chart) {
     let limits = subject.trials().flat_map(|(_, _, trial)| &trial.phases).flat_map(|phase| &phase.limits);
     for limit in limits {

@@ -1,23 +1,23 @@
-//! How many operations took how long, and when: what percentiles hide.
+//! The latency heat map: how many operations took how long, and when. It shows what percentiles hide.
 
 use super::percentiles::Merged;
 use crate::data::{Axis, Chart, Heat, Kind, Number, Scale, Unit, keys};
 use crate::subject::Subject;
 
-/// Columns that a phase needs to be drawn.
+/// The fewest columns of a phase that is drawn.
 const SHORTEST: u32 = 3;
 
-/// One chart, with configuration and phase to choose.
+/// One chart with a choice of configuration and phase.
 pub(super) fn charts(subject: &Subject, merged: &Merged) -> Vec<Chart> {
     let axis = Axis::new("time since the phase began", Unit::Seconds, Scale::Linear);
-    let mut chart = Chart { kind: Kind::Heat, ..Chart::lines("heat", "Every operation, by when and how long", axis) };
-    chart.about = "Each cell counts the operations that were answered in this span of time after so long, over all trials of \
-                   the configuration and all operations of the phase; darker is more, by powers of ten. Two bands are two kinds of \
-                   answers; a column that reaches up is a stall."
+    let mut chart = Chart { kind: Kind::Heat, ..Chart::lines("heat", "Latency heat map", axis) };
+    chart.about = "Each cell counts the operations that were answered at that time with that latency, over all trials of the \
+                   configuration and all operations of the phase. Darker is more, on a logarithmic scale. Two bands are two kinds of \
+                   answers. A column that reaches up is a stall."
         .to_owned();
     let response = merged.all.iter().any(|of| of.response);
     chart.axis(Axis::new(if response { "response time" } else { "service time" }, Unit::Ns, Scale::Log));
-    // What lasted shorter has no course to be seen.
+    // Shorter phases show no change over time.
     for of in merged.all.iter().filter(|of| of.cells.keys().map(|(column, _)| column + 1).max() >= Some(SHORTEST)) {
         let mut cells: Vec<(&(u32, u32), &u64)> = of.cells.iter().collect();
         cells.sort_unstable();

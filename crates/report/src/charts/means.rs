@@ -1,4 +1,4 @@
-//! The mean of each phase of one trial, with a band of how far it is sure within the trial.
+//! The mean of each phase of one trial, with a band for its uncertainty within the trial.
 
 use indexmap::IndexMap;
 use storebench_results::stats::{Estimate, band};
@@ -6,13 +6,13 @@ use storebench_results::stats::{Estimate, band};
 use super::timeline::{Timeline, rates};
 use crate::recorded::IntervalRow;
 
-/// Intervals of a phase from which a band is drawn: of fewer a bootstrap is too sure.
+/// The fewest intervals of a phase with a band. With fewer, a bootstrap interval is too narrow.
 const FEWEST_OF_A_BAND: usize = 10;
 
-/// Places on the time axis, and what is drawn there.
+/// Places on the time axis, and the estimates there.
 type Line = (Vec<Option<f64>>, Vec<Option<Estimate>>);
 
-/// The mean of what was counted each second of every phase that is long enough, with its band: a line over its length.
+/// The mean rate of each phase that is long enough, with its band, as a horizontal line over the phase.
 pub(super) fn means(
     rows: &[&IntervalRow],
     axis: &Timeline,

@@ -1,4 +1,4 @@
-//! Every chart of a report, in the order of the page. One file for each kind of view.
+//! Every chart of a report, in page order. One file for each kind of chart.
 
 mod cost;
 mod factors;
@@ -14,7 +14,7 @@ use crate::data::Chart;
 use crate::recorded::ReportError;
 use crate::subject::Subject;
 
-/// All charts that have something to show. What a study varies or searches comes first: it is what was asked.
+/// All charts that are not empty. What the study searches or varies comes first, because the study asks about it.
 ///
 /// # Errors
 /// A histogram log is damaged.

@@ -1,4 +1,5 @@
-//! Latency by percentile, up to where one value lies beyond, of histograms merged over the trials of a configuration.
+//! Latency by percentile, from histograms merged over the trials of a configuration. A curve ends where fewer than ten
+//! values lie beyond.
 
 use std::collections::HashMap;
 
@@ -10,11 +11,11 @@ use crate::data::{Axis, Chart, Scale, Series, Unit, keys};
 use crate::recorded::{HistogramOf, ReportError};
 use crate::subject::Subject;
 
-/// Points for each factor of ten of 1 / (1 - q).
+/// Points per decade of 1 / (1 - q).
 const POINTS: u32 = 12;
-/// Columns of a heat map, at most.
+/// The most columns of a heat map.
 pub(super) const COLUMNS: usize = 120;
-/// Rows of a heat map for each doubling.
+/// Rows of a heat map per doubling of the latency.
 pub(super) const ROWS: f64 = 4.0;
 
 /// The histograms of a configuration in a phase, merged.
@@ -28,11 +29,11 @@ pub(super) struct OfPhase {
     pub(super) response: bool,
     /// Counts by column and row, over all operations and trials.
     pub(super) cells: HashMap<(u32, u32), u64>,
-    /// Seconds of a column.
+    /// Width of a column, in seconds.
     pub(super) step_s: f64,
 }
 
-/// All of them, read once.
+/// The merged histograms of all phases, read once.
 #[derive(Debug)]
 pub(super) struct Merged {
     pub(super) all: Vec<OfPhase>,
@@ -58,7 +59,7 @@ impl Merged {
                     ops: IndexMap::new(),
                     response,
                     cells: HashMap::new(),
-                    // Whole seconds, as intervals are.
+                    // Whole seconds, like intervals.
                     step_s: (length / COLUMNS as f64).ceil().max(1.0),
                 });
                 read.into_iter().filter(|h| h.series == wanted).for_each(|h| merged.add(h));
@@ -76,7 +77,7 @@ impl OfPhase {
             *self.cells.entry((column, row)).or_default() += value.count_at_value();
         }
         match self.ops.get_mut(&of.op) {
-            // Both grow as they need to.
+            // Both histograms resize automatically.
             Some(known) => drop(known.add(&of.histogram)),
             None => {
                 let mut first = of.histogram;
@@ -87,17 +88,17 @@ impl OfPhase {
     }
 }
 
-/// One chart, with the phase and the operation to choose.
+/// One chart with a choice of phase and operation.
 pub(super) fn charts(subject: &Subject, merged: &Merged) -> Vec<Chart> {
     let mut chart = Chart::lines(
         "percentiles",
         "Latency by percentile",
-        Axis::new("share of operations that were answered faster", Unit::Quantile, Scale::Log),
+        Axis::new("share of operations answered faster", Unit::Quantile, Scale::Log),
     );
-    chart.about = "How slow the slowest are: to the right the share of operations that were answered within the time above, \
-                   each further step leaving a tenth of the rest. A line ends where fewer than ten operations lie beyond. \
-                   Histograms are merged over all trials of a configuration; operations that failed are in none, so a p99 read here may \
-                   lie below the one of the tables, which counts them as infinite."
+    chart.about = "How slow the slowest operations are. The horizontal axis is the share of operations that were answered within \
+                   the time on the vertical axis; each step leaves a tenth of the rest. A line ends where fewer than ten operations lie \
+                   beyond. Histograms are merged over all trials of a configuration. They do not contain failed operations, so a p99 \
+                   here can be lower than in the tables, which count failures as infinite."
         .to_owned();
     let loads: Vec<&str> = subject
         .trials()
@@ -110,7 +111,7 @@ pub(super) fn charts(subject: &Subject, merged: &Merged) -> Vec<Chart> {
         let time = if of.response { "response time" } else { "service time" };
         let axis = chart.axis(Axis::new(time, Unit::Ns, Scale::Log));
         for (op, histogram) in &of.ops {
-            // A phase and its operation are one choice: which operations there are depends on the phase.
+            // Phase and operation are one choice, because each phase has its own operations.
             let shown = if *op == of.phase { op.clone() } else { format!("{}: {op}", of.phase) };
             let figures = figures(histogram);
             let line = Series {
@@ -132,26 +133,26 @@ pub(super) fn charts(subject: &Subject, merged: &Merged) -> Vec<Chart> {
     vec![chart]
 }
 
-/// What the table says of a line.
+/// The figures of a line for the table.
 fn figures(histogram: &Histogram<u64>) -> Vec<(&'static str, f64)> {
     let n = histogram.len();
     let mut all = vec![("operations", n as f64)];
     for (name, quantile) in [
-        ("p50 of the answered", 0.5),
-        ("p90 of the answered", 0.9),
-        ("p95 of the answered", 0.95),
-        ("p99 of the answered", 0.99),
-        ("p99.9 of the answered", 0.999),
+        ("p50 (answered)", 0.5),
+        ("p90 (answered)", 0.9),
+        ("p95 (answered)", 0.95),
+        ("p99 (answered)", 0.99),
+        ("p99.9 (answered)", 0.999),
     ] {
-        // As everywhere: of fewer than ten beyond it nothing is said.
+        // As everywhere, a percentile needs at least ten values beyond it.
         let beyond = n as f64 * (1.0 - quantile);
         all.push((name, if beyond >= 10.0 { histogram.value_at_quantile(quantile) as f64 } else { f64::NAN }));
     }
-    all.push(("max of the answered", histogram.max() as f64));
+    all.push(("max (answered)", histogram.max() as f64));
     all
 }
 
-/// Points of 1 / (1 - q) and the value at q.
+/// Points of the curve: 1 / (1 - q), and the value at q.
 fn curve(histogram: &Histogram<u64>) -> (Vec<Option<f64>>, Vec<Option<f64>>) {
     let n = histogram.len() as f64;
     let (mut x, mut y) = (Vec::new(), Vec::new());

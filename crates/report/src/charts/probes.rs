@@ -1,4 +1,4 @@
-//! Searches for the highest rate: what each probe found beside its limit.
+//! Searches for the highest rate: the result of each probe and its limit.
 
 use indexmap::IndexMap;
 use storebench_results::ProbeResult;
@@ -6,13 +6,13 @@ use storebench_results::ProbeResult;
 use crate::data::{Axis, Chart, Kind, Line, Scale, Series, Unit, keys};
 use crate::subject::Subject;
 
-/// One chart for each phase that was searched, with the limit to choose.
+/// One chart for each searched phase, with a choice of the limit.
 pub(super) fn charts(subject: &Subject) -> Vec<Chart> {
     let mut charts: IndexMap<&str, Chart> = IndexMap::new();
     for (_, configuration, trial) in subject.trials() {
         for search in &trial.searches {
             let chart = charts.entry(&search.phase).or_insert_with(|| empty(&search.phase));
-            // A rate may be tried several times: each try is a line of its own, so that none hides another.
+            // A rate may be tried several times. Each try is a separate series, so that none hides another.
             let mut tries: Vec<Vec<&ProbeResult>> = Vec::new();
             for probe in &search.probes {
                 let earlier = tries.iter().take_while(|of| of.iter().any(|other| other.rate == probe.rate)).count();
@@ -56,13 +56,13 @@ fn empty(phase: &str) -> Chart {
         kind: Kind::Points,
         ..Chart::lines(
             &format!("search-{}", phase.replace(['.', ' '], "-")),
-            &format!("The search for the highest rate of {phase}"),
-            Axis::new("operations scheduled each second", Unit::PerSecond, Scale::Log),
+            &format!("Search for the highest rate of {phase}"),
+            Axis::new("scheduled operations per second", Unit::PerSecond, Scale::Log),
         )
     };
     chart.about =
-        "Every rate that was tried, as often as it was, and what was found beside the limit, over all attempts: what failed or was not \
-                   answered took for ever and has no point."
+        "Each point is one probe of a rate, and the dashed line is the limit. Operations that failed or were not answered \
+         count as infinite. A probe whose figure is infinite has no point."
             .to_owned();
     chart
 }

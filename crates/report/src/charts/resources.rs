@@ -1,4 +1,4 @@
-//! What the process used, and what the store told of itself, on the axis of the other charts over time.
+//! Resources of the client process, the store and the machine, and figures that the store reports, over time.
 
 use indexmap::IndexMap;
 
@@ -7,11 +7,11 @@ use crate::data::{Axis, Chart, Scale, Series, Unit};
 use crate::recorded::{ResourceRow, StoreRow};
 use crate::subject::Subject;
 
-/// Samples are taken every few milliseconds: one point for as long.
+/// Samples are taken several times a second. Each point covers this time.
 const STEP_NS: u64 = 1_000_000_000;
 
-const CPU: &str = "processors in use by the process";
-const MEMORY: &str = "memory of the process";
+const CPU: &str = "processors in use by the client process";
+const MEMORY: &str = "memory of the client process";
 
 /// Processors, memory, and the store's own figures.
 pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
@@ -20,8 +20,8 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
     }
     let mut chart = Chart::lines("resources", "Resources over time", axis.axis());
     chart.about =
-        "What the client's process used (with an embedded store: both), what was seen of the store's processes, its folder \
-         and the machine, and what the store told of itself while phases ran."
+        "Resources of the client process (which includes an embedded store), of the store's processes, its folder and the \
+         machine, and the figures that the store reported during phases."
             .to_owned();
     chart.group = Some("time".to_owned());
     chart.panels = subject.panels.len() > 1;
@@ -55,7 +55,7 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
 
 type LineOf = (String, Unit, Vec<Option<f64>>, Vec<Option<f64>>);
 
-/// Processors in use on average and memory at most, second by second.
+/// Average processors in use and maximum memory, for each second.
 fn process(rows: &[&ResourceRow], axis: &Timeline) -> Vec<LineOf> {
     let (mut x, mut cpu, mut memory) = (Vec::new(), Vec::new(), Vec::new());
     let mut at = 0;
@@ -72,7 +72,7 @@ fn process(rows: &[&ResourceRow], axis: &Timeline) -> Vec<LineOf> {
         let over = last.at_ns.saturating_sub(first.at_ns);
         let more = rows.get(at + group).is_some_and(|next| next.phase == first.phase);
         if !more && at > 0 && rows[at - 1].phase == first.phase && over < STEP_NS / 2 {
-            // What is left of a second says nothing of a second.
+            // The rest of a second is too short to represent it.
             at += group;
             continue;
         }
@@ -84,13 +84,13 @@ fn process(rows: &[&ResourceRow], axis: &Timeline) -> Vec<LineOf> {
     vec![(CPU.to_owned(), Unit::Plain, x.clone(), cpu), (MEMORY.to_owned(), Unit::Bytes, x, memory)]
 }
 
-/// What a line shows of what was seen: the sum of these counts, over time, or over another count.
+/// A line of observed counters: the sum of these counts over time, or over another count.
 struct Seen {
     title: &'static str,
     unit: Unit,
     counts: &'static [&'static str],
     over: Option<&'static str>,
-    /// What a count is of the line's unit.
+    /// Factor from a count to the line's unit.
     each: f64,
 }
 
@@ -105,27 +105,27 @@ const SEEN: [Seen; 8] = [
         &["store.cpu_user_ns_total", "store.cpu_system_ns_total"],
         1e-9,
     ),
-    seen("bytes to its disk each second", Unit::Bytes, &["disk.write_bytes_total"], 1.0),
-    seen("bytes from its disk each second", Unit::Bytes, &["disk.read_bytes_total"], 1.0),
+    seen("bytes written to the store's disk per second", Unit::Bytes, &["disk.write_bytes_total"], 1.0),
+    seen("bytes read from the store's disk per second", Unit::Bytes, &["disk.read_bytes_total"], 1.0),
     Seen {
         over: Some("host.cpu_all_ns_total"),
         ..seen("machine: processors in use", Unit::Share, &["host.cpu_busy_ns_total"], 1.0)
     },
-    seen("machine: something waited for a processor", Unit::Share, &["host.cpu_pressure_ns_total"], 1e-9),
-    seen("machine: something waited for a disk", Unit::Share, &["host.disk_pressure_ns_total"], 1e-9),
-    seen("machine: something waited for memory", Unit::Share, &["host.memory_pressure_ns_total"], 1e-9),
-    seen("switches because the store waited, each second", Unit::PerSecond, &["store.waits_total"], 1.0),
+    seen("machine: CPU pressure (some task waited)", Unit::Share, &["host.cpu_pressure_ns_total"], 1e-9),
+    seen("machine: disk pressure (some task waited)", Unit::Share, &["host.disk_pressure_ns_total"], 1e-9),
+    seen("machine: memory pressure (some task waited)", Unit::Share, &["host.memory_pressure_ns_total"], 1e-9),
+    seen("voluntary context switches of the store per second", Unit::PerSecond, &["store.waits_total"], 1.0),
 ];
 
-/// Levels, as they are.
+/// Levels, which are drawn as they are.
 const LEVELS: [(&str, &str, Unit); 4] = [
     ("store.rss_bytes", "memory of the store's processes", Unit::Bytes),
     ("folder.disk_bytes", "bytes in the store's folder", Unit::Bytes),
     ("store.threads", "threads of the store's processes", Unit::Plain),
-    ("host.available_bytes", "machine: memory to be had", Unit::Bytes),
+    ("host.available_bytes", "machine: available memory", Unit::Bytes),
 ];
 
-/// Lines of what was seen of the store's processes, its folder and the machine.
+/// Lines of the store's processes, its folder and the machine.
 fn seen_of(rows: &[&StoreRow], axis: &Timeline) -> Vec<LineOf> {
     let of = |figure: &str| -> Vec<(&str, u64, f64)> {
         let rows = rows.iter().filter(|row| row.figure == figure);
@@ -163,12 +163,12 @@ fn seen_of(rows: &[&StoreRow], axis: &Timeline) -> Vec<LineOf> {
         }
         lines.push((title.to_owned(), unit, x, y));
     }
-    // What never was above zero was not seen, or not there.
+    // A line that is never above zero was not observed, or does not exist.
     lines.retain(|(_, _, _, y)| y.iter().flatten().any(|value| *value > 0.0));
     lines
 }
 
-/// A store's figure has its unit in its name.
+/// The unit of a store's figure, which is part of its name.
 fn unit_of(figure: &str) -> Unit {
     let ends = |all: &[&str]| all.iter().any(|end| figure.ends_with(end));
     match () {
@@ -207,7 +207,7 @@ mod tests {
         let lines = seen_of(&rows.iter().collect::<Vec<_>>(), &Timeline::default());
         let titles: Vec<&str> = lines.iter().map(|line| line.0.as_str()).collect();
         assert_eq!(titles, ["processors in use by the store's processes", "bytes in the store's folder"]);
-        assert_eq!(lines[0].3, [Some(1.5), None], "what lies between two phases is of neither");
+        assert_eq!(lines[0].3, [Some(1.5), None], "what lies between two phases belongs to neither");
         assert_eq!(lines[1].3, [Some(7.0), Some(9.0)]);
     }
 }

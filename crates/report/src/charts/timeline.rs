@@ -1,7 +1,7 @@
-//! What happened over time: each trial a line, phases one behind the other and beginning together.
+//! Charts over time: a line for each trial, with aligned phases.
 //!
-//! Trials take different times for the same load. So that they can be compared, each phase begins at the same place on the
-//! axis for all of them, behind the longest of the phase before.
+//! Trials take different times for the same load. To be comparable, each phase begins at the same place on the axis for
+//! all trials, after the longest run of the phase before it.
 
 use indexmap::{IndexMap, IndexSet};
 use storebench_results::stats::SeriesEventKind;
@@ -13,16 +13,16 @@ use crate::data::{Axis, Chart, Mark, MarkKind, Number, Scale, Series, Unit};
 use crate::recorded::IntervalRow;
 use crate::subject::Subject;
 
-/// Trials beyond these are shown a round at a time at first.
+/// With more trials than this, a chart shows one round at first.
 const MOST_LINES: usize = 12;
-/// Values of a line; longer ones are drawn by the worst of neighbouring intervals.
+/// The most points of a line. Longer lines combine neighbouring intervals.
 const MOST_POINTS: usize = 4_000;
 
 /// Where each phase begins on the common axis, in seconds.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
     phases: IndexMap<String, Span>,
-    /// Between two phases, so that lines of them do not meet.
+    /// The gap between two phases, so that their lines do not touch.
     gap_s: f64,
 }
 
@@ -34,7 +34,7 @@ struct Span {
 }
 
 impl Timeline {
-    /// Of all trials of all runs, phases in the order of the first that has them.
+    /// The axis of all trials of all runs. Phases are in order of first appearance.
     pub(crate) fn of(subject: &Subject) -> Self {
         let mut phases: IndexMap<String, Span> = IndexMap::new();
         for (_, _, trial) in subject.trials() {
@@ -47,7 +47,7 @@ impl Timeline {
         Self::laid_out(phases)
     }
 
-    /// One phase behind the other.
+    /// Places one phase after another.
     fn laid_out(mut phases: IndexMap<String, Span>) -> Self {
         let whole: f64 = phases.values().map(|span| span.length_s).sum();
         let (mut from_s, gap_s) = (0.0, whole / 200.0);
@@ -58,7 +58,7 @@ impl Timeline {
         Self { phases, gap_s }
     }
 
-    /// A moment of a phase on the axis, in seconds. What was sampled when the phase had ended already stays before the next.
+    /// A moment of a phase on the axis, in seconds. Samples after the end of the phase stay before the next phase.
     pub(crate) fn at(&self, phase: &str, ns: u64) -> f64 {
         let Some(span) = self.phases.get(phase) else { return 0.0 };
         span.from_s + (ns as f64 / 1e9).min(span.length_s + self.gap_s / 2.0)
@@ -89,13 +89,13 @@ impl Timeline {
         (first.from_s > 0.0).then_some(Number(first.from_s))
     }
 
-    /// The axis.
+    /// The x axis of the charts.
     pub(crate) fn axis(&self) -> Axis {
-        Axis::new("time, phases beginning together", Unit::Seconds, Scale::Linear)
+        Axis::new("time (phases aligned)", Unit::Seconds, Scale::Linear)
     }
 }
 
-/// Where a line of a trial is, and what stands beside it.
+/// The label of a trial's line, and its keys.
 pub(crate) fn line_of(subject: &Subject, run: usize, trial: &TrialResult) -> (String, IndexMap<String, String>) {
     let of_configuration = subject.runs[run]
         .result
@@ -107,7 +107,7 @@ pub(crate) fn line_of(subject: &Subject, run: usize, trial: &TrialResult) -> (St
     (label, [("round".to_owned(), trial.round.to_string())].into())
 }
 
-/// Whether all rounds are shown together at first; where not, the first one is.
+/// The round that a chart shows at first; none if it shows all rounds together. Then `round` is removed as a choice.
 pub(crate) fn round_at_first(subject: &Subject, chart: &mut Chart) -> Option<String> {
     if subject.trials().count() > MOST_LINES {
         return Some("1".to_owned());
@@ -118,33 +118,32 @@ pub(crate) fn round_at_first(subject: &Subject, chart: &mut Chart) -> Option<Str
     None
 }
 
-/// Intervals of a phase that make a course of it.
+/// The fewest intervals of a phase for charts over time.
 const FEWEST_POINTS: usize = 3;
 
-/// Whether some phase ran for so long that there is something to see over time.
+/// Whether some phase is long enough for charts over time.
 pub(crate) fn is_long_enough(subject: &Subject) -> bool {
     let phases = subject.trials().flat_map(|(_, _, trial)| &trial.phases);
     phases.into_iter().any(|phase| phase.intervals >= FEWEST_POINTS as u64)
 }
 
-/// Throughput, response percentiles and errors over time; none where all phases were too short.
+/// Throughput, latency percentiles and errors over time; none if all phases are too short.
 pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
     if !is_long_enough(subject) {
         return Vec::new();
     }
     let mut throughput = Chart::lines("throughput-over-time", "Throughput over time", axis.axis());
     throughput.about =
-        "What was done each second, one line for each trial, in the colour of its configuration. A line that falls or \
-                        jumps is a store that was not at rest; dips to the ground are stalls."
+        "Completed work per second: one line for each trial, in the colour of its configuration. A line that falls or \
+         jumps shows that the store was not in a steady state. Dips to zero are stalls."
             .to_owned();
     let mut times = Chart::lines("latency-over-time", "Latency over time", axis.axis());
     times.about =
-        "How long operations took, interval by interval: percentiles of each interval's own histogram, none of \
-                   them averaged. Response times, which count from when an operation was scheduled, where the loop was open; \
-                   else service times."
+        "Latency percentiles of each interval, from its own histogram; none is an average. Open loops show response \
+         times, which count from the scheduled start. Closed loops show service times."
             .to_owned();
     let mut errors = Chart::lines("errors-over-time", "Errors over time", axis.axis());
-    errors.about = "Failed operations each second.".to_owned();
+    errors.about = "Failed operations per second.".to_owned();
     let by_documents = by_documents(subject);
     let unit = if by_documents { "docs/s" } else { "ops/s" };
     let per_s = throughput.axis(Axis::new(unit, Unit::PerSecond, Scale::Linear));
@@ -184,14 +183,14 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
         }
     }
     if banded {
-        throughput.about += " Where a configuration was measured once, the level line is the mean of each phase, and its band how \
-                             far that mean is sure within this one trial; of another trial it says nothing.";
+        throughput.about += " If a configuration was measured once, the horizontal line is the mean of each phase, and its band is the \
+                             uncertainty of the mean within this trial. It says nothing about other trials.";
     }
     let mut events = events(subject, axis);
     let work = work::marks(subject, axis);
     if !work.is_empty() {
-        throughput.about += " A strip at the foot is work of the store in the background, as it told of it: compactions, \
-                             flushes, saves, checkpoints.";
+        throughput.about += " A strip at the bottom is background work that the store reported: compactions, flushes, saves, \
+                             checkpoints.";
     }
     events.extend(work);
     [throughput, times, errors]
@@ -210,7 +209,7 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
         .collect()
 }
 
-/// Whether a trial is the only one of its configuration, which then has no interval over trials.
+/// Whether a trial is the only one of its configuration. Such a configuration has no interval over trials.
 fn is_alone(subject: &Subject, run: usize, trial: &TrialResult) -> bool {
     subject
         .trials()
@@ -219,17 +218,17 @@ fn is_alone(subject: &Subject, run: usize, trial: &TrialResult) -> bool {
         == 1
 }
 
-/// The choice of no operation in particular.
+/// The choice that shows the slowest operation of each interval.
 const SLOWEST: &str = "the slowest operation";
 
-/// Operations of a trial by name, and the choice of the slowest in front where there are several.
+/// The operations of a trial by name. If there are several, `None` (the slowest) comes first.
 fn operations<'a>(rows: &[&'a IntervalRow]) -> Vec<Option<&'a str>> {
     let names: IndexSet<&str> = rows.iter().map(|row| row.op.as_str()).collect();
     let all = names.iter().map(|name| Some(*name));
     if names.len() > 1 { [None].into_iter().chain(all).collect() } else { all.collect() }
 }
 
-/// Whether operations are on several documents.
+/// Whether some operations are on several documents.
 fn by_documents(subject: &Subject) -> bool {
     let ops = subject.trials().flat_map(|(_, _, trial)| &trial.phases).flat_map(|phase| phase.ops.values());
     ops.into_iter().any(|op| op.documents > 0 && op.documents != op.succeeded)
@@ -238,7 +237,7 @@ fn by_documents(subject: &Subject) -> bool {
 /// Places and values of a line.
 pub(crate) type Points = (Vec<Option<f64>>, Vec<Option<f64>>);
 
-/// Counts each second, over all operations of an interval; a break between phases.
+/// Counts per second, over all operations of an interval, with a break between phases.
 pub(super) fn rates(rows: &[&IntervalRow], axis: &Timeline, counted: &dyn Fn(&IntervalRow) -> u64) -> Points {
     let sum = |of: &[&IntervalRow]| {
         let (from, to) = (of[0].from_ns, of.iter().map(|row| row.to_ns).max().unwrap_or_default());
@@ -249,12 +248,12 @@ pub(super) fn rates(rows: &[&IntervalRow], axis: &Timeline, counted: &dyn Fn(&In
     points(rows, axis, &sum)
 }
 
-/// The greatest of a percentile, over all operations of an interval.
+/// The maximum of a percentile over all operations of an interval.
 fn worst(rows: &[&IntervalRow], axis: &Timeline, nth: usize) -> Points {
     points(rows, axis, &|of| of.iter().filter_map(|row| row.times()[nth]).max().map(|ns| ns as f64))
 }
 
-/// One point for each interval, or for as many neighbours together as leave few enough points.
+/// One point for each interval. If there are too many, neighbouring intervals are combined into one point.
 fn points(rows: &[&IntervalRow], axis: &Timeline, of: &dyn Fn(&[&IntervalRow]) -> Option<f64>) -> Points {
     let mut intervals: Vec<Vec<&IntervalRow>> = Vec::new();
     for row in rows.iter().filter(|row| row.to_ns > row.from_ns) {
@@ -276,7 +275,7 @@ fn points(rows: &[&IntervalRow], axis: &Timeline, of: &dyn Fn(&[&IntervalRow]) -
         let end =
             (at..intervals.len().min(at + together)).take_while(|i| intervals[*i][0].phase == *phase).count() + at;
         let group: Vec<&IntervalRow> = intervals[at..end].iter().flatten().copied().collect();
-        // At the middle of what it is of.
+        // In the middle of its intervals.
         let to = group.iter().map(|row| row.to_ns).max().unwrap_or_default();
         x.push(Some(axis.at(phase, group[0].from_ns.midpoint(to))));
         y.push(of(&group));
@@ -285,8 +284,8 @@ fn points(rows: &[&IntervalRow], axis: &Timeline, of: &dyn Fn(&[&IntervalRow]) -
     (x, y)
 }
 
-/// The last interval of a phase is what was left of its time: where that is short, a rate of it says nothing, and it goes
-/// to the one before.
+/// Joins the last interval of a phase to the one before it if it is less than half as long. A rate of such a short
+/// interval is meaningless.
 fn join_tails(intervals: &mut Vec<Vec<&IntervalRow>>) {
     let length = |of: &[&IntervalRow]| of[0].to_ns - of[0].from_ns;
     let mut at = 1;
@@ -301,7 +300,7 @@ fn join_tails(intervals: &mut Vec<Vec<&IntervalRow>>) {
     }
 }
 
-/// What phases went through: stalls, other levels, ends before their time.
+/// Events of phases: stalls, changes of level, faults, early ends.
 fn events(subject: &Subject, axis: &Timeline) -> Vec<Mark> {
     let mut all = Vec::new();
     for (run, configuration, trial) in subject.trials() {
@@ -334,7 +333,7 @@ fn of_phase(
         };
         let (kind, what) = match event.kind {
             SeriesEventKind::Stall => (MarkKind::Stall, "stall"),
-            SeriesEventKind::Change => (MarkKind::Change, "another level"),
+            SeriesEventKind::Change => (MarkKind::Change, "change of level"),
             SeriesEventKind::Slope => (MarkKind::Change, "slope"),
         };
         let slope = event.kind == SeriesEventKind::Slope;
@@ -373,7 +372,7 @@ fn of_phase(
 mod tests {
     use super::*;
 
-    /// A phase of so many seconds, in each of which as many operations succeeded as `counts` says.
+    /// A phase with one interval per second, in which as many operations succeed as `counts` says.
     fn rows(phase: &str, counts: impl IntoIterator<Item = u64>) -> Vec<IntervalRow> {
         let row = |(nth, succeeded): (usize, u64)| IntervalRow {
             trial: 1,
@@ -406,7 +405,7 @@ mod tests {
         assert!(ends(0).0 < 100.0 && ends(0).1 > 100.0, "{found:?}");
         assert_eq!(ends(3), (50.0, 50.0));
         let at: Vec<f64> = x.iter().copied().flatten().collect();
-        assert!(at.len() == 5 && at.is_sorted_by(|a, b| a < b), "places rise, as charts want them: {at:?}");
+        assert!(at.len() == 5 && at.is_sorted_by(|a, b| a < b), "places rise, as charts require: {at:?}");
         assert_eq!(at[1], 40.0);
         assert!(means(&rows[40..45], &axis, &|row| row.succeeded, 1).is_none());
     }

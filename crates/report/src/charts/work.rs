@@ -1,4 +1,4 @@
-//! What a store did in the background, as it told itself: spans on the axis of the charts over time.
+//! Background work that the store reported, as spans on the axis of the charts over time.
 
 use indexmap::IndexMap;
 
@@ -6,13 +6,13 @@ use super::timeline::Timeline;
 use crate::data::{Mark, MarkKind, Number};
 use crate::subject::Subject;
 
-/// Figures of this kind count what goes on at this moment: `compactions_active`, `rdb_saves_running`, `compaction_tasks`.
+/// Figures with these endings count work in progress: `compactions_active`, `rdb_saves_running`, `compaction_tasks`.
 const GOING_ON: [&str; 3] = ["_active", "_running", "_tasks"];
 
-/// Spans that are nearer to each other than this part of the axis are one: they could not be told apart.
+/// Spans closer together than this share of the axis are joined, because a reader could not distinguish them.
 const APART: f64 = 1.0 / 300.0;
 
-/// One span for each time that a figure was above nothing, of every trial.
+/// For every trial, one span for each time that a figure was above zero.
 pub(super) fn marks(subject: &Subject, axis: &Timeline) -> Vec<Mark> {
     let mut all = Vec::new();
     for (run, configuration, trial) in subject.trials() {
@@ -35,7 +35,7 @@ pub(super) fn marks(subject: &Subject, axis: &Timeline) -> Vec<Mark> {
     all
 }
 
-/// From the first sample above nothing to the first that is not, and to the last one where none follows.
+/// A span lasts from the first sample above zero to the next sample at zero, or to the last sample.
 fn spans(samples: &[(f64, f64)], apart: f64) -> Vec<(f64, f64)> {
     let mut spans: Vec<(f64, f64)> = Vec::new();
     for pair in samples.windows(2).filter(|pair| pair[0].1 > 0.0) {
@@ -53,10 +53,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_ends_where_nothing_goes_on_any_more() {
+    fn a_span_ends_when_no_work_is_in_progress() {
         let samples = |values: &[f64]| values.iter().enumerate().map(|(n, v)| (n as f64, *v)).collect::<Vec<_>>();
         assert_eq!(spans(&samples(&[0.0, 1.0, 2.0, 0.0, 0.0, 1.0, 0.0]), 0.1), [(1.0, 3.0), (5.0, 6.0)]);
-        assert_eq!(spans(&samples(&[0.0, 1.0, 0.0, 1.0, 0.0]), 1.0), [(1.0, 4.0)], "too near to be told apart");
+        assert_eq!(spans(&samples(&[0.0, 1.0, 0.0, 1.0, 0.0]), 1.0), [(1.0, 4.0)], "too close to distinguish");
         assert_eq!(spans(&samples(&[0.0, 0.0]), 0.1), []);
         assert_eq!(spans(&samples(&[1.0]), 0.1), [], "one sample has no length");
     }

@@ -7,9 +7,9 @@ use super::tables::{self, Cell, number, numbered, text};
 use crate::data::{Chart, Heat, Kind, Series, Unit};
 use crate::subject::Subject;
 
-/// A table with a line for each x, where there are at most so many; else a line for each series.
+/// A table has a row for each x if there are at most this many, otherwise a row for each series.
 const MOST_LINES: usize = 40;
-/// Columns, or lines, of a table.
+/// The most series in a table.
 const MOST_SERIES: usize = 60;
 
 pub(super) fn section(subject: &Subject, charts: &[Chart]) -> Markup {
@@ -20,11 +20,11 @@ pub(super) fn section(subject: &Subject, charts: &[Chart]) -> Markup {
                 h2 { "Charts" }
                 @if left_out {
                     p.dim {
-                        "An older version kept the tables of this run as Parquet, which this build of Storebench does not \
-                         read: charts over time are left out. A build with the feature `tables` has them."
+                        "An older version saved the tables of this run as Parquet, which this build of Storebench cannot read. \
+                         Charts over time are left out. To see them, use a build with the feature `tables`."
                     }
                 }
-                noscript { p.dim { "Charts are drawn by a script of this page, which does not run here; each has a table." } }
+                noscript { p.dim { "Charts need JavaScript, which is disabled here. Each chart also has a table." } }
                 @for chart in charts { (place(subject, chart)) }
             }
         }
@@ -73,7 +73,7 @@ fn named(subject: &Subject, chart: &Chart, series: &Series) -> String {
 }
 
 fn table(subject: &Subject, chart: &Chart) -> Markup {
-    // Of what there is to choose from, what is shown at first; the rest is in the chart.
+    // If there are too many series, the table has those that the chart shows at first.
     let first = |series: &&Series| {
         chart.choices.iter().all(|choice| series.keys.get(&choice.key).is_none_or(|value| *value == choice.chosen))
     };
@@ -90,16 +90,16 @@ fn table(subject: &Subject, chart: &Chart) -> Markup {
     html! {
         @if listed.iter().any(|series| !series.figures.is_empty()) { (by_figures(subject, chart, &listed)) }
         @else if xs.len() <= MOST_LINES { (by_x(subject, chart, &listed, &xs)) } @else { (by_series(subject, chart, &listed)) }
-        @if left_out > 0 { p.dim { (left_out) " further lines are in the chart, and in the tables of the run folder." } }
+        @if left_out > 0 { p.dim { (left_out) " more lines are in the chart and in the tables of the run folder." } }
     }
 }
 
-/// The unit and the name of what a line shows.
+/// The unit and the label of a series' y axis.
 fn axis<'a>(chart: &'a Chart, series: &Series) -> (Unit, &'a str) {
     chart.ys.get(series.axis).map_or((Unit::Plain, ""), |axis| (axis.unit, &axis.label))
 }
 
-/// Lines are x values, columns series.
+/// Rows are x values, columns are series.
 fn by_x(subject: &Subject, chart: &Chart, listed: &[&Series], xs: &[f64]) -> Markup {
     let at = |series: &Series, x: f64| {
         let known = &chart.xs.get(series.x)?.0;
@@ -127,7 +127,7 @@ fn by_x(subject: &Subject, chart: &Chart, listed: &[&Series], xs: &[f64]) -> Mar
     tables::table("sortable", titles.map(|title| (title, true)), xs.iter().map(row))
 }
 
-/// A table with a line for each series, beside its name and its figure these numbers.
+/// A table with a row for each series: its name, its figure and these numbers.
 fn by_line(
     subject: &Subject,
     chart: &Chart,
@@ -143,9 +143,9 @@ fn by_line(
     tables::table("sortable", titles.chain(names.iter().map(|name| (*name, true))), listed.iter().map(row))
 }
 
-/// Lines are series: the least, the middle and the greatest of each.
+/// Rows are series, with the minimum, the median and the maximum of each.
 fn by_series(subject: &Subject, chart: &Chart, listed: &[&Series]) -> Markup {
-    by_line(subject, chart, listed, &["points", "least", "median", "greatest"], |series, unit| {
+    by_line(subject, chart, listed, &["points", "min", "median", "max"], |series, unit| {
         let mut values: Vec<f64> = series.y.0.iter().flatten().copied().collect();
         values.sort_by(f64::total_cmp);
         let three = [values.first(), values.get(values.len() / 2), values.last()];
@@ -154,7 +154,7 @@ fn by_series(subject: &Subject, chart: &Chart, listed: &[&Series]) -> Markup {
     })
 }
 
-/// Lines are series that say themselves what they come to.
+/// Rows are series, with the figures that each provides for the table.
 fn by_figures(subject: &Subject, chart: &Chart, listed: &[&Series]) -> Markup {
     let names: Vec<&str> = listed.first().map_or_else(Vec::new, |s| s.figures.iter().map(|(name, _)| *name).collect());
     by_line(subject, chart, listed, &names, |series, unit| {
@@ -168,10 +168,10 @@ fn by_figures(subject: &Subject, chart: &Chart, listed: &[&Series]) -> Markup {
     })
 }
 
-/// How many operations there are in each cell's row, over all of time.
+/// For each configuration and phase: the number of operations, and their fastest, most frequent and slowest time.
 fn heat(subject: &Subject, chart: &Chart) -> Markup {
     let titles = ["configuration", "phase"].map(|name| (name, false)).into_iter();
-    let numbers = ["operations", "fastest", "most often", "slowest"].map(|name| (name, true));
+    let numbers = ["operations", "fastest", "most frequent", "slowest"].map(|name| (name, true));
     let row = |of: &Heat| {
         let rows = rows(&of.cells);
         let all: u64 = rows.iter().map(|(_, n)| n).sum();
@@ -188,7 +188,7 @@ fn heat(subject: &Subject, chart: &Chart) -> Markup {
     tables::table("sortable", titles.chain(numbers), chart.heat.iter().map(row))
 }
 
-/// Counts by row, in order.
+/// Counts by row, summed over columns, in order.
 fn rows(cells: &[u32]) -> Vec<(u32, u64)> {
     let mut rows = std::collections::BTreeMap::<u32, u64>::new();
     for cell in cells.chunks_exact(3) {

@@ -1,4 +1,4 @@
-//! Configurations beside each other, phase by phase; what factors do, what it costs, and what was published, as tables.
+//! Tables of configurations side by side, phase by phase, with resources, published claims and cost.
 
 use indexmap::IndexSet;
 use maud::{Markup, html};
@@ -24,7 +24,7 @@ pub(super) fn section(subject: &Subject) -> Markup {
                 @for of_phase in &tables { (configurations_table(subject, run, of_phase, "")) }
                 @if tables.is_empty() { (single(subject, run, &of.result)) }
                 (disk(subject, run, &of.result))
-                @for of_phase in &resources_beside(&of.result) { (configurations_table(subject, run, of_phase, " · what it took")) }
+                @for of_phase in &resources_beside(&of.result) { (configurations_table(subject, run, of_phase, " · resources")) }
                 (published(&of.result))
                 (cost(&of.result))
             }
@@ -43,7 +43,7 @@ fn dot(subject: &Subject, at: usize) -> Markup {
 }
 
 fn configurations_table(subject: &Subject, run: usize, of: &ConfigurationsTable, what: &str) -> Markup {
-    // Bytes on disk have a table of their own.
+    // Bytes on disk have a separate table.
     let table = of.table.clone().without(&["on disk"]);
     let main = table.columns.iter().position(|c| c.kind == ColumnKind::Ratio).map_or(2, |ratio| ratio - 1);
     let extent = |(nth, column): (usize, &Column)| {
@@ -85,14 +85,14 @@ fn titles(table: &Table) -> impl Iterator<Item = (&String, bool)> {
     table.columns.iter().map(|column| (&column.title, column.kind.is_number()))
 }
 
-/// A figure with its interval, which may stand below it.
+/// A figure with its interval, which may wrap to the next line.
 fn figure_text(text: &str) -> Markup {
     let at = text.find(" ±").or_else(|| text.find(" [")).or_else(|| text.find(" ("));
     let (figure, interval) = at.map_or((text, ""), |at| text.split_at(at));
     html! { span.value { (figure) } @if !interval.is_empty() { " " span.interval { (interval.trim_start()) } } }
 }
 
-/// One configuration that was measured once: its phases, operation by operation.
+/// Each trial of a run without a table of configurations: its phases, operation by operation.
 fn single(subject: &Subject, run: usize, result: &RunResult) -> Markup {
     html! {
         @for trial in &result.trials {
@@ -114,7 +114,7 @@ fn single(subject: &Subject, run: usize, result: &RunResult) -> Markup {
     }
 }
 
-/// Bytes on disk after each phase, for configurations that have files here.
+/// Bytes on disk after each phase, for configurations with files on this machine.
 fn disk(subject: &Subject, run: usize, result: &RunResult) -> Markup {
     let name = |phase: &str| format!("{phase}.disk");
     let known = |phase: &str| {
@@ -156,7 +156,7 @@ fn disk(subject: &Subject, run: usize, result: &RunResult) -> Markup {
     }
 }
 
-/// What was published, beside what was found here.
+/// Published claims next to the results of this run.
 fn published(result: &RunResult) -> Markup {
     let class = |verdict: ClaimVerdict| match verdict {
         ClaimVerdict::Matches => "badge pass",
@@ -181,11 +181,11 @@ fn published(result: &RunResult) -> Markup {
             }),
         ]
     };
-    let titles = ["claim", "published", "found here", "verdict"].map(|title| (title, false));
+    let titles = ["claim", "published", "this run", "outcome"].map(|title| (title, false));
     html! {
         @if !result.claims.is_empty() {
             figure.table #published {
-                figcaption { b { "what was published" } " beside what was found here" }
+                figcaption { b { "published claims" } " next to the results of this run" }
                 div.scroll { (tables::table("claims", titles, result.claims.iter().map(row))) }
             }
         }

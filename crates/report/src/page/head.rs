@@ -1,4 +1,4 @@
-//! The top of the page: the question, the answer, what it is worth. And its foot.
+//! The top of the page: the question, the answer and how far to trust it. Also the footer.
 
 use maud::{Markup, PreEscaped, html};
 use storebench_results::RunResult;
@@ -96,7 +96,7 @@ fn table(of: &Table, left_out: usize) -> Markup {
     }
 }
 
-/// When, where, how much: one line.
+/// One line of facts: date, trials, seed, machine, measured time, version.
 fn facts(run: &crate::Recorded) -> String {
     let of = &run.result;
     let mut all = vec![of.run.began.get(..16).unwrap_or(&of.run.began).replace('T', " ") + " UTC"];
@@ -125,12 +125,12 @@ pub(crate) fn foot(subject: &Subject) -> Markup {
     html! {
         footer {
             p {
-                "Made by Storebench " (env!("CARGO_PKG_VERSION")) " of "
+                "Made by Storebench " (env!("CARGO_PKG_VERSION")) " from "
                 @for (nth, name) in run_names(&subject.runs).iter().enumerate() {
                     @if nth > 0 { ", " }
                     code { (name) }
                 }
-                ". This file needs nothing else: no figure, script or font in it is loaded from anywhere. "
+                ". This file is self-contained: it loads no data, script or font. "
                 "Charts are drawn by uPlot (MIT licence)."
             }
         }

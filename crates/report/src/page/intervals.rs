@@ -1,11 +1,11 @@
-//! Small pictures in cells of tables: a figure with its interval, on an axis that all cells of the column share.
+//! Small pictures in table cells: a figure with its interval, on an axis that all cells of a column share.
 
 use maud::{Markup, html};
 use storebench_results::stats::Estimate;
 
 use crate::subject::Hue;
 
-/// Width and height of a picture, in its own units.
+/// Width and height of a picture, in SVG units.
 const WIDTH: f64 = 100.0;
 const HEIGHT: f64 = 16.0;
 
@@ -18,15 +18,15 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Of figures from zero on; none where there is nothing to compare.
+    /// An axis from zero; none if there is nothing to compare.
     pub(super) fn from_zero(all: &[Estimate]) -> Option<Self> {
         let most = all.iter().map(|e| e.value.max(e.high.unwrap_or(e.value).min(e.value * 3.0))).fold(0.0, f64::max);
         (all.len() > 1 && most.is_finite() && most > 0.0).then_some(Self { least: 0.0, most, log: false })
     }
 
-    /// Of ratios, about 1, by their logarithms.
+    /// A logarithmic axis of ratios, with 1 in the middle.
     pub(super) fn about_one(all: &[Estimate]) -> Option<Self> {
-        // Intervals beyond ten times their figure say one thing only.
+        // An interval is cut at ten times its figure, so that the others remain readable.
         let reach = |e: &Estimate| {
             let (low, high) = (e.low.unwrap_or(e.value), e.high.unwrap_or(e.value));
             e.value.ln().abs().max(low.max(e.value / 10.0).ln().abs()).max(high.min(e.value * 10.0).ln().abs())
@@ -53,7 +53,7 @@ pub(super) fn bar(of: &Estimate, extent: Extent, hue: Hue) -> Markup {
     })
 }
 
-/// A point with its interval, beside the line of no difference.
+/// A point with its interval, and the line of no difference.
 pub(super) fn point(of: &Estimate, extent: Extent, hue: Hue) -> Markup {
     let one = extent.x(1.0);
     picture(html! {

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
+use indexmap::IndexSet;
 use maud::{Markup, html};
 use storebench_results::configurations::configuration_of;
-use storebench_results::human::{bytes, count, duration, percent};
+use storebench_results::human::{bytes, count, duration, percent, plural};
 use storebench_results::plan::PlannedPhase;
 use storebench_results::{Guarantee, PhaseResult, RunResult, TrialResult};
 
@@ -39,13 +40,13 @@ fn of_run(run: &Recorded) -> Markup {
         h3 { "Machine" }
         (machine(of))
         @if let Some(study) = &run.study {
-            details { summary { "The study" } pre { code { (study) } } }
+            details { summary { "Study file" } pre { code { (study) } } }
         }
-        details { summary { "Every trial" } (trials(of)) }
+        details { summary { "All trials" } (trials(of)) }
     }
 }
 
-/// The command that runs it again, by what the result holds.
+/// The command that repeats the run, from what its result records.
 fn command(of: &RunResult) -> String {
     let kept = || format!("{}/study.toml", of.run.folder.as_deref().unwrap_or("."));
     let mut text = format!("storebench run {}", of.run.study_file.clone().unwrap_or_else(kept));
@@ -81,12 +82,12 @@ fn documents(of: &RunResult) -> Markup {
         div.scroll { table {
             thead { tr {
                 th scope="col" { "collection" } th.number scope="col" { "documents" } th.number scope="col" { "mean size" }
-                th.number scope="col" { "zstd, pages" } th.number scope="col" { "snappy, documents" } th scope="col" { "a document" }
+                th.number scope="col" { "zstd, pages" } th.number scope="col" { "snappy, documents" } th scope="col" { "example" }
             } }
             tbody { @for c in &of.documents { tr {
                 td.wide { (c.named()) }
                 @match &c.existing {
-                    Some(existing) => td colspan="5" { "what the store holds as " code { (existing) } ", only read" },
+                    Some(existing) => td colspan="5" { "existing data in the store, read-only: " code { (existing) } },
                     None => {
                         td.number { (count(c.count)) }
                         td.number { (bytes(c.mean_bytes as f64)) }
@@ -114,19 +115,19 @@ fn phases(of: &RunResult) -> Markup {
                 @else if let Some(n) = p.documents { (count(n)) " documents" }
             }),
             text(html! {
-                @if p.searched { "a rate that is searched" }
-                @else if let Some(rate) = &p.rate { (rate) " a second, open loop" }
-                @else if !p.loads { "as fast as it goes, closed loop" }
+                @if p.searched { "searched" }
+                @else if let Some(rate) = &p.rate { (rate) ", open loop" }
+                @else if !p.loads { "as fast as possible, closed loop" }
             }),
             text(html! {
-                (count(p.workers.into())) " workers"
+                (plural(p.workers.into(), "worker"))
                 @if p.connections > 1 { " × " (p.connections) " connections" }
                 @if p.in_flight > 1 { " × " (p.in_flight) " in flight" }
             }),
             text(if !p.loads && p.parts.is_none() { p.popularity.as_str() } else { "" }),
         ]
     };
-    plain(["phase", "does", "for", "at", "by", "keys"], of.plan.phases.iter().map(row))
+    plain(["phase", "work", "length", "rate", "concurrency", "key popularity"], of.plan.phases.iter().map(row))
 }
 
 /// A table of text that is not sorted.
@@ -134,7 +135,7 @@ fn plain<const N: usize>(titles: [&str; N], rows: impl Iterator<Item = Vec<table
     html! { div.scroll { (tables::table("", titles.map(|title| (title, false)), rows)) } }
 }
 
-/// Versions, and what durability and consistency were set to.
+/// Versions, and the settings for durability and consistency.
 fn stores(of: &RunResult) -> Markup {
     let mut seen = HashSet::new();
     let first = of.trials.iter().filter(|t| seen.insert((&t.store, &t.version))).collect::<Vec<_>>();
@@ -148,19 +149,19 @@ fn stores(of: &RunResult) -> Markup {
         })
     });
     html! {
-        (plain(["store", "where", "version", "phase", "an acknowledged write", "a read"], rows))
-        @for trial in of.trials.iter().take(1) {
-            @for note in &trial.notes { p.dim { (trial.store) ": " (note) } }
-        }
+        (plain(["store", "URL", "version", "phase", "durability", "consistency"], rows))
+        @let notes: IndexSet<(&str, &str)> =
+            of.trials.iter().flat_map(|t| t.notes.iter().map(|note| (t.store.as_str(), note.as_str()))).collect();
+        @for (store, note) in notes { p.dim { (store) ": " (note) } }
     }
 }
 
-/// What was wrong with the published study, and how this one avoids it.
+/// Flaws of the published study, and how this one avoids them.
 fn flaws(of: &RunResult) -> Markup {
     let flaws = of.run.study["flaws"].as_array().cloned().unwrap_or_default();
     html! {
         @if !flaws.is_empty() {
-            h3 { "What readers found wrong with the original" }
+            h3 { "Known flaws of the original study" }
             ul { @for flaw in &flaws {
                 li { (flaw["original"].as_str().unwrap_or_default()) ". " b { "Here: " } (flaw["here"].as_str().unwrap_or_default()) "." }
             } }
@@ -170,15 +171,15 @@ fn flaws(of: &RunResult) -> Markup {
 
 fn machine(of: &RunResult) -> Markup {
     let e = &of.environment;
-    let maybe = |value: &Option<String>| value.clone().unwrap_or_else(|| "not known".to_owned());
+    let maybe = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
     let mut rows = vec![
         ("processor", format!("{}, {} of {} processors", maybe(&e.cpu_model), e.cpus_available, e.cpus)),
-        ("memory", e.memory_bytes.map_or("not known".to_owned(), |b| bytes(b as f64))),
+        ("memory", e.memory_bytes.map_or("unknown".to_owned(), |b| bytes(b as f64))),
         ("system", format!("{}, kernel {}, {}", maybe(&e.os), e.kernel, e.architecture)),
         ("governor", maybe(&e.governor)),
         ("virtualisation", maybe(&e.virtualisation)),
         ("clock", maybe(&e.clock_source)),
-        ("load before", e.load_average_1m.map_or("not known".to_owned(), |l| format!("{l}"))),
+        ("load average before", e.load_average_1m.map_or("unknown".to_owned(), |l| format!("{l}"))),
     ];
     if let Some(limit) = e.memory_limit_bytes {
         rows.push(("memory limit", bytes(limit as f64)));
@@ -207,13 +208,13 @@ fn trials(of: &RunResult) -> Markup {
         "configuration",
         "began",
         "phase",
-        "took",
+        "duration",
         "operations",
         "errors",
         "client CPU/op",
         "send delay p99",
         "in-flight limit in use",
-        "ended",
+        "ended early",
     ];
     let known = |ns: Option<f64>| ns.map_or_else(|| "n/a".to_owned(), duration);
     let row = |(t, p): (&TrialResult, &PhaseResult)| {

@@ -1,9 +1,9 @@
-//! Tables of the page, which its script sorts and exports.
+//! Tables of the page. Its script makes them sortable and exports them.
 
 use maud::{Markup, Render, html};
 use storebench_results::stats::Estimate;
 
-/// A cell: what it shows, and the number behind it, by which it is sorted.
+/// A cell: what it shows, and the number by which it is sorted.
 pub(crate) struct Cell {
     shown: Markup,
     number: bool,
@@ -20,7 +20,7 @@ pub(crate) fn number(value: Option<f64>, shown: impl FnOnce(f64) -> String) -> C
     numbered(value, value.map_or_else(|| "n/a".to_owned(), shown))
 }
 
-/// A cell of a number that is shown in another way.
+/// A cell of a number with custom content.
 pub(crate) fn numbered(value: Option<f64>, shown: impl Render) -> Cell {
     Cell { shown: shown.render(), number: true, value }
 }
@@ -30,7 +30,7 @@ pub(crate) fn sorted(figure: Option<Estimate>, shown: impl Render) -> Cell {
     Cell { value: figure.map(|figure| figure.value), ..text(shown) }
 }
 
-/// A table with these titles, each with whether its column holds numbers.
+/// A table with these column titles. Each says whether its column contains numbers.
 pub(crate) fn table<T: AsRef<str>>(
     class: &str,
     titles: impl IntoIterator<Item = (T, bool)>,

@@ -1,4 +1,4 @@
-//! Validity checks: the checks, worst first.
+//! The validity checks, worst first.
 
 use maud::{Markup, html};
 use storebench_results::validity::{Severity, grouped};
@@ -23,7 +23,7 @@ pub(super) fn section(subject: &Subject) -> Markup {
     }
 }
 
-/// How many checks came to what: `2 cautions, 3 notes, 15 passed`.
+/// The number of checks by severity: `2 cautions, 3 notes, 15 passed`.
 fn counted(checks: &[storebench_results::validity::CheckResult]) -> String {
     let worst = |name: &str| checks.iter().filter(|check| check.check == name).map(|check| check.severity).max();
     let names: std::collections::BTreeSet<&str> = checks.iter().map(|check| check.check.as_str()).collect();
@@ -48,7 +48,7 @@ fn of_run(checks: &[storebench_results::validity::CheckResult]) -> Markup {
         @if checks.is_empty() { p.dim { "No check has run yet." } }
         @for of_check in groups.chunk_by(|a, b| a.check == b.check) {
             @let found: usize = of_check.iter().map(|group| group.findings.len() + group.more).sum();
-            // One line each, so that the figures are near. What makes them invalid is open.
+            // One line each, so that the figures stay near the top. Invalid checks start open.
             details.check open[of_check[0].severity == Severity::Invalid] {
                 summary {
                     (badge(of_check[0].severity)) " " b { (of_check[0].check) }
@@ -64,7 +64,7 @@ fn of_run(checks: &[storebench_results::validity::CheckResult]) -> Markup {
                                 (found.observed)
                             }
                         }
-                        @if group.more > 0 { li.dim { "and " (group.more) " more, which are in run.json" } }
+                        @if group.more > 0 { li.dim { "and " (group.more) " more in run.json" } }
                     }
                     @if !group.advice.is_empty() { p.advice { "→ " (group.advice) } }
                     p.dim { (group.threshold) }

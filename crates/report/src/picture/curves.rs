@@ -72,7 +72,8 @@ impl Curve<'_> {
             sheet.path(&class, known.iter().map(|(at, figure)| (*at, y.at(figure.value))));
             for (at, figure) in &known {
                 if let (Some(low), Some(high)) = (figure.low, figure.high) {
-                    sheet.line(&class, (*at, y.at(low)), (*at, y.at(high)), " opacity=\".5\"");
+                    let (low, high) = (((*at, y.at(low)), !y.holds(low)), ((*at, y.at(high)), !y.holds(high)));
+                    sheet.interval(&class, low, high, " opacity=\".5\"");
                 }
                 sheet.dot(&class, (*at, y.at(figure.value)), 4.0, false);
             }

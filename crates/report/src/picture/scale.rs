@@ -61,6 +61,12 @@ impl Scale {
         }
     }
 
+    /// Whether the axis reaches this value. A linear one begins at zero, where every interval may end.
+    pub(crate) fn holds(&self, value: f64) -> bool {
+        value <= self.high && (!self.log || value >= self.low)
+    }
+
+    /// The position of a value. One beyond the axis is at its end.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let value = value.clamp(self.low, self.high);
         let share = match self.log {

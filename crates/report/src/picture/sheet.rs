@@ -9,6 +9,8 @@ use super::scale::Scale;
 pub(crate) const TEXT: f64 = 12.0;
 /// The width of a letter, for fonts that are wider than most: a text that is cut off says something else.
 pub(crate) const LETTER: f64 = 7.2;
+/// The length of an arrow.
+const ARROW: f64 = 7.0;
 /// The height of a line with a dot.
 pub(crate) const ROW: f64 = 26.0;
 
@@ -62,6 +64,39 @@ impl Sheet {
             "<line class=\"{class}\" stroke=\"var(--c)\" stroke-width=\"2\" x1=\"{x1:.1}\" x2=\"{x2:.1}\" y1=\"{y1:.1}\" \
              y2=\"{y2:.1}\"{more}/>"
         );
+    }
+
+    /// The line of an interval. An end that lies beyond the axis is an arrow.
+    pub(crate) fn interval(
+        &mut self,
+        class: &str,
+        (from, from_beyond): ((f64, f64), bool),
+        (to, to_beyond): ((f64, f64), bool),
+        more: &str,
+    ) {
+        self.line(class, from, to, more);
+        let length = (to.0 - from.0).hypot(to.1 - from.1);
+        if length < 1.0 {
+            return;
+        }
+        let (along_x, along_y) = ((to.0 - from.0) / length, (to.1 - from.1) / length);
+        for (end, beyond, sign) in [(from, from_beyond, -1.0), (to, to_beyond, 1.0)] {
+            if !beyond {
+                continue;
+            }
+            let (dx, dy) = (along_x * sign * ARROW, along_y * sign * ARROW);
+            let base = (end.0 - dx, end.1 - dy);
+            let _ = write!(
+                self.0,
+                "<polygon class=\"{class}\" fill=\"var(--c)\"{more} points=\"{:.1},{:.1} {:.1},{:.1} {:.1},{:.1}\"/>",
+                end.0,
+                end.1,
+                base.0 - dy * 0.7,
+                base.1 + dx * 0.7,
+                base.0 + dy * 0.7,
+                base.1 - dx * 0.7
+            );
+        }
     }
 
     /// A dot of a radius. An open one has only a border.
@@ -127,7 +162,8 @@ impl Sheet {
         let at = scale.at(figure.value);
         let (low, high) = (figure.low.map_or(at, |low| scale.at(low)), figure.high.map_or(at, |high| scale.at(high)));
         if high > low {
-            self.line(class, (low, y), (high, y), "");
+            let beyond = |end: Option<f64>| end.is_some_and(|end| !scale.holds(end));
+            self.interval(class, ((low, y), beyond(figure.low)), ((high, y), beyond(figure.high)), "");
         }
         self.dot(class, (at, y), 5.0, false);
         at.max(high)

@@ -22,7 +22,7 @@ pub(crate) struct HistogramOf {
     pub(crate) histogram: Histogram<u64>,
 }
 
-/// The histograms of a phase, in the order of time.
+/// The histograms of a phase, in order of time.
 pub(crate) type Histograms = Vec<HistogramOf>;
 
 /// Reads the response and service times of a log.
@@ -36,7 +36,7 @@ pub(super) fn read(path: &Path) -> Result<Histograms, ReportError> {
     let mut all = Vec::new();
     let mut deserializer = Deserializer::new();
     for entry in IntervalLogIterator::new(&bytes) {
-        let LogEntry::Interval(line) = entry.map_err(|e| damaged(format!("is not a histogram log: {e:?}")))? else {
+        let LogEntry::Interval(line) = entry.map_err(|e| damaged(format!("invalid histogram log: {e:?}")))? else {
             continue;
         };
         let Some((op, series)) = line.tag().and_then(|tag| tag.as_str().rsplit_once('.')) else { continue };
@@ -45,10 +45,10 @@ pub(super) fn read(path: &Path) -> Result<Histograms, ReportError> {
         }
         let packed = base64::engine::general_purpose::STANDARD
             .decode(line.encoded_histogram())
-            .map_err(|e| damaged(format!("holds a line that is not base64: {e}")))?;
+            .map_err(|e| damaged(format!("contains a line that is not base64: {e}")))?;
         let histogram = deserializer
             .deserialize(&mut packed.as_slice())
-            .map_err(|e| damaged(format!("holds a histogram that cannot be unpacked: {e}")))?;
+            .map_err(|e| damaged(format!("contains a histogram that cannot be decoded: {e}")))?;
         all.push(HistogramOf {
             op: op.to_owned(),
             series: series.to_owned(),

@@ -1,5 +1,5 @@
-//! Which rows are the result, in folders of versions whose tables did not say it. Of a phase whose rate was searched each
-//! time was recorded as `PHASE@RATE`, and times of one rate one behind the other.
+//! Finds the rows of the result in folders of older versions, whose tables do not mark them. These versions recorded
+//! each probe of a rate search as `PHASE@RATE`, and several probes of the same rate one after another.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,15 @@ use storebench_results::{Pass, RunResult, log_name};
 
 use super::tables::{IntervalRow, Row};
 
-/// One time that something was recorded: trial, recorded name, and how often that name was there before.
+/// One recorded pass: trial, recorded name, and the number of earlier passes with that name.
 type Time = (u32, String, usize);
 
-/// By time the phase whose result it is. What is not there is no result.
+/// Maps each pass that is a result to its phase. A pass that is missing is not a result.
 #[derive(Debug, Default)]
 pub(super) struct Passes(HashMap<Time, String>);
 
 impl Passes {
-    /// Of the times of each phase that one whose counts are those of the result; the last where none is.
+    /// For each phase, takes the pass whose counts match the result, or the last one if none matches.
     pub(super) fn of(result: &RunResult, rows: &[IntervalRow]) -> Self {
         let mut found: Vec<(Time, u64)> = Vec::new();
         let mut walk = Walk::default();
@@ -45,7 +45,7 @@ impl Passes {
         Self(shown)
     }
 
-    /// The histogram log of a phase; none where nothing is known of it.
+    /// The histogram log of a phase; none if its pass is unknown.
     pub(super) fn log(&self, trial: u32, store: &str, phase: &str) -> Option<String> {
         let found = self.0.iter().find(|((of, ..), shown)| *of == trial && *shown == phase);
         let ((_, recorded, nth), _) = found?;
@@ -53,7 +53,7 @@ impl Passes {
         Some(if *nth > 0 { format!("{}-{}.hlog", name.trim_end_matches(".hlog"), nth + 1) } else { name })
     }
 
-    /// Leaves rows out that are of no result, and gives the others the names of their phases.
+    /// Removes rows that are not part of a result, and gives the others the names of their phases.
     pub(super) fn keep<R: Row>(&self, rows: &mut Vec<R>) {
         let mut walk = Walk::default();
         rows.retain_mut(|row| {
@@ -68,7 +68,7 @@ impl Passes {
     }
 }
 
-/// Tells passes apart while rows go by: a new one begins where another phase does, or time starts again.
+/// Distinguishes passes in a sequence of rows: a new pass begins when the phase changes or time goes back.
 #[derive(Debug, Default)]
 struct Walk {
     last: Option<(Time, u64)>,
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_that_begins_anew_is_another_pass() {
+    fn time_that_goes_back_begins_another_pass() {
         let mut walk = Walk::default();
         let mut step = |trial, phase: &str, at| {
             let (_, _, nth) = walk.step(trial, phase, at);
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(step(1, "steady@500", 1), 0);
         assert_eq!(step(1, "steady@500", 0), 1);
         assert_eq!(step(1, "steady@900", 0), 0);
-        assert_eq!(step(1, "steady@500", 5), 2, "also where it begins late");
+        assert_eq!(step(1, "steady@500", 5), 2, "also if it begins late");
         assert_eq!(step(2, "steady@500", 0), 0);
     }
 }

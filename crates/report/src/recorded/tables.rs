@@ -9,12 +9,12 @@ use storebench_results::rows_of;
 
 use super::{ReadOldTable, ReportError};
 
-/// A row of a table, of whichever version.
+/// A row of a table, of any version.
 pub(super) trait Row: DeserializeOwned {
     fn trial(&self) -> u32;
-    /// The phase's name, and when.
+    /// The phase's name, and the time in the phase.
     fn place(&mut self) -> (&mut String, u64);
-    /// Which time of the phase it is of; empty in tables of older versions.
+    /// The pass of the phase; empty in tables of older versions.
     fn pass(&self) -> &str;
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct ResourceRow {
     pub(crate) cpu_ns: u64,
 }
 
-/// One figure at one moment: that the store told, or that was seen of its processes, its folder and the machine.
+/// One figure at one moment: reported by the store, or observed of its processes, its folder or the machine.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct StoreRow {
     pub(crate) trial: u32,
@@ -76,7 +76,7 @@ pub(crate) struct StoreRow {
     pub(crate) pass: String,
     pub(crate) at_ns: u64,
     pub(crate) figure: String,
-    /// Not a number where it is none.
+    /// NaN if the table has null.
     #[serde(deserialize_with = "number")]
     pub(crate) value: f64,
 }
@@ -85,7 +85,7 @@ fn number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Option::deserialize(from).map(|value| value.unwrap_or(f64::NAN))
 }
 
-/// Percentiles of an interval, as they are kept.
+/// Percentiles of an interval, as stored.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(crate) struct Times {
     response_p50_ns: Option<u64>,
@@ -99,8 +99,8 @@ pub(crate) struct Times {
 }
 
 impl IntervalRow {
-    /// p50, p99, p99.9 and greatest; of the response where there is one, else of the service. Null where nothing was
-    /// answered.
+    /// p50, p99, p99.9 and maximum of the response time if there is one, otherwise of the service time. None if nothing
+    /// was answered.
     pub(crate) fn times(&self) -> [Option<u64>; 4] {
         let of = &self.times;
         let response = [of.response_p50_ns, of.response_p99_ns, of.response_p99_9_ns, of.response_max_ns];
@@ -109,12 +109,12 @@ impl IntervalRow {
     }
 }
 
-/// The rows of a table; none where the file is not there.
+/// The rows of a table; none if the file does not exist.
 pub(super) fn rows<R: Row>(path: &Path) -> Result<Vec<R>, ReportError> {
     rows_of(path).map_err(|e| damaged(path, &e))
 }
 
-/// The rows of a table that an older version kept as Parquet; none where the file is not there.
+/// The rows of a table that an older version saved as Parquet; none if the file does not exist.
 pub(super) fn old_rows<R: Row>(path: &Path, read: ReadOldTable) -> Result<Vec<R>, ReportError> {
     let mut rows = Vec::new();
     if path.exists() {

@@ -20,7 +20,7 @@ pub(super) fn resources(result: &RunResult, layout: Layout) -> String {
     let tables = if configurations_beside(result).is_empty() { Vec::new() } else { resources_beside(result) };
     let of_phase = tables.iter().find(|table| Some(&table.phase) == told.as_ref());
     of_phase.map_or_else(String::new, |table| {
-        format!("\n{}\n{}", layout.paint.bold(&format!("{}: what it took", table.phase)), text(table, layout))
+        format!("\n{}\n{}", layout.paint.bold(&format!("{}: resources", table.phase)), text(table, layout))
     })
 }
 
