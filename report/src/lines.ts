@@ -101,7 +101,7 @@ function rangeOf(shown: Series[], chart: Chart, state: Shown, log: boolean, x: R
   };
   let values = shown.flatMap((s) => s.y.filter((_, nth) => inside(s, nth))).filter(usable);
   if (values.length === 0) values = shown.flatMap((s) => s.y).filter(usable);
-  values.push(...(chart.lines ?? []).filter((l) => isChosen(l.of, chart, state)).map((l) => l.at));
+  values.push(...(chart.lines ?? []).filter((l) => isChosen(l.of, chart, state)).map((l) => l.at).filter(usable));
   if (values.length === 0) return [log ? 1 : 0, log ? 10 : 1];
   let [low, high] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (const v of values) [low, high] = [Math.min(low, v), Math.max(high, v)];
@@ -120,11 +120,19 @@ function rangeOf(shown: Series[], chart: Chart, state: Shown, log: boolean, x: R
 /** Ticks of a logarithmic axis: powers of ten, and steps between them if the axis spans only a few. */
 export function logSplits(min: number, max: number): number[] {
   const all: number[] = [];
+  // Zero has no power of ten.
+  if (!(min > 0 && max < Number.POSITIVE_INFINITY)) return all;
   const steps = max / min > 400 ? [1] : max / min > 8 ? [1, 2, 5] : [1, 1.5, 2, 3, 5, 7];
   for (let power = Math.floor(Math.log10(min)); power <= Math.ceil(Math.log10(max)); power += 1) {
     for (const step of steps) all.push(step * 10 ** power);
   }
   return all.filter((v) => v >= min * 0.999 && v <= max * 1.001);
+}
+
+/** Whether a mark belongs to one of these series: its configuration, and its trial, which ends the mark's label. */
+export function applies(mark: Mark, series: Series[]): boolean {
+  const of = mark.configuration;
+  return of === undefined || series.some((s) => s.configuration === of && (s.label === "" || mark.label.endsWith(s.label)));
 }
 
 /** Draws events on the x axis behind the lines, with phase names at the top. */
@@ -142,7 +150,7 @@ function drawMarks(u: uPlot, marks: Mark[], configurations: Configuration[], ser
   let nth = 0;
   for (const mark of marks) {
     const of = mark.configuration;
-    if (of !== undefined && !series.some((s) => s.configuration === of && (s.label === "" || mark.label.endsWith(s.label)))) continue;
+    if (!applies(mark, series)) continue;
     const x = u.valToPos(mark.at, "x", true);
     const end = mark.to === undefined ? x : u.valToPos(mark.to, "x", true);
     if (mark.kind === "phase") {

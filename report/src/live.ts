@@ -28,6 +28,8 @@ export function follow(redraw: (html: string, data: string) => void): void {
   heading.textContent = "Now";
   const line = document.createElement("p");
   line.setAttribute("role", "status");
+  // It changes several times a second, which nobody can listen to.
+  line.setAttribute("aria-live", "off");
   const places = [document.createElement("div"), document.createElement("div")];
   for (const place of places) place.className = "plot";
   section.append(heading, line, ...places);
@@ -42,6 +44,10 @@ export function follow(redraw: (html: string, data: string) => void): void {
     charts = places.map((at, nth) => small(at, nth === 0 ? "answers/s" : "p99", nth === 0));
   };
   const events = new EventSource("events");
+  let ended = false;
+  events.addEventListener("error", () => {
+    if (!ended) line.textContent = "The connection to the run is lost. The figures are the last ones that arrived.";
+  });
   events.addEventListener("now", (event) => {
     const now = JSON.parse((event as MessageEvent<string>).data) as Now;
     const where = `${now.trial} ${now.phase}`;
@@ -66,14 +72,16 @@ export function follow(redraw: (html: string, data: string) => void): void {
     const { html, data } = (await answer.json()) as { html: string; data: string };
     redraw(html, data);
     const again = document.querySelector<HTMLElement>(".brand .live");
-    if (again) again.hidden = events.readyState === EventSource.CLOSED;
-    if (events.readyState !== EventSource.CLOSED) stand();
+    if (again) again.hidden = ended;
+    if (!ended) stand();
   };
   events.addEventListener("changed", () => void refresh());
   events.addEventListener("ended", () => {
-    events.close();
+    ended = true;
     section.remove();
-    void refresh().then(() => {
+    // The server waits until this page closes its stream: first fetch the result.
+    void refresh().finally(() => {
+      events.close();
       document.body.dataset.life = "ended";
     });
   });

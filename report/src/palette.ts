@@ -13,6 +13,18 @@ export function colour(configuration: Configuration | undefined): string {
   return shade === 100 ? hue : `color-mix(in oklab, ${hue} ${shade}%, ${css("--ground")})`;
 }
 
+/** A colour as `rgb(…)`, which every program that shows SVG knows. */
+export function plain(of: string): string {
+  const canvas = document.createElement("canvas");
+  canvas.width = canvas.height = 1;
+  const ctx = canvas.getContext("2d");
+  if (!ctx) return of;
+  ctx.fillStyle = of;
+  ctx.fillRect(0, 0, 1, 1);
+  const [r, g, b] = ctx.getImageData(0, 0, 1, 1).data;
+  return `rgb(${r}, ${g}, ${b})`;
+}
+
 /** A translucent colour. */
 export function faded(of: string, share: number): string {
   return `color-mix(in srgb, ${of} ${Math.round(share * 100)}%, transparent)`;

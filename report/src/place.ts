@@ -43,7 +43,7 @@ export class Place {
     this.plot = document.createElement("div");
     this.plot.tabIndex = 0;
     this.plot.setAttribute("role", "application");
-    this.plot.setAttribute("aria-label", `${chart.title}. Arrow keys move along the chart, plus and minus zoom, Escape shows everything.`);
+    this.plot.setAttribute("aria-label", `${chart.title}. Arrow keys move along the chart, plus and minus zoom, Escape shows everything. Page up and down change the panel.`);
     this.tip = document.createElement("div");
     this.tip.className = "tip";
     this.tip.hidden = true;
@@ -365,14 +365,38 @@ export class Place {
   }
 
   follow(range: Range): void {
+    this.sayPart(range);
     if (this.chart.kind !== "heat") for (const { u } of this.views) u.setScale("x", range);
   }
 
+  /** The list of phases says which part is shown; nothing, if it is none of them. */
+  private sayPart(range: Range): void {
+    const select = this.tools.querySelector<HTMLSelectElement>("select[name=phase]");
+    if (!select) return;
+    const whole = this.together.whole();
+    const same = (a: { min: number; max: number }) => Math.abs(a.min - range.min) < 1e-6 && Math.abs(a.max - range.max) < 1e-6;
+    const phases = (this.chart.marks ?? []).filter((m) => m.kind === "phase" && m.to !== undefined);
+    const phase = phases.find((m) => same({ min: m.at, max: m.to ?? m.at }));
+    const from = this.chart.from;
+    if (same(whole)) select.value = "";
+    else if (phase) select.value = phase.label;
+    else if (from !== undefined && Math.abs(from - range.min) < 1e-6 && range.max >= whole.max - 1e-6) select.value = MEASURED;
+    else select.selectedIndex = -1;
+  }
+
   private key(event: KeyboardEvent): void {
-    const view = this.views[0];
+    const before = this.keyed === null ? -1 : this.views.indexOf(this.keyed);
+    const turn = event.key === "PageDown" ? 1 : event.key === "PageUp" ? -1 : 0;
+    const view = this.views[Math.min(Math.max(Math.max(before, 0) + turn, 0), this.views.length - 1)];
     if (!view || this.chart.kind === "heat" || event.ctrlKey || event.metaKey || event.altKey) return;
     const { u, drawn } = view;
     this.keyed = view;
+    if (turn !== 0) {
+      this.tip.hidden = true;
+      this.said.textContent = view.name;
+      event.preventDefault();
+      return;
+    }
     const { min, max } = u.scales.x ?? {};
     if (min == null || max == null) return;
     const known = u.cursor.idx;

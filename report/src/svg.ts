@@ -2,10 +2,10 @@
 
 import type uPlot from "../vendor/uplot/uPlot.esm.js";
 import { ROWS, cellsOf, darkness } from "./heat";
-import { type Drawn, axisOf } from "./lines";
+import { type Drawn, applies, axisOf } from "./lines";
 import { type Configuration, type Chart, type Shown, isChosen } from "./model";
-import { colour, css } from "./palette";
-import { tick } from "./format";
+import { colour, css, plain } from "./palette";
+import { shown, tick } from "./format";
 
 function escaped(text: string): string {
   return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/"/g, "&quot;");
@@ -79,6 +79,11 @@ function one({ u, drawn, name }: View, chart: Chart, configurations: Configurati
   for (const mark of (chart.marks ?? []).filter((m) => m.kind === "phase" && m.to !== undefined)) {
     out.push(`<text x="${px(mark.at, "x") + 4}" y="${box.y + 13}" font-size="11" fill="${css("--dim")}">${escaped(mark.label)}</text>`);
   }
+  for (const mark of (chart.marks ?? []).filter((m) => m.kind !== "phase" && m.kind !== "work" && applies(m, series))) {
+    const [from, to] = [px(mark.at, "x"), px(mark.to ?? mark.at, "x")];
+    out.push(`<rect x="${from}" y="${box.y}" width="${Math.max(1, to - from)}" height="${box.h}" fill="${css("--invalid")}" fill-opacity="0.18"/>`);
+    if (mark.kind === "fault" || mark.kind === "end") out.push(`<text x="${from + 3}" y="${box.y + 28}" font-size="11" fill="${css("--invalid")}">${escaped(mark.label)}</text>`);
+  }
   if (heat) {
     let most = 1;
     for (let at = 2; at < heat.cells.length; at += 3) most = Math.max(most, heat.cells[at] ?? 0);
@@ -91,7 +96,7 @@ function one({ u, drawn, name }: View, chart: Chart, configurations: Configurati
   }
   for (const { series: s, at } of drawn) {
     const [xs, ys] = [u.data[0], u.data[at] ?? []];
-    const stroke = colour(configurations[s.configuration]);
+    const stroke = plain(colour(configurations[s.configuration]));
     const path: string[] = [];
     let open = false;
     const few: string[] = [];
@@ -119,11 +124,12 @@ function one({ u, drawn, name }: View, chart: Chart, configurations: Configurati
   }
   for (const line of (chart.lines ?? []).filter((l) => isChosen(l.of, chart, state))) {
     out.push(`<line x1="${box.x}" x2="${box.x + box.w}" y1="${px(line.at, "y")}" y2="${px(line.at, "y")}" stroke="${css("--invalid")}" stroke-dasharray="6 4"/>`);
+    out.push(`<text x="${box.x + 6}" y="${px(line.at, "y") - 4}" font-size="11" fill="${css("--invalid")}">${escaped(`${line.label} ${shown(line.at, chart.ys[line.axis]?.unit ?? "plain")}`)}</text>`);
   }
   out.push("</g></g>");
   listed.forEach((configuration, nth) => {
     const [x, y] = [box.x + (nth % 2) * (box.w / 2), height + 26 + 18 * Math.floor(nth / 2) + 12];
-    out.push(`<circle cx="${x + 5}" cy="${y - 4}" r="4" fill="${colour(configurations[configuration])}"/><text x="${x + 14}" y="${y}" fill="${css("--text")}">${escaped(series.find((s) => s.configuration === configuration && s.label !== "" && !s.label.startsWith("trial"))?.label ?? configurations[configuration]?.name ?? "")}</text>`);
+    out.push(`<circle cx="${x + 5}" cy="${y - 4}" r="4" fill="${plain(colour(configurations[configuration]))}"/><text x="${x + 14}" y="${y}" fill="${css("--text")}">${escaped(series.find((s) => s.configuration === configuration && s.label !== "" && !s.label.startsWith("trial"))?.label ?? configurations[configuration]?.name ?? "")}</text>`);
   });
   out.push("</svg>");
   return { text: out.join("\n"), width, height: height + legend + 26 };

@@ -63,13 +63,25 @@ impl Serialize for Places {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut seq = serializer.serialize_seq(Some(self.0.len()))?;
         for value in &self.0 {
-            let rounded = value.map(|v| if v.abs() >= 1.0 { (v * 1e3).round() / 1e3 } else { four_digits(v) });
-            match rounded.filter(|v| v.is_finite()) {
-                Some(v) if v.fract() == 0.0 && v.abs() < 1e15 => seq.serialize_element(&(v as i64))?,
-                other => seq.serialize_element(&other)?,
-            }
+            seq.serialize_element(&value.map(Moment))?;
         }
         seq.end()
+    }
+}
+
+/// A position on an x axis, with the digits of [`Places`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Moment(pub f64);
+
+impl Serialize for Moment {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let value = self.0;
+        let rounded = if value.abs() >= 1.0 { (value * 1e3).round() / 1e3 } else { four_digits(value) };
+        match rounded {
+            r if !r.is_finite() => serializer.serialize_none(),
+            r if r.fract() == 0.0 && r.abs() < 1e15 => serializer.serialize_i64(r as i64),
+            r => serializer.serialize_f64(r),
+        }
     }
 }
 
@@ -209,10 +221,10 @@ pub(crate) enum MarkKind {
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub(crate) struct Mark {
     /// Where it begins.
-    pub at: Number,
+    pub at: Moment,
     /// Where it ends; none for a moment.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub to: Option<Number>,
+    pub to: Option<Moment>,
     /// Its text.
     pub label: String,
     /// What it stands for.
@@ -283,7 +295,7 @@ pub(crate) struct Chart {
     pub group: Option<String>,
     /// Where the visible part of the x axis begins at first. Warm-ups are before it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub from: Option<Number>,
+    pub from: Option<Moment>,
     /// Whether configurations are drawn in panels that share their axes. Otherwise all lines are in one plot.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub panels: bool,
@@ -431,6 +443,10 @@ mod tests {
             assert_eq!(text(value), shown, "{value}");
         }
         assert_eq!(serde_json::to_string(&Numbers(vec![Some(1.0), None])).unwrap(), "[1,null]");
+        // A mark is where its points are.
+        let place = 12_346.789_4;
+        assert_eq!(serde_json::to_string(&Moment(place)).unwrap(), "12346.789");
+        assert_eq!(serde_json::to_string(&Places(vec![Some(place), None])).unwrap(), "[12346.789,null]");
     }
 
     #[test]

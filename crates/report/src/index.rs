@@ -7,7 +7,8 @@ use maud::{Markup, PreEscaped, html};
 use storebench_results::RunResult;
 use storebench_results::answer::answer;
 use storebench_results::beside::panels;
-use storebench_results::human::{duration, plural, rate};
+use storebench_results::human::{digits, duration, plural, rate};
+use storebench_results::validity::Severity;
 
 use crate::page::head::badge;
 use crate::page::tables::{self, numbered, text};
@@ -17,22 +18,62 @@ use crate::subject::Subject;
 /// Text that only an index contains. A later index may replace a file with this text.
 pub const INDEX_MARK: &str = "<section id=\"runs\">";
 
-/// A folder in an index.
+/// A folder in an index. It keeps only what the index shows, because there may be thousands.
 #[derive(Debug)]
 pub struct IndexedRun {
-    /// Its name.
-    pub name: String,
-    /// The address of its report, relative to the index; none if it has no report.
-    pub report: Option<String>,
-    /// Its result, or why it cannot be read.
-    pub result: Result<Box<RunResult>, String>,
+    name: String,
+    report: Option<String>,
+    shown: Result<Shown, String>,
 }
 
-/// The index of these runs, newest first.
+/// What an index shows of a run.
+#[derive(Debug)]
+struct Shown {
+    began: String,
+    study: String,
+    stores: Vec<String>,
+    answer: String,
+    severity: Severity,
+    interrupted: bool,
+    /// The figures of the answer: title, whether it is a time, configuration, value.
+    figures: Vec<(String, bool, String, f64)>,
+}
+
+impl IndexedRun {
+    /// A run folder with this name. `report` is the address of its report, relative to the index; none if it has no report.
+    /// `result` is its result, or why that cannot be read.
+    pub fn new(name: String, report: Option<String>, result: Result<&RunResult, String>) -> Self {
+        let shown = result.map(|of| {
+            let said = answer(of);
+            let stores: IndexSet<&str> = of.configurations.iter().map(|c| c.store.as_str()).collect();
+            let figures = panels(of).into_iter().flat_map(|panel| {
+                let rows = panel.rows.into_iter().filter_map(|row| Some((row.name, row.figure?.value)));
+                let (title, less) = (panel.title, panel.less);
+                rows.map(move |(name, value)| (title.clone(), less, name, value)).collect::<Vec<_>>()
+            });
+            Shown {
+                began: of.run.began.clone(),
+                study: of.run.title.clone(),
+                stores: stores.into_iter().map(str::to_owned).collect(),
+                answer: said.found,
+                severity: said.severity,
+                interrupted: of.run.interrupted || of.run.ended.is_none(),
+                figures: figures.filter(|(.., value)| value.is_finite()).collect(),
+            }
+        });
+        Self { name, report, shown }
+    }
+
+    fn began(&self) -> &str {
+        self.shown.as_ref().map_or("", |of| of.began.as_str())
+    }
+}
+
+/// The index of these runs, the latest first.
 pub fn index(title: &str, mut runs: Vec<IndexedRun>) -> String {
     // Times are RFC 3339 in UTC, so they sort as text. Unreadable runs come last.
-    runs.sort_by(|a, b| began(b).cmp(began(a)).then_with(|| a.name.cmp(&b.name)));
-    let read = runs.iter().filter(|run| run.result.is_ok()).count();
+    runs.sort_by(|a, b| b.began().cmp(a.began()).then_with(|| a.name.cmp(&b.name)));
+    let read = runs.iter().filter(|run| run.shown.is_ok()).count();
     let body = html! {
         header {
             p.brand { "Storebench" }
@@ -48,13 +89,14 @@ pub fn index(title: &str, mut runs: Vec<IndexedRun>) -> String {
             }
             (over_time(&runs))
         }
-        footer { p { "Made by Storebench " (env!("CARGO_PKG_VERSION")) ". This file loads nothing. To compare two runs with intervals: " code { "storebench compare A B" } "." } }
+        footer {
+            p {
+                "Made by Storebench " (env!("CARGO_PKG_VERSION")) ". This file is self-contained: it loads no data, script or font. \
+                 To compare two runs with intervals: " code { "storebench compare A B" } "."
+            }
+        }
     };
     document(&format!("{title} · Storebench"), &body, &island(&Subject::default(), &[]), Life::Written)
-}
-
-fn began(run: &IndexedRun) -> &str {
-    run.result.as_ref().map_or("", |of| of.run.began.as_str())
 }
 
 fn table(runs: &[IndexedRun]) -> Markup {
@@ -66,19 +108,15 @@ fn table(runs: &[IndexedRun]) -> Markup {
                 None => (run.name),
             }
         };
-        match &run.result {
-            Ok(of) => {
-                let said = answer(of);
-                let stores: IndexSet<&str> = of.configurations.iter().map(|c| c.store.as_str()).collect();
-                vec![
-                    text(html! { span.whole { (minute(&of.run.began)) } }),
-                    text(name),
-                    text(html! { div.wide { (of.run.title) } }),
-                    text(stores.into_iter().collect::<Vec<_>>().join(", ")),
-                    text(html! { div.wide { (said.found) } }),
-                    text(badge(said.severity)),
-                ]
-            }
+        match &run.shown {
+            Ok(of) => vec![
+                text(html! { span.whole { (minute(&of.began)) } }),
+                text(name),
+                text(html! { div.wide { (of.study) } }),
+                text(of.stores.join(", ")),
+                text(html! { div.wide { (of.answer) } }),
+                text(badge(of.severity)),
+            ],
             Err(why) => vec![
                 text(""),
                 text(name),
@@ -97,31 +135,38 @@ fn minute(began: &str) -> String {
     began.get(..16).unwrap_or(began).replace('T', " ")
 }
 
-/// One figure of one configuration over several runs.
+/// One figure of one configuration, run after run.
 struct Course {
     less: bool,
-    /// When each run began, and the figure.
-    values: Vec<(String, f64)>,
+    points: Vec<Point>,
 }
 
-/// A line for each compared figure, by study, if a study has at least two runs.
+struct Point {
+    began: String,
+    value: f64,
+    /// Whether the run is invalid or was interrupted.
+    doubtful: bool,
+}
+
+/// The most points that a line marks. A longer one is a line alone.
+const MOST_MARKED: usize = 100;
+
+/// A line for each figure of the answers, by study, if there are two runs of it.
 fn over_time(runs: &[IndexedRun]) -> Markup {
     let mut studies: IndexMap<&str, IndexMap<(String, String), Course>> = IndexMap::new();
-    // Oldest first.
-    for of in runs.iter().rev().filter_map(|run| run.result.as_ref().ok()) {
-        let courses = studies.entry(&of.run.title).or_default();
-        for panel in panels(of) {
-            for row in panel.rows.iter().filter(|row| row.figure.is_some_and(|figure| figure.value.is_finite())) {
-                let Some(figure) = row.figure else { continue };
-                let course = courses
-                    .entry((panel.title.clone(), row.name.clone()))
-                    .or_insert_with(|| Course { less: panel.less, values: Vec::new() });
-                course.values.push((minute(&of.run.began), figure.value));
-            }
+    // The oldest first.
+    for of in runs.iter().rev().filter_map(|run| run.shown.as_ref().ok()) {
+        let courses = studies.entry(&of.study).or_default();
+        let doubtful = of.severity == Severity::Invalid || of.interrupted;
+        for (title, less, name, value) in &of.figures {
+            let course = courses
+                .entry((title.clone(), name.clone()))
+                .or_insert_with(|| Course { less: *less, points: Vec::new() });
+            course.points.push(Point { began: minute(&of.began), value: *value, doubtful });
         }
     }
     studies.retain(|_, courses| {
-        courses.retain(|_, course| course.values.len() > 1);
+        courses.retain(|_, course| course.points.len() > 1);
         !courses.is_empty()
     });
     let titles = [
@@ -131,32 +176,37 @@ fn over_time(runs: &[IndexedRun]) -> Markup {
         ("over time", false),
         ("first", true),
         ("last", true),
+        ("last run with it", false),
         ("last / first", true),
     ];
+    let row = |((figure, name), course): (&(String, String), &Course)| {
+        let shown = |value: f64| if course.less { duration(value) } else { rate(value) };
+        let value = |point: Option<&Point>| point.map_or(0.0, |point| point.value);
+        let (first, last) = (value(course.points.first()), value(course.points.last()));
+        let when = course.points.last().map_or("", |point| point.began.as_str());
+        vec![
+            text(figure),
+            text(name),
+            numbered(Some(course.points.len() as f64), course.points.len().to_string()),
+            text(PreEscaped(line(course))),
+            numbered(Some(first), shown(first)),
+            numbered(Some(last), shown(last)),
+            text(when),
+            numbered(Some(last / first), format!("×{}", digits(last / first))),
+        ]
+    };
     html! {
         @if !studies.is_empty() {
             section #courses {
                 h2 { "Figures over time" }
-                p.about { "Each point is one run of the same study. Machines, versions and settings may differ between runs." }
+                p.about {
+                    "Each point is one run of the same study; an open one is invalid or was interrupted. Machines, versions and \
+                     settings may differ between runs."
+                }
                 @for (study, courses) in &studies {
                     figure.table {
                         figcaption { b { (study) } }
-                        div.scroll {
-                            (tables::table("sortable", titles, courses.iter().map(|((figure, name), course)| {
-                                let shown = |value: f64| if course.less { duration(value) } else { rate(value) };
-                                let first = course.values.first().map_or(0.0, |(_, value)| *value);
-                                let last = course.values.last().map_or(0.0, |(_, value)| *value);
-                                vec![
-                                    text(figure),
-                                    text(name),
-                                    numbered(Some(course.values.len() as f64), course.values.len().to_string()),
-                                    text(PreEscaped(line(course))),
-                                    numbered(Some(first), shown(first)),
-                                    numbered(Some(last), shown(last)),
-                                    numbered(Some(last / first), format!("×{:.2}", last / first)),
-                                ]
-                            })))
-                        }
+                        div.scroll { (tables::table("sortable", titles, courses.iter().map(row))) }
                     }
                 }
             }
@@ -167,26 +217,27 @@ fn over_time(runs: &[IndexedRun]) -> Markup {
 /// A small line from zero, with a point for each run.
 fn line(course: &Course) -> String {
     let (width, height) = (160.0, 30.0);
-    let most = course.values.iter().map(|(_, value)| *value).fold(0.0, f64::max);
-    let step = (width - 8.0) / (course.values.len() - 1).max(1) as f64;
-    let place = |nth: usize, value: f64| {
-        (4.0 + nth as f64 * step, height - 4.0 - value / most.max(f64::MIN_POSITIVE) * (height - 8.0))
-    };
+    let most = course.points.iter().map(|point| point.value).fold(0.0, f64::max);
+    let step = (width - 8.0) / (course.points.len() - 1).max(1) as f64;
     let mut points = String::new();
     let mut dots = String::new();
-    for (nth, (began, value)) in course.values.iter().enumerate() {
-        let (x, y) = place(nth, *value);
-        let shown = if course.less { duration(*value) } else { rate(*value) };
+    for (nth, Point { began, value, doubtful }) in course.points.iter().enumerate() {
+        let (x, y) = (4.0 + nth as f64 * step, height - 4.0 - value / most.max(f64::MIN_POSITIVE) * (height - 8.0));
         let _ = write!(points, "{x:.1},{y:.1} ");
+        if course.points.len() > MOST_MARKED {
+            continue;
+        }
+        let shown = if course.less { duration(*value) } else { rate(*value) };
+        let paint = if *doubtful { " style=\"fill:var(--ground)\" stroke=\"var(--c0)\"" } else { "" };
         let _ = write!(
             dots,
-            "<circle class=\"c0\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\"><title>{began}: {shown}</title></circle>"
+            "<circle class=\"c0\"{paint} cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\"><title>{began}: {shown}</title></circle>"
         );
     }
     format!(
         "<svg width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{} runs\">\
          <polyline points=\"{}\" style=\"fill:none\" stroke=\"var(--c0)\" stroke-width=\"1.5\"/>{dots}</svg>",
-        course.values.len(),
+        course.points.len(),
         points.trim_end()
     )
 }

@@ -113,7 +113,7 @@ impl Live {
         self.make();
         self.tell("ended", "{}");
         let until = Instant::now() + FAREWELL;
-        // On `ended` a reader closes its stream of events, then fetches the page.
+        // On `ended` a reader fetches the page, then closes its stream of events.
         while self.shared.events.receiver_count() > 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -4,36 +4,49 @@ use storebench_results::compare::format::{ratio, value};
 use storebench_results::compare::{ComparedFigure, Judgement};
 use storebench_results::stats::Estimate;
 
-use crate::picture::sheet::{Anchor, LETTER, ROW, Sheet, TEXT, cut};
+use crate::picture::sheet::{Anchor, LETTER, ROW, Sheet, TEXT, shortened};
 
 /// Width of the picture, in pixels, unless its text needs more.
 const WIDTH: f64 = 760.0;
+/// The same on the screen of a phone.
+const NARROW: f64 = 360.0;
 /// The most rows of the picture. The rest is in the table.
 const MOST: usize = 20;
 /// The most characters of a figure's name.
 const LONGEST: usize = 34;
+/// The same on the screen of a phone, which shows the end of the name.
+const LONGEST_NARROW: usize = 18;
 /// The axis ends at this ratio and at its reciprocal.
 const FURTHEST: f64 = 20.0;
 /// Ratios that may have a mark on the axis.
 const MARKS: [f64; 15] = [0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 2.0, 5.0, 10.0, 20.0];
 
-/// The picture; none if no figure has a ratio. Changes come first.
+/// The picture; none if no figure has a ratio. Changes come first, the largest before the others.
 pub(crate) fn ratios(figures: &[&ComparedFigure], threshold: f64) -> Option<String> {
-    let mut rows: Vec<(&ComparedFigure, Estimate)> =
-        figures.iter().filter_map(|figure| Some((*figure, figure.ratio?))).collect();
-    rows.retain(|(_, ratio)| ratio.value.is_finite() && ratio.value > 0.0);
-    if rows.is_empty() {
+    let usable = |figure: &ComparedFigure| figure.ratio.filter(|ratio| ratio.value.is_finite() && ratio.value > 0.0);
+    let mut rows: Vec<(&ComparedFigure, Option<Estimate>)> =
+        figures.iter().map(|figure| (*figure, usable(figure))).collect();
+    if rows.iter().all(|(_, ratio)| ratio.is_none()) {
         return None;
     }
-    rows.sort_by_key(|(figure, _)| rank(figure.judgement));
+    let size = |ratio: &Option<Estimate>| ratio.map_or(f64::INFINITY, |ratio| ratio.value.ln().abs());
+    rows.sort_by(|(a, of_a), (b, of_b)| {
+        rank(a.judgement).cmp(&rank(b.judgement)).then(size(of_b).total_cmp(&size(of_a)))
+    });
+    Some(drawn(&rows, threshold, false) + &drawn(&rows, threshold, true))
+}
+
+fn drawn(rows: &[(&ComparedFigure, Option<Estimate>)], threshold: f64, narrow: bool) -> String {
     let left_out = rows.len().saturating_sub(MOST);
-    rows.truncate(MOST);
+    let rows = &rows[..rows.len().min(MOST)];
+    let (whole, class_of_all) = if narrow { (NARROW, "picture narrow") } else { (WIDTH, "picture") };
+    let name = |figure: &ComparedFigure| shortened(&figure.figure, if narrow { LONGEST_NARROW } else { LONGEST });
     let longest = |lengths: &mut dyn Iterator<Item = usize>| lengths.max().unwrap_or(0) as f64 * LETTER;
-    let left = longest(&mut rows.iter().map(|(figure, _)| figure.figure.chars().count().min(LONGEST))) + 16.0;
-    let texts: Vec<String> = rows.iter().map(|(figure, ratio)| told(figure, *ratio)).collect();
+    let left = longest(&mut rows.iter().map(|(figure, _)| name(figure).chars().count())) + 16.0;
+    let texts: Vec<String> = rows.iter().map(|(figure, ratio)| told(figure, *ratio, narrow)).collect();
     let right = longest(&mut texts.iter().map(|text| text.chars().count())) + 16.0;
-    let (begin, end) = (left, (WIDTH - right).max(left + 160.0));
-    let axis = Axis::of(rows.iter().map(|(_, ratio)| ratio), threshold, begin, end);
+    let (begin, end) = (left, (whole - right).max(left + 100.0));
+    let axis = Axis::of(rows.iter().filter_map(|(_, ratio)| ratio.as_ref()), threshold, begin, end);
     let (top, bottom) = (24.0, 24.0 + rows.len() as f64 * ROW);
     let mut sheet = Sheet::default();
     sheet.strong(begin, 14.0, "ratio B/A");
@@ -45,29 +58,46 @@ pub(crate) fn ratios(figures: &[&ComparedFigure], threshold: f64) -> Option<Stri
     }
     for (nth, ((figure, ratio), text)) in rows.iter().zip(&texts).enumerate() {
         let (y, class) = (top + (nth as f64 + 0.5) * ROW, class(figure.judgement));
-        sheet.text("t", Anchor::Left, (left - 12.0, y + 4.0), &cut(&figure.figure, LONGEST));
-        if let (Some(low), Some(high)) = (ratio.low, ratio.high) {
-            let (from, to) = ((axis.at(low), y), (axis.at(high), y));
-            sheet.interval(class, (from, low < axis.low), (to, high > axis.high), "");
-        }
-        sheet.dot(class, (axis.at(ratio.value), y), 5.0, false);
+        sheet.text("t", Anchor::Left, (left - 12.0, y + 4.0), &name(figure));
         sheet.text("t", Anchor::Right, (end + 12.0, y + 4.0), text);
+        let Some(ratio) = ratio else { continue };
+        let (low, high) = (ratio.low.unwrap_or(ratio.value), ratio.high.unwrap_or(ratio.value));
+        // What lies beyond the axis is an arrow at its end, which needs some length.
+        let (mut from, mut to) = (axis.at(low), axis.at(high));
+        if ratio.value > axis.high {
+            from = from.min(to - 16.0);
+        } else if ratio.value < axis.low {
+            to = to.max(from + 16.0);
+        }
+        if to > from {
+            sheet.interval(class, ((from, y), low < axis.low), ((to, y), high > axis.high), "");
+        }
+        if (axis.low..=axis.high).contains(&ratio.value) {
+            sheet.dot(class, (axis.at(ratio.value), y), 5.0, false);
+        }
     }
     if left_out > 0 {
         sheet.text("d", Anchor::Right, (begin, bottom + 38.0), &format!("and {left_out} more in the table"));
     }
     let (width, height) = (end + right, bottom + 24.0 + if left_out > 0 { 20.0 } else { 0.0 });
-    Some(format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"picture\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" \
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"{class_of_all}\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" \
          font-family=\"system-ui,sans-serif\" font-size=\"{TEXT}\"><title>B/A of each figure, with its 95 % interval</title>\
          {}</svg>",
         sheet.into_text()
-    ))
+    )
 }
 
-/// `×1.08 slower, 1.02 ms → 1.10 ms`.
-fn told(figure: &ComparedFigure, of: Estimate) -> String {
-    format!("×{} {}, {} → {}", ratio(Some(of)), figure.word, value(figure, &figure.a), value(figure, &figure.b))
+/// `×1.08 slower, 1.02 ms → 1.10 ms`; the word alone without a ratio.
+fn told(figure: &ComparedFigure, of: Option<Estimate>, narrow: bool) -> String {
+    match (of, narrow) {
+        (None, true) => "none".to_owned(),
+        (None, false) => figure.word.clone(),
+        (Some(_), true) => format!("×{}", ratio(of)),
+        (Some(_), false) => {
+            format!("×{} {}, {} → {}", ratio(of), figure.word, value(figure, &figure.a), value(figure, &figure.b))
+        }
+    }
 }
 
 /// The order of rows: certain changes for the worse first.
@@ -153,7 +183,9 @@ mod tests {
         let missing = figure("p.missing", None, Judgement::Missing);
         let drawn = ratios(&[&same, &worse, &missing], 0.02).unwrap();
         assert!(drawn.find("p.worse").unwrap() < drawn.find("p.same").unwrap());
-        assert!(!drawn.contains("p.missing") && !drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
+        // What B lacks is first, as text.
+        assert!(drawn.find("p.missing").unwrap() < drawn.find("p.worse").unwrap());
+        assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
         let axis =
             Axis::of([Estimate { value: 1.5, low: Some(1.2), high: Some(1e9), trials: 3 }].iter(), 0.02, 0.0, 100.0);
         assert!(axis.high < 5.0 && axis.at(1e9) == 100.0);

@@ -100,8 +100,8 @@ fn write_index(args: &ReportArgs) -> Result<u8, Failure> {
                 run.file_name().map_or_else(|| run.display().to_string(), |name| name.to_string_lossy().into_owned());
             let page = run.join(PAGE);
             let report = page.exists().then(|| address(folder, &page)).flatten();
-            let result = storebench_results::read_run(&run).map(Box::new).map_err(|error| error.to_string());
-            runs.push(IndexedRun { name, report, result });
+            let result = storebench_results::read_run(&run).map_err(|error| error.to_string());
+            runs.push(IndexedRun::new(name, report, result.as_ref().map_err(Clone::clone)));
         }
     }
     let title = match args.runs.as_slice() {
@@ -114,7 +114,8 @@ fn write_index(args: &ReportArgs) -> Result<u8, Failure> {
         return Ok(0);
     }
     // An index may replace an earlier index, but no other file.
-    let ours = std::fs::read_to_string(&file).is_ok_and(|text| text.contains(INDEX_MARK));
+    let ours = std::fs::read_to_string(&file)
+        .is_ok_and(|text| text.contains(INDEX_MARK) && text.contains("content=\"Storebench "));
     write_text(&file, &text, args.force || (args.output.is_none() && ours))?;
     print(&format!("{}\n", file.display()))?;
     Ok(0)
@@ -126,7 +127,8 @@ fn address(folder: &Path, file: &Path) -> Option<String> {
     let common = folder.components().zip(file.components()).take_while(|(a, b)| a == b).count();
     let up = folder.components().skip(common).map(|_| "..".to_owned());
     let down = file.components().skip(common).map(|part| part.as_os_str().to_string_lossy().into_owned());
-    let parts: Vec<String> = up.chain(down).collect();
+    // The dot, because a name with a colon would be read as a scheme.
+    let parts: Vec<String> = std::iter::once(".".to_owned()).chain(up).chain(down).collect();
     // In an address these characters have a meaning of their own.
     Some(parts.join("/").replace('%', "%25").replace('#', "%23").replace('?', "%3F"))
 }

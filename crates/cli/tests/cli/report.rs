@@ -137,6 +137,7 @@ fn a_comparison_has_a_page() {
     let done = cli.run_args(&args).code(5);
     assert!(done.out.contains("not judged") && done.err.contains("gate not judged"), "{}", done.err);
     look("compared", file.to_str().unwrap());
+    look("first_screen", file.to_str().unwrap());
     let again = cli.run_args(&args).code(2);
     assert!(again.err.contains("exists") && again.err.contains("--force"), "{}", again.err);
 }
@@ -161,7 +162,7 @@ fn many_runs_have_an_index() {
     std::fs::write(cli.path("runs/broken/run.json"), "{").unwrap();
     assert_eq!(cli.run("report runs").code(0).out, "runs/index.html\n");
     let page = std::fs::read_to_string(cli.path("runs/index.html")).unwrap();
-    for said in ["3 runs, and 1 folder that cannot be read", "second run/report.html", "100%25 %233/report.html", "cannot be read:"] {
+    for said in ["3 runs, and 1 folder that cannot be read", "./second run/report.html", "100%25 %233/report.html", "cannot be read:"] {
         assert!(page.contains(said), "{said}");
     }
     let at = |name: &str| page.find(name).unwrap();

@@ -9,7 +9,7 @@ use storebench_results::{PhaseResult, TrialResult};
 
 use super::means::means;
 use super::work;
-use crate::data::{Axis, Chart, Mark, MarkKind, Number, Scale, Series, Unit};
+use crate::data::{Axis, Chart, Mark, MarkKind, Moment, Scale, Series, Unit};
 use crate::recorded::IntervalRow;
 use crate::subject::Subject;
 
@@ -74,8 +74,8 @@ impl Timeline {
         self.phases
             .iter()
             .map(|(name, span)| Mark {
-                at: Number(span.from_s),
-                to: Some(Number(span.from_s + span.length_s)),
+                at: Moment(span.from_s),
+                to: Some(Moment(span.from_s + span.length_s)),
                 label: if span.warm_up && name != "warm-up" { format!("{name} (warm-up)") } else { name.clone() },
                 kind: MarkKind::Phase,
                 configuration: None,
@@ -84,9 +84,9 @@ impl Timeline {
     }
 
     /// Where the first phase that is not a warm-up begins; none if that is the first phase.
-    pub(crate) fn measured_from(&self) -> Option<Number> {
+    pub(crate) fn measured_from(&self) -> Option<Moment> {
         let first = self.phases.values().find(|span| !span.warm_up)?;
-        (first.from_s > 0.0).then_some(Number(first.from_s))
+        (first.from_s > 0.0).then_some(Moment(first.from_s))
     }
 
     /// The x axis of the charts.
@@ -338,8 +338,8 @@ fn of_phase(
         };
         let slope = event.kind == SeriesEventKind::Slope;
         marks.push(Mark {
-            at: Number(axis.at(&phase.name, from.0)),
-            to: (kind == MarkKind::Stall || slope).then(|| Number(axis.at(&phase.name, to.1))),
+            at: Moment(axis.at(&phase.name, from.0)),
+            to: (kind == MarkKind::Stall || slope).then(|| Moment(axis.at(&phase.name, to.1))),
             label: format!("{what}, trial {}", trial.trial),
             kind,
             configuration: Some(configuration),
@@ -347,10 +347,15 @@ fn of_phase(
     }
     for fault in &phase.faults {
         let Some(began_ns) = fault.began_ns else { continue };
-        let over_ns = fault.first_answer_ns.map(|after| began_ns + after).or(fault.ready_ns).or(fault.mended_ns);
+        // Without an answer after it, the outage lasted to the end.
+        let over_ns = match fault.first_answer_ns {
+            Some(after) => Some(began_ns + after),
+            None if fault.unavailable_ns > 0 => None,
+            None => fault.ready_ns.or(fault.mended_ns),
+        };
         marks.push(Mark {
-            at: Number(axis.at(&phase.name, began_ns)),
-            to: Some(Number(axis.at(&phase.name, over_ns.unwrap_or(phase.elapsed_ns)))),
+            at: Moment(axis.at(&phase.name, began_ns)),
+            to: Some(Moment(axis.at(&phase.name, over_ns.unwrap_or(phase.elapsed_ns)))),
             label: format!("{}, trial {}", fault.what, trial.trial),
             kind: MarkKind::Fault,
             configuration: Some(configuration),
@@ -358,9 +363,9 @@ fn of_phase(
     }
     if let Some(why) = &phase.partial {
         marks.push(Mark {
-            at: Number(axis.at(&phase.name, phase.elapsed_ns)),
+            at: Moment(axis.at(&phase.name, phase.elapsed_ns)),
             to: None,
-            label: format!("trial {} ended early: {why}", trial.trial),
+            label: format!("ended early: {why}, trial {}", trial.trial),
             kind: MarkKind::End,
             configuration: Some(configuration),
         });

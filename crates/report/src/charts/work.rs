@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 
 use super::timeline::Timeline;
-use crate::data::{Mark, MarkKind, Number};
+use crate::data::{Mark, MarkKind, Moment};
 use crate::subject::Subject;
 
 /// Figures with these endings count work in progress: `compactions_active`, `rdb_saves_running`, `compaction_tasks`.
@@ -24,8 +24,8 @@ pub(super) fn marks(subject: &Subject, axis: &Timeline) -> Vec<Mark> {
         for (figure, samples) in figures {
             let label = format!("{}, trial {}", figure.replace('_', " "), trial.trial);
             all.extend(spans(&samples, axis.length() * APART).into_iter().map(|(from, to)| Mark {
-                at: Number(from),
-                to: Some(Number(to)),
+                at: Moment(from),
+                to: Some(Moment(to)),
                 label: label.clone(),
                 kind: MarkKind::Work,
                 configuration: Some(configuration),

@@ -91,7 +91,7 @@ fn table(of: &Table, left_out: usize) -> Markup {
     html! {
         figure.table.brief {
             div.scroll { (tables::table("", titles, of.rows.iter().map(row))) }
-            @if left_out > 0 { p.dim { (plural(left_out as u64, "more row")) " below, in All figures" } }
+            @if left_out > 0 { p.dim { (plural(left_out as u64, "more row")) ", in All figures below or in run.json" } }
         }
     }
 }

@@ -1,13 +1,12 @@
 //! What one factor does: a line for each store.
 
-use std::collections::BTreeMap;
-
-use indexmap::IndexSet;
+use indexmap::{IndexMap, IndexSet};
+use serde_json::Value;
 use storebench_results::answer::answer;
 use storebench_results::human::rate;
 use storebench_results::stats::Estimate;
 use storebench_results::{FactorSweep, RunResult};
-use storebench_study::workload::short_name;
+use storebench_study::workload::{short_name, shown_value};
 
 use super::scale::Scale;
 use super::sheet::{Anchor, LETTER, Sheet, TEXT, cut, mark};
@@ -15,6 +14,8 @@ use super::{HEAD, PLOT, Place};
 
 /// Curves, at most.
 const MOST_CURVES: usize = 3;
+/// Letters of a store's name beside its line, at most.
+pub(super) const LONGEST_STORE: usize = 14;
 /// Fewer values make no curve.
 const FEWEST_VALUES: usize = 3;
 
@@ -22,42 +23,66 @@ const FEWEST_VALUES: usize = 3;
 pub(super) struct Curve<'a> {
     /// What they show: `insert: documents per second`.
     pub(super) what: String,
-    factor: String,
+    /// `by batch`, and the values of the other factors.
+    title: String,
     of: Vec<&'a FactorSweep>,
+    /// Stores without a curve.
+    without: Vec<&'a str>,
 }
 
-/// The factors of the figure that the answer is about. Each store has one line: that at the first values of the other
-/// factors.
+/// The factors of the figure that the answer is about. All lines of a factor are at the same values of the others: those
+/// that most stores have, and of these the first in the plan.
 pub(super) fn curves(result: &RunResult) -> Vec<Curve<'_>> {
     let told = answer(result).phase.unwrap_or_default();
-    let mut by_factor: BTreeMap<usize, Curve<'_>> = BTreeMap::new();
     let factors: IndexSet<&str> = result.sweeps.iter().map(|swept| swept.factor.as_str()).collect();
-    for swept in result.sweeps.iter().filter(|swept| swept.figure.starts_with(&format!("{told}."))) {
-        if swept.sweep.curve.iter().filter(|point| point.figure.is_some()).count() < FEWEST_VALUES {
-            continue;
+    let stores: IndexSet<&str> = result.configurations.iter().map(|of| of.store.as_str()).collect();
+    let usable = |swept: &&FactorSweep| {
+        let known = swept.sweep.curve.iter().filter(|point| point.figure.is_some()).count();
+        swept.figure.starts_with(&format!("{told}.")) && known >= FEWEST_VALUES
+    };
+    let mut curves = Vec::new();
+    for factor in factors {
+        let swept: Vec<&FactorSweep> =
+            result.sweeps.iter().filter(|swept| swept.factor == factor).filter(usable).collect();
+        let Some(figure) = swept.first().map(|swept| swept.figure.as_str()) else { continue };
+        let at = |others: &IndexMap<String, Value>| -> Vec<&FactorSweep> {
+            swept.iter().copied().filter(|swept| swept.figure == figure && swept.others == *others).collect()
+        };
+        // Trials are shuffled, and with them the sweeps; configurations are in the order of the plan.
+        let others = result.configurations.iter().map(|of| {
+            let others = of.values.iter().filter(|(path, _)| *path != factor);
+            others.map(|(path, value)| (path.clone(), value.clone())).collect::<IndexMap<String, Value>>()
+        });
+        let mut best: Option<(IndexMap<String, Value>, Vec<&FactorSweep>)> = None;
+        for others in others {
+            let of = at(&others);
+            if best.as_ref().is_none_or(|(_, known)| of.len() > known.len()) {
+                best = Some((others, of));
+            }
         }
-        let nth = factors.get_index_of(swept.factor.as_str()).unwrap_or(0);
-        let unit = if swept.figure.ends_with(".documents") { "documents" } else { "operations" };
-        let others = if factors.len() > 1 { ", other factors at their first values" } else { "" };
-        let what = format!("{told}: {unit} per second{others}");
-        let factor = short_name(&swept.factor).to_owned();
-        let curve = by_factor.entry(nth).or_insert(Curve { what, factor, of: Vec::new() });
-        if !curve.of.iter().any(|known| known.store == swept.store) {
-            curve.of.push(swept);
-        }
+        let Some((others, of)) = best.filter(|(_, of)| !of.is_empty()) else { continue };
+        let unit = if figure.ends_with(".documents") { "documents" } else { "operations" };
+        let values: Vec<String> =
+            others.iter().map(|(path, value)| format!("{}={}", short_name(path), shown_value(value))).collect();
+        let at = if values.is_empty() { String::new() } else { format!("; {}", values.join(", ")) };
+        let without = stores.iter().copied().filter(|store| of.iter().all(|swept| swept.store != *store)).collect();
+        let title = format!("by {}{at}", short_name(factor));
+        curves.push(Curve { what: format!("{told}: {unit} per second"), title, of, without });
     }
-    by_factor.into_values().take(MOST_CURVES).collect()
+    curves.truncate(MOST_CURVES);
+    curves
 }
 
 impl Curve<'_> {
     pub(super) fn draw(&self, sheet: &mut Sheet, place: Place, hue: &dyn Fn(&str) -> usize) {
         let (top, bottom) = (place.y + HEAD, place.y + HEAD + PLOT);
-        let names = self.of.iter().map(|swept| swept.store.chars().count()).max().unwrap_or(0) as f64 * LETTER;
-        let (left, right) = (place.x + 50.0, place.x + place.width - names - 18.0);
+        let names = self.of.iter().map(|swept| cut(&swept.store, LONGEST_STORE).chars().count()).max().unwrap_or(0);
+        let left = place.x + 50.0;
+        let right = (place.x + place.width - names as f64 * LETTER - 18.0).max(left + 60.0);
         let points = || self.of.iter().flat_map(|swept| &swept.sweep.curve);
         let x = Scale::of_values(points().map(|point| point.value), left, right);
         let y = Scale::of(points().filter_map(|point| point.figure), bottom, top);
-        sheet.strong(left, place.y + 16.0, &cut(&format!("by {}", self.factor), (place.width / LETTER) as usize));
+        sheet.strong(place.x, place.y + 16.0, &cut(&self.title, (place.width / LETTER) as usize - 1));
         sheet.y_axis(&y, rate, (left, right));
         let values: IndexSet<String> = points().map(|point| point.value.to_string()).collect();
         let text = |value: f64| if value.fract() == 0.0 { mark(value, rate) } else { value.to_string() };
@@ -69,7 +94,11 @@ impl Curve<'_> {
             let class = format!("c{}", hue(&swept.store));
             let known: Vec<(f64, Estimate)> =
                 swept.sweep.curve.iter().filter_map(|point| Some((x.at(point.value), point.figure?))).collect();
-            sheet.path(&class, known.iter().map(|(at, figure)| (*at, y.at(figure.value))));
+            // A value without a figure breaks the line.
+            for part in swept.sweep.curve.split(|point| point.figure.is_none()) {
+                let points = part.iter().filter_map(|point| Some((x.at(point.value), y.at(point.figure?.value))));
+                sheet.path(&class, points);
+            }
             for (at, figure) in &known {
                 if let (Some(low), Some(high)) = (figure.low, figure.high) {
                     let (low, high) = (((*at, y.at(low)), !y.holds(low)), ((*at, y.at(high)), !y.holds(high)));
@@ -78,8 +107,12 @@ impl Curve<'_> {
                 sheet.dot(&class, (*at, y.at(figure.value)), 4.0, false);
             }
             if let Some((_, last)) = known.last() {
-                labels.place(sheet, &class, (right + 8.0, y.at(last.value) + 4.0), &swept.store);
+                labels.place(sheet, &class, (right + 8.0, y.at(last.value) + 4.0), &cut(&swept.store, LONGEST_STORE));
             }
+        }
+        if !self.without.is_empty() {
+            let text = format!("too few values: {}", self.without.join(", "));
+            sheet.text("d", Anchor::Right, (left + 4.0, top + 10.0), &cut(&text, ((right - left) / LETTER) as usize));
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Stores side by side: dots with intervals, a line for each configuration, the best first.
 
 use storebench_results::beside::Panel;
-use storebench_results::human::{duration, rate};
+use storebench_results::human::{duration, plural, rate};
 
 use super::scale::Scale;
-use super::sheet::{Anchor, LETTER, ROW, Sheet, cut, mark};
+use super::sheet::{Anchor, LETTER, ROW, Sheet, cut, mark, shortened};
 use super::{FOOT, Frame, HEAD};
 
 /// Panels beside each other, at most: three have no room for their figures.
@@ -16,12 +16,19 @@ pub(super) fn draw(sheet: &mut Sheet, panels: &[Panel], frame: Frame, hue: &dyn 
     for row in panels.chunks(frame.columns.min(MOST_COLUMNS)) {
         height += draw_row(sheet, row, height, frame, hue);
     }
+    let left_out = panels.iter().map(|panel| panel.left_out).max().unwrap_or(0);
+    if left_out > 0 {
+        let text = format!("and {} more", plural(left_out as u64, "configuration"));
+        sheet.text("d", Anchor::Right, (12.0, height + 12.0), &text);
+        height += 20.0;
+    }
     height
 }
 
 fn draw_row(sheet: &mut Sheet, panels: &[Panel], top: f64, frame: Frame, hue: &dyn Fn(&str) -> usize) -> f64 {
     let rows = panels.iter().map(|panel| panel.rows.len()).max().unwrap_or(0);
-    let longest = panels[0].rows.iter().map(|row| cut(&row.name, frame.letters).chars().count()).max().unwrap_or(0);
+    let longest =
+        panels[0].rows.iter().map(|row| shortened(&row.name, frame.letters).chars().count()).max().unwrap_or(0);
     let left = (longest as f64 * LETTER + 24.0).clamp(80.0, 270.0);
     let width = (frame.width - left - 12.0) / panels.len() as f64;
     // Figures are to the right of their dots. Without room for the text of an interval, its line shows it.
@@ -32,7 +39,7 @@ fn draw_row(sheet: &mut Sheet, panels: &[Panel], top: f64, frame: Frame, hue: &d
     let (head, bottom) = (top + HEAD, top + HEAD + rows as f64 * ROW);
     let line = |nth: usize| head + (nth as f64 + 0.5) * ROW;
     for (nth, row) in panels[0].rows.iter().enumerate() {
-        sheet.text("t", Anchor::Left, (left - 12.0, line(nth) + 4.0), &cut(&row.name, frame.letters));
+        sheet.text("t", Anchor::Left, (left - 12.0, line(nth) + 4.0), &shortened(&row.name, frame.letters));
     }
     for (nth, panel) in panels.iter().enumerate() {
         let begin = left + nth as f64 * width;

@@ -18,8 +18,8 @@ pub(super) struct FaultPanel {
     title: String,
     length_s: f64,
     most_per_s: f64,
-    /// The lines of trials, each with the hue of its store.
-    courses: Vec<(usize, Vec<f64>)>,
+    /// The lines of trials, each with the hue of its store and its length in seconds.
+    courses: Vec<(usize, f64, Vec<f64>)>,
     /// When the store was broken, in seconds, and how.
     broken: Vec<(f64, f64, &'static str)>,
 }
@@ -51,23 +51,27 @@ impl FaultPanel {
     fn add(&mut self, hue: usize, phase: &PhaseResult) {
         self.length_s = self.length_s.max(phase.elapsed_ns as f64 / 1e9);
         self.most_per_s = phase.course_per_s.iter().copied().fold(self.most_per_s, f64::max);
-        self.courses.push((hue, phase.course_per_s.clone()));
+        self.courses.push((hue, phase.elapsed_ns as f64 / 1e9, phase.course_per_s.clone()));
         let seconds = |ns: u64| ns as f64 / 1e9;
-        let mut longest = 0;
+        let (mut longest, mut never) = (0, false);
         for fault in &phase.faults {
             let Some(began) = fault.began_ns else { continue };
             let end = fault.mended_ns.unwrap_or(began).max(began.saturating_add(fault.unavailable_ns));
             let band = (seconds(began), seconds(end), fault.what.name());
             // The faults of the study come at the same times in every trial.
-            if !self.broken.iter().any(|(known, _, what)| (known - band.0).abs() < 1.0 && *what == band.2) {
-                self.broken.push(band);
+            let same = |(known, _, what): &&mut (f64, f64, &str)| (*known - band.0).abs() < 1.0 && *what == band.2;
+            match self.broken.iter_mut().find(same) {
+                Some(known) => known.1 = known.1.max(band.1),
+                None => self.broken.push(band),
             }
             longest = longest.max(fault.unavailable_ns);
+            never |= fault.unavailable_ns > 0 && fault.first_answer_ns.is_none();
         }
         let outage = if longest == 0 {
             "always answered".to_owned()
         } else {
-            format!("no answer for {}", duration(longest as f64))
+            let back = if never { ", not back" } else { "" };
+            format!("no answer for {}{back}", duration(longest as f64))
         };
         self.title = match self.courses.len() {
             1 => format!("{}: {outage}", phase.name),
@@ -87,8 +91,8 @@ impl FaultPanel {
         sheet.y_axis(&y, rate, (left, right));
         let marks: Vec<(f64, String)> = x.ticks().into_iter().map(|tick| (tick, mark(tick * 1e9, duration))).collect();
         sheet.x_axis(&x, &marks, (top, bottom), false);
-        for (hue, course) in &self.courses {
-            let at = |nth: usize| x.at((nth as f64 + 0.5) * self.length_s / course.len() as f64);
+        for (hue, length_s, course) in &self.courses {
+            let at = |nth: usize| x.at((nth as f64 + 0.5) * length_s / course.len() as f64);
             sheet.path(&format!("c{hue}"), course.iter().enumerate().map(|(nth, value)| (at(nth), y.at(*value))));
         }
         // One kind of fault is named once. A name without room is in the line below.

@@ -192,6 +192,17 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
+/// A name with at most this many letters. Its end stays, where values of factors and measures are.
+pub(crate) fn shortened(name: &str, most: usize) -> String {
+    let letters = name.chars().count();
+    if letters <= most {
+        return name.to_owned();
+    }
+    let begin = most / 3;
+    let end = most.saturating_sub(begin + 1);
+    name.chars().take(begin).chain(['…']).chain(name.chars().skip(letters - end)).collect()
+}
+
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -206,6 +217,8 @@ mod tests {
     fn names_of_users_are_text() {
         assert_eq!(escaped("<script>&\""), "&lt;script&gt;&amp;&quot;");
         assert_eq!(cut("abcdef", 4), "abc…");
+        assert_eq!(shortened("postgres batch=10000", 18), "postgr…batch=10000");
+        assert_eq!(shortened("short", 18), "short");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use storebench_results::beside::Span;
 use storebench_results::human::duration;
 
 use super::scale::{Scale, alone};
-use super::sheet::{Anchor, LETTER, ROW, Sheet, cut, mark};
+use super::sheet::{Anchor, LETTER, ROW, Sheet, mark, shortened};
 use super::{FOOT, Frame, HEAD};
 
 /// Operations, at most.
@@ -13,18 +13,20 @@ const MOST: usize = 8;
 /// Draws the operations. Returns the height.
 pub(super) fn draw(sheet: &mut Sheet, spans: &[Span], frame: Frame) -> f64 {
     let spans = &spans[..spans.len().min(MOST)];
-    let text = |span: &Span| {
-        let p99 = span.p99.map_or_else(|| "p99: too few".to_owned(), |ns| format!("p99 {}", duration(ns)));
-        match frame.columns {
-            1 => p99,
-            _ => format!("p50 {}, {p99}", duration(span.p50)),
-        }
+    let one = |name: &str, time: Option<f64>| match time {
+        None => format!("{name}: too few ops"),
+        Some(ns) if ns.is_finite() => format!("{name} {}", duration(ns)),
+        Some(_) => format!("{name} ∞"),
     };
-    let longest = spans.iter().map(|span| cut(&span.name, frame.letters).chars().count()).max().unwrap_or(0);
+    let text = |span: &Span| match frame.columns {
+        1 => one("p99", span.p99),
+        _ => format!("{}, {}", one("p50", span.p50), one("p99", span.p99)),
+    };
+    let longest = spans.iter().map(|span| shortened(&span.name, frame.letters).chars().count()).max().unwrap_or(0);
     let left = (longest as f64 * LETTER + 24.0).clamp(80.0, 270.0);
     let room = spans.iter().map(|span| text(span).chars().count()).max().unwrap_or(0) as f64 * LETTER;
     let (begin, end) = (left, frame.width - room - 28.0);
-    let known = spans.iter().flat_map(|span| [Some(span.p50), span.p99, span.p999]).flatten();
+    let known = spans.iter().flat_map(|span| [span.p50, span.p99, span.p999]).flatten();
     let scale = Scale::of(known.map(alone), begin, end);
     let (head, bottom) = (HEAD, HEAD + spans.len() as f64 * ROW);
     let kinds: Vec<&str> = spans.iter().map(|span| span.time).collect();
@@ -35,11 +37,14 @@ pub(super) fn draw(sheet: &mut Sheet, spans: &[Span], frame: Frame) -> f64 {
     sheet.x_axis(&scale, &marks, (head, bottom), true);
     for (nth, span) in spans.iter().enumerate() {
         let y = head + (nth as f64 + 0.5) * ROW;
-        sheet.text("t", Anchor::Left, (left - 12.0, y + 4.0), &cut(&span.name, frame.letters));
-        let low = scale.at(span.p50);
-        let high = [span.p99, span.p999].into_iter().flatten().map(|ns| scale.at(ns)).fold(low, f64::max);
-        sheet.line("c0", (low, y), (high, y), " opacity=\".5\"");
-        if let Some(p99) = span.p99 {
+        sheet.text("t", Anchor::Left, (left - 12.0, y + 4.0), &shortened(&span.name, frame.letters));
+        // An infinite time is an arrow at the end of the axis.
+        let known: Vec<f64> = [span.p50, span.p99, span.p999].into_iter().flatten().collect();
+        if let (Some(low), Some(high)) = (known.first(), known.last()) {
+            let (from, to) = ((scale.at(*low), y), (scale.at(*high), y));
+            sheet.interval("c0", (from, false), (to, !high.is_finite()), " opacity=\".5\"");
+        }
+        if let Some(p99) = span.p99.filter(|ns| ns.is_finite()) {
             sheet.dot("c0", (scale.at(p99), y), 5.0, false);
         }
         sheet.text("t", Anchor::Right, (end + 12.0, y + 4.0), &text(span));

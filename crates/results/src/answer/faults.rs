@@ -25,7 +25,11 @@ pub(super) fn broken(result: &RunResult) -> Vec<String> {
         // In the order in which they were done.
         let what: IndexSet<&str> = done().map(|fault| in_words(fault.what)).collect();
         let longest = done().map(|fault| fault.unavailable_ns).max().unwrap_or(0);
+        let never = done().any(|fault| fault.unavailable_ns > 0 && fault.first_answer_ns.is_none());
         let silent = match longest {
+            ns if never => {
+                format!("no answer came back before the end of a phase (for at least {})", duration(ns as f64))
+            }
             0 => "clients were answered throughout".to_owned(),
             ns => format!("the longest time without an answer was {}", duration(ns as f64)),
         };
@@ -85,6 +89,7 @@ mod tests {
             what: FaultKind::Kill,
             began_ns: Some(1),
             unavailable_ns: 700_000_000,
+            first_answer_ns: Some(700_000_000),
             ..FaultResult::default()
         };
         phase.faults = vec![fault, FaultResult { what: FaultKind::Pause, began_ns: Some(2), ..FaultResult::default() }];

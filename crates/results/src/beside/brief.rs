@@ -17,7 +17,7 @@ use crate::{ConfigurationResult, FigureOverTrials, RunResult};
 /// The most rows of the table.
 const MOST_ROWS: usize = 8;
 /// The most faults that are listed.
-const MOST_FAULTS: usize = 12;
+const MOST_FAULTS: usize = 40;
 /// The most phases that get columns.
 const MOST_PHASES: usize = 3;
 
@@ -82,15 +82,22 @@ fn sorted<'a>(result: &RunResult, configurations: &[&'a ConfigurationResult]) ->
     let mut sorted = configurations.to_vec();
     if let Some((phase, (measure, _, kind, _))) = by.and_then(|nth| figures.get(nth)) {
         // A configuration that lacks the figure in a trial sorts after those that have it in every trial.
-        let whole = |f: &&FigureOverTrials| f.figure.trials > 0 && f.none_in.is_empty();
-        let value = |of: &ConfigurationResult| match find(of, phase, measure).filter(whole) {
-            Some(found) if *kind == ColumnKind::Less => found.figure.value,
-            Some(found) => -found.figure.value,
-            None => f64::INFINITY,
+        let value = |of: &ConfigurationResult| match find(of, phase, measure).filter(|f| f.figure.trials > 0) {
+            Some(found) if *kind == ColumnKind::Less => (!is_whole(found), found.figure.value),
+            Some(found) => (!is_whole(found), -found.figure.value),
+            None => (true, f64::INFINITY),
         };
-        sorted.sort_by(|a, b| value(a).total_cmp(&value(b)));
+        sorted.sort_by(|a, b| {
+            let ((lacks_a, a), (lacks_b, b)) = (value(a), value(b));
+            lacks_a.cmp(&lacks_b).then(a.total_cmp(&b))
+        });
     }
     Sorted { configurations: sorted, figures, by }
+}
+
+/// Whether every trial has the figure.
+fn is_whole(figure: &FigureOverTrials) -> bool {
+    figure.figure.trials > 0 && figure.none_in.is_empty()
 }
 
 fn beside(result: &RunResult, configurations: &[&ConfigurationResult]) -> BriefTable {
@@ -142,6 +149,8 @@ pub struct Panel {
     pub less: bool,
     /// The configurations.
     pub rows: Vec<PanelRow>,
+    /// Configurations that are not in `rows`.
+    pub left_out: usize,
 }
 
 /// A configuration in a [`Panel`].
@@ -183,7 +192,7 @@ pub fn panels(result: &RunResult) -> Vec<Panel> {
         };
         let title = if several { title.clone() } else { format!("{phase}: {title}") };
         let rows = configurations.iter().take(MOST_ROWS).map(row).collect();
-        Panel { title, less: *kind == ColumnKind::Less, rows }
+        Panel { title, less: *kind == ColumnKind::Less, rows, left_out: configurations.len().saturating_sub(MOST_ROWS) }
     };
     let all = figures.iter().enumerate().filter(shown).map(panel);
     all.filter(|panel| panel.rows.iter().any(|row| row.figure.is_some())).take(MOST_PANELS).collect()
@@ -191,7 +200,7 @@ pub fn panels(result: &RunResult) -> Vec<Panel> {
 
 /// The ratio of two figures. If the best is the first configuration, it is paired by rounds and has an interval.
 fn to_the_best(best: &FigureOverTrials, own: &FigureOverTrials, best_is_first: bool) -> Cell {
-    if best.figure.trials == 0 || own.figure.trials == 0 || best.at_least || own.at_least {
+    if !is_whole(best) || own.figure.trials == 0 || best.at_least || own.at_least {
         return Cell::default();
     }
     let text = match own.to_first.filter(|_| best_is_first) {
@@ -284,9 +293,9 @@ pub struct Span {
     pub name: String,
     /// `response` or `service`.
     pub time: &'static str,
-    /// In ns.
-    pub p50: f64,
-    /// In ns. None if there were too few operations, or it is infinite.
+    /// In ns; infinite if so many operations failed or were not answered. None if there were too few operations.
+    pub p50: Option<f64>,
+    /// Likewise.
     pub p99: Option<f64>,
     /// Likewise.
     pub p999: Option<f64>,
@@ -300,13 +309,15 @@ pub fn spans(result: &RunResult) -> Vec<Span> {
     if rows.iter().any(|row| !row.loads) {
         rows.retain(|row| !row.loads);
     }
-    let value = |found: Option<&FigureOverTrials>| found.filter(|f| f.figure.trials > 0).map(|f| f.figure.value);
+    let value = |found: Option<&FigureOverTrials>| {
+        found.map(|f| if f.figure.trials > 0 { f.figure.value } else { f64::INFINITY })
+    };
     let span = |row: &OpRow<'_>| {
         let [p50, p99, p999] = row.times.map(value);
         let name = if row.loads { row.phase.to_owned() } else { format!("{}.{}", row.phase, row.op) };
-        Some(Span { name, time: row.time, p50: p50?, p99, p999 })
+        Span { name, time: row.time, p50, p99, p999 }
     };
-    rows.iter().filter_map(span).collect()
+    rows.iter().map(span).collect()
 }
 
 /// What faults did: a row for each, with the outage and what was lost. `None` if no fault was injected.
@@ -315,11 +326,11 @@ fn faults(result: &RunResult) -> Option<BriefTable> {
         ("configuration", ColumnKind::Configuration),
         ("phase", ColumnKind::Text),
         ("fault", ColumnKind::Text),
-        ("fault lasted", ColumnKind::Count),
-        ("no answer for", ColumnKind::Less),
-        ("back at 95 % of rate after", ColumnKind::Less),
-        ("failed operations", ColumnKind::Count),
         ("writes lost", ColumnKind::Text),
+        ("no answer for", ColumnKind::Less),
+        ("failed operations", ColumnKind::Count),
+        ("fault lasted", ColumnKind::Count),
+        ("back at 95 % of rate after", ColumnKind::Less),
     ]);
     let several = result.trials.len() > 1;
     for trial in &result.trials {
@@ -334,6 +345,10 @@ fn faults(result: &RunResult) -> Option<BriefTable> {
                 let outage = match fault.unavailable_ns {
                     _ if fault.began_ns.is_none() => "not injected".into(),
                     0 => "always answered".into(),
+                    // No answer ended it: the store may be down still.
+                    ns if fault.first_answer_ns.is_none() => {
+                        Cell::number(format!("≥ {}, not back", duration(ns as f64)), Some(ns as f64))
+                    }
                     ns => time(ns),
                 };
                 let failed: u64 = phase.ops.values().map(|op| op.errors).sum();
@@ -351,17 +366,27 @@ fn faults(result: &RunResult) -> Option<BriefTable> {
                     name.as_str().into(),
                     of_phase(phase.name.clone()).into(),
                     fault.what.name().into(),
-                    lasted.map_or_else(Cell::default, time),
-                    outage,
-                    fault.recovered_ns.map_or_else(|| "not reached".into(), time),
-                    of_phase(count(failed)).into(),
                     of_phase(lost).into(),
+                    outage,
+                    of_phase(count(failed)).into(),
+                    lasted.map_or_else(Cell::default, time),
+                    match (fault.recovered_ns, fault.began_ns) {
+                        (Some(ns), _) => time(ns),
+                        (None, Some(_)) => "not reached".into(),
+                        (None, None) => Cell::default(),
+                    },
                 ]);
             }
         }
     }
     if table.rows.is_empty() {
         return None;
+    }
+    // A trial that ended before its faults must not be missing.
+    for (trial, failure) in result.trials.iter().filter_map(|trial| Some((trial, trial.failure.as_ref()?))) {
+        let mut row: Vec<Cell> = vec![configuration_of(trial).into(), failure.during.as_str().into(), "failed".into()];
+        row.resize(table.columns.len(), Cell::default());
+        table.rows.push(row);
     }
     let left_out = table.rows.len().saturating_sub(MOST_FAULTS);
     table.rows.truncate(MOST_FAULTS);
