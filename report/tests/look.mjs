@@ -102,7 +102,10 @@ const checks = {
         }
         // A number stays on one line.
         for (const e of document.querySelectorAll(".brief td.number")) {
-          if (e.getClientRects().length && e.getBoundingClientRect().height > 40) told.push(`"${e.textContent}" is on two lines`);
+          const range = document.createRange();
+          range.selectNodeContents(e);
+          const tops = new Set([...range.getClientRects()].filter((r) => r.width > 0).map((r) => Math.round(r.top)));
+          if (tops.size > 1) told.push(`"${e.textContent}" is on ${tops.size} lines`);
         }
         const answer = document.querySelector(".answer").getBoundingClientRect();
         if (answer.top > 400) told.push(`the answer begins at ${answer.top}`);
