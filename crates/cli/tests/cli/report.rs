@@ -162,7 +162,12 @@ fn many_runs_have_an_index() {
     std::fs::write(cli.path("runs/broken/run.json"), "{").unwrap();
     assert_eq!(cli.run("report runs").code(0).out, "runs/index.html\n");
     let page = std::fs::read_to_string(cli.path("runs/index.html")).unwrap();
-    for said in ["3 runs, and 1 folder that cannot be read", "./second run/report.html", "100%25 %233/report.html", "cannot be read:"] {
+    for said in [
+        "3 runs, and 1 folder that cannot be read",
+        "./second run/report.html",
+        "100%25 %233/report.html",
+        "cannot be read:",
+    ] {
         assert!(page.contains(said), "{said}");
     }
     let at = |name: &str| page.find(name).unwrap();
