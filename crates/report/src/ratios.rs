@@ -15,7 +15,7 @@ const MOST: usize = 20;
 /// The most characters of a figure's name.
 const LONGEST: usize = 34;
 /// The same on the screen of a phone, which shows the end of the name.
-const LONGEST_NARROW: usize = 18;
+const LONGEST_NARROW: usize = 21;
 /// The axis ends at this ratio and at its reciprocal.
 const FURTHEST: f64 = 20.0;
 /// Ratios that may have a mark on the axis.
@@ -40,7 +40,14 @@ fn drawn(rows: &[(&ComparedFigure, Option<Estimate>)], threshold: f64, narrow: b
     let left_out = rows.len().saturating_sub(MOST);
     let rows = &rows[..rows.len().min(MOST)];
     let (whole, class_of_all) = if narrow { (NARROW, "picture narrow") } else { (WIDTH, "picture") };
-    let name = |figure: &ComparedFigure| shortened(&figure.figure, if narrow { LONGEST_NARROW } else { LONGEST });
+    // On a phone there is no room for what all names begin with.
+    let phase = rows.first().map_or("", |(figure, _)| figure.phase.as_str());
+    let common = narrow && rows.iter().all(|(figure, _)| figure.phase == phase);
+    let name = |figure: &ComparedFigure| match figure.figure.strip_prefix(phase).and_then(|rest| rest.strip_prefix('.'))
+    {
+        Some(rest) if common => shortened(rest, LONGEST_NARROW),
+        _ => shortened(&figure.figure, if narrow { LONGEST_NARROW } else { LONGEST }),
+    };
     let longest = |lengths: &mut dyn Iterator<Item = usize>| lengths.max().unwrap_or(0) as f64 * LETTER;
     let left = longest(&mut rows.iter().map(|(figure, _)| name(figure).chars().count())) + 16.0;
     let texts: Vec<String> = rows.iter().map(|(figure, ratio)| told(figure, *ratio, narrow)).collect();

@@ -23,8 +23,10 @@ const FEWEST_VALUES: usize = 3;
 pub(super) struct Curve<'a> {
     /// What they show: `insert: documents per second`.
     pub(super) what: String,
-    /// `by batch`, and the values of the other factors.
+    /// `by batch`.
     title: String,
+    /// The values of the other factors.
+    others: String,
     of: Vec<&'a FactorSweep>,
     /// Stores without a curve.
     without: Vec<&'a str>,
@@ -64,10 +66,10 @@ pub(super) fn curves(result: &RunResult) -> Vec<Curve<'_>> {
         let unit = if figure.ends_with(".documents") { "documents" } else { "operations" };
         let values: Vec<String> =
             others.iter().map(|(path, value)| format!("{}={}", short_name(path), shown_value(value))).collect();
-        let at = if values.is_empty() { String::new() } else { format!("; {}", values.join(", ")) };
+        let others = values.join(", ");
         let without = stores.iter().copied().filter(|store| of.iter().all(|swept| swept.store != *store)).collect();
-        let title = format!("by {}{at}", short_name(factor));
-        curves.push(Curve { what: format!("{told}: {unit} per second"), title, of, without });
+        let title = format!("by {}", short_name(factor));
+        curves.push(Curve { what: format!("{told}: {unit} per second"), title, others, of, without });
     }
     curves.truncate(MOST_CURVES);
     curves
@@ -75,14 +77,16 @@ pub(super) fn curves(result: &RunResult) -> Vec<Curve<'_>> {
 
 impl Curve<'_> {
     pub(super) fn draw(&self, sheet: &mut Sheet, place: Place, hue: &dyn Fn(&str) -> usize) {
-        let (top, bottom) = (place.y + HEAD, place.y + HEAD + PLOT);
+        let (top, bottom) = (place.y + HEAD + 14.0, place.y + HEAD + PLOT);
         let names = self.of.iter().map(|swept| cut(&swept.store, LONGEST_STORE).chars().count()).max().unwrap_or(0);
         let left = place.x + 50.0;
         let right = (place.x + place.width - names as f64 * LETTER - 18.0).max(left + 60.0);
         let points = || self.of.iter().flat_map(|swept| &swept.sweep.curve);
         let x = Scale::of_values(points().map(|point| point.value), left, right);
         let y = Scale::of(points().filter_map(|point| point.figure), bottom, top);
-        sheet.strong(place.x, place.y + 16.0, &cut(&self.title, (place.width / LETTER) as usize - 1));
+        let letters = (place.width / LETTER) as usize - 1;
+        sheet.strong(place.x, place.y + 16.0, &cut(&self.title, letters));
+        sheet.text("d", Anchor::Right, (place.x, place.y + 31.0), &cut(&self.others, letters));
         sheet.y_axis(&y, rate, (left, right));
         let values: IndexSet<String> = points().map(|point| point.value.to_string()).collect();
         let text = |value: f64| if value.fract() == 0.0 { mark(value, rate) } else { value.to_string() };
