@@ -76,8 +76,11 @@ const checks = {
 
   /** The answer, its chart and its table fit any screen: nothing is cut off, and labels do not overlap. */
   async first_screen() {
+    const page = await open({ viewport: { width: 1400, height: 900 } });
     for (const [width, colorScheme] of [[1400, "light"], [1400, "dark"], [400, "light"], [400, "dark"]]) {
-      const page = await open({ viewport: { width, height: 900 }, colorScheme });
+      await page.setViewportSize({ width, height: 900 });
+      await page.emulateMedia({ colorScheme });
+      await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 200))));
       await shot(page, `first-${width}-${colorScheme}`);
       const faults = await page.evaluate(() => {
         const told = [];
@@ -114,7 +117,6 @@ const checks = {
       assert.deepEqual(faults, [], `${width} ${colorScheme}`);
       const wide = await page.evaluate(() => document.scrollingElement.scrollWidth);
       assert.ok(wide <= width, `${wide} of ${width}`);
-      await page.context().close();
     }
   },
 
