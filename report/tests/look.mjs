@@ -136,6 +136,13 @@ const checks = {
     await page.keyboard.press("ArrowRight");
     assert.equal(await plot.locator(".tip").isVisible(), true);
     assert.equal(Number(before.panels), panels.length);
+    // Keys reach every panel, and no further.
+    for (const name of [...panels.slice(1), panels.at(-1)]) {
+      await page.keyboard.press("PageDown");
+      assert.equal(await plot.locator('[role="status"]').evaluate((at) => at.textContent), name);
+    }
+    await page.keyboard.press("ArrowRight");
+    assert.equal(await plot.locator(".tip").isVisible(), true);
   },
 
   /** A comparison: the outcome, the gates, the ratios, and the time lines of A above those of B. */

@@ -34,18 +34,21 @@ pub(crate) struct Progress {
 /// The pace of trials.
 #[derive(Default)]
 struct Trials {
-    /// When the first trial of this program began, and its number.
-    first: Option<(Instant, u32)>,
+    /// When the first trial of this program began.
+    first: Option<Instant>,
+    /// Trials that began. A resumed run leaves out those that it keeps.
+    begun: u32,
 }
 
 impl Trials {
     /// A trial begins. Returns about how long the rest of the run takes, judging by the trials before; none before the
     /// second.
     fn begin(&mut self, trial: u32, of: usize, now: Instant) -> Option<Duration> {
-        let (began, first) = *self.first.get_or_insert((now, trial));
-        let done = trial.checked_sub(first).filter(|done| *done > 0)?;
+        let began = *self.first.get_or_insert(now);
+        let done = self.begun;
+        self.begun += 1;
         let left = u32::try_from(of).ok()?.checked_sub(trial)? + 1;
-        Some(now.duration_since(began) / done * left)
+        (done > 0).then(|| now.duration_since(began) / done * left)
     }
 }
 
@@ -316,10 +319,10 @@ mod tests {
         let mut trials = Trials::default();
         let begun = Instant::now();
         let at = |seconds: u64| begun + Duration::from_secs(seconds);
-        // A resumed run begins with its third trial.
+        // A resumed run begins with its third trial, and has kept the fifth.
         assert_eq!(trials.begin(3, 6, at(0)), None);
         assert_eq!(trials.begin(4, 6, at(10)), Some(Duration::from_secs(30)));
-        assert_eq!(trials.begin(6, 6, at(60)), Some(Duration::from_secs(20)));
+        assert_eq!(trials.begin(6, 6, at(60)), Some(Duration::from_secs(30)));
         assert_eq!(trials.begin(7, 6, at(70)), None);
     }
 }

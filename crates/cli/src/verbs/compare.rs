@@ -18,6 +18,9 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
         return save(args, name);
     }
     if let Some(file) = &args.output {
+        if file.as_os_str() == "-" {
+            return Err(Failure::bad_input("--output names the file of the page; stdout has the comparison itself"));
+        }
         refuse_existing(file, args.force)?;
     }
     let gates =

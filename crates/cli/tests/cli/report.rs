@@ -138,6 +138,8 @@ fn a_comparison_has_a_page() {
     assert!(done.out.contains("not judged") && done.err.contains("gate not judged"), "{}", done.err);
     look("compared", file.to_str().unwrap());
     look("first_screen", file.to_str().unwrap());
+    let refused = cli.run_args(&["compare", &a, &b, "--anyway", "-o", "-"]).code(2);
+    assert!(refused.err.contains("names the file of the page") && !cli.path("-").exists(), "{}", refused.err);
     let again = cli.run_args(&args).code(2);
     assert!(again.err.contains("exists") && again.err.contains("--force"), "{}", again.err);
 }

@@ -53,7 +53,7 @@ impl FaultPanel {
         self.most_per_s = phase.course_per_s.iter().copied().fold(self.most_per_s, f64::max);
         self.courses.push((hue, phase.elapsed_ns as f64 / 1e9, phase.course_per_s.clone()));
         let seconds = |ns: u64| ns as f64 / 1e9;
-        let (mut longest, mut never) = (0, false);
+        let (mut longest, mut lasting) = (0, 0);
         for fault in &phase.faults {
             let Some(began) = fault.began_ns else { continue };
             let end = fault.mended_ns.unwrap_or(began).max(began.saturating_add(fault.unavailable_ns));
@@ -65,13 +65,18 @@ impl FaultPanel {
                 None => self.broken.push(band),
             }
             longest = longest.max(fault.unavailable_ns);
-            never |= fault.unavailable_ns > 0 && fault.first_answer_ns.is_none();
+            if fault.first_answer_ns.is_none() {
+                lasting = lasting.max(fault.unavailable_ns);
+            }
         }
         let outage = if longest == 0 {
             "always answered".to_owned()
         } else {
-            let back = if never { ", not back" } else { "" };
-            format!("no answer for {}{back}", duration(longest as f64))
+            match lasting {
+                0 => format!("no answer for {}", duration(longest as f64)),
+                // No answer ended it.
+                ns => format!("no answer for ≥ {}, not back", duration(ns as f64)),
+            }
         };
         self.title = match self.courses.len() {
             1 => format!("{}: {outage}", phase.name),

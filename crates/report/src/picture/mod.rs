@@ -189,7 +189,10 @@ mod tests {
         drawn_with(&run, &["answers per second", ">kill<", ">disk-full<", "<polyline", "fill-opacity"]);
         assert!(!picture(&run).unwrap().contains(">pause<"), "this fault was not injected");
         run.trials.truncate(1);
-        drawn_with(&run, &["no answer for 700 ms"]);
+        drawn_with(&run, &["no answer for ≥ 700 ms, not back"]);
+        let faults = &mut run.trials[0].phases.last_mut().unwrap().faults;
+        faults.iter_mut().for_each(|fault| fault.first_answer_ns = Some(700_000_000));
+        drawn_with(&run, &["no answer for 700 ms<"]);
     }
 
     #[test]

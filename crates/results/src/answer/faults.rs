@@ -25,13 +25,14 @@ pub(super) fn broken(result: &RunResult) -> Vec<String> {
         // In the order in which they were done.
         let what: IndexSet<&str> = done().map(|fault| in_words(fault.what)).collect();
         let longest = done().map(|fault| fault.unavailable_ns).max().unwrap_or(0);
-        let never = done().any(|fault| fault.unavailable_ns > 0 && fault.first_answer_ns.is_none());
-        let silent = match longest {
-            ns if never => {
-                format!("no answer came back before the end of a phase (for at least {})", duration(ns as f64))
+        // An outage that no answer ended counts more than a longer one that is over.
+        let lasting = done().filter(|fault| fault.first_answer_ns.is_none()).map(|fault| fault.unavailable_ns).max();
+        let silent = match (lasting.filter(|ns| *ns > 0), longest) {
+            (Some(ns), _) => {
+                format!("no answer came back before the end of a phase, for at least {}", duration(ns as f64))
             }
-            0 => "clients were answered throughout".to_owned(),
-            ns => format!("the longest time without an answer was {}", duration(ns as f64)),
+            (None, 0) => "clients were answered throughout".to_owned(),
+            (None, ns) => format!("the longest time without an answer was {}", duration(ns as f64)),
         };
         let kept = phases().filter_map(|(trial, phase)| of_ledger(trial, phase)).max_by_key(|(lost, _)| *lost);
         let kept = kept.map_or_else(String::new, |(_, text)| format!("; {text}"));
@@ -101,6 +102,15 @@ mod tests {
                 "sqlite after a kill and a pause: the longest time without an answer was 700 ms; no acknowledged write was lost in 1,200 keys."
             ]
         );
+        let phase = &mut run.trials[0].phases[1];
+        phase.faults.push(FaultResult {
+            unavailable_ns: 300_000_000,
+            first_answer_ns: None,
+            ..phase.faults[0].clone()
+        });
+        let told = &broken(&run)[0];
+        assert!(told.contains("no answer came back before the end of a phase, for at least 300 ms;"), "{told}");
+        run.trials[0].phases[1].faults.pop();
         let ledger = run.trials[0].phases[1].ledger.as_mut().unwrap();
         (ledger.lost, ledger.unverifiable) = (7, 1);
         assert!(broken(&run)[0].ends_with("8 of 1,200 keys are not as acknowledged, or cannot be read."));
