@@ -4,7 +4,7 @@ use storebench_results::compare::format::{ratio, value};
 use storebench_results::compare::{ComparedFigure, Judgement};
 use storebench_results::stats::Estimate;
 
-use crate::picture::sheet::{Anchor, LETTER, ROW, Sheet, TEXT, shortened};
+use crate::picture::sheet::{Anchor, LETTER, ROW, Sheet, shortened, svg};
 
 /// Width of the picture, in pixels, unless its text needs more.
 const WIDTH: f64 = 760.0;
@@ -87,12 +87,7 @@ fn drawn(rows: &[(&ComparedFigure, Option<Estimate>)], threshold: f64, narrow: b
         sheet.text("d", Anchor::Right, (begin, bottom + 38.0), &format!("and {left_out} more in the table"));
     }
     let (width, height) = (end + right, bottom + 24.0 + if left_out > 0 { 20.0 } else { 0.0 });
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"{class_of_all}\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" \
-         font-family=\"system-ui,sans-serif\" font-size=\"{TEXT}\"><title>B/A of each figure, with its 95 % interval</title>\
-         {}</svg>",
-        sheet.into_text()
-    )
+    svg(class_of_all, (width, height), "B/A of each figure, with its 95 % interval", &sheet.into_text())
 }
 
 /// `×1.08 slower, 1.02 ms → 1.10 ms`; the word alone without a ratio.

@@ -20,7 +20,7 @@ use storebench_results::beside::{Panel, Span, panels, spans};
 use curves::Curve;
 use faults::FaultPanel;
 use rates::RatePanel;
-use sheet::{Anchor, LETTER, Sheet, TEXT, cut, escaped};
+use sheet::{Anchor, LETTER, Sheet, cut, svg};
 
 /// Width of the picture, in pixels.
 const WIDTH: f64 = 760.0;
@@ -110,21 +110,17 @@ fn drawn(result: &RunResult, alone: bool, frame: Frame) -> Option<String> {
     let top = if alone { 30.0 } else { 0.0 };
     let (width, height, text) = (frame.width, height + top, answer(result).found);
     let class = if frame.columns == 1 { "picture narrow" } else { "picture" };
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"{class}\" viewBox=\"0 0 {width} {height:.0}\" role=\"img\" \
-         font-family=\"system-ui,sans-serif\" font-size=\"{TEXT}\"><title>{}</title>",
-        escaped(&text)
-    );
+    let mut inner = String::new();
     if alone {
         let mut head = Sheet::default();
         head.strong(12.0, 20.0, &cut(&result.run.title, (width / LETTER) as usize));
-        out += &format!(
+        inner += &format!(
             "<style>{STYLE}</style><rect class=\"ground\" width=\"{width}\" height=\"{height:.0}\"/>{}",
             head.into_text()
         );
     }
-    out += &format!("<g transform=\"translate(0 {top})\">{}</g></svg>", sheet.into_text());
-    Some(out)
+    inner += &format!("<g transform=\"translate(0 {top})\">{}</g>", sheet.into_text());
+    Some(svg(class, (width, height), &text, &inner))
 }
 
 /// Draws plots in rows, below a line that says what all of them show. Returns the height.

@@ -6,7 +6,7 @@ use storebench_results::stats::Estimate;
 
 use super::scale::Scale;
 
-pub(crate) const TEXT: f64 = 12.0;
+pub(super) const TEXT: f64 = 12.0;
 /// The width of a letter, for fonts that are wider than most: a text that is cut off says something else.
 pub(crate) const LETTER: f64 = 7.2;
 /// The length of an arrow.
@@ -170,6 +170,15 @@ impl Sheet {
     }
 }
 
+/// A picture of these elements. The title is what screen readers say.
+pub(crate) fn svg(class: &str, (width, height): (f64, f64), title: &str, inner: &str) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"{class}\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" \
+         font-family=\"system-ui,sans-serif\" font-size=\"{TEXT}\"><title>{}</title>{inner}</svg>",
+        escaped(title)
+    )
+}
+
 /// The text of a mark: `2 ms` rather than `2.00 ms`.
 pub(crate) fn mark(value: f64, unit: fn(f64) -> String) -> String {
     if value == 0.0 {
@@ -203,7 +212,7 @@ pub(crate) fn shortened(name: &str, most: usize) -> String {
     name.chars().take(begin).chain(['…']).chain(name.chars().skip(letters - end)).collect()
 }
 
-pub(crate) fn escaped(text: &str) -> String {
+fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
