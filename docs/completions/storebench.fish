@@ -29,6 +29,7 @@ complete -c storebench -n "__fish_storebench_needs_command" -s V -l version -d '
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "init" -d 'Write a commented study file for your stores, to change and run'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "run" -d 'Run a study on its stores and check the results'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "bench" -d 'Measure one store quickly, without a study file'
+complete -c storebench -n "__fish_storebench_needs_command" -f -a "merge" -d 'Merge the parts of a run into one run folder'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "compare" -d 'Compare two runs, or the configurations of one run, with 95 % intervals'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "report" -d 'Create the report of a run again, or one report of several runs'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "copy" -d 'Copy documents between files and stores, in parallel and without losing any'
@@ -54,6 +55,8 @@ complete -c storebench -n "__fish_storebench_using_subcommand run" -l scale -d '
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l store -d 'Measure this store instead of the study\'s stores; repeatable' -r
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l resume -d 'Resume the run in this folder: keep completed trials and run the rest' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l prices -d 'Compute costs with this price sheet (TOML); see docs/cost.md' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l part -d 'Run only this part of the study, such as 2/8, into the folder --out, which is new for each run' -r
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l start-at -d 'When the first phase begins, such as 2026-11-26T10:00:00Z or @1795687200; PHASE= for a later phase; repeatable' -r
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l out -d 'Folder in which to create a folder for each run' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l live -d 'Serve the report during the run, at an address such as 127.0.0.1:8080' -r
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l keep -d 'Keep the documents that Storebench loaded before'
@@ -117,6 +120,11 @@ complete -c storebench -n "__fish_storebench_using_subcommand bench" -l full -d 
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l json -d 'Print the result as one JSON document instead of the summary'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -s q -l quiet -d 'Do not show progress on stderr'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c storebench -n "__fish_storebench_using_subcommand merge" -l out -d 'Folder in which to create the folder of the merged run' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand merge" -l full -d 'Print everything: each check with its advice, each phase, sweeps, costs and published claims'
+complete -c storebench -n "__fish_storebench_using_subcommand merge" -l json -d 'Print the result as one JSON document instead of the summary'
+complete -c storebench -n "__fish_storebench_using_subcommand merge" -s q -l quiet -d 'Do not show progress on stderr'
+complete -c storebench -n "__fish_storebench_using_subcommand merge" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l baseline -d 'Compare with this baseline, which is A' -r
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l save-baseline -d 'Save the run as a baseline with this name, and compare nothing' -r
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l baselines -d 'Folder with the baselines' -r -F
@@ -229,6 +237,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand plan" -l preset -d
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l set -d 'Change one value of the study, such as phases.mixed.rate=500; repeatable' -r
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l scale -d 'Multiply the number of documents by this factor [default: the preset\'s, or 1]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l store -d 'Plan for this store instead of the study\'s stores; repeatable' -r
+complete -c storebench -n "__fish_storebench_using_subcommand plan" -l parts -d 'Also show the share of each part, if the study is run in this many parts' -r
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l prices -d 'Estimate costs with this price sheet (TOML); see docs/cost.md' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l json -d 'Print the plan as one JSON document'
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -s h -l help -d 'Print help (see more with \'--help\')'

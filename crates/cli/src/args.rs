@@ -5,6 +5,7 @@ mod copy;
 mod copy_columns;
 mod copy_records;
 mod init;
+mod parts;
 mod report;
 
 pub(crate) use compare::{CompareArgs, CompareFormat};
@@ -12,6 +13,7 @@ pub(crate) use copy::CopyArgs;
 pub(crate) use copy_columns::ColumnArgs;
 pub(crate) use copy_records::RecordArgs;
 pub(crate) use init::{CompletionsArgs, InitArgs, Shell};
+pub(crate) use parts::{MergeArgs, PartArgs};
 pub(crate) use report::ReportArgs;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,6 +23,7 @@ use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use storebench_engine::store::{Durability, ReadConsistency};
+use storebench_study::Part;
 use storebench_study::units::{ByteSize, Count, Span};
 use storebench_study::workload::{ArrivalSpec, OnDisconnect, Pacing, Popularity, Streams};
 
@@ -35,6 +38,9 @@ Exit codes:
   4    measurement invalid (see its checks) or cut short
   5    a gate of compare could not be judged
   130  interrupted; results so far are saved and marked partial";
+
+/// Where run folders are created.
+pub(crate) const DEFAULT_OUT: &str = "storebench-runs";
 
 /// Colours of the help and of errors in arguments, as those of cargo.
 const STYLES: Styles = Styles::styled()
@@ -66,6 +72,7 @@ pub(crate) enum Verb {
     Init(InitArgs),
     Run(RunArgs),
     Bench(Box<BenchArgs>),
+    Merge(MergeArgs),
     Compare(CompareArgs),
     Report(ReportArgs),
     Copy(Box<CopyArgs>),
@@ -107,7 +114,7 @@ pub(crate) struct StudyArgs {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ResultArgs {
     /// Folder in which to create a folder for each run
-    #[arg(long, value_name = "DIR", default_value = "storebench-runs")]
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_OUT)]
     pub(crate) out: PathBuf,
 
     /// Add to a database that contains your own data
@@ -182,6 +189,9 @@ pub(crate) struct RunArgs {
     /// The result keeps the sheet.
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) parts: PartArgs,
 
     #[command(flatten)]
     pub(crate) result: ResultArgs,
@@ -431,6 +441,10 @@ pub(crate) struct PlanArgs {
     /// Plan for this store instead of the study's stores; repeatable
     #[arg(long = "store", value_name = "[NAME=]URL")]
     pub(crate) stores: Vec<String>,
+
+    /// Also show the share of each part, if the study is run in this many parts
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(Part::MOST)))]
+    pub(crate) parts: Option<u32>,
 
     /// Estimate costs with this price sheet (TOML); see docs/cost.md
     #[arg(long, value_name = "FILE")]

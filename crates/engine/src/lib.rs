@@ -11,7 +11,7 @@ mod phase;
 pub mod store;
 
 pub use phase::{
-    Amount, Ask, Calibrated, Caller, Clock, Companion, CopyPlan, DEFAULT_LOAD_BATCH, Event, Explained, FakeClock,
-    Guarantees, Member, Observer, Outbox, PhaseContext, PhasePlan, RealClock, Recipe, ResolvedPhase, Rows, Snapshot,
-    Stop, Watch, WorkerJob, WorkerReport, Written, calibrate, drive, explain_queries, run_phase,
+    Amount, Ask, Begin, Calibrated, Caller, Clock, Companion, CopyPlan, DEFAULT_LOAD_BATCH, Event, Explained,
+    FakeClock, Guarantees, Member, Observer, Outbox, PhaseContext, PhasePlan, RealClock, Recipe, ResolvedPhase, Rows,
+    Snapshot, Stop, Watch, WorkerJob, WorkerReport, Written, calibrate, drive, explain_queries, run_phase,
 };

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 use std::path::{Path, PathBuf};
 
+use storebench_machine::clock_state;
 use storebench_results::environment::{Disk, Environment, host_of, is_loopback};
 
 /// Describes this machine and the file systems of these paths. Never fails.
@@ -27,10 +28,17 @@ pub(crate) fn this_machine(paths: &[PathBuf]) -> Environment {
             .map(|name| name.trim_matches('"').to_owned()),
         virtualisation: virtualisation(&cpuinfo),
         clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        clock_error_ns: clock_state().and_then(|clock| clock.error_ns),
+        boot: read("/proc/sys/kernel/random/boot_id").map(|id| format!("{:016x}", hash(&id))),
         open_files_limit: rustix::process::getrlimit(rustix::process::Resource::Nofile).current,
         load_average_1m: read("/proc/loadavg").and_then(|t| t.split_whitespace().next()?.parse().ok()),
         disks: paths.iter().map(|path| disk_below(path)).collect(),
     }
+}
+
+/// FNV-1a, which is the same in every process: <http://www.isthe.com/chongo/tech/comp/fnv/>.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The file system that holds a path, or would hold it once it is created.

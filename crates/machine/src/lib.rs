@@ -13,6 +13,7 @@
 //! - [`Cgroup`] limits what a server may use.
 //! - [`Network`] puts the nodes of a store into network namespaces, so that the network between them can be
 //!   partitioned.
+//! - [`clock_state`] says how far this machine's clock may be off.
 //! - [`drop_caches`] empties the page cache for a cold start.
 //! - [`listeners`] and [`server_roots`] find a server that this process did not start.
 
@@ -24,6 +25,7 @@ mod absent;
 mod broken;
 mod caches;
 mod cgroup;
+mod clock;
 mod command;
 mod device;
 mod lease;
@@ -47,6 +49,7 @@ pub use absent::{PowerCut, PowerOff};
 pub use broken::{ClientSees, Forgotten, Keep, Partition};
 pub use caches::{Dropped, drop_caches};
 pub use cgroup::{Cgroup, GroupUse, LimitProblem, Limits, available};
+pub use clock::{ClockState, clock_state};
 pub use command::run_command;
 pub use device::{BlockUse, Device};
 pub use lease::{Lease, Leftover, leases_folder};

@@ -66,6 +66,13 @@ fn all() -> impl Iterator<Item = (u32, Stat)> {
     numbers().filter_map(|number| Some((number, stat(number)?)))
 }
 
+/// Where numbers of processes mean the same: this boot of the machine, and the namespace.
+fn numbering() -> Option<String> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{} {}", boot.trim(), namespace.display()))
+}
+
 impl Pid {
     /// The current process with this number, if any.
     pub fn of(number: u32) -> Option<Self> {
@@ -75,6 +82,22 @@ impl Pid {
     /// This process.
     pub fn own() -> Option<Self> {
         Self::of(std::process::id())
+    }
+
+    /// A text by which processes of this machine can [ask](Self::ended) whether this process still runs: the machine's
+    /// boot, the namespace of the process numbers, the number, and when the process began. `None` if the system does not
+    /// tell one of them.
+    pub fn own_address() -> Option<String> {
+        let own = Self::own()?;
+        Some(format!("{} {} {}", numbering()?, own.number, own.began))
+    }
+
+    /// Whether the process with this [address](Self::own_address) has ended. `None` if that cannot be known here,
+    /// because it is on another machine or in another container.
+    pub fn ended(address: &str) -> Option<bool> {
+        let mut words = address.rsplitn(3, ' ');
+        let (began, number) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        (words.next()? == numbering()?).then(|| !Self { number, began }.runs())
     }
 
     /// Whether it is running. A zombie is not.

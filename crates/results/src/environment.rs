@@ -38,6 +38,12 @@ pub struct Environment {
     pub virtualisation: Option<String>,
     /// The kernel's clock source.
     pub clock_source: Option<String>,
+    /// By how much the clock may be off at most, in ns, as its time service says. Null if nothing synchronises it.
+    #[serde(default)]
+    pub clock_error_ns: Option<u64>,
+    /// A number that tells machines apart: a hash of the kernel's random number of this boot.
+    #[serde(default)]
+    pub boot: Option<String>,
     /// Files this process may hold open.
     pub open_files_limit: Option<u64>,
     /// Load average over one minute when the run began.

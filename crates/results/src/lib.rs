@@ -14,9 +14,11 @@ pub mod configurations;
 pub mod cost;
 pub mod environment;
 mod figures;
+mod generators;
 pub mod human;
 mod in_flight;
 pub mod lines;
+pub mod merge;
 pub mod plan;
 mod run_folder;
 mod series;
@@ -27,4 +29,5 @@ pub mod table;
 pub mod times;
 pub mod validity;
 
+pub use generators::generators;
 pub use run_folder::*;

@@ -12,6 +12,7 @@ pub use brief::brief;
 use crate::answer::{Answer, answer};
 use crate::claims::ClaimTable;
 use crate::figures::in_documents;
+use crate::generators::generators;
 use crate::human::{bytes, count, digits, duration, percent, plural, rate};
 use crate::lines::{facts as in_lines, paragraph, sparkline};
 use crate::table::ColumnKind::{Count, Text};
@@ -124,6 +125,13 @@ fn opening(out: &mut String, result: &RunResult, found: &Answer, layout: Layout)
     if let Some(question) = &run.question {
         out.push_str(&paragraph("", "", question, layout.width));
     }
+    if let Some(part) = run.part {
+        let text = format!(
+            "Part {} of {}: these figures are of this part alone. Merge the parts with `storebench merge`.",
+            part.number, part.of
+        );
+        out.push_str(&paragraph("", "", &text, layout.width));
+    }
     let said = paragraph("", "", &found.found, layout.width);
     let _ = write!(out, "\n{}", said.lines().map(|line| paint.bold(line) + "\n").collect::<String>());
 }
@@ -224,6 +232,7 @@ fn phase_text(out: &mut String, phase: &PhaseResult, layout: Layout) {
     out.push_str(&in_lines(&format!("{}: ", paint.bold(&phase.name)), &facts, layout.width + paint.signs()));
     out.push_str(&layout.table(&phase_table(phase)));
     out.extend(times::note([phase]).map(|note| paragraph("  ", "    ", &note, layout.width)));
+    out.extend(generators(phase).map(|table| layout.table(&table)));
     let mut facts = Vec::new();
     let client = &phase.client;
     if let Some(us) = client.process_cpu_us_per_op {

@@ -8,8 +8,10 @@
 pub mod durability;
 mod mix;
 pub mod op_kind;
+mod part;
 pub mod units;
 pub mod workload;
 mod written;
 
 pub use mix::mix64;
+pub use part::Part;

@@ -43,6 +43,7 @@ fn ratio(nth: u64, urls: [&str; 2], duration_ms: u64) -> Result<Estimate, Failur
         study_file: None,
         overrides: Vec::new(),
         prices: None,
+        part: None,
         resume: None,
         runs_dir: None,
         transfers: None,

@@ -85,6 +85,7 @@ impl Subject {
             stop: Arc::new(Stop::new()),
             seed: self.study.seed,
             interval: Duration::from_secs(1),
+            begin: None,
             written: &mut Written::default(),
             companions: Vec::new(),
             gone: &|| false,

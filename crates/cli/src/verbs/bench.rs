@@ -39,6 +39,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
         configurations: ConfigurationRequest::of_stores(&built.study, &documents, 1.0, stores),
         study: built.study,
         prices: None,
+        part: None,
         resume: None,
         study_text: built.text,
         study_file: None,

@@ -6,17 +6,13 @@ use std::sync::Arc;
 use storebench_engine::{Event, Observer, Stop};
 use storebench_lab::run::{LabError, PrepareMode, RunRequest, run};
 use storebench_report::Live;
-use storebench_results::TrialResult;
 use storebench_results::configurations::is_whole;
-use storebench_results::summary::{brief, summary};
-use storebench_results::validity::{CheckResult, Severity};
 
-use super::report::write_page;
+use super::publish::{Shown, publish};
 use crate::args::ResultArgs;
-use crate::failure::{BAD_INPUT, Failure, INVALID};
-use crate::output::{layout, print, print_json};
+use crate::failure::{BAD_INPUT, Failure};
 use crate::progress::Progress;
-use crate::signals::{INTERRUPTED, ask_on_interrupt};
+use crate::signals::ask_on_interrupt;
 
 /// Runs a request, prints its result, and returns the exit code.
 pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Progress) -> Result<u8, Failure> {
@@ -35,37 +31,24 @@ pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Pr
         },
         message: error.to_string(),
     })?;
-    if args.json {
-        print_json(&outcome.result)?;
-    } else {
-        let text = if args.full { summary } else { brief };
-        print(&text(&outcome.result, layout()))?;
-    }
-    if let Some(folder) = outcome.folder.as_deref().filter(|_| outcome.folder_error.is_none()) {
-        match write_page(folder) {
-            Ok(file) if args.json => progress.note(&format!("the report is {}", file.display())),
-            Ok(file) => {
-                let more = format!("details  storebench report {} --full\n", folder.display());
-                print(&format!("\nreport   {}\n{}", file.display(), if args.full { "" } else { &more }))?;
-            }
-            // The results are saved anyway.
-            Err(why) => {
-                progress.tell(&format!("no report: {why}; to create it, run `storebench report {}`", folder.display()));
-            }
-        }
-    }
+    let shown = match (args.json, args.full) {
+        (true, _) => Shown::Json,
+        (_, true) => Shown::Full,
+        _ => Shown::Brief,
+    };
+    let folder = outcome.folder.as_deref().filter(|_| outcome.folder_error.is_none());
     let code = outcome.exit_code();
     let result = &outcome.result;
     let missing = result.trials.len() < result.plan.trials.len() || result.trials.iter().any(|t| !is_whole(t));
+    let published = publish(result, folder, code, shown, progress);
     if let (true, true, Some(folder), true) =
-        (result.run.interrupted, missing, &outcome.folder, request.study_file.is_some())
+        (result.run.interrupted, missing, &outcome.folder, request.study_file.is_some() && request.part.is_none())
     {
         progress.note(&format!("to continue, repeat the command with --resume {}", folder.display()));
     }
-    match (&outcome.folder_error, trouble(&outcome.result.trials, &outcome.result.checks, code)) {
-        (Some(error), None) => Err(Failure { code, message: error.to_string() }),
-        (_, Some(message)) => Err(Failure { code, message }),
-        (None, None) => Ok(code),
+    match (&outcome.folder_error, published) {
+        (Some(error), Ok(code)) => Err(Failure { code, message: error.to_string() }),
+        (_, published) => published,
     }
 }
 
@@ -96,28 +79,6 @@ impl Observer for Both<'_> {
     }
 }
 
-/// The message for the exit code of a failed run.
-fn trouble(trials: &[TrialResult], checks: &[CheckResult], code: u8) -> Option<String> {
-    let failed = trials.iter().find_map(|trial| {
-        let failure = trial.failure.as_ref()?;
-        Some(format!("store `{}` ended early, in {}: {}", trial.store, failure.during, failure.message))
-    });
-    let invalid = || {
-        let mut checks: Vec<&str> =
-            checks.iter().filter(|v| v.severity == Severity::Invalid).map(|v| v.check.as_str()).collect();
-        checks.dedup();
-        checks.join(", ")
-    };
-    match code {
-        INVALID if failed.is_none() => Some(format!("the measurement is invalid: {}", invalid())),
-        0 | INTERRUPTED => None,
-        _ => failed.or_else(|| {
-            let checks = invalid();
-            (!checks.is_empty()).then(|| format!("data are wrong or lost: {checks}"))
-        }),
-    }
-}
-
 /// How to prepare the stores.
 pub(super) fn prepare_mode(args: &ResultArgs, keep: bool) -> PrepareMode {
     match (args.into_existing, keep) {
@@ -126,23 +87,5 @@ pub(super) fn prepare_mode(args: &ResultArgs, keep: bool) -> PrepareMode {
         (true, false) => PrepareMode::IntoExisting,
         (false, true) => PrepareMode::Keep,
         (false, false) => PrepareMode::Fresh,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use storebench_results::Failure as Ended;
-
-    use super::*;
-
-    #[test]
-    fn a_run_that_was_cut_short_says_why_and_blames_no_verdict() {
-        let failure = Ended {
-            kind: storebench_results::FailureKind::CutShort,
-            during: "steady".into(),
-            message: "no key was left".into(),
-        };
-        let trial = TrialResult { store: "redis".into(), failure: Some(failure), ..TrialResult::default() };
-        assert_eq!(trouble(&[trial], &[], INVALID).unwrap(), "store `redis` ended early, in steady: no key was left");
     }
 }

@@ -16,7 +16,10 @@ mod generate;
 mod host;
 mod init;
 mod measure;
+mod merge;
 mod plan;
+mod plan_parts;
+mod publish;
 mod report;
 mod run;
 mod stores;
@@ -32,6 +35,7 @@ pub(crate) fn perform(verb: &Verb) -> Result<u8, Failure> {
         Verb::Init(args) => init::init(args),
         Verb::Run(args) => run::run(args),
         Verb::Bench(args) => bench::bench(args),
+        Verb::Merge(args) => merge::merge(args),
         Verb::Compare(args) => compare::compare(args),
         Verb::Report(args) => report::report(args),
         Verb::Copy(args) => copy::copy(args),

@@ -9,6 +9,7 @@ use storebench_lab::run::ConfigurationRequest;
 use storebench_results::cost::{PlanCost, PriceSheet, plan_cost};
 use storebench_results::plan::Plan;
 
+use super::plan_parts::{Shares, shares};
 use crate::args::PlanArgs;
 use crate::failure::Failure;
 use crate::output::{print, print_json};
@@ -23,6 +24,9 @@ struct Printed {
     plan: Plan,
     /// The guarantees of each phase on each store.
     guarantees: Vec<Guaranteed>,
+    /// The share of each part, if parts were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parts: Option<Shares>,
     /// The cost of the planned time, if a price sheet was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<PlannedCost>,
@@ -66,6 +70,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     stores::choose(&mut opened.study, &args.stores)?;
     let configurations = opened.configurations(&mut Servers::none())?;
     let guarantees = guarantees(&configurations)?;
+    let parts = args.parts.map(|parts| shares(parts, &configurations)).transpose()?;
     let described: Vec<Description> =
         configurations.iter().map(|configuration| configuration.store.describe()).collect();
     let outlines: Vec<Outline<'_>> =
@@ -81,12 +86,15 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     });
     if args.json {
         let cost = cost.map(|(sheet, cost)| PlannedCost { sheet, cost });
-        print_json(&Printed { format: "storebench-plan/2", plan, guarantees, cost })?;
+        print_json(&Printed { format: "storebench-plan/2", plan, guarantees, parts, cost })?;
         return Ok(0);
     }
     let mut out = plan.to_string();
     if let Some((sheet, cost)) = &cost {
         out += &money(sheet, cost);
+    }
+    if let Some(parts) = &parts {
+        out += &parts.in_words();
     }
     out += "\nguarantees\n";
     for (configuration, phases, guarantee) in alike(&guarantees, opened.study.phases.len()) {

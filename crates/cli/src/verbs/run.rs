@@ -1,14 +1,16 @@
 //! `run STUDY`: runs a study on its stores.
 
+use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_lab::run::RunRequest;
+use storebench_lab::run::{Agreement, PartRequest, RunRequest, SharedFolder, StartTimes};
 use storebench_machine::Leftover;
 
 use super::measure::{measure, prepare_mode};
 use crate::allocator::keep_freed_memory;
-use crate::args::RunArgs;
+use crate::args::{DEFAULT_OUT, RunArgs};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::servers::Servers;
@@ -51,6 +53,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         study: opened.study,
         configurations,
         prices,
+        part: part(args)?,
         resume: args.resume.clone(),
         study_text: opened.text,
         study_file: Some(opened.named),
@@ -64,4 +67,41 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         commit: option_env!("STOREBENCH_COMMIT").map(str::to_owned),
     };
     measure(&request, &args.result, &mut progress)
+}
+
+/// The part of the run to run, and how it agrees with the others.
+fn part(args: &RunArgs) -> Result<Option<PartRequest>, Failure> {
+    let Some(part) = args.parts.part else { return Ok(None) };
+    let out = &args.result.out;
+    if out == Path::new(DEFAULT_OUT) {
+        return Err(Failure::bad_input(
+            "--part needs --out with a new folder for the parts of this run, such as --out parts/monday",
+        ));
+    }
+    let mut times = StartTimes::default();
+    for given in &args.parts.start_at {
+        match &given.phase {
+            None => times.first_unix_ns = given.unix_ns,
+            Some(phase) => {
+                times.later_unix_ns.insert(phase.clone(), given.unix_ns);
+            }
+        }
+    }
+    if times.first_unix_ns > 0 {
+        return Ok(Some(PartRequest { part, agreement: Agreement::Times(times) }));
+    }
+    if let Some((phase, _)) = times.later_unix_ns.first() {
+        return Err(Failure::bad_input(format!(
+            "--start-at {phase}=…: the first phase needs a time, too: add --start-at TIME"
+        )));
+    }
+    let meeting = out.join(format!("meeting-of-{}", part.of));
+    let folder = SharedFolder::join(&meeting, part).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Failure::bad_input(format!(
+            "{}: part {part} has joined this run before; give all parts a new folder with --out",
+            meeting.display()
+        )),
+        _ => Failure::bad_input(format!("{}: cannot be written: {error}", meeting.display())),
+    })?;
+    Ok(Some(PartRequest { part, agreement: Agreement::Meeting(Arc::new(folder)) }))
 }

@@ -5,6 +5,8 @@
 mod common;
 #[path = "../../../stores/tests/network/server.rs"]
 mod server;
+#[path = "../../../machine/tests/all/sshd.rs"]
+mod sshd;
 
 mod compare;
 mod conform;
@@ -20,6 +22,7 @@ mod healthy;
 mod help;
 mod interrupt;
 mod measure;
+mod parts;
 mod refused;
 mod report;
 mod secrets;

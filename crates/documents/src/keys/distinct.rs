@@ -1,5 +1,8 @@
 //! Counts how many different keys were touched.
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// Bits of the hash that choose a register.
 const INDEX_BITS: u32 = 14;
 const REGISTERS: usize = 1 << INDEX_BITS;
@@ -63,6 +66,29 @@ impl Distinct {
         }
         z += m * sigma(f64::from(counts[0]) / m);
         (m * m / (2.0 * std::f64::consts::LN_2 * z)).round() as u64
+    }
+}
+
+impl Serialize for Distinct {
+    /// The registers that are not empty, in order: `[register, value, register, value, …]`.
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let filled = self.registers.iter().enumerate().filter(|(_, value)| **value > 0);
+        to.collect_seq(filled.flat_map(|(at, value)| [at as u16, u16::from(*value)]))
+    }
+}
+
+impl<'de> Deserialize<'de> for Distinct {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut distinct = Self::new();
+        for pair in Vec::<u16>::deserialize(from)?.chunks(2) {
+            let register = pair.first().and_then(|at| distinct.registers.get_mut(usize::from(*at)));
+            let value = pair.get(1).and_then(|value| u8::try_from(*value).ok());
+            match (register, value) {
+                (Some(register), Some(value)) if usize::from(value) <= VALUE_BITS + 1 => *register = value,
+                _ => return Err(D::Error::custom("damaged counter of distinct keys")),
+            }
+        }
+        Ok(distinct)
     }
 }
 
@@ -167,6 +193,11 @@ mod tests {
         }
         left.merge(&right);
         assert!(left == both);
+        let text = serde_json::to_string(&left).unwrap();
+        assert!(serde_json::from_str::<Distinct>(&text).unwrap() == both);
+        for damaged in ["[0]", "[16384, 1]", "[0, 52]", "[0, 999]"] {
+            assert!(serde_json::from_str::<Distinct>(damaged).is_err(), "{damaged}");
+        }
         left.clear();
         assert_eq!(left.estimate(), 0);
     }

@@ -4,6 +4,7 @@
 //! histograms only.
 
 mod ledger;
+mod merged;
 mod packed;
 mod phase;
 mod recorder;
@@ -12,7 +13,8 @@ mod store_stats;
 mod tally;
 
 pub use ledger::{LedgerReads, LedgerReport};
-pub use phase::{Label, Partial, PartialCause, PhaseRecord, WorkerUse};
+pub use merged::merged;
+pub use phase::{Label, OfPart, Partial, PartialCause, PhaseRecord, WorkerUse};
 pub use recorder::{Interval, Recorder};
 pub use resources::{
     ResourceSample, SAMPLE_EVERY, Sampler, process_cpu_ns, rss_bytes, thread_cpu_ns, thread_run_queue_ns,

@@ -2,43 +2,48 @@
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::recorder;
 use super::tally::{Answered, COUNTS, TIMES, Tally, histogram};
 use crate::store::SessionCounters;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Packed {
     counts: [u64; COUNTS],
     answered_at: Answered,
-    times: [Vec<u8>; TIMES],
+    times: [Times; TIMES],
 }
 
+/// A histogram in the format V2 of HdrHistogram; nothing if it is empty. In files it is base64.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Times(#[serde(with = "base64_text")] Vec<u8>);
+
 /// A packed [`Recorder`](super::Recorder).
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Recorder {
     ops: Vec<Packed>,
-    send_delay: Vec<u8>,
+    send_delay: Times,
     cpu_ns: u64,
     spin_ns: u64,
     run_queue_ns: u64,
     connections: SessionCounters,
 }
 
-fn pack_times(times: &Histogram<u64>) -> Vec<u8> {
+fn pack_times(times: &Histogram<u64>) -> Times {
     let mut bytes = Vec::new();
     if !times.is_empty() {
         V2Serializer::new().serialize(times, &mut bytes).expect("a Vec takes every byte");
         bytes.shrink_to_fit();
     }
-    bytes
+    Times(bytes)
 }
 
-fn unpack_times(bytes: &[u8]) -> Histogram<u64> {
+fn unpack_times(Times(bytes): &Times) -> Histogram<u64> {
     let mut times = histogram();
     if !bytes.is_empty() {
         let packed: Histogram<u64> =
-            Deserializer::new().deserialize(&mut &bytes[..]).expect("these bytes were made by `pack_times`");
+            Deserializer::new().deserialize(&mut &bytes[..]).expect("`base64_text` lets only histograms through");
         super::tally::merge(&mut times, &packed);
     }
     times
@@ -85,6 +90,28 @@ pub(super) fn unpack(packed: &Recorder) -> recorder::Recorder {
         spin_ns: packed.spin_ns,
         run_queue_ns: packed.run_queue_ns,
         connections: packed.connections,
+    }
+}
+
+/// Bytes of a histogram as base64. Damaged ones are refused, so that they cannot fail later.
+mod base64_text {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD_NO_PAD;
+    use hdrhistogram::Histogram;
+    use hdrhistogram::serialization::Deserializer as OfHistograms;
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&STANDARD_NO_PAD.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        let bytes = STANDARD_NO_PAD.decode(String::deserialize(from)?).map_err(de::Error::custom)?;
+        if !bytes.is_empty() {
+            let read: Result<Histogram<u64>, _> = OfHistograms::new().deserialize(&mut &bytes[..]);
+            read.map_err(|e| de::Error::custom(format!("damaged histogram: {e}")))?;
+        }
+        Ok(bytes)
     }
 }
 

@@ -7,13 +7,16 @@ use super::recorder::{Interval, Recorder};
 use super::resources::ResourceSample;
 use super::store_stats::StoreStats;
 use crate::store::{Durability, OpKind, ReadConsistency};
+use storebench_documents::keys::Distinct;
+use storebench_study::Part;
 
 /// A label of a phase: one kind of operation on one collection.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Label {
     /// Its name in the study's mix, or the name of the loaded collection.
     pub name: String,
     /// The kind of operation.
+    #[serde(with = "kind_by_name")]
     pub kind: OpKind,
     /// Position of the collection in the study.
     pub collection: usize,
@@ -22,7 +25,7 @@ pub struct Label {
 }
 
 /// Everything that was measured in one phase on one store.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PhaseRecord {
     /// The phase's name.
     pub name: String,
@@ -52,7 +55,8 @@ pub struct PhaseRecord {
     pub durability: Durability,
     /// How fresh reads were.
     pub consistency: ReadConsistency,
-    /// All recorders, merged.
+    /// All recorders, merged. A file does not contain it, because it is the sum of the intervals.
+    #[serde(skip)]
     pub total: Recorder,
     /// The same, by interval.
     pub intervals: Vec<Interval>,
@@ -72,10 +76,23 @@ pub struct PhaseRecord {
     pub ledger: Option<LedgerReport>,
     /// Why it ended early, if it did.
     pub partial: Option<Partial>,
+    /// What it takes to merge it with the records of the other parts. `None` if the run is not divided.
+    pub of_part: Option<OfPart>,
+}
+
+/// What the record of one part of a run needs beyond the measurements, so that it can be [merged](super::merged).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OfPart {
+    /// The part.
+    pub part: Part,
+    /// When all parts were to begin, in ns since 1970, if they agreed on a time.
+    pub agreed_unix_ns: Option<u64>,
+    /// The counters of distinct keys, by position of the collection.
+    pub touched: Vec<(usize, Distinct)>,
 }
 
 /// Why a phase ended early.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partial {
     /// The cause.
     pub cause: PartialCause,
@@ -84,7 +101,7 @@ pub struct Partial {
 }
 
 /// What ended a phase early.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PartialCause {
     /// The user interrupted it.
     Interrupted,
@@ -110,7 +127,50 @@ pub struct WorkerUse {
     pub wall_ns: u64,
 }
 
+/// Kinds of operations by their names.
+mod kind_by_name {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    use crate::store::OpKind;
+
+    pub(super) fn serialize<S: Serializer>(kind: &OpKind, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(kind.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<OpKind, D::Error> {
+        let name = String::deserialize(from)?;
+        let known = OpKind::ALL.into_iter().find(|kind| kind.name() == name);
+        known.ok_or_else(|| de::Error::custom(format!("unknown operation `{name}`")))
+    }
+}
+
 impl PhaseRecord {
+    /// As JSON, so that another process can [merge](super::merged) it with the records of the other parts.
+    ///
+    /// # Errors
+    /// Never in practice: every value has a form in JSON.
+    pub fn to_json(&self) -> serde_json::Result<Vec<u8>> {
+        serde_json::to_vec(self)
+    }
+
+    /// From [`Self::to_json`].
+    ///
+    /// # Errors
+    /// The text is not such a record, or it is damaged.
+    pub fn from_json(text: &[u8]) -> serde_json::Result<Self> {
+        let mut record: Self = serde_json::from_slice(text)?;
+        record.sum_up();
+        Ok(record)
+    }
+
+    /// Makes the total of the intervals.
+    pub(super) fn sum_up(&mut self) {
+        self.total = Recorder::new(self.labels.len());
+        for interval in &self.intervals {
+            self.total.add(&interval.record());
+        }
+    }
+
     /// Operations that ended, over all labels.
     pub fn operations(&self) -> u64 {
         self.total.ops.iter().map(super::Tally::ended).sum()

@@ -1,6 +1,7 @@
 //! A worker's recorder, and the merged recorders of an interval.
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use super::packed;
 use super::tally::{self, Tally, histogram};
@@ -21,6 +22,13 @@ pub struct Recorder {
     pub run_queue_ns: u64,
     /// What happened to the worker's connections.
     pub connections: SessionCounters,
+}
+
+impl Default for Recorder {
+    /// Without labels.
+    fn default() -> Self {
+        Self::new(0)
+    }
 }
 
 impl Recorder {
@@ -58,7 +66,7 @@ impl Recorder {
 }
 
 /// What all workers recorded in one interval of a phase.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Interval {
     /// Number of the interval, from 0.
     pub number: u64,

@@ -4,6 +4,8 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Clock;
 
 /// How often the process is sampled. This does not divide the 100 ms period of scheduler quotas: a sampler in step with
@@ -11,7 +13,7 @@ use crate::Clock;
 pub const SAMPLE_EVERY: Duration = Duration::from_millis(17);
 
 /// The process at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ResourceSample {
     /// When, in ns from the phase's start.
     pub at_ns: u64,

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Clock;
 use crate::store::{AnyStore, Stats};
 
@@ -18,7 +20,7 @@ const EMBEDDED_SHARE: u32 = 1_000;
 const LAST_ANSWER: Duration = Duration::from_secs(2);
 
 /// One answer of a store.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StatsSample {
     /// When the store was asked, in ns from the phase's start; 0 if before.
     pub at_ns: u64,
@@ -29,7 +31,7 @@ pub struct StatsSample {
 }
 
 /// What a store reported during a phase.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StoreStats {
     /// The answers, in order.
     pub samples: Vec<StatsSample>,

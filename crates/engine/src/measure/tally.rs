@@ -1,6 +1,7 @@
 //! What happened to the operations of one label: counts and histograms.
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use crate::store::{ErrorKind, OpKind};
 
@@ -23,7 +24,7 @@ pub fn record(times: &mut Histogram<u64>, ns: u64) {
 }
 
 /// When the store answered, in ns from the phase's start. The answer that a document does not exist counts too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answered {
     /// The first time; `u64::MAX` if never.
     pub first_ns: u64,
@@ -38,6 +39,11 @@ impl Default for Answered {
 }
 
 impl Answered {
+    /// The same answers, on a time axis that begins so much earlier.
+    pub(super) fn shifted(self, by_ns: u64) -> Self {
+        if self.ever() { Self { first_ns: self.first_ns + by_ns, last_ns: self.last_ns + by_ns } } else { self }
+    }
+
     /// Records an answer at this time.
     #[inline]
     pub fn at(&mut self, ns: u64) {

@@ -12,6 +12,7 @@ use super::run::{PhaseContext, Written, run_phase};
 use super::stop::Stop;
 use crate::store::{AnyStore, Durability, NullStore, StoreError};
 use storebench_documents::Catalog;
+use storebench_study::Part;
 use storebench_study::workload::Phase;
 
 /// How long each label is measured.
@@ -38,6 +39,7 @@ pub fn calibrate(plan: &PhasePlan, catalog: &Arc<Catalog>, clock: &RealClock) ->
             rate: None,
             think_ns: 0,
             ledger: false,
+            part: Part::WHOLE,
             guarantees: Guarantees { durability: Durability::MEMORY, ..plan.guarantees },
             amount: match plan.amount {
                 Amount::Load => Amount::Load,
@@ -52,6 +54,7 @@ pub fn calibrate(plan: &PhasePlan, catalog: &Arc<Catalog>, clock: &RealClock) ->
             stop: Arc::clone(&stop),
             seed: 1,
             interval: Duration::from_secs(1),
+            begin: None,
             written: &mut Written::default(),
             companions: Vec::new(),
             gone: &|| false,

@@ -43,6 +43,6 @@ pub use drive::{WorkerReport, drive};
 pub use events::{Event, Observer};
 pub use explain::{Explained, explain_queries};
 pub use plan::{Amount, Ask, DEFAULT_LOAD_BATCH, Guarantees, PhasePlan, Recipe, ResolvedPhase, Rows, WorkerJob};
-pub use run::{PhaseContext, Written, run_phase};
+pub use run::{Begin, PhaseContext, Written, run_phase};
 pub use stop::Stop;
 pub use team::{Member, Outbox, Snapshot};

@@ -9,6 +9,7 @@ use crate::measure::Label;
 use crate::store::{Capabilities, Durability, OpKind, ReadConsistency, StoreError, ViewRows};
 use storebench_documents::Catalog;
 use storebench_documents::schedule::{Arrival, Rate};
+use storebench_study::Part;
 use storebench_study::workload::{
     ArrivalSpec, Body, Draw, MixEntry, Phase, PhaseKind, Streams, Study, collection_of, does,
 };
@@ -232,6 +233,8 @@ pub struct PhasePlan {
     pub drain_ns: u64,
     /// Whether acknowledged versions are recorded and read back.
     pub ledger: bool,
+    /// The part of it that this process runs. Everything else here is about all parts together.
+    pub part: Part,
 }
 
 impl Deref for PhasePlan {
@@ -304,6 +307,7 @@ impl PhasePlan {
             timeout_ns: phase.timeout.ns(),
             drain_ns: phase.drain.ns(),
             ledger: phase.ledger.is_kept(),
+            part: Part::WHOLE,
         };
         plan.has_documents(catalog, false)?;
         Ok(plan)
@@ -343,6 +347,25 @@ impl PhasePlan {
             }
         }
         Ok(())
+    }
+
+    /// The plan of one part of the run.
+    ///
+    /// # Errors
+    /// [`StoreError::NotSupported`] if the parts cannot have equal shares of the workers. Each key must belong to the
+    /// same part in every phase, and that is so if every number of workers is a multiple of the number of parts.
+    pub fn of_part(self, part: Part) -> Result<Self, StoreError> {
+        if self.workers % part.of == 0 || self.recipes.is_empty() {
+            return Ok(Self { part, ..self });
+        }
+        Err(StoreError::NotSupported(format!(
+            "phase `{0}`: {1} workers cannot be shared equally by {2} parts; `workers` counts all parts together, so set \
+             it to a multiple of {2}: --set phases.{0}.workers={3}",
+            self.name,
+            self.workers,
+            part.of,
+            self.workers.next_multiple_of(part.of)
+        )))
     }
 
     /// The labels of the phase's operations, in the order of a recorder's tallies.

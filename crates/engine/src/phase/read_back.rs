@@ -12,6 +12,7 @@ use crate::ledger::{Book, FoundAtKey, Key};
 use crate::measure::LedgerReport;
 use crate::store::{AnyStore, CollectionId, ErrorKind, PhaseStart, ReadConsistency, SessionOptions};
 use storebench_documents::Catalog;
+use storebench_study::Part;
 
 /// The most keys that the report describes.
 const EXAMPLES: usize = 20;
@@ -24,17 +25,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
 /// The keys to read, and how many of them were never written: all written keys, and a sample of the others of each
-/// collection.
-fn keys(book: &Book, catalog: &Catalog) -> (Vec<Key>, u64) {
+/// collection. Each part of a run reads its own keys, because only it knows what was written there.
+fn keys(book: &Book, catalog: &Catalog, part: Part) -> (Vec<Key>, u64) {
     let mut keys: Vec<Key> = book.entries().map(|(key, _)| key).collect();
     keys.sort_unstable();
     let written = keys.len();
     for collection in 0..catalog.iter().count() {
         let Some(count) = book.documents(collection) else { continue };
-        let asked = count.min(LOADED);
+        let (first, every) = (u64::from(part.number - 1), u64::from(part.of));
+        let own = count.saturating_sub(first).div_ceil(every);
+        let asked = own.min(LOADED);
         // Evenly spread, including the first and the last.
-        let spread = |nth: u64| (u128::from(nth) * u128::from(count - 1) / u128::from((asked - 1).max(1))) as u64;
-        keys.extend((0..asked).map(spread).map(|index| (collection, index)).filter(|key| !book.knows(*key)));
+        let spread = |nth: u64| (u128::from(nth) * u128::from(own - 1) / u128::from((asked - 1).max(1))) as u64;
+        let indexes = (0..asked).map(|nth| spread(nth) * every + first);
+        keys.extend(indexes.map(|index| (collection, index)).filter(|key| !book.knows(*key)));
     }
     let loaded = (keys.len() - written) as u64;
     (keys, loaded)
@@ -71,7 +75,7 @@ pub(super) fn read_back(
         clock: Arc::new(clock.clone()),
         phase_start: PhaseStart::new(),
     };
-    let (mut left, loaded) = keys(book, catalog);
+    let (mut left, loaded) = keys(book, catalog, plan.part);
     let mut report = LedgerReport { loaded, share: book.share(), ..LedgerReport::default() };
     let mut broken = Vec::new();
     // Whether a wrong state may still become right, as replicas catch up.

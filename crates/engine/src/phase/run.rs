@@ -15,13 +15,16 @@ use super::stop::Stop;
 use super::team::{Gate, Member, Outbox, Snapshot};
 use crate::ledger::Book;
 use crate::measure::{
-    Asking, Interval, LedgerReads, LedgerReport, Partial, PartialCause, PhaseRecord, Recorder, ResourceSample, Sampler,
-    StatsSampler, StoreStats, Tally, WorkerUse,
+    Asking, Interval, LedgerReads, LedgerReport, OfPart, Partial, PartialCause, PhaseRecord, Recorder, ResourceSample,
+    Sampler, StatsSampler, StoreStats, Tally, WorkerUse,
 };
 use crate::store::{AnyStore, PhaseStart, StoreError};
 use storebench_documents::Catalog;
 use storebench_documents::keys::Distinct;
 use storebench_documents::schedule::Arrival;
+
+/// Agrees with the other parts of the run when a phase begins, and returns that in ns since 1970.
+pub type Begin<'a> = Box<dyn FnMut(&mut dyn Observer) -> Result<u64, StoreError> + 'a>;
 
 /// What a phase needs besides its plan and its store.
 pub struct PhaseContext<'a> {
@@ -35,6 +38,8 @@ pub struct PhaseContext<'a> {
     pub seed: u64,
     /// Length of an interval.
     pub interval: Duration,
+    /// With parts: called when the connections are open.
+    pub begin: Option<Begin<'a>>,
     /// What earlier phases of the trial have written.
     pub written: &'a mut Written,
     /// Code that observes the store meanwhile, or acts on it, each on a separate thread.
@@ -72,7 +77,7 @@ pub fn run_phase(
     plan: &PhasePlan,
     context: PhaseContext<'_>,
 ) -> Result<PhaseRecord, StoreError> {
-    let PhaseContext { catalog, clock, stop, seed, interval, written, companions, gone, observer } = context;
+    let PhaseContext { catalog, clock, stop, seed, interval, begin, written, companions, gone, observer } = context;
     let Written { inserted, book } = written;
     inserted.resize(catalog.iter().count(), 0);
     let plan = Arc::new(plan.clone());
@@ -97,7 +102,7 @@ pub fn run_phase(
     std::thread::scope(|scope| {
         let mut spares = Vec::new();
         let mut threads = Vec::new();
-        for worker in 0..plan.workers {
+        for worker in plan.part.workers(plan.workers) {
             let (give, spare) = mpsc::channel();
             spares.push(give);
             let job = WorkerJob {
@@ -133,21 +138,34 @@ pub fn run_phase(
             }
         }
         drop(snapshots);
-        gate.wait_for(plan.workers as usize);
+        gate.wait_for(plan.part.workers(plan.workers).count());
+        let agreed = match begin.filter(|_| !phase_stop.asked()).map(|mut agree| agree(observer)).transpose() {
+            Ok(agreed_unix_ns) => agreed_unix_ns.map(|unix_ns| Agreed { unix_ns, at_ns: at(&clock, unix_ns) }),
+            Err(error) => {
+                phase_stop.ask();
+                start.begin(clock.now_ns());
+                gate.open();
+                return Err(error);
+            }
+        };
         if !phase_stop.asked() {
             observer.event(&Event::PhaseBegan {
                 phase: &plan.name,
                 loads: plan.amount == Amount::Load,
-                operations: plan.operations(&catalog),
+                operations: plan.operations(&catalog).map(|all| all / u64::from(plan.part.of)),
                 duration_ns: plan.duration_ns(),
             });
         }
         let stats = StatsSampler::new(Arc::clone(store), Arc::new(clock.clone()), interval);
         // Everything else is ready by now: work after the start would make the first arrivals late.
         let head_start_ns = if plan.rate.is_some() { HEAD_START_NS } else { 0 };
-        let start_ns = clock.now_ns() + head_start_ns;
+        if let Some(agreed) = &agreed {
+            sleep_until(&clock, agreed.at_ns.saturating_sub(HEAD_START_NS), &stop);
+        }
+        let earliest_ns = clock.now_ns() + head_start_ns;
+        let start_ns = agreed.as_ref().map_or(earliest_ns, |agreed| agreed.at_ns.max(earliest_ns));
         start.begin(start_ns);
-        let began_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+        let began_unix_ns = unix_now_ns().saturating_add_signed(start_ns as i64 - clock.now_ns() as i64);
         let sampler = Sampler::start(clock.clone(), start_ns).ok();
         let watch = Arc::new(Watch::new(clock.clone(), start_ns, Arc::clone(&phase_stop)));
         let accompanied: Vec<_> = companions
@@ -158,6 +176,10 @@ pub fn run_phase(
                 scope.spawn(move || companion.accompany(&watch))
             })
             .collect();
+        if agreed.is_some() && plan.rate.is_none() {
+            // Without a schedule, workers send as soon as they may.
+            sleep_until(&clock, start_ns, &stop);
+        }
         gate.open();
         // If workers could not begin, there is nothing to ask about.
         let stats = if phase_stop.asked() { None } else { stats.start(start_ns).ok() };
@@ -166,7 +188,7 @@ pub fn run_phase(
         loop {
             match received.recv_timeout(LOOK_EVERY) {
                 Ok(snapshot) => {
-                    let worker = snapshot.worker as usize;
+                    let worker = plan.part.position(snapshot.worker);
                     watch.ended(snapshot.recorder.ops.iter().map(Tally::ended).sum());
                     let mut emptied = gathered.take(snapshot, &plan, observer);
                     emptied.clear();
@@ -206,7 +228,7 @@ pub fn run_phase(
         let record = gathered.into_record(
             &plan,
             start_ns,
-            began_unix_ns,
+            (began_unix_ns, agreed.map(|agreed| agreed.unix_ns)),
             (resources, store_stats),
             &mut reports,
             stop.asked(),
@@ -241,19 +263,53 @@ pub fn run_phase(
     })
 }
 
+/// When the parts of a run agreed to begin: in ns since 1970, and of the clock.
+struct Agreed {
+    unix_ns: u64,
+    at_ns: u64,
+}
+
+fn unix_now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
+}
+
+/// A moment in ns since 1970, by the run's clock; 0 if it has long passed.
+fn at(clock: &RealClock, unix_ns: u64) -> u64 {
+    clock.now_ns().saturating_add_signed((unix_ns as i64).saturating_sub(unix_now_ns() as i64))
+}
+
+/// For so long before a moment, `sleep_until` waits actively: a sleep ends up to 0.1 ms late.
+const SPIN_NS: u64 = 200_000;
+
+/// Waits until a moment of the clock, or until the user wants to stop.
+fn sleep_until(clock: &RealClock, until_ns: u64, stop: &Stop) {
+    loop {
+        let left_ns = until_ns.saturating_sub(clock.now_ns());
+        if left_ns == 0 || stop.asked() {
+            return;
+        }
+        if left_ns > SPIN_NS {
+            std::thread::sleep(Duration::from_nanos(left_ns - SPIN_NS).min(LOOK_EVERY));
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+}
+
 /// The most arrivals to draw again at the end of a phase, to learn when the last of them was scheduled.
 const WALKED: u64 = 10_000_000;
 
-/// When the last of this many operations of a Poisson process, shared by the workers, was scheduled, in ns.
+/// When the last of this many operations of a Poisson process, shared by all workers of all parts, was scheduled for a
+/// worker of this part, in ns.
 fn last_scheduled_ns(plan: &PhasePlan, seed: u64, operations: u64) -> u64 {
     let workers = u64::from(plan.workers);
     let last = |w: u64| {
-        let mut arrivals = drive::arrivals(plan, seed, w)?.ok()?;
         let own = operations / workers + u64::from(w < operations % workers);
+        let mut arrivals = drive::arrivals(plan, seed, w).filter(|_| own > 0)?.ok()?;
         (1..own).for_each(|_| arrivals.advance());
         Some(arrivals.peek_ns())
     };
-    (0..workers.min(operations)).filter_map(last).max().unwrap_or(1).max(1)
+    plan.part.workers(plan.workers).filter_map(|w| last(w.into())).max().unwrap_or(1).max(1)
 }
 
 /// How many intervals are kept open for a worker that is behind the others.
@@ -275,7 +331,7 @@ impl Gathered {
         Self {
             interval_ns,
             open: BTreeMap::new(),
-            reached: vec![0; plan.workers as usize],
+            reached: vec![0; plan.part.workers(plan.workers).count()],
             done: Vec::new(),
             total: Recorder::new(plan.recipes.len()),
         }
@@ -289,7 +345,7 @@ impl Gathered {
         // interval that is still open.
         let interval = interval.max(self.done.last().map_or(0, |last| last.number + 1));
         self.open.entry(interval).or_insert_with(|| Recorder::new(plan.recipes.len())).add(&recorder);
-        self.reached[worker as usize] = if last { u64::MAX } else { interval + 1 };
+        self.reached[plan.part.position(worker)] = if last { u64::MAX } else { interval + 1 };
         // A worker that is blocked in an embedded store delays the others only for this many intervals.
         let newest = self.open.last_key_value().map_or(0, |(newest, _)| *newest);
         let passed = self.reached.iter().copied().min().unwrap_or(0).max(newest.saturating_sub(MOST_OPEN));
@@ -320,7 +376,7 @@ impl Gathered {
         mut self,
         plan: &PhasePlan,
         start_ns: u64,
-        began_unix_ns: u64,
+        (began_unix_ns, agreed_unix_ns): (u64, Option<u64>),
         (resources, store_stats): (Vec<ResourceSample>, StoreStats),
         reports: &mut [WorkerReport],
         interrupted: bool,
@@ -358,17 +414,21 @@ impl Gathered {
         });
         let scheduled = plan.rate.as_ref().map(|(rate, arrival)| match plan.amount {
             Amount::Duration(_) => {
-                let scheduled = (0..u64::from(plan.workers))
-                    .filter_map(|worker| drive::arrivals(plan, seed, worker)?.ok())
+                let scheduled = plan
+                    .part
+                    .workers(plan.workers)
+                    .filter_map(|worker| drive::arrivals(plan, seed, worker.into())?.ok())
                     .map(|arrivals| arrivals.scheduled_by(sending_ns.saturating_sub(1)))
                     .sum();
                 (scheduled, sending_ns)
             }
             _ => {
                 let scheduled = self.total.ops.iter().map(|t| t.ended() + t.unfinished).sum();
+                // All parts have the same number of workers, so their schedules have the same length.
+                let of_all_parts = scheduled * u64::from(plan.part.of);
                 let over_ns = match arrival {
-                    Arrival::Poisson if scheduled <= WALKED => last_scheduled_ns(plan, seed, scheduled),
-                    _ => rate.scheduled_start_ns(scheduled),
+                    Arrival::Poisson if scheduled <= WALKED => last_scheduled_ns(plan, seed, of_all_parts),
+                    _ => rate.scheduled_start_ns(of_all_parts),
                 };
                 (scheduled, over_ns)
             }
@@ -383,7 +443,7 @@ impl Gathered {
             elapsed_ns,
             scheduled: scheduled.map(|(scheduled, _)| scheduled),
             scheduled_over_ns: scheduled.map(|(_, over_ns)| over_ns),
-            workers: plan.workers,
+            workers: plan.part.workers(plan.workers).count() as u32,
             connections: plan.connections,
             in_flight: plan.in_flight,
             durability: plan.guarantees.durability,
@@ -393,11 +453,16 @@ impl Gathered {
             worker_use: reports.iter().map(|r| r.usage).collect::<Vec<WorkerUse>>(),
             resources,
             store_stats,
-            distinct_keys: distinct.into_iter().map(|(c, d)| (c, d.estimate())).collect(),
+            distinct_keys: distinct.iter().map(|(c, d)| (*c, d.estimate())).collect(),
             messages,
             wrong_examples,
             ledger: None,
             partial,
+            of_part: (!plan.part.is_whole()).then(|| OfPart {
+                part: plan.part,
+                agreed_unix_ns,
+                touched: distinct.into_iter().collect(),
+            }),
         }
     }
 }

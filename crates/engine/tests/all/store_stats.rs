@@ -78,6 +78,7 @@ fn run(embedded: bool, tell: Tell) -> PhaseRecord {
         stop: Arc::new(Stop::new()),
         seed: 1,
         interval: Duration::from_millis(100),
+        begin: None,
         written: &mut Written::default(),
         companions: Vec::new(),
         gone: &|| false,

@@ -54,7 +54,7 @@ impl Session<'_> {
     pub(super) fn after(&self, configuration: &Configuration, phase: &Phase, journal: &mut Journal<'_>) -> StoreAfter {
         let mut after = StoreAfter::default();
         let paths = self.data_of(configuration);
-        let asked = (phase.settle.is_some() || phase.compact) && !self.stop.asked();
+        let asked = (phase.settle.is_some() || phase.compact) && !self.stop.asked() && self.parts.leads();
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let peak = (asked && !paths.is_empty()).then(|| scope.spawn(|| most(&paths, &over)));

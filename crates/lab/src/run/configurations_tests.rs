@@ -63,6 +63,7 @@ fn request(text: &str, names: &[&str], runs_dir: Option<&Path>) -> RunRequest {
         study,
         configurations,
         prices: None,
+        part: None,
         resume: None,
         transfers: None,
         study_text: text.into(),

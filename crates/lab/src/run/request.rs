@@ -11,6 +11,7 @@ use storebench_study::workload::{FactorValues, Study, short_names, shown_value};
 
 use super::error::LabError;
 use super::links::Links;
+use super::parts::PartRequest;
 use super::servers::Managed;
 use super::transfers::Transfers;
 
@@ -144,6 +145,8 @@ pub struct RunRequest {
     pub configurations: Vec<ConfigurationRequest>,
     /// Prices of the machines that the configurations run on.
     pub prices: Option<PriceSheet>,
+    /// The part of the run that this process runs; `None` if it runs all of it.
+    pub part: Option<PartRequest>,
     /// A run folder to resume: its complete trials are kept, the others run.
     pub resume: Option<PathBuf>,
     /// The parent of run folders; `None` saves nothing.

@@ -18,12 +18,14 @@ use storebench_results::cost::CostResult;
 use storebench_results::plan::{Plan, PlannedTrial};
 use storebench_results::validity::exit_code;
 use storebench_results::{CollectionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, Secrets, redact};
+use storebench_study::Part;
 use storebench_study::workload::{Body, Claim, Collection, Study};
 
 use super::error::LabError;
 use super::foreign::{self, Foreign};
 use super::ledgers::ledger_fits;
 use super::observe::Journal;
+use super::parts::Parts;
 use super::request::{ConfigurationRequest, PrepareMode, RunRequest};
 use super::resume;
 use super::servers::Managed;
@@ -129,6 +131,8 @@ pub(super) struct Session<'a> {
     pub(super) kept: Kept,
     /// The files that phases copy from.
     pub(super) files: Files,
+    /// This process's part of the run.
+    pub(super) parts: Parts,
 }
 
 /// Runs a study. Failures after the first store is touched are part of the result. The folder holds everything measured
@@ -166,6 +170,11 @@ fn run_with(
     }
     let configurations = looked_at(request)?;
     let plan = plan_of(&request.study, &configurations);
+    let mut parts = Parts::of(request.part.as_ref(), &request.study, &configurations, plan.trials.len(), &stop)
+        .map_err(LabError::BadInput)?;
+    if request.resume.is_some() && parts.are_several() {
+        return Err(LabError::BadInput("--resume: a part cannot be resumed; start all parts again".into()));
+    }
     let info = |folder: Option<&PathBuf>| run_info(request, first, secrets, jiff::Timestamp::now().to_string(), folder);
     let paths: Vec<PathBuf> = configurations.iter().flat_map(|a| a.store.paths()).collect();
     let environment = this_machine(&paths);
@@ -186,12 +195,18 @@ fn run_with(
             let kept: Vec<u32> = before.iter().flat_map(|before| &before.trials).map(|trial| trial.trial).collect();
             Some(RunFolder::reopen(path, &kept, secrets.clone())?)
         }
+        (None, Some(runs_dir)) if parts.are_several() => {
+            Some(RunFolder::create_part(runs_dir, parts.part(), secrets.clone())?)
+        }
         (None, Some(runs_dir)) => Some(RunFolder::create(runs_dir, &request.name, secrets.clone())?),
         (None, None) => None,
     };
     let path = folder.as_ref().map(|f| f.path().to_owned());
     let mut journal = Journal::new(observer, folder, secrets.clone());
     journal.keep(|folder| folder.write_study(&request.study_text));
+    let identity = identity(&info(None), &plan);
+    let met = parts.meet(&identity, &mut journal);
+    met.map_err(|source| LabError::Store { store: first.store_name.clone(), source })?;
     if plan.trials.len() > 1 {
         journal.note(plan.in_a_line());
     }
@@ -210,6 +225,7 @@ fn run_with(
         holds: BTreeMap::new(),
         kept: Kept::default(),
         files,
+        parts,
     };
     let mut result = RunResult {
         format: FORMAT.to_owned(),
@@ -244,8 +260,12 @@ fn run_with(
             .into_iter()
             .any(|t| configurations.iter().any(|a| a.runs(t) && a.location == configuration.location));
         session.trial(configuration, planned, last, trials.len(), &mut result, &mut journal);
+        if let Some(why) = session.parts.alone() {
+            journal.note(format!("no further trial: {why}"));
+            break;
+        }
     }
-    if request.remove_after {
+    if request.remove_after && session.parts.leads() {
         for configuration in &configurations {
             session.remove(configuration, &mut result, &mut journal);
         }
@@ -301,7 +321,7 @@ fn looked_at(request: &RunRequest) -> Result<Vec<Configuration>, LabError> {
             server.start(&*of.store).map_err(|source| LabError::Store { store: store.clone(), source })?;
             running = Some((server.clone(), store));
         }
-        configurations.push(configuration(position, of, request.prepare)?);
+        configurations.push(configuration(position, of, request)?);
     }
     stop(&mut running)?;
     Ok(configurations)
@@ -345,11 +365,8 @@ fn enough(configurations: &[Configuration], plan: &Plan) -> Result<(), LabError>
 }
 
 /// Inspects a store and checks that it can do what is requested. Changes nothing.
-fn configuration(
-    position: usize,
-    request: &ConfigurationRequest,
-    mode: PrepareMode,
-) -> Result<Configuration, LabError> {
+fn configuration(position: usize, request: &ConfigurationRequest, run: &RunRequest) -> Result<Configuration, LabError> {
+    let (mode, part) = (run.prepare, run.part.as_ref().map_or(Part::WHOLE, |of| of.part));
     let (name, store) = (&request.store_name, &request.store);
     let documents = request.documents.catalog.iter().map(Documents::count).sum();
     ledger_fits(&request.study, documents, this_machine(&[]).memory_available_bytes)?;
@@ -361,7 +378,13 @@ fn configuration(
         .study
         .phases
         .iter()
-        .map(|phase| ResolvedPhase::of(&request.study, phase, &request.documents.catalog, &capabilities))
+        .map(|phase| {
+            let resolved = ResolvedPhase::of(&request.study, phase, &request.documents.catalog, &capabilities)?;
+            match resolved {
+                ResolvedPhase::Operations(plan) => plan.of_part(part).map(ResolvedPhase::Operations),
+                copy => Ok(copy),
+            }
+        })
         .collect::<Result<Vec<_>, _>>()
         .map_err(refused)?;
     let mut description = store.describe();
@@ -434,6 +457,13 @@ fn configuration(
     })
 }
 
+/// What the parts of a run have in common.
+fn identity(run: &RunInfo, plan: &Plan) -> String {
+    let RunInfo { study, overrides, seed, scale, storebench_version, storebench_commit, frozen, .. } = run;
+    serde_json::json!([study, overrides, seed, scale, storebench_version, storebench_commit, frozen, plan.trials])
+        .to_string()
+}
+
 /// Whether the study itself loads documents.
 pub(super) fn loads(study: &Study) -> bool {
     study.phases.iter().any(|p| p.loads())
@@ -473,6 +503,8 @@ fn run_info(
         frozen: serde_json::to_value(first.documents.catalog.frozen()).unwrap_or_default(),
         resumed: Vec::new(),
         interrupted: false,
+        part: request.part.as_ref().map(|of| of.part),
+        parts: None,
         folder: folder.map(|f| f.display().to_string()),
     }
 }

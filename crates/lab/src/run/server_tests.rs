@@ -146,6 +146,7 @@ fn request(text: &str, server: &Server, runs_dir: Option<&Path>) -> RunRequest {
         configurations: ConfigurationRequest::of_stores(&study, &documents, 1.0, [("here".to_owned(), store)]),
         study,
         prices: None,
+        part: None,
         resume: None,
         study_text: text,
         study_file: None,

@@ -59,6 +59,7 @@ fn request(text: &str, stores: Vec<(&str, Arc<dyn AnyStore>)>, runs_dir: Option<
         ),
         study,
         prices: None,
+        part: None,
         resume: None,
         study_text: text.into(),
         study_file: Some("books.toml".into()),

@@ -134,6 +134,7 @@ fn request(text: &str, transfers: Option<Arc<dyn Transfers>>) -> RunRequest {
         anyway: false,
         transfers,
         prices: None,
+        part: None,
         resume: None,
         interval: Duration::from_millis(100),
         commit: None,

@@ -11,7 +11,7 @@ use storebench_engine::ledger::Book;
 use storebench_engine::measure::{Partial, PartialCause, PhaseRecord};
 use storebench_engine::store::{OpKind, Prepare, StoreError, Support};
 use storebench_engine::{
-    Companion, PhaseContext, PhasePlan, ResolvedPhase, Written, calibrate, explain_queries, run_phase,
+    Begin, Companion, Observer, PhaseContext, PhasePlan, ResolvedPhase, Written, calibrate, explain_queries, run_phase,
 };
 use storebench_results::bottleneck::Bottleneck;
 use storebench_results::environment::port_of;
@@ -19,8 +19,8 @@ use storebench_results::human::count;
 use storebench_results::plan::PlannedTrial;
 use storebench_results::validity::spoiled;
 use storebench_results::{
-    CollectionResult, Failure, FailureKind, FaultResult, Pass, PhaseResult, ProbeResult, QueryPlanResult, RunResult,
-    SampledResult, SearchResult, TrialResult, gather_phase, judge_limits,
+    CollectionResult, Failure, FailureKind, FaultResult, Pass, PhaseResult, ProbeResult, QueryPlanResult,
+    ResourcesResult, RunResult, SampledResult, SearchResult, TrialResult, gather_phase, judge_limits,
 };
 use storebench_study::mix64;
 use storebench_study::workload::{Database, Limit, LimitPath, Phase, RateSearch, RateSpec};
@@ -103,6 +103,24 @@ fn seen_by_clients(record: &PhaseRecord, faults: &mut [FaultResult]) {
     }
 }
 
+/// Removes ratios between what a server used and what this part asked of it: the server worked for all parts. Merging
+/// computes them.
+fn not_of_one_part(used: &mut ResourcesResult) {
+    if let Some(store) = &mut used.store {
+        store.cpu_us_per_op = None;
+    }
+    if let Some(disk) = &mut used.disk {
+        disk.write_amplification = None;
+    }
+}
+
+/// A phase, or one pass of it, that was measured.
+struct Measured {
+    found: PhaseResult,
+    partial: Option<Partial>,
+    record: PhaseRecord,
+}
+
 /// Maximum length of a stored query plan, in characters.
 const QUERY_PLAN_CHARS: usize = 8_000;
 
@@ -117,6 +135,7 @@ impl Session<'_> {
         result: &mut RunResult,
         journal: &mut Journal<'_>,
     ) {
+        self.parts.trial_begins();
         journal.enter(planned.trial, &configuration.name);
         journal.log(serde_json::json!({ "event": "trial-began", "round": planned.round }));
         if of > 1 {
@@ -141,8 +160,8 @@ impl Session<'_> {
         let started = configuration.request.server.as_ref().map(start).transpose();
         let took = |started: Started| started.ready.as_nanos() as u64;
         let ready = started.map(|started| result.trials[at].server_ready_ns = started.map(took));
-        match ready.and_then(|()| self.prepare(configuration, kept)).and_then(|()| self.sample(configuration, journal))
-        {
+        let prepared = ready.and_then(|()| self.prepare_together(configuration, kept, journal));
+        match prepared.and_then(|()| self.sample(configuration, journal)) {
             Err(error) => fail(result, "prepare", &error),
             Ok(sampled) => {
                 self.discarded.insert(configuration.location.clone());
@@ -169,15 +188,27 @@ impl Session<'_> {
                     }
                 }
                 let trial = &result.trials[at];
-                if trial.failure.is_none()
-                    && !result.run.interrupted
-                    && trial.phases.iter().all(|p| found_all(trial, p))
-                {
-                    self.holds.insert(configuration.location.clone(), configuration.load_key.clone());
+                if trial.failure.is_none() && !result.run.interrupted {
+                    let found_all = trial.phases.iter().all(|p| found_all(trial, p));
+                    match self.parts.trial_ended(found_all, journal) {
+                        Ok(true) => {
+                            self.holds.insert(configuration.location.clone(), configuration.load_key.clone());
+                        }
+                        Ok(false) => {}
+                        Err(error) => fail(result, "end", &error),
+                    }
                 }
             }
         }
-        if self.request.remove_after && last {
+        if let Some(failure) = result.trials[at].failure.as_mut().filter(|_| self.parts.others_failed()) {
+            failure.kind = FailureKind::OtherPart;
+        }
+        if let Some(failure) = &result.trials[at].failure {
+            self.parts.failed(&failure.message, journal);
+        } else if result.run.interrupted {
+            self.parts.failed("interrupted", journal);
+        }
+        if self.request.remove_after && last && self.parts.leads() {
             self.touched.remove(&configuration.location);
             if let Err(error) = configuration.store.remove() {
                 fail(result, "remove", &error);
@@ -224,6 +255,25 @@ impl Session<'_> {
             catalog.iter().map(Documents::count).sum(),
             ledger_share(configuration.study()),
         )
+    }
+
+    /// Prepares the store. Of several parts, the first one empties it, and the others use what it has made.
+    fn prepare_together(
+        &mut self,
+        configuration: &Configuration,
+        kept: bool,
+        journal: &mut Journal<'_>,
+    ) -> Result<(), StoreError> {
+        if self.parts.leads() {
+            self.prepare(configuration, kept)?;
+            return self.parts.prepared(journal);
+        }
+        self.parts.prepared(journal)?;
+        let how = match configuration.prepare {
+            how @ (Prepare::ReadOnly | Prepare::IntoExisting | Prepare::WriteExisting) => how,
+            Prepare::Fresh | Prepare::Discard | Prepare::Keep | Prepare::Copy(_) => Prepare::Keep,
+        };
+        configuration.store.prepare(&configuration.study().into(), how)
     }
 
     fn prepare(&self, configuration: &Configuration, kept: bool) -> Result<(), StoreError> {
@@ -300,7 +350,9 @@ impl Session<'_> {
             }
             (ResolvedPhase::Operations(plan), None) => {
                 let plan = configuration.now(plan, result.trials[at].database_kept);
-                self.measure(configuration, planned, position, &plan, None, journal)?
+                let Measured { found, partial, .. } =
+                    self.measure(configuration, planned, position, &plan, None, journal)?;
+                (found, partial)
             }
         };
         match &partial {
@@ -333,7 +385,7 @@ impl Session<'_> {
         journal: &mut Journal<'_>,
     ) -> Result<(SearchResult, PhaseResult, Option<Partial>), StoreError> {
         let mut search = Search::new(wanted);
-        let mut best: Option<(f64, PhaseResult)> = None;
+        let mut best: Option<(f64, bool, PhaseResult)> = None;
         let out = loop {
             let (number, rate, why) = match search.next() {
                 Step::Probe { number, rate, why } => (number, rate, why),
@@ -349,7 +401,8 @@ impl Session<'_> {
             };
             let probe = self.at_rate(configuration, position, rate)?;
             // Use different keys and arrivals each time: the same ones would confirm nothing.
-            let (mut found, partial) = self.measure(configuration, planned, position, &probe, Some(number), journal)?;
+            let Measured { mut found, partial, record } =
+                self.measure(configuration, planned, position, &probe, Some(number), journal)?;
             // An interrupted probe says nothing about its rate; earlier results stay valid.
             if self.stop.asked() {
                 let why = "interrupted before the search ended".to_owned();
@@ -357,7 +410,12 @@ impl Session<'_> {
                 found.partial.get_or_insert(why);
                 return Ok((search.so_far(), found, Some(partial)));
             }
-            let met = partial.is_none() && found.limits.iter().all(|limit| limit.met);
+            let pooled = self.parts.probed(&record, rested, journal)?;
+            let (judged, partial, rested) = match pooled {
+                Some((record, rested)) => (self.judged(configuration, &record), record.partial, rested),
+                None => (found.clone(), partial, rested),
+            };
+            let met = partial.is_none() && judged.limits.iter().all(|limit| limit.met);
             journal.note(format!(
                 "{} at {}/s: limits {}",
                 wanted.phase,
@@ -368,30 +426,30 @@ impl Session<'_> {
                 rate,
                 why,
                 met,
-                limits: found.limits.clone(),
-                achieved_per_s: found.rate.as_ref().map_or(0.0, |r| r.achieved_per_s),
-                in_flight_share: found.in_flight_share,
-                send_delay_p99_ns: found.client.send_delay_ns.p99,
+                limits: judged.limits.clone(),
+                achieved_per_s: judged.rate.as_ref().map_or(0.0, |r| r.achieved_per_s),
+                in_flight_share: judged.in_flight_share,
+                send_delay_p99_ns: judged.client.send_delay_ns.p99,
                 rested,
             });
-            let better = best.as_ref().is_none_or(|(_, of)| {
-                met && (!of.limits.iter().all(|l| l.met) || best.as_ref().is_some_and(|(known, _)| rate >= *known))
-            });
+            let better = best.as_ref().is_none_or(|(known, met_before, _)| met && (!met_before || rate >= *known));
             // Lost or wrong documents at any rate must be in the result, whatever rate is found.
-            if partial.is_some() || spoiled(trial, &found) {
+            if partial.is_some() || spoiled(trial, &judged) {
                 let out = SearchResult { rate: None, fails_at: None, ..search.so_far() };
                 return Ok((out, found, partial));
             }
             if better {
-                best = Some((rate, found));
+                best = Some((rate, met, found));
             }
         };
         // A rate above the result may have met the limits once by luck. The phase shown must be at the resulting rate.
         let shown = match (out.rate, best) {
-            (Some(rate), Some((of, found))) if (of / rate - 1.0).abs() < 1e-9 => (found, None),
+            (Some(rate), Some((of, _, found))) if (of / rate - 1.0).abs() < 1e-9 => (found, None),
             (rate, _) => {
                 let again = self.at_rate(configuration, position, rate.unwrap_or(wanted.from))?;
-                self.measure(configuration, planned, position, &again, None, journal)?
+                let Measured { found, partial, .. } =
+                    self.measure(configuration, planned, position, &again, None, journal)?;
+                (found, partial)
             }
         };
         Ok((out, shown.0, shown.1))
@@ -410,7 +468,16 @@ impl Session<'_> {
         phase.rate = Some(RateSpec::Constant(rate));
         let resolved = PhasePlan::resolve(study, &phase, &self.catalog(configuration), &configuration.capabilities)?;
         // Each rate overwrites what the previous one wrote.
-        Ok(configuration.now(&resolved, true).into_owned())
+        configuration.now(&resolved, true).into_owned().of_part(self.parts.part())
+    }
+
+    /// What all parts together measured in a probe, as far as a search needs it.
+    fn judged(&self, configuration: &Configuration, record: &PhaseRecord) -> PhaseResult {
+        let documents = self.documents.get(configuration.position).map_or(&[][..], Vec::as_slice);
+        PhaseResult {
+            limits: judge_limits(record, &configuration.study().limits),
+            ..gather_phase(record, documents, &configuration.capabilities, None)
+        }
     }
 
     /// Runs one phase as planned, or as a probe of a search, and saves it.
@@ -422,7 +489,7 @@ impl Session<'_> {
         plan: &PhasePlan,
         probe: Option<u32>,
         journal: &mut Journal<'_>,
-    ) -> Result<(PhaseResult, Option<Partial>), StoreError> {
+    ) -> Result<Measured, StoreError> {
         let phase = &configuration.study().phases[position];
         let seed = round_seed(configuration, planned, probe.unwrap_or(0).into());
         let catalog = &self.catalog(configuration);
@@ -473,7 +540,11 @@ impl Session<'_> {
             *died = now.or(died.take());
             died.is_some()
         };
+        let parts = &mut self.parts;
+        let several = parts.are_several();
+        let begin = |observer: &mut dyn Observer| parts.begin(&plan.name, position, observer);
         let context = PhaseContext {
+            begin: several.then(|| Box::new(begin) as Begin<'_>),
             catalog: Arc::clone(catalog),
             clock: self.clock.clone(),
             stop: Arc::clone(&self.stop),
@@ -527,6 +598,9 @@ impl Session<'_> {
         if let Some(used) = &mut found.resources {
             used.limited = limited_before.zip(limited()).map(|(before, after)| limits_felt(&before, &after));
         }
+        if let Some(used) = found.resources.as_mut().filter(|_| several) {
+            not_of_one_part(used);
+        }
         found.bottleneck = Bottleneck::of(
             &found,
             configuration.capabilities.embedded && configuration.request.server.is_none(),
@@ -541,12 +615,16 @@ impl Session<'_> {
             record.partial.get_or_insert(Partial { cause: PartialCause::Failed, why: problem.clone() });
         }
         found.partial = record.partial.as_ref().map(|partial| partial.why.clone());
+        if phase.settle.is_some() || phase.compact {
+            // Then no part still sends.
+            self.parts.all_at(&format!("after {}", phase.name), journal)?;
+        }
         let after = self.after(configuration, phase, journal);
         if let Some(used) = &mut found.resources {
             settled(used, after.disk_bytes, self.stored(configuration, position));
         }
         found.store_after = Some(after);
-        Ok((found, record.partial))
+        Ok(Measured { found, partial: record.partial.clone(), record })
     }
 
     /// Where the processes of a configuration's store are.

@@ -10,3 +10,4 @@
 mod link;
 mod link_cost;
 mod ssh;
+mod sshd;

@@ -4,117 +4,36 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use storebench_machine::{Commands, Pid, Problem, Server, Spec, Tree};
 
-fn place(name: &str) -> PathBuf {
-    let found = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../servers/where")).arg(name).output().unwrap();
-    assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
-    PathBuf::from(String::from_utf8(found.stdout).unwrap().trim())
-}
+use crate::sshd::{Sshd, free_port, libraries, place};
 
-/// Libraries bundled with a program, if any.
-fn libraries(root: &Path) -> String {
-    let folders = fs::read_dir(root.join("usr/lib")).into_iter().flatten().flatten();
-    folders.map(|folder| folder.path().display().to_string()).collect::<Vec<_>>().join(":")
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-/// An sshd that lives as long as this value, with a client's key for it.
-struct Sshd {
-    process: Child,
-    port: u16,
-    folder: tempfile::TempDir,
-    root: PathBuf,
-    /// The port of the remote Redis.
+/// A remote machine with a Redis.
+struct Remote {
+    sshd: Sshd,
+    /// The port of the Redis.
     redis: u16,
 }
 
-impl Sshd {
+impl Remote {
     /// `None`, with a printed reason, if this process cannot run an sshd.
     fn start() -> Option<Self> {
-        let own_mounts = Command::new("unshare").args(["-m", "true"]).status();
-        if !own_mounts.is_ok_and(|status| status.success()) {
-            println!("skipped: an sshd of the test's own needs root");
-            return None;
-        }
-        if Command::new("pgrep").arg("-V").output().is_err() {
-            println!("skipped: pgrep and pkill (procps) are not on this machine");
-            return None;
-        }
-        let (root, redis) = (place("ssh"), place("redis"));
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
-        for key in ["host", "client"] {
-            let made = Command::new(root.join("usr/bin/ssh-keygen"))
-                .env("LD_LIBRARY_PATH", libraries(&root))
-                .args(["-q", "-t", "ed25519", "-N", "", "-f"])
-                .arg(path(key))
-                .status();
-            assert!(made.unwrap().success());
-        }
-        // Stands for the remote machine: its programs, and its data folder.
-        for folder in ["bin", "there"] {
-            fs::create_dir(path(folder)).unwrap();
-        }
-        for program in ["redis-server", "redis-cli"] {
-            let file = path("bin").join(program);
-            let from = redis.join("usr/bin").join(program);
-            let script =
-                format!("#!/bin/sh\nexport LD_LIBRARY_PATH={}\nexec {} \"$@\"\n", libraries(&redis), from.display());
-            fs::write(&file, script).unwrap();
-            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
-        }
-        let port = free_port();
-        let host_key = fs::read_to_string(path("host.pub")).unwrap();
-        fs::write(path("known"), format!("[127.0.0.1]:{port} {host_key}")).unwrap();
-        let config = format!(
-            "ListenAddress 127.0.0.1\nPort {port}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nUsePAM no\nStrictModes \
-             no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nSetEnv PATH={}:/usr/bin:/bin\n",
-            path("host").display(),
-            path("client.pub").display(),
-            path("bin").display()
-        );
-        fs::write(path("config"), config).unwrap();
-        // As root, sshd requires its own user and folder, and an unlocked root password. Only sshd sees these files.
-        let users = fs::read_to_string("/etc/passwd").unwrap();
-        fs::write(path("users"), users + "sshd:x:65533:65534::/:/usr/sbin/nologin\n").unwrap();
-        fs::write(path("passwords"), "root:*:20000:0:99999:7:::\n").unwrap();
-        fs::set_permissions(path("users"), fs::Permissions::from_mode(0o644)).unwrap();
-        let script = format!(
-            "mount --bind {} /etc/passwd && mount --bind {} /etc/shadow && mount -t tmpfs none /run && mkdir -m 755 \
-             /run/sshd && exec {} -D -e -f {}",
-            path("users").display(),
-            path("passwords").display(),
-            root.join("usr/sbin/sshd").display(),
-            path("config").display()
-        );
-        let log = fs::File::create(path("log")).unwrap();
-        let process = Command::new("unshare")
-            .args(["-m", "--propagation", "private", "sh", "-c", &script])
-            .env("LD_LIBRARY_PATH", libraries(&root))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let mut sshd = Self { process, port, folder, root, redis: free_port() };
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            let ended = sshd.process.try_wait().unwrap();
-            assert!(ended.is_none(), "{}", fs::read_to_string(sshd.path("log")).unwrap());
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Some(sshd)
+        let redis = place("redis");
+        let program = |name: &'static str| {
+            let program = redis.join("usr/bin").join(name);
+            let libraries = libraries(&redis);
+            (name, format!("#!/bin/sh\nexport LD_LIBRARY_PATH={libraries}\nexec {} \"$@\"\n", program.display()))
+        };
+        let sshd = Sshd::start(&["redis-server", "redis-cli"].map(program))?;
+        Some(Self { sshd, redis: free_port() })
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.sshd.path(name)
     }
 
     /// The server from the documentation, with the address, the folder and the port of this test.
@@ -124,12 +43,7 @@ impl Sshd {
         let shown = section.split("```").nth(1).unwrap().strip_prefix("toml").unwrap();
         let shown: toml::Table = shown.parse().unwrap();
         let server = &shown["servers"]["redis"];
-        let address = format!(
-            "-F /dev/null -o UserKnownHostsFile={} -p {} -i {} root@127.0.0.1",
-            self.path("known").display(),
-            self.port,
-            self.path("client").display()
-        );
+        let address = format!("{} root@127.0.0.1", self.sshd.options('p'));
         let fill = |text: &toml::Value| {
             let text = text.as_str().unwrap().replace("/srv/redis", &self.path("there").display().to_string());
             let text = text.replace("-p 22 -i ~/.ssh/bench bench@10.0.0.7", &address);
@@ -140,9 +54,7 @@ impl Sshd {
         assert!(env.iter().any(|(_, value)| value.contains(&address)), "the documentation shows another address");
         // Only the client needs these libraries: the remote side does not get this environment.
         let on = &mut env.iter_mut().find(|(name, _)| name == "ON").unwrap().1;
-        let client =
-            format!("env LD_LIBRARY_PATH={} {}", libraries(&self.root), self.root.join("usr/bin/ssh").display());
-        *on = on.replacen("ssh", &client, 1);
+        *on = on.replacen("ssh", &self.sshd.client("ssh"), 1);
         Spec {
             name: "redis".into(),
             commands: Commands::Given {
@@ -189,16 +101,13 @@ impl Sshd {
     }
 }
 
-impl Drop for Sshd {
+impl Drop for Remote {
     fn drop(&mut self) {
         // Sessions are its children.
-        Tree::of(Pid::of(self.process.id()).as_slice()).kill();
-        let _ = self.process.wait();
+        Tree::of(Pid::of(self.sshd.process()).as_slice()).kill();
         let left = self.left();
         Tree::of(&left).kill();
-        if std::thread::panicking() {
-            eprintln!("sshd said:\n{}", fs::read_to_string(self.path("log")).unwrap_or_default());
-        } else {
+        if !std::thread::panicking() {
             assert!(left.is_empty(), "left running: {left:?}");
         }
     }
@@ -216,7 +125,7 @@ fn ask(port: u16) -> Result<(), String> {
 
 #[test]
 fn a_server_is_started_paused_killed_and_stopped_over_ssh() {
-    let Some(sshd) = Sshd::start() else { return };
+    let Some(sshd) = Remote::start() else { return };
     let mut server = sshd.server();
     let asked = || ask(sshd.redis);
     server.start().unwrap();
@@ -251,7 +160,7 @@ fn a_server_is_started_paused_killed_and_stopped_over_ssh() {
 
 #[test]
 fn no_other_process_is_touched_over_ssh() {
-    let Some(sshd) = Sshd::start() else { return };
+    let Some(sshd) = Remote::start() else { return };
     let mut server = sshd.server();
     // Another program, and the same program on another port.
     let another = free_port();
@@ -290,7 +199,7 @@ fn no_other_process_is_touched_over_ssh() {
 
 #[test]
 fn a_start_that_fails_over_there_is_shown_with_what_was_said() {
-    let Some(sshd) = Sshd::start() else { return };
+    let Some(sshd) = Remote::start() else { return };
     let mut server = sshd.server();
     let taken = TcpListener::bind(("127.0.0.1", sshd.redis)).unwrap();
     let problem = server.start().unwrap_err().to_string();

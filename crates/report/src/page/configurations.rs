@@ -98,14 +98,9 @@ fn single(subject: &Subject, run: usize, result: &RunResult) -> Markup {
         @for trial in &result.trials {
             @let phases = || trial.phases.iter().filter(|p| !p.warm_up);
             @let table = operations(phases());
-            @let cell = |(cell, column): (&storebench_results::table::Cell, &Column)| match column.kind.is_number() {
-                true => numbered(cell.figure.map(|f| f.value), &cell.text),
-                false => text(&cell.text),
-            };
-            @let rows = table.rows.iter().map(|row| row.iter().zip(&table.columns).map(cell).collect());
             figure.table {
                 figcaption { (dot(subject, subject.configuration(run, trial))) " " b { (trial.store) } " · " (trial.url) " · " (trial.version) }
-                div.scroll { (tables::table("sortable", titles(&table), rows)) }
+                div.scroll { (tables::of_figures(&table)) }
                 @for phase in phases() {
                     @if let Some(note) = times::note([phase]) { p.dim { (phase.name) ": " (note) } }
                 }

@@ -37,6 +37,7 @@ fn of_run(run: &Recorded) -> Markup {
         h3 { "Stores" }
         (stores(of))
         (flaws(of))
+        (generators(of))
         h3 { "Machine" }
         (machine(of))
         @if let Some(study) = &run.study {
@@ -165,6 +166,21 @@ fn flaws(of: &RunResult) -> Markup {
             ul { @for flaw in &flaws {
                 li { (flaw["original"].as_str().unwrap_or_default()) ". " b { "Here: " } (flaw["here"].as_str().unwrap_or_default()) "." }
             } }
+        }
+    }
+}
+
+/// What each part of a merged run did.
+fn generators(of: &RunResult) -> Markup {
+    let tables = of.trials.iter().flat_map(|trial| {
+        let phases = trial.phases.iter().filter(|phase| !phase.warm_up);
+        phases.filter_map(move |phase| Some((trial, phase, storebench_results::generators(phase)?)))
+    });
+    html! {
+        @if of.run.parts.is_some() { h3 { "Parts" } }
+        @for (trial, phase, table) in tables {
+            h4 { (configuration_of(trial)) ", " (phase.name) @if of.plan.repeats > 1 { ", round " (trial.round) } }
+            div.scroll { (tables::of_figures(&table)) }
         }
     }
 }

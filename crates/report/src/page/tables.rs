@@ -2,6 +2,7 @@
 
 use maud::{Markup, Render, html};
 use storebench_results::stats::Estimate;
+use storebench_results::table::{Cell as Figure, Column, Table};
 
 /// A cell: what it shows, and the number by which it is sorted.
 pub(crate) struct Cell {
@@ -28,6 +29,16 @@ pub(crate) fn numbered(value: Option<f64>, shown: impl Render) -> Cell {
 /// A cell of text that is sorted by a figure.
 pub(crate) fn sorted(figure: Option<Estimate>, shown: impl Render) -> Cell {
     Cell { value: figure.map(|figure| figure.value), ..text(shown) }
+}
+
+/// A table of figures, which can be sorted.
+pub(crate) fn of_figures(of: &Table) -> Markup {
+    let titles = of.columns.iter().map(|column| (column.title.as_str(), column.kind.is_number()));
+    let cell = |(cell, column): (&Figure, &Column)| match column.kind.is_number() {
+        true => numbered(cell.figure.map(|figure| figure.value), cell.text.as_str()),
+        false => text(cell.text.as_str()),
+    };
+    table("sortable", titles, of.rows.iter().map(|row| row.iter().zip(&of.columns).map(cell).collect()))
 }
 
 /// A table with these column titles. Each says whether its column contains numbers.

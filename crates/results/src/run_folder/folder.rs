@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use storebench_engine::measure::PhaseRecord;
+use storebench_study::Part;
 
 use super::hlog::histogram_log;
 use super::model::RunResult;
+use super::part_rows::{PART_FILE, part_row};
 use super::pass::Pass;
 use super::secrets::Secrets;
 use super::tables::{FigureRow, RowKey, Table, append, members, of_trials};
@@ -118,6 +120,24 @@ impl RunFolder {
         unreachable!("some number is free")
     }
 
+    /// Creates `RUNS/part-2-of-8`, the folder of one part of a run.
+    ///
+    /// # Errors
+    /// The folder exists, or cannot be created.
+    pub fn create_part(runs_dir: &Path, part: Part, secrets: Secrets) -> Result<Self, FolderError> {
+        let refused = |path: &Path, source| FolderError::Runs { path: path.to_owned(), source };
+        std::fs::create_dir_all(runs_dir).map_err(|e| refused(runs_dir, e))?;
+        let path = runs_dir.join(format!("part-{}-of-{}", part.number, part.of));
+        match std::fs::create_dir(&path) {
+            Ok(()) => Self::at(path, secrets),
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Err(FolderError::Corrupt {
+                path,
+                what: "this part has run before; give all parts a new folder with --out".into(),
+            }),
+            Err(e) => Err(refused(&path, e)),
+        }
+    }
+
     /// Starts a run in an existing folder that holds no run.
     ///
     /// # Errors
@@ -196,6 +216,11 @@ impl RunFolder {
         for (table, member) in members.into_iter().filter(|(_, member)| !member.is_empty()) {
             let path = self.path.join(table.file());
             append(&path, &member).map_err(writing(&path))?;
+        }
+        if record.of_part.is_some() {
+            let path = self.path.join(PART_FILE);
+            let row = part_row(trial, pass, record, &self.secrets);
+            row.and_then(|row| append(&path, &row)).map_err(writing(&path))?;
         }
         Ok(())
     }

@@ -47,6 +47,32 @@ pub fn gather_phase(
     capabilities: &Capabilities,
     calibrated_ns_per_op: Option<&[f64]>,
 ) -> PhaseResult {
+    let consistency = capabilities.consistency.iter().find(|(c, _)| *c == record.consistency);
+    let facts = StoreFacts {
+        embedded: capabilities.embedded,
+        durability: capabilities.guarantees(record.durability).map(str::to_owned),
+        consistency: consistency.map(|(_, text)| (*text).to_owned()),
+    };
+    gather(record, documents, &facts, calibrated_ns_per_op)
+}
+
+/// What a phase's result says about its store.
+pub(crate) struct StoreFacts {
+    /// Whether it runs within the client's process.
+    pub(crate) embedded: bool,
+    /// How it was set to guarantee the durability.
+    pub(crate) durability: Option<String>,
+    /// How it was set to guarantee the consistency.
+    pub(crate) consistency: Option<String>,
+}
+
+/// As [`gather_phase`].
+pub(crate) fn gather(
+    record: &PhaseRecord,
+    documents: &[CollectionResult],
+    store: &StoreFacts,
+    calibrated_ns_per_op: Option<&[f64]>,
+) -> PhaseResult {
     let open = record.scheduled.is_some();
     let name_of =
         |position: usize| documents.get(position).map_or_else(|| format!("#{position}"), |c| c.collection.clone());
@@ -76,18 +102,8 @@ pub fn gather_phase(
         in_flight_limit: record.sessions().saturating_mul(record.in_flight.into()),
         connection_events: record.total.connections,
         in_flight_share: in_flight_share(record),
-        durability: Guarantee {
-            name: record.durability.to_string(),
-            means: capabilities.guarantees(record.durability).map(str::to_owned),
-        },
-        consistency: Guarantee {
-            name: record.consistency.to_string(),
-            means: capabilities
-                .consistency
-                .iter()
-                .find(|(c, _)| *c == record.consistency)
-                .map(|(_, text)| (*text).to_owned()),
-        },
+        durability: Guarantee { name: record.durability.to_string(), means: store.durability.clone() },
+        consistency: Guarantee { name: record.consistency.to_string(), means: store.consistency.clone() },
         rate: record.scheduled.map(|scheduled| gather_rate(record, scheduled)),
         ops,
         all: AllOps {
@@ -97,7 +113,7 @@ pub fn gather_phase(
             service_of_attempts_ns: attempts::of_all(record, |t| &t.service),
             client_queueing_ns: open.then(|| Percentiles::of(&merged(&record.total.ops, |t| &t.client_queueing))),
         },
-        client: gather_client(record, capabilities.embedded, calibrated_ns_per_op),
+        client: gather_client(record, store.embedded, calibrated_ns_per_op),
         documents: gather_documents(record, documents, name_of),
         intervals: record.intervals.len() as u64,
         course_per_s: course(record),

@@ -14,16 +14,23 @@ use super::model::LimitResult;
 pub fn judge(record: &PhaseRecord, limits: &IndexMap<String, Limit>) -> Vec<LimitResult> {
     let of_phase = limits.iter().filter_map(|(path, limit)| Some((path, limit, LimitPath::parse(path)?)));
     let mine = of_phase.filter(|(.., of)| of.phase == record.name);
-    mine.map(|(path, limit, of)| LimitResult { path: path.clone(), ..one(record, *limit, &of) }).collect()
+    mine.map(|(path, limit, of)| LimitResult { path: path.clone(), ..one(record, limit.value(), &of) }).collect()
 }
 
-fn one(record: &PhaseRecord, limit: Limit, of: &LimitPath<'_>) -> LimitResult {
+/// Judges the limits that were judged for a part of this phase.
+pub(crate) fn judge_again(record: &PhaseRecord, limits: &[LimitResult]) -> Vec<LimitResult> {
+    let again = |of: &LimitResult| {
+        Some(LimitResult { path: of.path.clone(), ..one(record, of.limit, &LimitPath::parse(&of.path)?) })
+    };
+    limits.iter().filter_map(again).collect()
+}
+
+fn one(record: &PhaseRecord, limit: f64, of: &LimitPath<'_>) -> LimitResult {
     let all = record.labels.iter().zip(&record.total.ops);
     let tallies: Vec<&Tally> =
         all.filter(|(label, _)| of.op.is_none_or(|op| op == label.name)).map(|(_, tally)| tally).collect();
     let sum = |pick: fn(&Tally) -> u64| tallies.iter().map(|t| pick(t)).sum::<u64>();
     let attempts = sum(Tally::attempts);
-    let limit = limit.value();
     let mut found = LimitResult { limit, attempts, ..LimitResult::default() };
     let (quantile, answered) = match of.on {
         LimitOn::Errors => {

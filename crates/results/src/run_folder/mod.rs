@@ -11,9 +11,11 @@ pub(crate) mod fixture;
 mod folder;
 mod format_1;
 mod gather;
+mod generators;
 mod hlog;
 mod limits;
 mod model;
+mod part_rows;
 mod pass;
 mod read;
 mod redact;
@@ -28,14 +30,18 @@ pub use disk::DiskResult;
 pub use elsewhere::ElsewhereResult;
 pub use folder::{FolderError, RESULT_FILE, RunFolder, dated, log_name};
 pub use gather::gather_phase;
+pub(crate) use gather::{StoreFacts, gather};
+pub use generators::{GeneratorResult, PartResult, PartsResult};
 pub use hlog::histogram_log;
 pub use limits::judge as judge_limits;
+pub(crate) use limits::judge_again;
 pub use model::{
     AllOps, ClientUse, CollectionResult, ConfigurationResult, FORMAT, FactorSweep, Failure, FailureKind,
     FigureOverTrials, FigureResult, Guarantee, LimitResult, Message, OpResult, Percentiles, PhaseDocuments,
     PhaseResult, QueryPlanResult, RateResult, RunInfo, RunResult, SampledResult, StoreAfter, StoreStatsResult,
     TasksResult, TrialResult,
 };
+pub(crate) use part_rows::{PartRow, part_rows};
 pub use pass::Pass;
 pub use read::{read_result, read_run};
 pub use redact::{redact, redact_url, without_password};

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use storebench_documents::Compression;
 use storebench_engine::measure::{LedgerReport, WorkerUse};
 use storebench_engine::store::{SessionCounters, StoreError};
+use storebench_study::Part;
 
 use crate::bottleneck::Bottleneck;
 use crate::claims::ClaimResult;
@@ -22,6 +23,7 @@ use crate::sweep::Sweep;
 use crate::validity::CheckResult;
 
 use super::broken::{FaultResult, RestartedResult};
+use super::generators::{GeneratorResult, PartsResult};
 use super::resources::ResourcesResult;
 use super::search::SearchResult;
 
@@ -110,6 +112,12 @@ pub struct RunInfo {
     pub resumed: Vec<String>,
     /// Whether it was interrupted. What was measured until then is kept.
     pub interrupted: bool,
+    /// The part of the run that this process ran. Null if it ran all of it, and for merged runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
+    /// For merged runs: the parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<PartsResult>,
     /// The run folder, if one was kept.
     pub folder: Option<String>,
 }
@@ -262,6 +270,8 @@ pub enum FailureKind {
     Unreachable,
     /// No key was left to write.
     CutShort,
+    /// Another part of the run failed, was lost, or is missing.
+    OtherPart,
     /// It failed in another way.
     #[default]
     #[serde(other)]
@@ -333,8 +343,11 @@ pub struct PhaseResult {
     pub ops: IndexMap<String, OpResult>,
     /// Times of all operations together.
     pub all: AllOps,
-    /// What the client used of its machine.
+    /// What the client used of its machine. In a merged run: all clients together.
     pub client: ClientUse,
+    /// For merged runs: what each part did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub generators: Vec<GeneratorResult>,
     /// The documents it touched.
     pub documents: PhaseDocuments,
     /// Number of intervals in the table `intervals`.

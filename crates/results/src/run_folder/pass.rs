@@ -24,6 +24,15 @@ impl Pass {
             None => Self::Measured,
         }
     }
+
+    /// From its name in tables.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        match name {
+            "warm-up" => Some(Self::WarmUp),
+            "measured" => Some(Self::Measured),
+            probe => probe.strip_prefix("probe-")?.parse().ok().map(Self::Probe),
+        }
+    }
 }
 
 impl fmt::Display for Pass {

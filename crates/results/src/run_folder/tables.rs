@@ -186,6 +186,14 @@ pub(super) fn members<'a>(
     ])
 }
 
+/// One row as a gzip member.
+pub(super) fn member_of(row: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut out = GzEncoder::new(Vec::new(), Compression::fast());
+    serde_json::to_writer(&mut out, row)?;
+    out.write_all(b"\n")?;
+    out.finish()
+}
+
 fn packed<R: Serialize>(place: RowKey<'_>, rows: impl Iterator<Item = R>) -> io::Result<Vec<u8>> {
     let mut rows = rows.peekable();
     if rows.peek().is_none() {

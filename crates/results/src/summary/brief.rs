@@ -60,6 +60,7 @@ pub fn brief(result: &RunResult, layout: Layout) -> String {
 /// What is the same for all configurations: documents, rounds, durability.
 fn constants(result: &RunResult) -> Vec<String> {
     let mut facts = Vec::new();
+    facts.extend(result.run.parts.as_ref().map(|parts| format!("{} of {} parts", parts.merged.len(), parts.of)));
     if let [one] = result.documents.as_slice()
         && one.existing.is_none()
     {

@@ -2,6 +2,7 @@
 
 use super::model::{CheckResult, Severity};
 use crate::configurations::{Configuration, configuration_of, configurations_of};
+use crate::environment::Environment;
 use crate::{PhaseResult, RunResult, TrialResult};
 
 /// A named check, with everything that is needed to list and run it. `checks/page.md` explains what it means.
@@ -17,15 +18,21 @@ pub(super) struct Check {
     pub(super) warm_ups: bool,
     /// Whether the answer itself depends on it, not only its accuracy. The headline then says what was observed.
     pub(super) of_the_answer: bool,
+    /// Whether it is about the client. In a merged run, each part's client is checked, and the worst finding counts.
+    pub(super) of_each_client: bool,
 }
 
 impl Check {
     pub(super) const fn new(name: &'static str, short: &'static str, looks: &'static [Looks]) -> Self {
-        Self { name, short, looks, warm_ups: false, of_the_answer: false }
+        Self { name, short, looks, warm_ups: false, of_the_answer: false, of_each_client: false }
     }
 
     pub(super) const fn and_of_warm_ups(self) -> Self {
         Self { warm_ups: true, ..self }
+    }
+
+    pub(super) const fn of_each_client(self) -> Self {
+        Self { of_each_client: true, ..self }
     }
 
     pub(super) const fn for_the_answer(self) -> Self {
@@ -50,6 +57,8 @@ pub(super) struct Scene<'a> {
     pub(super) result: &'a RunResult,
     pub(super) trial: &'a TrialResult,
     pub(super) phase: &'a PhaseResult,
+    /// The client's machine.
+    pub(super) environment: &'a Environment,
 }
 
 impl Scene<'_> {

@@ -1,6 +1,6 @@
 //! Runs every check, and determines the exit code of a run.
 
-use super::check::{Configurations, Looks, Scene};
+use super::check::{Configurations, Finding, Looks, Scene};
 use super::checks::CHECKS;
 use super::guarantee::forbidden;
 use super::lost::loaded_and_gone;
@@ -25,15 +25,37 @@ pub fn judge(result: &RunResult) -> Vec<CheckResult> {
             }
         }
         for phase in &trial.phases {
-            let scene = Scene { result, trial, phase };
+            let scene = Scene { result, trial, phase, environment: &result.environment };
             for (check, looks) in looks().filter(|(check, _)| check.warm_ups || !phase.warm_up) {
                 if let Looks::Phase(look) = looks {
-                    checks.extend(look(&scene).map(|found| found.at(check.name, Some(trial), Some(phase))));
+                    let found = if check.of_each_client { of_each_client(*look, &scene) } else { look(&scene) };
+                    checks.extend(found.map(|found| found.at(check.name, Some(trial), Some(phase))));
                 }
             }
         }
     }
     checks
+}
+
+/// The worst finding about a client. In a merged run, each part has one, and the finding names the part.
+fn of_each_client(look: fn(&Scene<'_>) -> Option<Finding>, scene: &Scene<'_>) -> Option<Finding> {
+    let generators = &scene.phase.generators;
+    if generators.is_empty() {
+        return look(scene);
+    }
+    let machine = |number| {
+        let mut parts = scene.result.run.parts.iter().flat_map(|parts| &parts.merged);
+        parts.find(|part| part.part == number).map_or(scene.environment, |part| &part.environment)
+    };
+    let found = generators.iter().filter_map(|of| {
+        let mut phase = scene.phase.clone();
+        phase.client.clone_from(&of.client);
+        (phase.all.response_ns, phase.all.service_ns) = (of.response_ns, of.service_ns);
+        let found = look(&Scene { phase: &phase, environment: machine(of.part), ..*scene })?;
+        Some(Finding { observed: format!("part {}: {}", of.part, found.observed), ..found })
+    });
+    // Of equals, the first.
+    found.reduce(|worst, other| if other.severity > worst.severity { other } else { worst })
 }
 
 /// Whether a phase lost data against its guarantee, or returned wrong or unverifiable data. It need not be among the
@@ -48,7 +70,8 @@ pub fn spoiled(trial: &TrialResult, phase: &PhaseResult) -> bool {
 
 /// The exit code of a run. The first of these that applies:
 /// 1. Data was lost against the guarantee, wrong, or could not be verified: 1.
-/// 2. A store refused: 2. A store could not be reached: 3. A store failed: 1. A phase had no key left to write: 4.
+/// 2. A store refused: 2. A store could not be reached: 3. A store failed: 1. A phase had no key left to write, or
+///    another part of the run is incomplete: 4.
 /// 3. The run was interrupted: 130.
 /// 4. A check is invalid: 4.
 /// 5. None of these: 0.
@@ -60,7 +83,7 @@ pub fn exit_code(result: &RunResult) -> u8 {
         return match failure.kind {
             FailureKind::BadUrl | FailureKind::NotOurs | FailureKind::NotSupported => 2,
             FailureKind::Unreachable => 3,
-            FailureKind::CutShort => 4,
+            FailureKind::CutShort | FailureKind::OtherPart => 4,
             FailureKind::Failed => 1,
         };
     }

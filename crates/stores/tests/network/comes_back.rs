@@ -90,6 +90,7 @@ fn comes_back(store: &Arc<dyn AnyStore>, away: u64, kill: impl FnMut() + Send, r
         stop,
         seed: 1,
         interval: INTERVAL,
+        begin: None,
         written: &mut Written::default(),
         companions: vec![&mut killer],
         gone: &|| false,

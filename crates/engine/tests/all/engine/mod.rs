@@ -1,6 +1,7 @@
 //! Complete phases on real stores: threads, a reactor, early ends, the ledger.
 
 mod ledger;
+mod parts;
 
 use std::future::Future;
 use std::path::Path;
@@ -88,6 +89,7 @@ impl Lab {
             stop: Arc::clone(&self.stop),
             seed: 7,
             interval: Duration::from_millis(20),
+            begin: None,
             written: &mut self.written.borrow_mut(),
             companions: Vec::new(),
             gone: &|| false,

@@ -5,7 +5,8 @@ use crate::human::{duration, percent};
 use crate::validity::check::{Check, Finding, Looks, Scene};
 use crate::validity::model::Severity;
 
-pub(super) const CHECK: Check = Check::new("client-saturated", "the client was short of CPU", &[Looks::Phase(look)]);
+pub(super) const CHECK: Check =
+    Check::new("client-saturated", "the client was short of CPU", &[Looks::Phase(look)]).of_each_client();
 
 /// Embedded stores: the client's share of the CPU time per operation.
 pub(super) const EMBEDDED: (f64, f64) = (0.25, 0.60);
@@ -127,7 +128,7 @@ fn withheld(scene: &Scene<'_>) -> Option<Finding> {
     if wall_s <= 0.0 || queued_share(client) <= QUEUED {
         return None;
     }
-    let cores = scene.result.environment.cpus_available.max(1) as f64;
+    let cores = scene.environment.cpus_available.max(1) as f64;
     let wanted = ((client.worker_cpu_s + client.run_queue_s) / wall_s).min(cores) * wall_s;
     let share = if wanted > 0.0 { (1.0 - got / wanted).max(0.0) } else { 0.0 };
     let most = if queued_share(client) > MOSTLY_QUEUED { Severity::Invalid } else { Severity::Caution };

@@ -20,6 +20,8 @@ mod not_steady;
 mod page;
 mod parallelism_not_reached;
 mod partial_run;
+mod parts_apart;
+mod parts_incomplete;
 mod rate_not_sustained;
 mod search_unsure;
 mod send_delay;
@@ -34,6 +36,7 @@ pub use page::page;
 
 /// All checks: those of the run first, then by severity, the worst first.
 pub(super) const CHECKS: &[Check] = &[
+    parts_incomplete::CHECK,
     single_run::CHECK,
     compressible_payload::CHECK,
     configurations_differ::WORK,
@@ -49,6 +52,7 @@ pub(super) const CHECKS: &[Check] = &[
     misses::CHECK,
     client_saturated::CHECK,
     send_delay::CHECK,
+    parts_apart::CHECK,
     too_few_connections::CHECK,
     parallelism_not_reached::CHECK,
     rate_not_sustained::CHECK,

@@ -4,7 +4,7 @@ use storebench_engine::ledger::guarantee_table;
 
 use super::{
     client_saturated as saturated, compressible_payload as payload, data_to_memory_differs, few_distinct_keys as keys,
-    fits_in_memory, misses, noisy_rounds as rounds, not_steady, parallelism_not_reached as parallelism,
+    fits_in_memory, misses, noisy_rounds as rounds, not_steady, parallelism_not_reached as parallelism, parts_apart,
     rate_not_sustained, search_unsure, send_delay, too_few_connections as connections, too_short as short,
 };
 use crate::comparability::{COMPRESSION, COUNTED, MIX, OWN_FORM, PER_OPERATION};
@@ -42,6 +42,9 @@ fn figures() -> Vec<(&'static str, String)> {
         ("send-delay.limit", percent(send_delay::OF_LIMIT)),
         ("send-delay.caution", percent(send_delay::SHARES.0)),
         ("send-delay.invalid", percent(send_delay::SHARES.1)),
+        ("parts-apart.caution", percent(parts_apart::APART.0)),
+        ("parts-apart.invalid", percent(parts_apart::APART.1)),
+        ("parts-apart.together", duration(parts_apart::TOGETHER_NS)),
         ("in-flight.full", percent(in_flight::FULL)),
         ("parallelism-not-reached.busy", percent(parallelism::BUSY)),
         ("too-few-connections.least", duration(connections::LEAST_NS)),

@@ -5,7 +5,8 @@ use crate::times::of_answers;
 use crate::validity::check::{Check, Finding, Looks, Scene};
 use crate::validity::model::Severity;
 
-pub(super) const CHECK: Check = Check::new("send-delay", "the client sent late", &[Looks::Phase(look)]);
+pub(super) const CHECK: Check =
+    Check::new("send-delay", "the client sent late", &[Looks::Phase(look)]).of_each_client();
 
 /// A delay below this, in ns, is not a finding, however large its share of the response time.
 pub(super) const LEAST_NS: f64 = 50e3;

@@ -1,0 +1,97 @@
+//! Prints a result, writes its report, and explains its exit code.
+
+use std::path::Path;
+
+use storebench_results::summary::{brief, summary};
+use storebench_results::validity::{CheckResult, Severity};
+use storebench_results::{RunResult, TrialResult};
+
+use super::report::write_page;
+use crate::failure::{Failure, INVALID};
+use crate::output::{layout, print, print_json};
+use crate::progress::Progress;
+use crate::signals::INTERRUPTED;
+
+/// How a result is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// One screen.
+    Brief,
+    /// Everything.
+    Full,
+    /// As one JSON document.
+    Json,
+}
+
+/// Prints a result, writes the report into its folder, and returns the exit code.
+pub(super) fn publish(
+    result: &RunResult,
+    folder: Option<&Path>,
+    code: u8,
+    shown: Shown,
+    progress: &mut Progress,
+) -> Result<u8, Failure> {
+    match shown {
+        Shown::Json => print_json(result)?,
+        Shown::Full => print(&summary(result, layout()))?,
+        Shown::Brief => print(&brief(result, layout()))?,
+    }
+    if let Some(folder) = folder {
+        match write_page(folder) {
+            Ok(file) if shown == Shown::Json => progress.note(&format!("the report is {}", file.display())),
+            Ok(file) => {
+                let more = format!("details  storebench report {} --full\n", folder.display());
+                let more = if shown == Shown::Full { "" } else { &more };
+                print(&format!("\nreport   {}\n{more}", file.display()))?;
+            }
+            // The results are saved anyway.
+            Err(why) => {
+                progress.tell(&format!("no report: {why}; to create it, run `storebench report {}`", folder.display()));
+            }
+        }
+    }
+    match trouble(&result.trials, &result.checks, code) {
+        Some(message) => Err(Failure { code, message }),
+        None => Ok(code),
+    }
+}
+
+/// The message for the exit code of a failed run.
+fn trouble(trials: &[TrialResult], checks: &[CheckResult], code: u8) -> Option<String> {
+    let failed = trials.iter().find_map(|trial| {
+        let failure = trial.failure.as_ref()?;
+        Some(format!("store `{}` ended early, in {}: {}", trial.store, failure.during, failure.message))
+    });
+    let invalid = || {
+        let mut checks: Vec<&str> =
+            checks.iter().filter(|v| v.severity == Severity::Invalid).map(|v| v.check.as_str()).collect();
+        checks.dedup();
+        checks.join(", ")
+    };
+    match code {
+        INVALID if failed.is_none() => Some(format!("the measurement is invalid: {}", invalid())),
+        0 | INTERRUPTED => None,
+        _ => failed.or_else(|| {
+            let checks = invalid();
+            (!checks.is_empty()).then(|| format!("data are wrong or lost: {checks}"))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use storebench_results::Failure as Ended;
+
+    use super::*;
+
+    #[test]
+    fn a_run_that_was_cut_short_says_why_and_blames_no_verdict() {
+        let failure = Ended {
+            kind: storebench_results::FailureKind::CutShort,
+            during: "steady".into(),
+            message: "no key was left".into(),
+        };
+        let trial = TrialResult { store: "redis".into(), failure: Some(failure), ..TrialResult::default() };
+        assert_eq!(trouble(&[trial], &[], INVALID).unwrap(), "store `redis` ended early, in steady: no key was left");
+    }
+}

@@ -1,0 +1,400 @@
+//! The parts of a run: which part this process runs, and how it agrees with the others.
+//!
+//! What a part does is a pure function of the study, the seed and the part. Only four things need an agreement: that the
+//! first part has prepared the store, when a phase begins, which rate a search tries next, and whether a database is
+//! kept. Either the parts [meet](Meeting) for that, or the user gives the [times](StartTimes) at which phases begin.
+
+mod folder;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use storebench_engine::measure::{PhaseRecord, merged};
+use storebench_engine::store::StoreError;
+use storebench_engine::{Event, Observer, PhasePlan, ResolvedPhase, Stop};
+use storebench_study::Part;
+use storebench_study::workload::Study;
+
+pub use folder::SharedFolder;
+
+use super::runner::Configuration;
+
+/// Where the parts of a run exchange messages.
+pub trait Meeting: fmt::Debug + Send + Sync {
+    /// Gives a message to all parts, waits until each part has given its own, and returns them in the order of parts.
+    /// All parts call it equally often. `waits` is told once about parts that keep the others waiting.
+    ///
+    /// # Errors
+    /// Why no message can come any more: a part has ended or was lost, or the user wants to stop.
+    fn exchange(&self, message: &str, stop: &Stop, waits: &mut dyn FnMut(&[u32])) -> Result<Vec<String>, String>;
+}
+
+/// When phases begin, as the user gives it: in ns since 1970.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StartTimes {
+    /// The first phase.
+    pub first_unix_ns: u64,
+    /// Later phases, by name.
+    pub later_unix_ns: IndexMap<String, u64>,
+}
+
+/// How the parts agree.
+#[derive(Debug, Clone)]
+pub enum Agreement {
+    /// They exchange messages.
+    Meeting(Arc<dyn Meeting>),
+    /// They do not. Phases begin at given times, by the clocks of the machines.
+    Times(StartTimes),
+}
+
+/// The part of a run that this process runs.
+#[derive(Debug, Clone)]
+pub struct PartRequest {
+    /// The part.
+    pub part: Part,
+    /// How it agrees with the others.
+    pub agreement: Agreement,
+}
+
+/// After the planned end of a phase, how long the next one waits in a run without meetings: workers end, and the result
+/// is written.
+const BETWEEN_PHASES: Duration = Duration::from_secs(5);
+/// How long before the first phase the other parts look for what the first part has prepared, in a run without meetings.
+const PREPARED_BEFORE: Duration = Duration::from_secs(2);
+
+/// How long before a phase begins its start is known in all parts, at the least.
+const LEAST_NOTICE: Duration = Duration::from_millis(50);
+
+/// What the parts tell each other.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Message {
+    /// The run that this part is of.
+    Run { identity: String },
+    /// It has come to this point, at this time.
+    Ready { at: String, unix_ns: u64 },
+    /// It has completed a trial, and found everything that it asked for.
+    TrialEnded { found_all: bool },
+    /// What it measured at one rate of a search, and whether the store had settled before.
+    Probe { record: serde_json::Value, rested: Option<bool> },
+    /// It could not complete the trial.
+    Failed { why: String },
+}
+
+/// This process's part of the run.
+#[derive(Debug)]
+pub(super) struct Parts {
+    part: Part,
+    agreement: Option<Agreement>,
+    /// When phases begin in a run without meetings, in ns since 1970.
+    starts: Vec<u64>,
+    stop: Arc<Stop>,
+    /// Whether the current trial has failed in some part, and every part knows.
+    trial_failed: bool,
+    /// Why the other parts cannot be reached any more.
+    alone: Option<String>,
+}
+
+fn unix_now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
+}
+
+impl Parts {
+    /// Checks that the run can be divided, and determines when its phases begin.
+    ///
+    /// # Errors
+    /// The reason why it cannot be divided, and what to do.
+    pub(super) fn of(
+        request: Option<&PartRequest>,
+        study: &Study,
+        configurations: &[Configuration],
+        trials: usize,
+        stop: &Arc<Stop>,
+    ) -> Result<Self, String> {
+        let mut parts = Self {
+            part: request.map_or(Part::WHOLE, |request| request.part),
+            agreement: request.map(|request| request.agreement.clone()),
+            starts: Vec::new(),
+            stop: Arc::clone(stop),
+            trial_failed: false,
+            alone: None,
+        };
+        let Some(request) = request else { return Ok(parts) };
+        divisible(configurations)?;
+        if let Agreement::Times(times) = &request.agreement {
+            if trials > 1 {
+                return Err(format!(
+                    "the study has {trials} trials, but with --start-at only one can run; choose one store with \
+                     --store, one value for each factor and repeats=1 with --set, or omit --start-at and let all parts \
+                     share the folder of --out"
+                ));
+            }
+            if let Some(search) = &study.search {
+                return Err(format!(
+                    "the parts have to exchange what they measure to search the rate of phase `{}`; omit --start-at \
+                     and let all parts share the folder of --out",
+                    search.phase
+                ));
+            }
+            parts.starts = configurations.first().map_or(Ok(Vec::new()), |of| starts(times, &of.plans, study))?;
+        }
+        Ok(parts)
+    }
+
+    pub(super) fn part(&self) -> Part {
+        self.part
+    }
+
+    /// Whether this process does what only one may do: it prepares, compacts and removes.
+    pub(super) fn leads(&self) -> bool {
+        self.part.number == 1
+    }
+
+    /// Whether the run has parts.
+    pub(super) fn are_several(&self) -> bool {
+        self.agreement.is_some()
+    }
+
+    /// Why the run cannot continue, if other parts cannot be reached any more.
+    pub(super) fn alone(&self) -> Option<&str> {
+        self.alone.as_deref()
+    }
+
+    /// Whether the current trial has failed because of another part.
+    pub(super) fn others_failed(&self) -> bool {
+        self.trial_failed || self.alone.is_some()
+    }
+
+    /// Checks that all parts are parts of the same run.
+    ///
+    /// # Errors
+    /// Another part runs something else, or cannot be reached.
+    pub(super) fn meet(&mut self, identity: &str, observer: &mut dyn Observer) -> Result<(), StoreError> {
+        let Some(all) = self.exchange(&Message::Run { identity: identity.to_owned() }, observer)? else {
+            return Ok(());
+        };
+        let other = |message: &Message| !matches!(message, Message::Run { identity: of } if of == identity);
+        match all.iter().position(other) {
+            None => Ok(()),
+            Some(at) => Err(StoreError::NotSupported(format!(
+                "part {} runs another study, or another version of Storebench; start all parts with the same study, \
+                 overrides, scale and program",
+                at + 1
+            ))),
+        }
+    }
+
+    /// A trial begins.
+    pub(super) fn trial_begins(&mut self) {
+        self.trial_failed = false;
+    }
+
+    /// Waits until every part has come to this point.
+    ///
+    /// # Errors
+    /// A part has failed or cannot be reached.
+    pub(super) fn all_at(&mut self, at: &str, observer: &mut dyn Observer) -> Result<(), StoreError> {
+        self.ready(at, observer).map(drop)
+    }
+
+    /// Waits until the first part has prepared the store.
+    ///
+    /// # Errors
+    /// A part has failed or cannot be reached.
+    pub(super) fn prepared(&mut self, observer: &mut dyn Observer) -> Result<(), StoreError> {
+        if let Some(first) = self.starts.first().filter(|_| !self.leads()) {
+            let left_ns = first.saturating_sub(PREPARED_BEFORE.as_nanos() as u64).saturating_sub(unix_now_ns());
+            let until = std::time::Instant::now() + Duration::from_nanos(left_ns);
+            while !self.stop.asked() && std::time::Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            return Ok(());
+        }
+        self.all_at("prepared", observer)
+    }
+
+    /// When this phase begins in every part, in ns since 1970.
+    ///
+    /// # Errors
+    /// A part has failed or cannot be reached.
+    pub(super) fn begin(
+        &mut self,
+        phase: &str,
+        position: usize,
+        observer: &mut dyn Observer,
+    ) -> Result<u64, StoreError> {
+        if let Some(start) = self.starts.get(position) {
+            return Ok(*start);
+        }
+        // How long a message takes until all parts know it is measured: it depends on the file system or the engine.
+        let ready = self.ready(phase, observer)?;
+        let seen = self.ready(&format!("{phase}, seen"), observer)?;
+        let latest = |times: Vec<u64>| times.into_iter().max().unwrap_or_else(unix_now_ns);
+        let (ready, seen) = (latest(ready), latest(seen));
+        let delay = seen.saturating_sub(ready);
+        Ok(seen.saturating_add(2 * delay).saturating_add(LEAST_NOTICE.as_nanos() as u64))
+    }
+
+    /// What all parts together measured at one rate of a search, and whether the store had settled before it in all of
+    /// them. Every part gets the same answer, and the search is a function of such answers, so all parts try the same
+    /// rate next. `None` if the run has one part.
+    ///
+    /// # Errors
+    /// A part has failed or cannot be reached.
+    pub(super) fn probed(
+        &mut self,
+        record: &PhaseRecord,
+        rested: Option<bool>,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<(PhaseRecord, Option<bool>)>, StoreError> {
+        if !self.are_several() {
+            return Ok(None);
+        }
+        let unreadable = |e: serde_json::Error| StoreError::Failed(format!("a part's figures cannot be read: {e}"));
+        // What stores say may hold secrets, and no decision depends on it.
+        let sent = PhaseRecord { messages: Vec::new(), wrong_examples: Vec::new(), ..record.clone() };
+        let record = serde_json::to_value(&sent).map_err(unreadable)?;
+        let all = self.exchange(&Message::Probe { record, rested }, observer)?.unwrap_or_default();
+        let (mut records, mut rested) = (Vec::new(), Some(true));
+        for message in all {
+            let Message::Probe { record, rested: of } = message else { return Err(out_of_step()) };
+            records.push(PhaseRecord::from_json(record.to_string().as_bytes()).map_err(unreadable)?);
+            rested = rested.zip(of).map(|(all, of)| all && of);
+        }
+        Ok(merged(records).map(|record| (record, rested)))
+    }
+
+    /// Tells the other parts that the trial has failed here.
+    pub(super) fn failed(&mut self, why: &str, observer: &mut dyn Observer) {
+        if self.are_several() && !self.trial_failed && self.alone.is_none() {
+            // That the others cannot be reached either is in `alone`.
+            let _ = self.exchange(&Message::Failed { why: why.to_owned() }, observer);
+            self.trial_failed = true;
+        }
+    }
+
+    /// The trial has ended here without a failure. Returns whether all parts found everything that they asked for.
+    ///
+    /// # Errors
+    /// A part has failed or cannot be reached.
+    pub(super) fn trial_ended(&mut self, found_all: bool, observer: &mut dyn Observer) -> Result<bool, StoreError> {
+        let all = self.exchange(&Message::TrialEnded { found_all }, observer)?;
+        Ok(all.map_or(found_all, |all| all.iter().all(|m| matches!(m, Message::TrialEnded { found_all: true }))))
+    }
+
+    fn ready(&mut self, at: &str, observer: &mut dyn Observer) -> Result<Vec<u64>, StoreError> {
+        let message = Message::Ready { at: at.to_owned(), unix_ns: unix_now_ns() };
+        let Some(all) = self.exchange(&message, observer)? else { return Ok(Vec::new()) };
+        let time = |message: Message| match message {
+            Message::Ready { at: other, unix_ns } if other == at => Some(unix_ns),
+            _ => None,
+        };
+        all.into_iter().map(time).collect::<Option<_>>().ok_or_else(out_of_step)
+    }
+
+    /// `None` without a meeting.
+    fn exchange(&mut self, message: &Message, observer: &mut dyn Observer) -> Result<Option<Vec<Message>>, StoreError> {
+        let Some(Agreement::Meeting(meeting)) = &self.agreement else { return Ok(None) };
+        if let Some(why) = &self.alone {
+            return Err(StoreError::Failed(why.clone()));
+        }
+        let text = serde_json::to_string(message).expect("messages have only names as keys");
+        let mut tell = |missing: &[u32]| {
+            let all: Vec<String> = missing.iter().map(u32::to_string).collect();
+            observer.event(&Event::Note { text: format!("waiting for part {}", all.join(", ")) });
+        };
+        let texts = meeting.exchange(&text, &self.stop, &mut tell).map_err(|why| {
+            self.alone = Some(why.clone());
+            StoreError::Failed(why)
+        })?;
+        let mut all = Vec::with_capacity(texts.len());
+        for (at, text) in texts.iter().enumerate() {
+            let message = serde_json::from_str(text).map_err(|e| {
+                StoreError::Failed(format!("the message of part {} cannot be read: {e}; use one version", at + 1))
+            })?;
+            if let Message::Failed { why } = &message {
+                self.trial_failed = true;
+                return Err(StoreError::Failed(format!("part {} failed: {why}", at + 1)));
+            }
+            all.push(message);
+        }
+        Ok(Some(all))
+    }
+}
+
+fn out_of_step() -> StoreError {
+    StoreError::Failed("the parts are not at the same point of the run; start all of them again".into())
+}
+
+/// Refuses what one process must do as a whole.
+fn divisible(configurations: &[Configuration]) -> Result<(), String> {
+    for of in configurations {
+        let study = of.study();
+        if of.request.server.is_some() {
+            return Err(format!(
+                "store `{}` has a server that the run starts and stops, which only one process can do; start the server \
+                 yourself, and remove it from the study",
+                of.request.store_name
+            ));
+        }
+        let not = |phase: &str, what: &str| {
+            Err(format!("phase `{phase}` {what}, which only one process can do; run the study without --part"))
+        };
+        for phase in &study.phases {
+            if phase.copy.is_some() {
+                return not(&phase.name, "copies files");
+            }
+            if !study.faults_of(phase).is_empty() {
+                return not(&phase.name, "injects faults");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// When each phase begins. A phase begins at its given time, or else after the one before it, if the length of that is
+/// known.
+fn starts(times: &StartTimes, plans: &[ResolvedPhase], study: &Study) -> Result<Vec<u64>, String> {
+    if let Some(unknown) = times.later_unix_ns.keys().find(|name| study.phases.iter().all(|p| p.name != **name)) {
+        let known: Vec<&str> = study.phases.iter().map(|p| p.name.as_str()).collect();
+        return Err(format!("--start-at {unknown}=…: the study has no such phase; it has {}", known.join(", ")));
+    }
+    let mut starts: Vec<u64> = Vec::new();
+    let mut before: Option<&PhasePlan> = None;
+    for plan in plans {
+        let Some(plan) = plan.operations() else { continue };
+        let given = times.later_unix_ns.get(&plan.name).copied();
+        let after = match (before, starts.last()) {
+            (None, _) => Some(times.first_unix_ns),
+            (Some(before), Some(began)) => known_length_ns(before).map(|ns| began.saturating_add(ns)),
+            _ => None,
+        };
+        let Some(start) = given.or(after) else {
+            let before = before.map_or("", |before| &before.phase.name);
+            return Err(format!(
+                "phase `{0}` follows `{before}`, which has no fixed length; give the time at which it begins: \
+                 --start-at {0}=TIME, or omit --start-at and let all parts share the folder of --out",
+                plan.name
+            ));
+        };
+        if starts.last().is_some_and(|before| start <= *before) {
+            return Err(format!("--start-at: phase `{}` would begin before the phase that it follows", plan.name));
+        }
+        starts.push(start);
+        before = Some(plan);
+    }
+    Ok(starts)
+}
+
+/// How long a phase takes until the next one can begin, if that is known beforehand.
+fn known_length_ns(plan: &PhasePlan) -> Option<u64> {
+    let settles = plan.settle.is_some() || plan.compact;
+    let length_ns = plan.duration_ns().filter(|_| !plan.ledger && !settles)?;
+    Some(length_ns.saturating_add(plan.drain_ns).saturating_add(BETWEEN_PHASES.as_nanos() as u64))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! What each part did in a phase, and what all clients used together.
+
+use crate::{ClientUse, GeneratorResult, Percentiles, PhaseResult};
+
+use super::parts::ReadPart;
+
+/// What each part did in a phase. Each is given with its result, and when it began and was to begin, in ns since 1970.
+pub(super) fn generators(parts: &[(&ReadPart, &PhaseResult, u64, Option<u64>)]) -> Vec<GeneratorResult> {
+    let first = parts.iter().map(|(_, _, began, _)| *began).min().unwrap_or(0);
+    let one = |(part, phase, began, agreed): &(&ReadPart, &PhaseResult, u64, Option<u64>)| {
+        let answered: u64 = phase.ops.values().map(|op| op.succeeded + op.misses).sum();
+        let all = &phase.all;
+        GeneratorResult {
+            part: part.part.number,
+            began_after_ns: began - first,
+            late_ns: agreed.map(|agreed| began.saturating_sub(agreed)),
+            workers: phase.workers,
+            operations: phase.ops.values().map(|op| op.count).sum(),
+            answered_per_s: phase
+                .rate
+                .as_ref()
+                .map_or(answered as f64 * 1e9 / phase.elapsed_ns.max(1) as f64, |rate| rate.achieved_per_s),
+            response_ns: all.response_of_attempts_ns.or(all.response_ns),
+            service_ns: all.service_of_attempts_ns.unwrap_or(all.service_ns),
+            client: phase.client.clone(),
+        }
+    };
+    parts.iter().map(one).collect()
+}
+
+/// What all clients used together. Times per operation are those of all operations; peaks and shares are those of the
+/// part with the greatest.
+pub(super) fn all_clients(generators: &[GeneratorResult], send_delay_ns: Percentiles) -> ClientUse {
+    let clients = || generators.iter().map(|of| &of.client);
+    let sum = |pick: fn(&ClientUse) -> f64| clients().map(pick).sum::<f64>();
+    let greatest = |pick: fn(&ClientUse) -> f64| clients().map(pick).fold(0.0, f64::max);
+    // A sum of all, or nothing if a part lacks it.
+    let operations: u64 = generators.iter().map(|of| of.operations).sum();
+    let per_op = |pick: fn(&ClientUse) -> Option<f64>| {
+        let cost = |of: &GeneratorResult| match of.operations {
+            0 => Some(0.0),
+            n => Some(pick(&of.client)? * n as f64),
+        };
+        let total: f64 = generators.iter().map(cost).sum::<Option<f64>>()?;
+        (operations > 0).then(|| total / operations as f64)
+    };
+    let documents = |client: &ClientUse, of: &GeneratorResult| {
+        // Documents of the part, from its two costs.
+        Some(client.cpu_us_per_op? * of.operations as f64 / client.cpu_us_per_document.filter(|us| *us > 0.0)?)
+    };
+    let cpu_us_per_op = per_op(|client| client.cpu_us_per_op);
+    let all_documents: Option<f64> = generators.iter().map(|of| documents(&of.client, of)).sum();
+    ClientUse {
+        cpu_us_per_op,
+        cpu_us_per_document: cpu_us_per_op
+            .zip(all_documents.filter(|n| *n > 0.0))
+            .map(|(us, documents)| us * operations as f64 / documents),
+        cpu_source: clients().next().map_or_else(String::new, |client| client.cpu_source.clone()),
+        process_cpu_us_per_op: per_op(|client| client.process_cpu_us_per_op),
+        worker_cpu_s: sum(|client| client.worker_cpu_s),
+        spin_cpu_s: sum(|client| client.spin_cpu_s),
+        run_queue_s: sum(|client| client.run_queue_s),
+        process_cpu_s: clients().map(|client| client.process_cpu_s).sum(),
+        busiest_worker_share: greatest(|client| client.busiest_worker_share),
+        starved_s: greatest(|client| client.starved_s),
+        rss_max_bytes: clients().map(|client| client.rss_max_bytes).max().unwrap_or(0),
+        send_delay_ns,
+        worker_use: clients().flat_map(|client| client.worker_use.iter().copied()).collect(),
+    }
+}

@@ -1,0 +1,221 @@
+//! Merges the parts of a run into one ordinary run.
+//!
+//! The records of each phase are [merged](storebench_engine::measure::merged) and gathered again, by the code that
+//! gathers a run of one process. So every figure is computed from all operations, and none is averaged over parts.
+
+mod generators;
+mod parts;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use storebench_engine::measure::{PhaseRecord, merged};
+use storebench_study::workload::Claim;
+
+use crate::bottleneck::Bottleneck;
+use crate::conclude::conclude;
+use crate::run_folder::{PartRow, StoreFacts, gather, judge_again};
+use crate::{
+    Failure, FailureKind, FigureRow, FolderError, Pass, PhaseResult, ResourcesResult, RunFolder, RunInfo, RunResult,
+    Secrets, TrialResult,
+};
+
+use generators::{all_clients, generators};
+use parts::{Parts, ReadPart};
+
+/// Parts that cannot be merged.
+#[derive(Debug, thiserror::Error)]
+pub enum MergeError {
+    /// A folder cannot be read, or the merged run cannot be written.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The folders are not the parts of one run.
+    #[error("{0}")]
+    BadInput(String),
+}
+
+/// Merges the parts in these folders. Each is the folder of a part, or a folder that holds such folders. The merged run
+/// gets a folder of its own in `runs_dir`, named `name` and the date.
+///
+/// A part that is missing, or that ended early, is named in the result, and its trials count as incomplete.
+///
+/// # Errors
+/// A folder is not a part, two are the same part, or they are parts of different runs. Nothing is written then.
+pub fn merge(folders: &[PathBuf], runs_dir: &Path, name: Option<&str>) -> Result<(RunResult, PathBuf), MergeError> {
+    let parts = Parts::read(folders)?;
+    let first = parts.first();
+    let mut folder = RunFolder::create(runs_dir, name.unwrap_or(&first.result.run.name), Secrets::default())?;
+    if let Some(text) = first.study_text() {
+        folder.write_study(&text)?;
+    }
+    let mut result = RunResult { run: run_info(&parts, &folder), ..first.result.clone() };
+    result.trials = Vec::new();
+    for planned in &first.result.plan.trials {
+        if let Some(trial) = merged_trial(&parts, planned.trial, &mut folder)? {
+            result.trials.push(trial);
+        }
+    }
+    let published: Vec<Claim> =
+        result.run.study.get("published").and_then(|all| serde_json::from_value(all.clone()).ok()).unwrap_or_default();
+    conclude(&published, &mut result);
+    folder.write_result(&result)?;
+    let path = folder.finish()?;
+    Ok((result, path))
+}
+
+fn run_info(parts: &Parts, folder: &RunFolder) -> RunInfo {
+    let first = &parts.first().result.run;
+    let began = parts.all().map(|part| &part.result.run.began).min().cloned();
+    // Null if any part has no end.
+    let ended: Option<Vec<&String>> = parts.all().map(|part| part.result.run.ended.as_ref()).collect();
+    RunInfo {
+        began: began.unwrap_or_default(),
+        ended: ended.and_then(|all| all.into_iter().max().cloned()),
+        interrupted: parts.all().any(|part| part.result.run.interrupted),
+        part: None,
+        parts: Some(parts.described()),
+        folder: Some(folder.path().display().to_string()),
+        ..first.clone()
+    }
+}
+
+/// A trial of all parts; `None` if no part began it.
+fn merged_trial(parts: &Parts, number: u32, folder: &mut RunFolder) -> Result<Option<TrialResult>, MergeError> {
+    let of_parts: Vec<(&ReadPart, &TrialResult)> =
+        parts.all().filter_map(|part| Some((part, part.result.trials.iter().find(|t| t.trial == number)?))).collect();
+    let Some((_, first)) = of_parts.first() else { return Ok(None) };
+    let mut trial = TrialResult { phases: Vec::new(), ..(*first).clone() };
+    trial.failure = failure(parts, &of_parts);
+    if trial.failure.is_none()
+        && let Some((part, other)) = of_parts.iter().find(|(_, other)| other.searches != first.searches)
+    {
+        trial.failure = Some(incomplete(
+            other.searches.first().map_or("search", |search| &search.phase),
+            format!("part {} searched other rates than part {}", part.part.number, of_parts[0].0.part.number),
+        ));
+    }
+    for phase in &first.phases {
+        let of_phase: Vec<(&ReadPart, &PhaseResult)> =
+            of_parts.iter().filter_map(|(part, _)| Some((*part, part.phase(number, &phase.name)?))).collect();
+        let (found, unread) = merged_phase(&trial, &of_phase, folder)?;
+        if let (Some(number), None) = (unread, &trial.failure) {
+            let why = format!("the record of part {number} is missing; copy its run folder again");
+            trial.failure = Some(incomplete(&phase.name, why));
+        }
+        trial.phases.extend(found);
+    }
+    // Other probes of a search, so that the tables and logs have them.
+    for row in parts.first().rows().filter(|row| row.trial == number) {
+        let shown = trial.phases.iter().any(|phase| phase.name == row.phase && phase.pass().to_string() == row.pass);
+        if shown {
+            continue;
+        }
+        let records: Vec<PhaseRecord> = of_parts.iter().filter_map(|(part, _)| part.record(row)).collect();
+        if let (Some(record), Some(pass)) = (merged(records), Pass::parse(&row.pass)) {
+            folder.add_phase(number, &trial.store, pass, &record, [])?;
+        }
+    }
+    Ok(Some(trial))
+}
+
+fn incomplete(during: &str, message: String) -> Failure {
+    Failure { kind: FailureKind::OtherPart, during: during.to_owned(), message }
+}
+
+/// Why a trial is incomplete, if it is. A part that is missing explains why the others failed.
+fn failure(parts: &Parts, of_parts: &[(&ReadPart, &TrialResult)]) -> Option<Failure> {
+    if let Some(missing) = parts.missing().next() {
+        return Some(incomplete("merge", format!("part {missing} of {} is missing", parts.of)));
+    }
+    let began = |part: &&ReadPart| of_parts.iter().any(|(other, _)| other.part == part.part);
+    if let Some(never) = parts.all().find(|part| !began(part)) {
+        return Some(incomplete("prepare", format!("part {} did not begin this trial", never.part.number)));
+    }
+    let failed = of_parts.iter().filter_map(|(part, trial)| Some((part, trial.failure.as_ref()?)));
+    let of_own = failed.clone().find(|(_, failure)| failure.kind != FailureKind::OtherPart);
+    if let Some((part, failure)) = of_own.or_else(|| failed.clone().next()) {
+        return Some(Failure { message: format!("part {}: {}", part.part.number, failure.message), ..failure.clone() });
+    }
+    let most = of_parts.iter().map(|(_, trial)| trial.phases.len()).max().unwrap_or(0);
+    let short = of_parts.iter().find(|(_, trial)| trial.phases.len() < most);
+    let ended = of_parts.iter().find(|(part, _)| part.result.run.ended.is_none());
+    let (part, trial) = short.or(ended)?;
+    let during = trial.phases.last().map_or("prepare", |phase| &phase.name);
+    Some(incomplete(during, format!("part {} ended early, after phase `{during}`", part.part.number)))
+}
+
+/// A phase of all parts. Also returns the first part whose record is missing, if there is one.
+fn merged_phase(
+    trial: &TrialResult,
+    of_parts: &[(&ReadPart, &PhaseResult)],
+    folder: &mut RunFolder,
+) -> Result<(Option<PhaseResult>, Option<u32>), MergeError> {
+    let Some((first_part, first)) = of_parts.first() else { return Ok((None, None)) };
+    let (mut records, mut read, mut unread) = (Vec::new(), Vec::new(), None);
+    for (part, phase) in of_parts {
+        match part.record_of(trial.trial, phase) {
+            Some(record) => {
+                read.push((
+                    *part,
+                    *phase,
+                    record.began_unix_ns,
+                    record.of_part.as_ref().and_then(|o| o.agreed_unix_ns),
+                ));
+                records.push(record);
+            }
+            None => unread = unread.or(Some(part.part.number)),
+        }
+    }
+    let generators = generators(&read);
+    let Some(record) = merged(records) else { return Ok((None, unread)) };
+    let used = first_part.figures(trial.trial, first);
+    let rows =
+        used.iter().map(|row| FigureRow { at_ns: row.at_ns, took_ns: None, figure: &row.figure, value: row.value });
+    folder.add_phase(trial.trial, &trial.store, first.pass(), &record, rows)?;
+    let facts = StoreFacts {
+        embedded: trial.embedded,
+        durability: first.durability.means.clone(),
+        consistency: first.consistency.means.clone(),
+    };
+    let documents = &first_part.result.documents;
+    let mut found = gather(&record, documents, &facts, None);
+    if let (Some(rate), Some(planned)) = (&mut found.rate, &first.rate) {
+        rate.planned = planned.planned.clone();
+    }
+    for (op, of_first) in found.ops.values_mut().zip(first.ops.values()) {
+        op.query_plan.clone_from(&of_first.query_plan);
+    }
+    found.client = all_clients(&generators, found.client.send_delay_ns);
+    found.generators = generators;
+    found.settings.clone_from(&first.settings);
+    found.limits = judge_again(&record, &first.limits);
+    found.probe = first.probe;
+    found.resources = first.resources.clone().map(|used| of_all_parts(used, &found));
+    found.store_after.clone_from(&first.store_after);
+    found.bottleneck = Bottleneck::of(&found, trial.embedded, first_part.result.environment.cpus_available as f64);
+    if let Some(missing) = unread.filter(|_| found.partial.is_none()) {
+        found.partial = Some(format!("the record of part {missing} is missing"));
+    }
+    Ok((Some(found), unread))
+}
+
+/// What the store used, related to the operations of all parts.
+fn of_all_parts(mut used: ResourcesResult, phase: &PhaseResult) -> ResourcesResult {
+    let operations: u64 = phase.ops.values().map(|op| op.count).sum();
+    let written: u64 = phase.ops.values().map(|op| op.written_bytes).sum();
+    if let Some(store) = &mut used.store {
+        store.cpu_us_per_op = (operations > 0).then(|| store.processor_s() * 1e6 / operations as f64);
+    }
+    if let Some(disk) = used.disk.as_mut().filter(|disk| written > 0 && disk.amplification_unknown.is_none()) {
+        let own = disk.write_bytes.saturating_sub(disk.others_write_bytes.unwrap_or(0));
+        disk.write_amplification = Some(own as f64 / written as f64);
+    }
+    used
+}
+
+impl PartRow {
+    fn is_of(&self, trial: u32, phase: &str, pass: Pass) -> bool {
+        self.trial == trial && self.phase == phase && self.pass == pass.to_string()
+    }
+}
