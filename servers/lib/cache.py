@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import pathlib
 import shutil
@@ -68,6 +69,11 @@ def locked(name):
     with open(folder() / f".{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def digest(file):
+    """A short hash of a file, for the name of what is installed by it."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:12]
 
 
 def run(command, **options):

@@ -11,6 +11,7 @@ from . import (
     nx27017,
     postgres,
     pouchdb,
+    python_tools,
     ravendb,
     redis,
     report_tools,
@@ -40,6 +41,7 @@ DATA = {
     "vega-datasets": vega_datasets.install,
     "chromium": chromium.install,
     "report-tools": report_tools.install,
+    "python-tools": python_tools.install,
     "ssh": ssh.install,
 }
 # Large, and only for one soak test: `servers/install all` skips them.

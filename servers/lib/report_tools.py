@@ -1,6 +1,5 @@
 """The tools that build and test the report's script: the packages of `report/package-lock.json`."""
 
-import hashlib
 import shutil
 
 from . import cache, npm
@@ -10,8 +9,7 @@ REPORT = npm.HERE.parent / "report"
 
 def install():
     """A folder with `node_modules`. Each lock file has its own folder."""
-    lock = (REPORT / "package-lock.json").read_bytes()
-    return cache.installed(f"report-tools-{hashlib.sha256(lock).hexdigest()[:12]}", _build)
+    return cache.installed(f"report-tools-{cache.digest(REPORT / 'package-lock.json')}", _build)
 
 
 def _build(folder):

@@ -5,6 +5,7 @@ mod allocator;
 mod args;
 mod bench_study;
 mod built_in;
+mod called;
 mod endpoints;
 mod failure;
 mod jsonl;
@@ -21,9 +22,14 @@ mod studies;
 mod transfers;
 mod verbs;
 
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use clap::{Command, CommandFactory as _, Parser as _};
+
+pub use called::{Interrupter, Outcome, Told, call};
 
 /// The command line, as a `clap` command.
 pub fn command() -> Command {
@@ -39,9 +45,28 @@ pub fn stores_page() -> Result<String, String> {
     stores_page::page().map_err(|failure| failure.message)
 }
 
+/// How this program is started, if not by the file that runs.
+static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+
+/// Says by which file other processes start this program, if another program, such as Python, contains it. Only the
+/// first call counts.
+pub fn is_started_by(program: PathBuf) {
+    let _ = PROGRAM.set(program);
+}
+
+/// The file that starts this program.
+pub(crate) fn program() -> std::io::Result<PathBuf> {
+    PROGRAM.get().cloned().map_or_else(std::env::current_exe, Ok)
+}
+
 /// Parses the command line, runs its verb, and returns the exit code.
 pub fn main() -> ExitCode {
-    let args = match args::Args::try_parse() {
+    main_of(std::env::args_os())
+}
+
+/// The same with given arguments, of which the first is the program's name.
+pub fn main_of(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args = match args::Args::try_parse_from(args) {
         Ok(args) => args,
         Err(error) => {
             // A closed pipe while printing help is not a failure.

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use serde::Serialize;
 use storebench_results::summary::{Layout, WIDTH};
 
+use crate::called;
 use crate::failure::Failure;
 
 /// Maximum width of a text, in columns.
@@ -12,6 +13,9 @@ const WIDEST: usize = 160;
 
 /// Prints a text to stdout.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    if called::print(text) {
+        return Ok(());
+    }
     let mut out = io::stdout().lock();
     quiet_pipe("stdout", out.write_all(text.as_bytes()).and_then(|()| out.flush())).map(drop)
 }
@@ -35,7 +39,7 @@ pub(crate) fn quiet_pipe(place: &str, written: io::Result<()>) -> Result<bool, F
 /// The layout of text on stdout. A terminal sets the width, and gets colours unless `NO_COLOR` is set. In a file or a
 /// pipe, the layout is always the same.
 pub(crate) fn layout() -> Layout {
-    if !io::stdout().is_terminal() {
+    if called::is_called() || !io::stdout().is_terminal() {
         return Layout::plain();
     }
     let columns = terminal_size::terminal_size_of(io::stdout()).map_or(WIDTH, |(width, _)| usize::from(width.0));

@@ -11,6 +11,8 @@ use storebench_engine::{Event, Observer};
 use storebench_results::human;
 use storebench_transfer::Progress as Copied;
 
+use crate::called::{self, Told};
+
 /// The shortest time between two plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
@@ -22,6 +24,8 @@ enum ProgressTo {
     Bars,
     /// A file or a pipe.
     Lines,
+    /// A program that calls the verb in its own process.
+    Caller,
 }
 
 /// Shows the progress of one run.
@@ -70,6 +74,7 @@ impl Progress {
     /// Progress on stderr, unless `quiet`.
     pub(crate) fn new(quiet: bool) -> Self {
         let place = match (quiet, std::io::stderr().is_terminal()) {
+            _ if called::is_called() => ProgressTo::Caller,
             (true, _) => ProgressTo::Quiet,
             (_, true) => ProgressTo::Bars,
             _ => ProgressTo::Lines,
@@ -106,14 +111,7 @@ impl Progress {
         phase.to_ns = u64::try_from(phase.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let text =
             format!("{} documents/s{}", human::rate(done as f64 * 1e9 / phase.to_ns.max(1) as f64), phase.left());
-        match self.place {
-            ProgressTo::Quiet => {}
-            ProgressTo::Bars => {
-                phase.bar.set_message(text);
-                phase.bar.set_position(done);
-            }
-            ProgressTo::Lines => phase.tell_sometimes(&text),
-        }
+        phase.show(&self.place, done, text);
     }
 
     /// Begins some steps, each with a name.
@@ -125,14 +123,9 @@ impl Progress {
     pub(crate) fn step(&mut self, done: usize, what: &str) {
         let Some(phase) = &mut self.phase else { return };
         phase.to_ns = u64::try_from(phase.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        match self.place {
-            ProgressTo::Quiet => {}
-            ProgressTo::Bars => {
-                phase.bar.set_message(what.to_owned());
-                phase.bar.set_position(done as u64);
-            }
-            ProgressTo::Lines => phase.tell_sometimes(&format!("{done} done, now {what}")),
-        }
+        let text =
+            if matches!(self.place, ProgressTo::Lines) { format!("{done} done, now {what}") } else { what.to_owned() };
+        phase.show(&self.place, done as u64, text);
     }
 
     /// Updates the progress of a copy.
@@ -159,14 +152,7 @@ impl Progress {
             Some((done, all)) => text = format!("verify {} of {} parts", human::count(done), human::count(all)),
             None => text += &phase.left(),
         }
-        match self.place {
-            ProgressTo::Quiet => {}
-            ProgressTo::Bars => {
-                phase.bar.set_message(text);
-                phase.bar.set_position(now.read_bytes);
-            }
-            ProgressTo::Lines => phase.tell_sometimes(&text),
-        }
+        phase.show(&self.place, now.read_bytes, text);
     }
 
     /// The count has ended.
@@ -218,18 +204,9 @@ impl Progress {
         phase.documents += documents;
         phase.errors += record.ops.iter().map(|op| op.errors()).sum::<u64>();
         phase.to_ns = to_ns;
-        let text = phase.rates(done, documents, seconds);
-        match self.place {
-            ProgressTo::Quiet => {}
-            ProgressTo::Bars => {
-                phase.bar.set_message(text + &phase.left());
-                phase.bar.set_position(match phase.duration_ns {
-                    Some(_) => to_ns / 1_000_000,
-                    None => phase.done,
-                });
-            }
-            ProgressTo::Lines => phase.tell_sometimes(&(text + &phase.left())),
-        }
+        let text = phase.rates(done, documents, seconds) + &phase.left();
+        let position = phase.duration_ns.map_or(phase.done, |_| to_ns / 1_000_000);
+        phase.show(&self.place, position, text);
     }
 }
 
@@ -247,6 +224,23 @@ impl Phase {
             text += &format!(", {} errors", human::count(self.errors));
         }
         text
+    }
+
+    /// Shows how far it is.
+    fn show(&mut self, place: &ProgressTo, position: u64, text: String) {
+        match place {
+            ProgressTo::Quiet => {}
+            ProgressTo::Bars => {
+                self.bar.set_message(text);
+                self.bar.set_position(position);
+            }
+            ProgressTo::Lines => self.tell_sometimes(&text),
+            ProgressTo::Caller => {
+                let of = self.bar.length().filter(|length| *length > 0);
+                let share = of.map(|length| (position as f64 / length as f64).min(1.0));
+                called::tell(|| Told::Progress { what: self.bar.prefix(), share, text });
+            }
+        }
     }
 
     /// A plain line, unless the last one was shown recently.
@@ -307,6 +301,9 @@ impl Observer for Progress {
 
 /// Writes a line to stderr. An unreadable stderr is not an error.
 pub(crate) fn line(text: &str) {
+    if called::tell(|| Told::Message(text.to_owned())) {
+        return;
+    }
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 

@@ -176,8 +176,8 @@ impl Servers {
     /// An embedded store in its own process.
     fn hosted(&mut self, study: &Study, name: &str, url: &str) -> Result<Served, Failure> {
         let refused = |error| Failure::of_store(url, &error);
-        let program = std::env::current_exe()
-            .map_err(|e| Failure::spoiled(format!("cannot find the path of this program: {e}")))?;
+        let program =
+            crate::program().map_err(|e| Failure::spoiled(format!("cannot find the path of this program: {e}")))?;
         if let Some(faults) = study.limits_of_faults(name) {
             available(&strictest(faults), None).map_err(|why| Failure::bad_input(format!("{url}: {why}")))?;
         }

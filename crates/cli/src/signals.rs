@@ -6,13 +6,18 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use storebench_engine::Stop;
 
+use crate::called;
 use crate::failure::Failure;
 
 /// The exit code that shells report for a program ended by Ctrl-C.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Calls [`Stop::ask`] on the first SIGINT or SIGTERM, and exits the process on the second.
+/// Calls [`Stop::ask`] on the first SIGINT or SIGTERM, and exits the process on the second. If another program calls the
+/// verb, signals are its concern.
 pub(crate) fn ask_on_interrupt(stop: &Arc<Stop>) -> Result<(), Failure> {
+    if called::interrupts(stop) {
+        return Ok(());
+    }
     let before = Arc::new(AtomicBool::new(false));
     let refused = |e: std::io::Error| Failure::spoiled(format!("cannot catch signals: {e}"));
     for signal in [SIGINT, SIGTERM] {

@@ -22,12 +22,12 @@ pub(crate) const SHOWN: [Shown; 5] = [
 pub(crate) type Shown = (&'static str, u64, fn(&Percentiles) -> Option<u64>);
 
 /// Response times of an operation. `None` in a closed loop.
-pub(crate) fn response(op: &OpResult) -> Option<Percentiles> {
+pub fn response(op: &OpResult) -> Option<Percentiles> {
     op.response_of_attempts_ns.or(op.response_ns)
 }
 
 /// Service times of an operation.
-pub(crate) fn service(op: &OpResult) -> Percentiles {
+pub fn service(op: &OpResult) -> Percentiles {
     op.service_of_attempts_ns.unwrap_or(op.service_ns)
 }
 

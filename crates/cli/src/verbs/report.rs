@@ -1,7 +1,6 @@
 //! `report RUN…`, and the page that every run writes.
 
 #[cfg(feature = "tables")]
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use storebench_report::{
@@ -16,6 +15,7 @@ use crate::args::ReportArgs;
 use crate::failure::Failure;
 use crate::output::{layout, print};
 use crate::outputs::{refuse_existing, write_bytes, write_text};
+use crate::progress::line;
 
 /// The name of a run's own page.
 pub(super) const PAGE: &str = "report.html";
@@ -197,8 +197,7 @@ fn tables(runs: &[PathBuf]) -> Result<u8, Failure> {
             (false, true) => {
                 let what =
                     "rows of trials that an older version measured remain in the Parquet files next to its run.json";
-                // Without stderr the files are complete all the same.
-                let _ = writeln!(std::io::stderr(), "{}: {what}", run.display());
+                line(&format!("{}: {what}", run.display()));
             }
             (false, false) => {}
         }

@@ -355,7 +355,7 @@ impl PhasePlan {
     /// [`StoreError::NotSupported`] if the parts cannot have equal shares of the workers. Each key must belong to the
     /// same part in every phase, and that is so if every number of workers is a multiple of the number of parts.
     pub fn of_part(self, part: Part) -> Result<Self, StoreError> {
-        if self.workers % part.of == 0 || self.recipes.is_empty() {
+        if self.workers.is_multiple_of(part.of) || self.recipes.is_empty() {
             return Ok(Self { part, ..self });
         }
         Err(StoreError::NotSupported(format!(

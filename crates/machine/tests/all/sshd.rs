@@ -133,6 +133,7 @@ impl Sshd {
 }
 
 impl Drop for Sshd {
+    #[allow(clippy::print_stderr, reason = "shown by a test that fails")]
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

@@ -5,8 +5,6 @@
 
 mod generators;
 mod parts;
-#[cfg(test)]
-mod tests;
 
 use std::path::{Path, PathBuf};
 

@@ -55,13 +55,13 @@ impl Parts {
             if let Some(known) = read.get(&part.number) {
                 return bad_input(format!("part {part} is given twice: {} and {path}", known.path.display()));
             }
-            if let Some((_, known)) = read.first_key_value() {
-                if let Some(what) = difference(&known.result, &found.result) {
-                    return bad_input(format!(
-                        "{path} and {} are parts of different runs: {what} differs; give the parts of one run",
-                        known.path.display()
-                    ));
-                }
+            if let Some((_, known)) = read.first_key_value()
+                && let Some(what) = difference(&known.result, &found.result)
+            {
+                return bad_input(format!(
+                    "{path} and {} are parts of different runs: {what} differs; give the parts of one run",
+                    known.path.display()
+                ));
             }
             if *of.get_or_insert(part.of) != part.of {
                 return bad_input(format!("{path} is part {part}, but the others are of {} parts", of.unwrap_or(0)));

@@ -4,11 +4,16 @@
 //! `OPERATION.service`, `OPERATION.failed`, `OPERATION.client-queueing` or `send-delay`. Values are in ns; the
 //! plain-text maximum is in ms.
 
+use std::path::Path;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::V2DeflateSerializer;
-use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, IntervalLogWriterError, Tag};
+use hdrhistogram::serialization::interval_log::{
+    IntervalLogIterator, IntervalLogWriterBuilder, IntervalLogWriterError, LogEntry, Tag,
+};
+use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 use storebench_engine::measure::PhaseRecord;
 
 /// The log of a phase as bytes.
@@ -59,6 +64,28 @@ pub fn histogram_log(record: &PhaseRecord, title: &str) -> std::io::Result<Vec<u
     Ok(out)
 }
 
+/// The times of an operation over all intervals of a log: `series` is `response`, `service`, `failed` or
+/// `client-queueing`.
+///
+/// # Errors
+/// The file cannot be read, or is damaged.
+pub fn merged_log(path: &Path, operation: &str, series: &str) -> std::io::Result<Histogram<u64>> {
+    let bytes = std::fs::read(path)?;
+    let wanted = format!("{}.{series}", tag_name(operation));
+    let damaged = |what: String| std::io::Error::new(std::io::ErrorKind::InvalidData, what);
+    let mut merged = storebench_engine::measure::histogram();
+    for entry in IntervalLogIterator::new(&bytes) {
+        let LogEntry::Interval(line) = entry.map_err(|e| damaged(format!("a damaged line: {e:?}")))? else { continue };
+        if line.tag().is_some_and(|tag| tag.as_str() == wanted) {
+            let packed = STANDARD.decode(line.encoded_histogram()).map_err(|e| damaged(e.to_string()))?;
+            let read: Result<Histogram<u64>, _> = Deserializer::new().deserialize(&mut &packed[..]);
+            let read = read.map_err(|e| damaged(format!("a damaged histogram: {e}")))?;
+            merged.add(&read).map_err(|e| damaged(e.to_string()))?;
+        }
+    }
+    Ok(merged)
+}
+
 /// A name without the characters that a tag must not contain.
 fn tag_name(name: &str) -> String {
     name.chars().map(|c| if c == ',' || c.is_whitespace() { '_' } else { c }).collect()
@@ -66,9 +93,6 @@ fn tag_name(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hdrhistogram::serialization::Deserializer;
-    use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
-
     use super::*;
     use crate::fixture;
 
@@ -84,7 +108,7 @@ mod tests {
                 LogEntry::StartTime(_) => start = true,
                 LogEntry::BaseTime(_) => base = true,
                 LogEntry::Interval(line) => {
-                    let packed = base64_decode(line.encoded_histogram());
+                    let packed = STANDARD.decode(line.encoded_histogram()).unwrap();
                     let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut &packed[..]).unwrap();
                     let tag = line.tag().unwrap().as_str().to_owned();
                     if tag == "read.response" {
@@ -100,23 +124,11 @@ mod tests {
         assert_eq!(counts["read.service"], read.service.len());
         assert_eq!(counts["send-delay"], record.total.send_delay.len());
         assert_eq!(merged.value_at_quantile(0.99), read.response.value_at_quantile(0.99));
-    }
-
-    /// Standard base64 with padding, for the test only.
-    fn base64_decode(text: &str) -> Vec<u8> {
-        let value = |c: u8| match c {
-            b'A'..=b'Z' => c - b'A',
-            b'a'..=b'z' => c - b'a' + 26,
-            b'0'..=b'9' => c - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            other => panic!("{other} is not base64"),
-        };
-        let mut out = Vec::new();
-        for four in text.trim_end_matches('=').as_bytes().chunks(4) {
-            let bits = four.iter().fold(0u32, |bits, c| bits << 6 | u32::from(value(*c))) << (6 * (4 - four.len()));
-            out.extend_from_slice(&bits.to_be_bytes()[1..four.len()]);
-        }
-        out
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &bytes).unwrap();
+        assert_eq!(merged_log(file.path(), "read", "response").unwrap(), read.response);
+        assert!(merged_log(file.path(), "read", "no-such-series").unwrap().is_empty());
+        std::fs::write(file.path(), &bytes[..bytes.len() / 2]).unwrap();
+        assert!(merged_log(file.path(), "read", "response").is_err());
     }
 }

@@ -32,7 +32,7 @@ pub use folder::{FolderError, RESULT_FILE, RunFolder, dated, log_name};
 pub use gather::gather_phase;
 pub(crate) use gather::{StoreFacts, gather};
 pub use generators::{GeneratorResult, PartResult, PartsResult};
-pub use hlog::histogram_log;
+pub use hlog::{histogram_log, merged_log};
 pub use limits::judge as judge_limits;
 pub(crate) use limits::judge_again;
 pub use model::{

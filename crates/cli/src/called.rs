@@ -1,0 +1,181 @@
+//! Verbs called by a program in the same process, such as Python, instead of from a shell.
+//!
+//! A call takes the arguments of the command line and returns what the program would have printed. So every option,
+//! check and message exists once.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clap::Parser as _;
+use storebench_engine::Stop;
+use storebench_results::redact;
+
+use crate::args::Args;
+use crate::verbs;
+
+/// What a call says while it runs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Told {
+    /// A message for the user.
+    Message(String),
+    /// The progress of what runs now.
+    Progress {
+        /// What runs: the name of a phase, `copy`, `verify`.
+        what: String,
+        /// The part that is done, from 0 to 1, if known.
+        share: Option<f64>,
+        /// Rates, and the time left.
+        text: String,
+    },
+}
+
+/// What a call leaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// The exit code that the program would have.
+    pub code: u8,
+    /// What it would print to stdout.
+    pub out: String,
+    /// The message of the error, if there was one.
+    pub message: Option<String>,
+}
+
+/// Interrupts a call from another thread, as Ctrl-C does in a shell.
+#[derive(Debug, Clone, Default)]
+pub struct Interrupter(Arc<Mutex<Interrupts>>);
+
+#[derive(Debug, Default)]
+struct Interrupts {
+    asked: bool,
+    stops: Vec<Arc<Stop>>,
+}
+
+impl Interrupter {
+    /// Asks the call to stop. What was measured until then is kept.
+    pub fn interrupt(&self) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.asked = true;
+        all.stops.iter().for_each(|stop| stop.ask());
+    }
+
+    fn add(&self, stop: &Arc<Stop>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.asked {
+            stop.ask();
+        }
+        all.stops.push(Arc::clone(stop));
+    }
+}
+
+/// The call of a thread.
+struct Call {
+    out: String,
+    interrupter: Interrupter,
+    tell: Box<dyn Fn(Told)>,
+}
+
+thread_local! {
+    static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
+}
+
+/// Performs a verb on this thread, with the arguments of a command line without the program's name. `tell` is called on
+/// this thread.
+pub fn call(args: &[String], interrupter: &Interrupter, tell: impl Fn(Told) + 'static) -> Outcome {
+    let parsed = match Args::try_parse_from(std::iter::once("storebench").chain(args.iter().map(String::as_str))) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            let (code, text) = (u8::try_from(error.exit_code()).unwrap_or(2), error.to_string());
+            return match code {
+                0 => Outcome { code, out: text, message: None },
+                _ => Outcome { code, out: String::new(), message: Some(redact(of_clap(&text))) },
+            };
+        }
+    };
+    let call = Call { out: String::new(), interrupter: interrupter.clone(), tell: Box::new(tell) };
+    CALL.with(|current| *current.borrow_mut() = Some(call));
+    let done = verbs::perform(&parsed.verb);
+    let out = CALL.with(|current| current.borrow_mut().take()).map_or_else(String::new, |call| call.out);
+    match done {
+        Ok(code) => Outcome { code, out, message: None },
+        Err(failure) => Outcome { code: failure.code, out, message: Some(redact(failure.message.trim_end())) },
+    }
+}
+
+/// The message of an error in arguments, without the word that begins it and without the usage, which is about a shell.
+fn of_clap(text: &str) -> &str {
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    text.split("\n\nUsage:").next().unwrap_or(text).trim_end()
+}
+
+/// Whether this thread performs a verb for a caller.
+pub(crate) fn is_called() -> bool {
+    CALL.with(|call| call.borrow().is_some())
+}
+
+/// Takes what is printed, if this thread performs a verb for a caller.
+pub(crate) fn print(text: &str) -> bool {
+    CALL.with(|call| call.borrow_mut().as_mut().map(|call| call.out.push_str(text)).is_some())
+}
+
+/// Tells the caller, if there is one.
+pub(crate) fn tell(told: impl FnOnce() -> Told) -> bool {
+    CALL.with(|call| call.borrow().as_ref().map(|call| (call.tell)(told())).is_some())
+}
+
+/// Lets the caller interrupt a verb, if there is a caller.
+pub(crate) fn interrupts(stop: &Arc<Stop>) -> bool {
+    CALL.with(|call| call.borrow().as_ref().map(|call| call.interrupter.add(stop)).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_call_returns_what_would_be_printed() {
+        let done = call(&words("studies --json"), &Interrupter::default(), |_| ());
+        assert!(done.code == 0 && done.out.starts_with('{') && done.message.is_none(), "{done:?}");
+        let done = call(&words("--version"), &Interrupter::default(), |_| ());
+        assert!(done.code == 0 && done.out.starts_with("storebench "), "{done:?}");
+    }
+
+    #[test]
+    fn errors_are_those_of_the_command_line() {
+        let done = call(&words("bench null: --no-such-option 3"), &Interrupter::default(), |_| ());
+        let message = done.message.unwrap();
+        assert!(done.code == 2 && message.starts_with("unexpected argument '--no-such-option'"), "{message}");
+        assert!(!message.contains("Usage"), "{message}");
+        let done = call(&words("plan no-such-study.toml"), &Interrupter::default(), |_| ());
+        assert!(done.code == 2 && done.message.unwrap().contains("no-such-study.toml: cannot be read"));
+    }
+
+    #[test]
+    fn a_call_can_be_interrupted_and_tells_its_progress() {
+        let dir = tempfile::tempdir().unwrap();
+        let interrupter = Interrupter::default();
+        let (inner, out) = (interrupter.clone(), dir.path().display());
+        let args = words(&format!("bench null: --docs 1000 --warm-up 0s --duration 60s --json --out {out}"));
+        let (send, told) = std::sync::mpsc::channel();
+        let done = call(&args, &interrupter, move |told| {
+            if matches!(&told, Told::Progress { what, .. } if what == "bench" || what == "measure") {
+                inner.interrupt();
+            }
+            let _ = send.send(told);
+        });
+        assert_eq!(done.code, 130, "{done:?}");
+        let result: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+        assert_eq!(result["run"]["interrupted"], true);
+        let shares: Vec<f64> = told
+            .iter()
+            .filter_map(|told| match told {
+                Told::Progress { share, .. } => share,
+                Told::Message(_) => None,
+            })
+            .collect();
+        assert!(!shares.is_empty() && shares.iter().all(|share| (0.0..=1.0).contains(share)), "{shares:?}");
+    }
+}

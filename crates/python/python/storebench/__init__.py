@@ -1,0 +1,42 @@
+"""Benchmark, load, copy and verify document stores.
+
+Every function takes the options of the command line as keyword arguments: ``--in-flight 8`` is ``in_flight=8``. Units are
+in the names: ``_ns`` nanoseconds, ``_bytes`` bytes, ``_per_s`` per second, ``_share`` 0 to 1.
+"""
+
+from ._documents import documents
+from ._errors import (
+    BadInput,
+    DataLost,
+    InvalidMeasurement,
+    StorebenchError,
+    StorebenchWarning,
+    Unreachable,
+)
+from ._native import Histogram, Stream, Table
+from ._run import Check, Run, open_run
+from ._verbs import Study, bench, compare, copy, merge, plan, run, verify
+
+__all__ = [
+    "BadInput",
+    "Check",
+    "DataLost",
+    "Histogram",
+    "InvalidMeasurement",
+    "Run",
+    "StorebenchError",
+    "StorebenchWarning",
+    "Stream",
+    "Study",
+    "Table",
+    "Unreachable",
+    "bench",
+    "compare",
+    "copy",
+    "documents",
+    "merge",
+    "open_run",
+    "plan",
+    "run",
+    "verify",
+]

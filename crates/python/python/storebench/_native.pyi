@@ -1,0 +1,80 @@
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, final
+
+@final
+class Table:
+    """A table in memory. polars, pandas, DuckDB and pyarrow take it without a copy."""
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns."""
+
+    def __len__(self) -> int:
+        """The number of rows."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as an Arrow stream (PyCapsule interface)."""
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries."""
+
+@final
+class Stream:
+    """Rows that are made while they are read: once, by a consumer of Arrow or by iterating."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as an Arrow stream (PyCapsule interface)."""
+
+    def __iter__(self) -> Iterator[dict[str, Any]]: ...
+    def __next__(self) -> dict[str, Any]: ...
+
+@final
+class Histogram:
+    """Times in ns, with 3 significant digits."""
+
+    @property
+    def mean(self) -> float | None:
+        """The mean in ns; None if it is empty."""
+
+    @property
+    def max(self) -> int | None:
+        """The greatest time in ns; None if it is empty."""
+
+    def __len__(self) -> int:
+        """How many times it holds."""
+
+    def percentile(self, percent: float) -> int | None:
+        """The time in ns that ``percent`` (0 to 100) of the times do not exceed; None if it is empty."""
+
+    def buckets(self) -> Table:
+        """Its buckets: ``from_ns`` and ``to_ns`` (both included), and ``count``. Empty buckets are left out."""
+
+def main(args: list[str]) -> int: ...
+def call(
+    args: list[str], tell: Callable[[Any], None] | None, program: str | None
+) -> tuple[int, str, str | None]: ...
+def read_run(path: str | os.PathLike[str]) -> str: ...
+def said(path: str | os.PathLike[str]) -> tuple[str | None, str, str, list[str], str]: ...
+def table(folder: str | os.PathLike[str], name: str) -> Table: ...
+def trials(path: str | os.PathLike[str]) -> Table: ...
+def histogram(
+    folder: str | os.PathLike[str],
+    op: str,
+    phase: str,
+    series: str,
+    trial: int | None,
+    configuration: str | None,
+) -> Histogram: ...
+def documents(
+    text: str,
+    file: str,
+    base: str,
+    overrides: list[str],
+    scale: float,
+    collection: str,
+    start: int,
+    stop: int | None,
+    version: int,
+) -> Stream: ...
+def toml_of(json: str) -> str: ...

@@ -1,0 +1,44 @@
+"""Studies as files, text or dictionaries."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from . import _errors, _native
+
+Study = str | os.PathLike[str] | Mapping[str, Any]
+"""A study: a path, the name of a built-in study, a text in TOML, or a dictionary with the keys of a study file."""
+
+
+def text_of(study: Study) -> str | None:
+    """The study in TOML; None if it is a file or a built-in study."""
+    if isinstance(study, Mapping):
+        try:
+            return _native.toml_of(json.dumps(study))
+        except (TypeError, ValueError) as error:
+            raise _errors.of(2, f"a study: {error}") from None
+    if isinstance(study, str) and "\n" in study:
+        return study
+    return None
+
+
+@contextlib.contextmanager
+def as_file(study: Study) -> Iterator[str]:
+    """A file with the study. Relative paths in a text or a dictionary begin in the current folder."""
+    text = text_of(study)
+    if text is None:
+        assert not isinstance(study, Mapping)
+        yield os.fspath(study)
+        return
+    here = pathlib.Path.cwd()
+    folder = here if os.access(here, os.W_OK) else pathlib.Path(tempfile.gettempdir())
+    with tempfile.NamedTemporaryFile("w", prefix=".study-", suffix=".toml", dir=folder, encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        yield file.name

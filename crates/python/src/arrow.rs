@@ -1,0 +1,179 @@
+//! Tables and streams of rows, through the Arrow PyCapsule interface:
+//! <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::cast::AsArray;
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader};
+use arrow_json::ReaderBuilder;
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict, PyList};
+use serde_json::{Map, Value};
+use storebench_results::Column;
+
+/// Rows of one batch.
+const ROWS: usize = 8_192;
+
+/// The name that the interface gives such a capsule.
+const STREAM: &std::ffi::CStr = c"arrow_array_stream";
+
+fn capsule(py: Python<'_>, rows: Box<dyn RecordBatchReader + Send>) -> PyResult<Bound<'_, PyCapsule>> {
+    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(rows), STREAM)
+}
+
+pub(crate) fn failed(error: impl std::fmt::Display) -> PyErr {
+    PyRuntimeError::new_err(error.to_string())
+}
+
+/// A table in memory.
+#[pyclass(frozen, module = "storebench")]
+pub(crate) struct Table {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+impl Table {
+    /// A table of JSON rows.
+    pub(crate) fn of_rows(columns: &[(String, Column)], rows: &[Map<String, Value>]) -> Result<Self, ArrowError> {
+        let field = |(name, kind): &(String, Column)| {
+            let kind = match kind {
+                Column::Integer => DataType::Int64,
+                Column::Number => DataType::Float64,
+                Column::Text => DataType::Utf8,
+            };
+            Field::new(name, kind, true)
+        };
+        let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
+        let mut decoder = ReaderBuilder::new(Arc::clone(&schema)).with_batch_size(ROWS).build_decoder()?;
+        let mut batches = Vec::new();
+        for rows in rows.chunks(ROWS) {
+            decoder.serialize(rows)?;
+            batches.extend(decoder.flush()?);
+        }
+        Ok(Self { schema, batches })
+    }
+
+    /// A table of columns of equal length.
+    pub(crate) fn of_columns(columns: Vec<(&str, ArrayRef)>) -> Result<Self, ArrowError> {
+        let batch = RecordBatch::try_from_iter(columns)?;
+        Ok(Self { schema: batch.schema(), batches: vec![batch] })
+    }
+
+    fn rows(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+}
+
+#[pymethods]
+impl Table {
+    /// The rows as an Arrow stream.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // A consumer must accept another schema than the one that it requested.
+        let _ = requested_schema;
+        let batches: Vec<_> = self.batches.iter().cloned().map(Ok).collect();
+        capsule(py, Box::new(RecordBatchIterator::new(batches, Arc::clone(&self.schema))))
+    }
+
+    /// The names of the columns.
+    #[getter]
+    fn column_names(&self) -> Vec<String> {
+        self.schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// The number of rows.
+    fn __len__(&self) -> usize {
+        self.rows()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<storebench.Table: {} rows, columns {}>", self.rows(), self.column_names().join(", "))
+    }
+
+    /// The rows as dictionaries.
+    fn to_pylist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let rows = PyList::empty(py);
+        for batch in &self.batches {
+            for row in 0..batch.num_rows() {
+                let values = PyDict::new(py);
+                for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
+                    values.set_item(field.name(), value(py, column, row)?)?;
+                }
+                rows.append(values)?;
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// One value of a column.
+fn value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -> PyResult<Bound<'py, PyAny>> {
+    if column.is_null(row) {
+        return Ok(py.None().into_bound(py));
+    }
+    match column.data_type() {
+        DataType::Int64 => Ok(column.as_primitive::<Int64Type>().value(row).into_pyobject(py)?.into_any()),
+        DataType::UInt64 => Ok(column.as_primitive::<UInt64Type>().value(row).into_pyobject(py)?.into_any()),
+        DataType::Float64 => Ok(column.as_primitive::<Float64Type>().value(row).into_pyobject(py)?.into_any()),
+        DataType::Utf8 => Ok(column.as_string::<i32>().value(row).into_pyobject(py)?.into_any()),
+        DataType::Binary => Ok(column.as_binary::<i32>().value(row).into_pyobject(py)?.into_any()),
+        other => Err(PyValueError::new_err(format!("a column of {other} has no Python value here"))),
+    }
+}
+
+/// Rows that are made while they are read: once, by a consumer of Arrow or by iterating.
+#[pyclass(frozen, module = "storebench")]
+pub(crate) struct Stream {
+    rows: Mutex<Option<Box<dyn RecordBatchReader + Send>>>,
+    batch: Mutex<Option<(RecordBatch, usize)>>,
+}
+
+impl Stream {
+    pub(crate) fn of(rows: Box<dyn RecordBatchReader + Send>) -> Self {
+        Self { rows: Mutex::new(Some(rows)), batch: Mutex::new(None) }
+    }
+}
+
+#[pymethods]
+impl Stream {
+    /// The rows as an Arrow stream. They can be read once.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner).take();
+        capsule(py, rows.ok_or_else(|| PyValueError::new_err("these rows have been read; make the stream again"))?)
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    /// The next row, as a dictionary.
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let mut current = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
+        while current.as_ref().is_none_or(|(batch, row)| *row >= batch.num_rows()) {
+            let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(next) = rows.as_mut().and_then(|rows| py.detach(|| rows.next())) else { return Ok(None) };
+            *current = Some((next.map_err(failed)?, 0));
+        }
+        let Some((batch, row)) = current.as_mut() else { return Ok(None) };
+        let values = PyDict::new(py);
+        for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
+            values.set_item(field.name(), value(py, column, *row)?)?;
+        }
+        *row += 1;
+        Ok(Some(values))
+    }
+}

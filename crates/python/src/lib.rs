@@ -1,0 +1,20 @@
+//! The native module of the Python package `storebench`: verbs called in this process, and tables as Arrow streams.
+//!
+//! The package in `python/` makes the public interface of it.
+
+mod arrow;
+mod documents;
+mod runs;
+mod verbs;
+
+#[pyo3::pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::arrow::{Stream, Table};
+    #[pymodule_export]
+    use super::documents::{documents, toml_of};
+    #[pymodule_export]
+    use super::runs::{Histogram, histogram, read_run, said, table, trials};
+    #[pymodule_export]
+    use super::verbs::{call, main};
+}

@@ -1,0 +1,220 @@
+//! Results: documents, tables and histograms of a run folder.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::UInt64Array;
+use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::prelude::*;
+use serde_json::{Map, Value};
+use storebench_results::answer::answer;
+use storebench_results::configurations::configuration_of;
+use storebench_results::times::{response, service};
+use storebench_results::{Column, OpResult, Pass, RunResult, Table as Kind, log_name, merged_log, rows_of};
+
+use crate::arrow::{Table, failed};
+
+fn opened(path: &Path) -> PyResult<RunResult> {
+    storebench_results::read_run(path).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
+/// The result of a run as JSON, from its folder or its run.json. Older formats are converted.
+#[pyfunction]
+pub(crate) fn read_run(path: PathBuf) -> PyResult<String> {
+    serde_json::to_string(&opened(&path)?).map_err(failed)
+}
+
+/// What a run says: its question, what was found, what that is worth, how the factors changed it, and the severity.
+#[pyfunction]
+pub(crate) fn said(path: PathBuf) -> PyResult<(Option<String>, String, String, Vec<String>, String)> {
+    let result = opened(&path)?;
+    let found = answer(&result);
+    let severity = serde_json::to_value(found.severity).map_err(failed)?;
+    let severity = severity.as_str().unwrap_or_default().to_owned();
+    Ok((result.run.question.clone(), found.found, found.worth, found.changes, severity))
+}
+
+/// A table of a run folder: `intervals`, `resources`, `server_resources` or `store_stats`.
+#[pyfunction]
+pub(crate) fn table(py: Python<'_>, folder: PathBuf, name: &str) -> PyResult<Table> {
+    let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == name) else {
+        let known = Kind::ALL.map(Kind::name).join(", ");
+        return Err(PyValueError::new_err(format!("unknown table `{name}`; known: {known}")));
+    };
+    let file = folder.join(kind.file());
+    let read = || -> Result<Table, String> {
+        let rows: Vec<Map<String, Value>> = rows_of(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+        Table::of_rows(&kind.columns(), &rows).map_err(|e| format!("{}: {e}", file.display()))
+    };
+    py.detach(read).map_err(PyValueError::new_err)
+}
+
+/// Each operation of each phase of each trial: counts, rates and percentiles.
+#[pyfunction]
+pub(crate) fn trials(path: PathBuf) -> PyResult<Table> {
+    let result = opened(&path)?;
+    let mut columns: Vec<(String, Column)> = Vec::new();
+    let mut rows = Vec::new();
+    let factors: Vec<&String> = result.trials.iter().flat_map(|trial| trial.values.keys()).collect();
+    for trial in &result.trials {
+        for phase in &trial.phases {
+            for (name, op) in &phase.ops {
+                let mut row = Row { columns: &mut columns, values: Map::new() };
+                row.add("trial", Column::Integer, trial.trial);
+                row.add("round", Column::Integer, trial.round);
+                row.add("configuration", Column::Text, configuration_of(trial));
+                row.add("store", Column::Text, trial.store.as_str());
+                for factor in &factors {
+                    let value =
+                        trial.values.get(*factor).map(|value| value.as_str().map_or(value.to_string(), str::to_owned));
+                    row.add(factor, Column::Text, value);
+                }
+                row.add("phase", Column::Text, phase.name.as_str());
+                row.add("warm_up", Column::Text, if phase.warm_up { "yes" } else { "no" });
+                row.add("op", Column::Text, name.as_str());
+                row.of_op(op);
+                row.add("elapsed_ns", Column::Integer, phase.elapsed_ns);
+                row.add("client_cpu_us_per_op", Column::Number, phase.client.cpu_us_per_op);
+                row.add("failure", Column::Text, trial.failure.as_ref().map(|failure| failure.message.as_str()));
+                rows.push(row.values);
+            }
+        }
+    }
+    if columns.is_empty() {
+        columns.push(("trial".to_owned(), Column::Integer));
+    }
+    Table::of_rows(&columns, &rows).map_err(failed)
+}
+
+/// A row in the making, which also collects the columns in the order in which they first appear.
+struct Row<'a> {
+    columns: &'a mut Vec<(String, Column)>,
+    values: Map<String, Value>,
+}
+
+impl Row<'_> {
+    fn add(&mut self, name: &str, kind: Column, value: impl Into<Value>) {
+        if !self.columns.iter().any(|(known, _)| known == name) {
+            self.columns.push((name.to_owned(), kind));
+        }
+        self.values.insert(name.to_owned(), value.into());
+    }
+
+    fn of_op(&mut self, op: &OpResult) {
+        self.add("kind", Column::Text, op.kind.as_str());
+        for (name, count) in [
+            ("count", op.count),
+            ("succeeded", op.succeeded),
+            ("misses", op.misses),
+            ("errors", op.errors),
+            ("unfinished", op.unfinished),
+            ("documents", op.documents),
+            ("written_bytes", op.written_bytes),
+            ("read_bytes", op.read_bytes),
+        ] {
+            self.add(name, Column::Integer, count);
+        }
+        self.add("throughput_per_s", Column::Number, op.throughput_per_s);
+        self.add("documents_per_s", Column::Number, op.documents_per_s);
+        for (series, times) in [("response", response(op)), ("service", Some(service(op)))] {
+            self.add(&format!("{series}_mean_ns"), Column::Number, times.and_then(|of| of.mean));
+            for (quantile, value) in [
+                ("p50", times.and_then(|of| of.p50)),
+                ("p90", times.and_then(|of| of.p90)),
+                ("p99", times.and_then(|of| of.p99)),
+                ("p99_9", times.and_then(|of| of.p99_9)),
+                ("max", times.and_then(|of| of.max)),
+            ] {
+                self.add(&format!("{series}_{quantile}_ns"), Column::Integer, value);
+            }
+        }
+    }
+}
+
+/// A histogram of times in ns, with 3 significant digits.
+#[pyclass(frozen, module = "storebench")]
+pub(crate) struct Histogram(hdrhistogram::Histogram<u64>);
+
+#[pymethods]
+impl Histogram {
+    /// How many times it holds.
+    fn __len__(&self) -> usize {
+        usize::try_from(self.0.len()).unwrap_or(usize::MAX)
+    }
+
+    /// The time in ns that `percent` (0 to 100) of the times do not exceed. None if it is empty.
+    fn percentile(&self, percent: f64) -> PyResult<Option<u64>> {
+        if !(0.0..=100.0).contains(&percent) {
+            return Err(PyValueError::new_err(format!("{percent} is not a percentile; use 0 to 100")));
+        }
+        Ok((!self.0.is_empty()).then(|| self.0.value_at_quantile(percent / 100.0)))
+    }
+
+    /// The mean in ns. None if it is empty.
+    #[getter]
+    fn mean(&self) -> Option<f64> {
+        (!self.0.is_empty()).then(|| self.0.mean())
+    }
+
+    /// The greatest time in ns. None if it is empty.
+    #[getter]
+    fn max(&self) -> Option<u64> {
+        (!self.0.is_empty()).then(|| self.0.max())
+    }
+
+    /// Its buckets: `from_ns` and `to_ns` (both included), and `count`. Empty buckets are left out.
+    fn buckets(&self) -> PyResult<Table> {
+        let (mut from, mut to, mut counts) = (Vec::new(), Vec::new(), Vec::new());
+        for bucket in self.0.iter_recorded() {
+            let value = bucket.value_iterated_to();
+            from.push(self.0.lowest_equivalent(value));
+            to.push(self.0.highest_equivalent(value));
+            counts.push(bucket.count_since_last_iteration());
+        }
+        let column = |values: Vec<u64>| Arc::new(UInt64Array::from(values)) as arrow_array::ArrayRef;
+        Table::of_columns(vec![("from_ns", column(from)), ("to_ns", column(to)), ("count", column(counts))])
+            .map_err(failed)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<storebench.Histogram of {} times>", self.0.len())
+    }
+}
+
+/// The times of an operation in a phase, over all trials or one: `series` is `response`, `service`, `failed` or
+/// `client-queueing`.
+#[pyfunction]
+#[pyo3(signature = (folder, op, phase, series, trial, configuration))]
+pub(crate) fn histogram(
+    folder: PathBuf,
+    op: &str,
+    phase: &str,
+    series: &str,
+    trial: Option<u32>,
+    configuration: Option<&str>,
+) -> PyResult<Histogram> {
+    let known = ["response", "service", "failed", "client-queueing"];
+    if !known.contains(&series) {
+        return Err(PyValueError::new_err(format!("unknown series `{series}`; known: {}", known.join(", "))));
+    }
+    let result = opened(&folder)?;
+    let of_trial = |number: u32| trial.is_none_or(|trial| trial == number);
+    let mut all = hdrhistogram::Histogram::new(3).map_err(failed)?;
+    let mut found = false;
+    for of in result.trials.iter().filter(|of| of_trial(of.trial)) {
+        if configuration.is_some_and(|name| name != configuration_of(of)) {
+            continue;
+        }
+        for of_phase in of.phases.iter().filter(|of| of.name == phase && of.ops.contains_key(op)) {
+            found = true;
+            let pass = if of_phase.warm_up { Pass::WarmUp } else { of_phase.pass() };
+            let log = folder.join(log_name(of.trial, &of.store, phase, pass));
+            let times = merged_log(&log, op, series);
+            all.add(times.map_err(|e| PyValueError::new_err(format!("{}: {e}", log.display())))?).map_err(failed)?;
+        }
+    }
+    match found {
+        true => Ok(Histogram(all)),
+        false => Err(PyIndexError::new_err(format!("the run has no operation `{op}` in a phase `{phase}`"))),
+    }
+}

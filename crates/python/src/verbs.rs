@@ -1,0 +1,74 @@
+//! Verbs of the command line, called in this process.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use storebench_cli::{Interrupter, Told};
+
+/// How often Python looks whether Ctrl-C was pressed.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Runs the command line with these arguments, of which the first is the program's name and file. Returns the exit code.
+#[pyfunction]
+pub(crate) fn main(py: Python<'_>, args: Vec<OsString>) -> u8 {
+    if let Some(program) = args.first() {
+        storebench_cli::is_started_by(PathBuf::from(program));
+    }
+    let code = py.detach(|| storebench_cli::main_of(args));
+    // The type has no accessor.
+    (0..=u8::MAX).find(|code_of| ExitCode::from(*code_of) == code).unwrap_or(1)
+}
+
+/// Performs a verb with these arguments, and returns its exit code, its stdout, and the message of its error. Calls
+/// `tell(message)` or `tell((what, share, text))` meanwhile. Ctrl-C asks the verb to stop, and what it has is returned.
+/// Other threads of Python run meanwhile.
+#[pyfunction]
+#[pyo3(signature = (args, tell, program))]
+pub(crate) fn call(
+    py: Python<'_>,
+    args: Vec<String>,
+    tell: Option<Py<PyAny>>,
+    program: Option<PathBuf>,
+) -> PyResult<(u8, String, Option<String>)> {
+    if let Some(program) = program {
+        storebench_cli::is_started_by(program);
+    }
+    let (send, told) = mpsc::channel();
+    let told = Mutex::new(told);
+    let interrupter = Interrupter::default();
+    let for_thread = interrupter.clone();
+    let verb = std::thread::Builder::new()
+        .name("storebench".into())
+        .spawn(move || {
+            storebench_cli::call(&args, &for_thread, move |told| {
+                // If nobody listens any more, the verb is about to be stopped.
+                let _ = send.send(told);
+            })
+        })
+        .map_err(|e| PyRuntimeError::new_err(format!("cannot start a thread: {e}")))?;
+    let mut raised = None;
+    loop {
+        let heard = py.detach(|| told.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK_EVERY));
+        let shown = match (heard, &tell) {
+            (Err(RecvTimeoutError::Disconnected), _) => break,
+            (Ok(Told::Message(text)), Some(tell)) => tell.call1(py, (text,)).map(drop),
+            (Ok(Told::Progress { what, share, text }), Some(tell)) => tell.call1(py, ((what, share, text),)).map(drop),
+            _ => Ok(()),
+        };
+        // Ctrl-C raises an exception here, or while `tell` runs.
+        if let Err(error) = shown.and_then(|()| py.check_signals()) {
+            interrupter.interrupt();
+            if !error.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py) {
+                raised.get_or_insert(error);
+            }
+        }
+    }
+    let done = py.detach(|| verb.join()).map_err(|_| PyRuntimeError::new_err("the verb panicked; please report it"))?;
+    raised.map_or(Ok((done.code, done.out, done.message)), Err)
+}
