@@ -24,14 +24,20 @@ pub(crate) fn read_run(path: PathBuf) -> PyResult<String> {
     serde_json::to_string(&opened(&path)?).map_err(failed)
 }
 
-/// What a run says: its question, what was found, what that is worth, how the factors changed it, and the severity.
+/// What a run says, as JSON: its `question`, what was `found`, what that is `worth`, what the factors `change`, and the
+/// `severity` of its checks.
 #[pyfunction]
-pub(crate) fn said(path: PathBuf) -> PyResult<(Option<String>, String, String, Vec<String>, String)> {
+pub(crate) fn said(path: PathBuf) -> PyResult<String> {
     let result = opened(&path)?;
     let found = answer(&result);
-    let severity = serde_json::to_value(found.severity).map_err(failed)?;
-    let severity = severity.as_str().unwrap_or_default().to_owned();
-    Ok((result.run.question.clone(), found.found, found.worth, found.changes, severity))
+    let said = serde_json::json!({
+        "question": result.run.question,
+        "found": found.found,
+        "worth": found.worth,
+        "changes": found.changes,
+        "severity": found.severity,
+    });
+    Ok(said.to_string())
 }
 
 /// A table of a run folder: `intervals`, `resources`, `server_resources` or `store_stats`.

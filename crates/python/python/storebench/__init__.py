@@ -13,6 +13,7 @@ from ._errors import (
     StorebenchWarning,
     Unreachable,
 )
+from ._gate import GateFailed, gate
 from ._native import Histogram, Stream, Table
 from ._run import Check, Run, open_run
 from ._verbs import Study, bench, compare, copy, merge, plan, run, verify
@@ -21,6 +22,7 @@ __all__ = [
     "BadInput",
     "Check",
     "DataLost",
+    "GateFailed",
     "Histogram",
     "InvalidMeasurement",
     "Run",
@@ -34,6 +36,7 @@ __all__ = [
     "compare",
     "copy",
     "documents",
+    "gate",
     "merge",
     "open_run",
     "plan",

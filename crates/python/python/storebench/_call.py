@@ -4,12 +4,12 @@ import os
 import pathlib
 import sysconfig
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from . import _errors, _native
 from ._progress import Progress
 
-Option = str | os.PathLike[str] | int | float | bool | None | Sequence[str | os.PathLike[str] | int | float]
+One = str | os.PathLike[str] | int | float
+Option = One | bool | None | Sequence[One]
 """The value of an option: a number, a text, a path; True for a flag; a list for an option that may be repeated."""
 
 
@@ -22,18 +22,17 @@ def arguments(options: Mapping[str, Option]) -> list[str]:
             continue
         if value is True:
             words.append(flag)
-        elif isinstance(value, (list, tuple)):
-            for one in value:
-                words.append(f"{flag}={text(one)}")
-        else:
+        elif isinstance(value, (str, int, float, os.PathLike)):
             words.append(f"{flag}={text(value)}")
+        else:
+            words.extend(f"{flag}={text(one)}" for one in value)
     return words
 
 
-def text(value: Any) -> str:
+def text(value: One) -> str:
     """A value as the command line takes it. Floats have no exponent, which times and counts do not know."""
     if isinstance(value, os.PathLike):
-        return str(os.fspath(value))
+        return os.fspath(value)
     if isinstance(value, float):
         return f"{value:.12f}".rstrip("0").rstrip(".")
     return str(value)

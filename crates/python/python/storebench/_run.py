@@ -74,12 +74,12 @@ class Run:
     @property
     def answer(self) -> str:
         """What was found, in a sentence or two."""
-        return _native.said(self._folder())[1]
+        return str(self._said()["found"])
 
     @property
     def worth(self) -> str:
         """How far to trust it, in a sentence."""
-        return _native.said(self._folder())[2]
+        return str(self._said()["worth"])
 
     def trials(self) -> Table:
         """A row for each operation of each phase of each trial: counts, rates per second, and percentiles in ns.
@@ -135,6 +135,10 @@ class Run:
             _call.result(["report", str(self._folder())], False)
         return page
 
+    def _said(self) -> dict[str, Any]:
+        said: dict[str, Any] = json.loads(_native.said(self._folder()))
+        return said
+
     def _folder(self) -> pathlib.Path:
         if self.folder is None:
             raise _errors.of(2, "this run was not saved, so it has no folder to read")
@@ -149,12 +153,13 @@ class Run:
         """The first screen of the report: question, answer, how far to trust it, and the chart."""
         if self.folder is None:
             return f"<p>{html.escape(repr(self))}</p>"
-        question, answer, worth, changes, severity = _native.said(self.folder)
-        colour = {"invalid": "#b3261e", "caution": "#8a5a00"}.get(severity, "#1a7f37")
+        said = self._said()
+        question, answer, worth = said["question"], said["found"], said["worth"]
+        colour = {"invalid": "#b3261e", "caution": "#8a5a00"}.get(said["severity"], "#1a7f37")
         code, picture, _ = _call.call(["report", str(self.folder), "--picture", "-"], False)
         chart = picture[picture.index("<svg") :] if code == 0 and "<svg" in picture else ""
         asked = f"<div style='opacity:.75'>{html.escape(question)}</div>" if question else ""
-        more = "".join(f"<li>{html.escape(change)}</li>" for change in changes)
+        more = "".join(f"<li>{html.escape(change)}</li>" for change in said["changes"])
         return (
             f"<div style='max-width:760px'>{asked}<div style='font-size:1.15em;font-weight:600'>{html.escape(answer)}</div>"
             f"<ul>{more}</ul><div style='color:{colour}'>{html.escape(worth)}</div>{chart}"

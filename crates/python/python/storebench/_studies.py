@@ -7,7 +7,7 @@ import json
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 from . import _errors, _native
@@ -29,7 +29,7 @@ def text_of(study: Study) -> str | None:
 
 
 @contextlib.contextmanager
-def as_file(study: Study) -> Iterator[str]:
+def as_file(study: Study) -> Generator[str]:
     """A file with the study. Relative paths in a text or a dictionary begin in the current folder."""
     text = text_of(study)
     if text is None:

@@ -120,7 +120,7 @@ def compare(a: Run | Folder, b: Run | Folder, **options: Option) -> dict[str, An
 
 def merge(*folders: Folder, **options: Option) -> Run:
     """Merges the parts of a run; see ``docs/clusters.md``. The options are those of ``storebench merge --help``."""
-    return measured(["merge", *map(os.fspath, folders), *_call.arguments(options)], False)
+    return measured(["merge", *(os.fspath(folder) for folder in folders), *_call.arguments(options)], False)
 
 
 def measured(words: Sequence[str], progress: bool | None) -> Run:

@@ -1,0 +1,87 @@
+"""Gates, and the pytest plugin that fails a build for the right reason."""
+
+from __future__ import annotations
+
+import copy
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import storebench
+
+
+def calm(run: storebench.Run, **figures: dict[str, Any]) -> storebench.Run:
+    """The run as on a machine that is not busy, with these figures."""
+    result = copy.deepcopy(run.result)
+    for check in result["checks"]:
+        check["severity"] = "pass"
+    for name, figure in figures.items():
+        result["configurations"][0]["figures"][name.replace("__", ".")]["figure"].update(figure)
+    return storebench.Run(result)
+
+
+def test_a_gate_passes_and_fails_by_its_figures(short: storebench.Run) -> None:
+    run = calm(short, bench__read__response__p99={"value": 2e6, "low": None, "high": None})
+    assert storebench.gate(run, "read.response.p99 < 5ms", "bench.read.response.p99 > 1ms") is run
+    with pytest.raises(storebench.GateFailed, match=r"read.response.p99 is 2,000,000, the limit is 1,000,000"):
+        storebench.gate(run, "read.response.p99 < 1ms")
+    # The whole interval has to meet it.
+    wide = calm(short, bench__read__response__p99={"value": 2e6, "low": 1e6, "high": 6e6})
+    with pytest.raises(storebench.GateFailed, match="includes the limit 5,000,000, so it cannot be judged"):
+        storebench.gate(wide, "read.response.p99 < 5ms")
+    with pytest.raises(AssertionError, match="memory: bench.read.throughput"):
+        storebench.gate(run, "read.throughput > 10M")
+
+
+def test_an_invalid_run_passes_no_gate(short: storebench.Run) -> None:
+    run = calm(short)
+    run.result["checks"][0].update(severity="invalid", check="send-delay", observed="far too late")
+    with pytest.raises(storebench.InvalidMeasurement, match="send-delay: far too late"):
+        storebench.gate(run, "read.response.p99 < 1s")
+    failed = calm(short)
+    failed.result["trials"][0]["failure"] = {"kind": "failed", "during": "load", "message": "the disk is full"}
+    with pytest.raises(storebench.InvalidMeasurement, match="in load: the disk is full"):
+        storebench.gate(failed, "read.response.p99 < 1s")
+
+
+def test_a_gate_that_cannot_be_read_says_what_is_expected(short: storebench.Run) -> None:
+    run = calm(short)
+    for text in ("read.response.p99", "read.response.p99 < fast", "read.response.p99 < 5 parsecs", "< 5ms", "a b < 5ms"):
+        with pytest.raises(storebench.BadInput, match="is no condition"):
+            storebench.gate(run, text)
+    with pytest.raises(storebench.BadInput, match="the run has no such figure; it has bench.documents"):
+        storebench.gate(run, "write.response.p99 < 5ms")
+
+
+PROJECT = """
+STUDY = '''
+title = "Books"
+stores = ["memory:"]
+[collections.books]
+count = 100
+size = "100B"
+[[phases]]
+name = "mixed"
+mix = { upsert = 1 }
+operations = 2000
+'''
+
+def test_quick_enough(storebench):
+    run = storebench.gate(STUDY, "upsert.service.p50 < 10s")
+    assert run.folder.is_dir()
+
+def test_far_too_slow(storebench):
+    storebench.gate(STUDY, "mixed.upsert.service.p50 < 1ns")
+"""
+
+
+def test_the_plugin_fails_a_build_for_the_right_reason(here: pathlib.Path) -> None:
+    (here / "test_project.py").write_text(PROJECT)
+    words = ["-m", "pytest", "-q", "-p", "storebench._pytest", "-p", "no:cacheprovider", "--storebench-out", "kept"]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, cwd=here)
+    assert done.returncode == 1 and "1 failed, 1 passed" in done.stdout, done.stdout
+    assert "mixed.upsert.service.p50 < 1ns: memory: mixed.service.p50 is " in done.stdout
+    assert "Traceback" not in done.stdout and "During handling" not in done.stdout
+    assert len(list((here / "kept").iterdir())) == 2, "the runs are kept"
