@@ -54,6 +54,14 @@ TEST_THREADS ?= 4
 report: ## Build the report's script, which is checked in
 	REPORT_TOOLS="$$(servers/where report-tools)" node report/build.mjs
 
+.PHONY: wheel
+wheel: ## Build the Python package into dist/, and try it in a clean environment
+	servers/install python-tools
+	rm -rf dist
+	"$$(servers/where python-tools)/bin/maturin" build --release --locked --manifest-path crates/python/Cargo.toml \
+		--target-dir "$${CARGO_TARGET_DIR:-target}" --out dist
+	scripts/try-wheel.sh dist/*.whl
+
 .PHONY: fmt
 fmt: ## Format the code
 	$(CARGO) fmt --all

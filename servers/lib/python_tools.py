@@ -1,4 +1,4 @@
-"""What the tests of the Python package use, from the Python Package Index."""
+"""What builds and tests the Python package, from the Python Package Index."""
 
 import pathlib
 import sys

@@ -70,6 +70,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "storebench-hdfs",
         &["storebench", "storebench-conformance", "storebench-engine", "storebench-study", "storebench-transfer"],
     ),
+    // The Python package, around the program.
+    (
+        "storebench-python",
+        &["storebench", "storebench-documents", "storebench-lab", "storebench-results", "storebench-study"],
+    ),
     // What writes the documentation from definitions.
     ("xtask", &["storebench", "storebench-engine", "storebench-study", "storebench-results", "storebench-transfer"]),
     // Nothing depends on it: it may look at everything.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib
 import sys
 import time
 from types import TracebackType
@@ -105,14 +106,10 @@ class InNotebook(Progress):
 
 def notebook() -> Any:
     """An output of the current cell; None outside of a notebook."""
-    if "IPython" not in sys.modules:
-        return None
-    try:
-        from IPython import get_ipython  # type: ignore[import-not-found,unused-ignore]
-        from IPython.display import display  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        return None
-    shell: Any = get_ipython()
+    # Where nobody has imported it, there is no notebook.
+    ipython: Any = sys.modules.get("IPython")
+    shell: Any = None if ipython is None else ipython.get_ipython()
     if shell is None or not hasattr(shell, "kernel"):
         return None
+    display: Any = importlib.import_module("IPython.display").display
     return display({"text/html": ""}, raw=True, display_id=True)
