@@ -17,7 +17,7 @@ $pip install "$wheel"
 $pip list
 clean/bin/storebench --version
 # It needs no other package.
-clean/bin/python -W error::storebench.StorebenchWarning -c '
+clean/bin/python -c '
 import sys, time
 began = time.perf_counter()
 import storebench
@@ -28,9 +28,6 @@ run = storebench.bench("sqlite:first.db", docs=10_000, duration="5s", progress=F
 print(run)
 print(run.answer)
 print(run.trials().to_pylist()[0]["service_p99_ns"])
-# A store in a process of its own is started with the command of this environment.
-hosted = storebench.run("first-look", "hosted+sqlite:hosted.db", scale=0.01, progress=False, set=["repeats=1"])
-print(hosted)
 '
 $pip install --require-hashes --no-deps --only-binary :all: -r "$tools"
 clean/bin/python -c '

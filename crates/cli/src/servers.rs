@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use storebench_engine::store::AnyStore;
 use storebench_lab::run::{Disk, Links, Managed};
@@ -18,7 +19,6 @@ pub(crate) struct Servers {
     /// Whether the study's commands may run; `None` if nothing at all should start.
     managed: Option<bool>,
     leases: PathBuf,
-    made: u32,
     links: Option<Links>,
     /// By folder. Stores that differ only in their options use the same disk, one after the other.
     disks: HashMap<PathBuf, Arc<Disk>>,
@@ -40,7 +40,6 @@ impl Servers {
         Self {
             managed: Some(managed),
             leases: leases_folder(),
-            made: 0,
             links: None,
             disks: HashMap::new(),
             described: HashMap::new(),
@@ -49,14 +48,7 @@ impl Servers {
 
     /// Starts nothing, for callers that only need descriptions of the stores.
     pub(crate) fn none() -> Self {
-        Self {
-            managed: None,
-            leases: PathBuf::new(),
-            made: 0,
-            links: None,
-            disks: HashMap::new(),
-            described: HashMap::new(),
-        }
+        Self { managed: None, leases: PathBuf::new(), links: None, disks: HashMap::new(), described: HashMap::new() }
     }
 
     /// Stops and removes what earlier runs left behind because they were killed.
@@ -157,7 +149,6 @@ impl Servers {
             available(&limits, data).map_err(|why| Failure::bad_input(format!("servers.{server}: {why}")))?;
         }
         let log = self.file(server, "log");
-        self.made += 1;
         let of_disk = study.has_faults_of_disks() && spec.node_of.is_none();
         let disk = match (of_disk, &spec.data, &spec.run) {
             (false, ..) => None,
@@ -196,14 +187,16 @@ impl Servers {
         let mark = if url.contains('?') { '&' } else { '?' };
         let hosted = stores::open(&format!("hosted+{url}{mark}socket={}", socket.display()))?;
         let server = Managed::hosting(program, name, url, &socket, log, &self.leases, disk).map_err(refused)?;
-        self.made += 1;
         Ok(Served { store: hosted, server: Some(server), links: Links::default() })
     }
 
-    fn file(&mut self, name: &str, extension: &str) -> PathBuf {
+    fn file(&self, name: &str, extension: &str) -> PathBuf {
         // Short, because socket paths have a length limit.
         let name: String = name.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
-        self.leases.join(format!("{}-{}-{name}.{extension}", std::process::id(), self.made))
+        // Of all calls in this process.
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        self.leases.join(format!("{}-{number}-{name}.{extension}", std::process::id()))
     }
 }
 

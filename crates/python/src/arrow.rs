@@ -1,7 +1,7 @@
 //! Tables and streams of rows, through the Arrow PyCapsule interface:
 //! <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -11,6 +11,7 @@ use arrow_json::ReaderBuilder;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt as _;
 use pyo3::types::{PyCapsule, PyDict, PyList};
 use serde_json::{Map, Value};
 use storebench_results::Column;
@@ -29,6 +30,15 @@ pub(crate) fn failed(error: impl std::fmt::Display) -> PyErr {
     PyRuntimeError::new_err(error.to_string())
 }
 
+/// The type of a column of a run folder's table.
+pub(crate) fn type_of(kind: Column) -> DataType {
+    match kind {
+        Column::Integer => DataType::Int64,
+        Column::Number => DataType::Float64,
+        Column::Text => DataType::Utf8,
+    }
+}
+
 /// A table in memory.
 #[pyclass(frozen, module = "storebench")]
 pub(crate) struct Table {
@@ -38,15 +48,8 @@ pub(crate) struct Table {
 
 impl Table {
     /// A table of JSON rows.
-    pub(crate) fn of_rows(columns: &[(String, Column)], rows: &[Map<String, Value>]) -> Result<Self, ArrowError> {
-        let field = |(name, kind): &(String, Column)| {
-            let kind = match kind {
-                Column::Integer => DataType::Int64,
-                Column::Number => DataType::Float64,
-                Column::Text => DataType::Utf8,
-            };
-            Field::new(name, kind, true)
-        };
+    pub(crate) fn of_rows(columns: &[(String, DataType)], rows: &[Map<String, Value>]) -> Result<Self, ArrowError> {
+        let field = |(name, kind): &(String, DataType)| Field::new(name, kind.clone(), true);
         let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
         let mut decoder = ReaderBuilder::new(Arc::clone(&schema)).with_batch_size(ROWS).build_decoder()?;
         let mut batches = Vec::new();
@@ -123,6 +126,7 @@ fn value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -> PyResult<Bound<
         DataType::Int64 => Ok(column.as_primitive::<Int64Type>().value(row).into_pyobject(py)?.into_any()),
         DataType::UInt64 => Ok(column.as_primitive::<UInt64Type>().value(row).into_pyobject(py)?.into_any()),
         DataType::Float64 => Ok(column.as_primitive::<Float64Type>().value(row).into_pyobject(py)?.into_any()),
+        DataType::Boolean => Ok(column.as_boolean().value(row).into_pyobject(py)?.to_owned().into_any()),
         DataType::Utf8 => Ok(column.as_string::<i32>().value(row).into_pyobject(py)?.into_any()),
         DataType::Binary => Ok(column.as_binary::<i32>().value(row).into_pyobject(py)?.into_any()),
         other => Err(PyValueError::new_err(format!("a column of {other} has no Python value here"))),
@@ -131,14 +135,26 @@ fn value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -> PyResult<Bound<
 
 /// Rows that are made while they are read: once, by a consumer of Arrow or by iterating.
 #[pyclass(frozen, module = "storebench")]
-pub(crate) struct Stream {
-    rows: Mutex<Option<Box<dyn RecordBatchReader + Send>>>,
-    batch: Mutex<Option<(RecordBatch, usize)>>,
+pub(crate) struct Stream(Mutex<Rows>);
+
+/// How far a stream was read.
+enum Rows {
+    /// Not yet.
+    Fresh(Box<dyn RecordBatchReader + Send>),
+    /// By iterating, up to this row of this batch.
+    Iterated(Box<dyn RecordBatchReader + Send>, Option<(RecordBatch, usize)>),
+    /// A consumer of Arrow has it.
+    Taken,
 }
 
 impl Stream {
     pub(crate) fn of(rows: Box<dyn RecordBatchReader + Send>) -> Self {
-        Self { rows: Mutex::new(Some(rows)), batch: Mutex::new(None) }
+        Self(Mutex::new(Rows::Fresh(rows)))
+    }
+
+    /// The rows, for this thread alone. Python runs while it waits for another one.
+    fn rows<'a>(&'a self, py: Python<'_>) -> MutexGuard<'a, Rows> {
+        self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -152,8 +168,14 @@ impl Stream {
         requested_schema: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
-        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner).take();
-        capsule(py, rows.ok_or_else(|| PyValueError::new_err("these rows have been read; make the stream again"))?)
+        let mut rows = self.rows(py);
+        match std::mem::replace(&mut *rows, Rows::Taken) {
+            Rows::Fresh(rows) => capsule(py, rows),
+            begun => {
+                *rows = begun;
+                Err(read_already())
+            }
+        }
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -162,13 +184,18 @@ impl Stream {
 
     /// The next row, as a dictionary.
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let mut current = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.rows(py);
+        if let Rows::Fresh(_) = &*state
+            && let Rows::Fresh(rows) = std::mem::replace(&mut *state, Rows::Taken)
+        {
+            *state = Rows::Iterated(rows, None);
+        }
+        let Rows::Iterated(rows, current) = &mut *state else { return Err(read_already()) };
         while current.as_ref().is_none_or(|(batch, row)| *row >= batch.num_rows()) {
-            let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(next) = rows.as_mut().and_then(|rows| py.detach(|| rows.next())) else { return Ok(None) };
+            let Some(next) = py.detach(|| rows.next()) else { return Ok(None) };
             *current = Some((next.map_err(failed)?, 0));
         }
-        let Some((batch, row)) = current.as_mut() else { return Ok(None) };
+        let Some((batch, row)) = current else { return Ok(None) };
         let values = PyDict::new(py);
         for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
             values.set_item(field.name(), value(py, column, *row)?)?;
@@ -176,4 +203,8 @@ impl Stream {
         *row += 1;
         Ok(Some(values))
     }
+}
+
+fn read_already() -> PyErr {
+    PyValueError::new_err("these rows have been read; make the stream again")
 }

@@ -15,8 +15,8 @@ use crate::arrow::Stream;
 
 /// The most documents of one batch.
 const ROWS: u64 = 4_096;
-/// About the most bytes of one batch. Arrow's text columns hold 2 GiB.
-const BYTES: u64 = 16 << 20;
+/// A batch ends when its documents have so many bytes. Arrow's text columns hold 2 GiB.
+const BYTES: usize = 16 << 20;
 
 /// Generates documents on the thread that reads them.
 struct Generated {
@@ -25,17 +25,19 @@ struct Generated {
     next: u64,
     stop: u64,
     version: u64,
+    mean_bytes: usize,
     schema: SchemaRef,
     key: Vec<u8>,
     body: Vec<u8>,
 }
 
 impl Generated {
-    fn batch(&mut self, until: u64) -> Result<RecordBatch, ArrowError> {
+    /// Documents up to one of the limits.
+    fn batch(&mut self) -> Result<RecordBatch, ArrowError> {
         let of = self.documents.catalog.get(self.collection);
-        let rows = (until - self.next) as usize;
+        let rows = ROWS.min(self.stop - self.next) as usize;
         let mut keys = StringBuilder::with_capacity(rows, rows * 24);
-        let bytes = rows * of.mean_bytes() as usize;
+        let bytes = BYTES.min(rows * self.mean_bytes);
         let text = self.schema.field(2).data_type() == &DataType::Utf8;
         let (mut texts, mut binaries) = (StringBuilder::new(), BinaryBuilder::new());
         if text {
@@ -43,11 +45,15 @@ impl Generated {
         } else {
             binaries = BinaryBuilder::with_capacity(rows, bytes);
         }
-        for index in self.next..until {
+        let (first, mut all_bytes) = (self.next, 0);
+        while self.next < self.stop && self.next - first < ROWS && all_bytes < BYTES {
+            let index = self.next;
+            self.next += 1;
             self.key.clear();
             self.body.clear();
             of.write_key(index, &mut self.key);
             of.write_document(index, self.version, &mut self.body);
+            all_bytes += self.body.len();
             let utf8 = |bytes| std::str::from_utf8(bytes).map_err(|e| ArrowError::ExternalError(Box::new(e)));
             keys.append_value(utf8(&self.key)?);
             if text {
@@ -56,9 +62,8 @@ impl Generated {
                 binaries.append_value(&self.body);
             }
         }
-        let indexes = UInt64Array::from_iter_values(self.next..until);
+        let indexes = UInt64Array::from_iter_values(first..self.next);
         let bodies: ArrayRef = if text { Arc::new(texts.finish()) } else { Arc::new(binaries.finish()) };
-        self.next = until;
         RecordBatch::try_new(Arc::clone(&self.schema), vec![Arc::new(indexes), Arc::new(keys.finish()), bodies])
     }
 }
@@ -67,10 +72,7 @@ impl Iterator for Generated {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let mean_bytes = self.documents.catalog.get(self.collection).mean_bytes().max(1);
-        let rows = (BYTES / mean_bytes).clamp(1, ROWS);
-        let until = self.stop.min(self.next.saturating_add(rows));
-        (self.next < until).then(|| self.batch(until))
+        (self.next < self.stop).then(|| self.batch())
     }
 }
 
@@ -97,7 +99,8 @@ pub(crate) fn documents(
     stop: Option<u64>,
     version: u64,
 ) -> PyResult<Stream> {
-    let refused = |what: String| PyValueError::new_err(what);
+    // An error quotes its line, which may have a password.
+    let refused = |what: String| PyValueError::new_err(storebench_results::redact(&what));
     let study = Study::parse(text, Path::new(file), &overrides).map_err(|e| refused(e.to_string()))?;
     let compiled = py.detach(|| compile_documents(&study, scale, Path::new(base), None));
     let documents = compiled.map_err(|e| refused(e.to_string()))?;
@@ -119,13 +122,14 @@ pub(crate) fn documents(
         Field::new("key", DataType::Utf8, false),
         Field::new("document", body, false),
     ]));
-    let (key, body) = (Vec::new(), Vec::new());
+    let (key, body, mean_bytes) = (Vec::new(), Vec::new(), of.mean_bytes() as usize);
     Ok(Stream::of(Box::new(Generated {
         documents,
         collection: position,
         next: start,
         stop,
         version,
+        mean_bytes,
         schema,
         key,
         body,

@@ -1,18 +1,20 @@
 //! Results: documents, tables and histograms of a run folder.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::UInt64Array;
+use arrow_schema::DataType;
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use serde_json::{Map, Value};
 use storebench_results::answer::answer;
-use storebench_results::configurations::configuration_of;
+use storebench_results::configurations::{configuration_of, is_whole};
 use storebench_results::times::{response, service};
-use storebench_results::{Column, OpResult, Pass, RunResult, Table as Kind, log_name, merged_log, rows_of};
+use storebench_results::{OpResult, RESULT_FILE, RunResult, Table as Kind, TrialResult, log_name, merged_log, rows_of};
 
-use crate::arrow::{Table, failed};
+use crate::arrow::{Table, failed, type_of};
 
 fn opened(path: &Path) -> PyResult<RunResult> {
     storebench_results::read_run(path).map_err(|e| PyValueError::new_err(e.to_string()))
@@ -48,9 +50,19 @@ pub(crate) fn table(py: Python<'_>, folder: PathBuf, name: &str) -> PyResult<Tab
         return Err(PyValueError::new_err(format!("unknown table `{name}`; known: {known}")));
     };
     let file = folder.join(kind.file());
+    if !folder.join(RESULT_FILE).exists() {
+        return Err(PyValueError::new_err(format!("{}: no run is here; was it moved or deleted?", folder.display())));
+    }
+    if !file.exists() && folder.join(kind.parquet_file()).exists() {
+        return Err(PyValueError::new_err(format!(
+            "{}: an older version wrote this table as Parquet; read that file",
+            folder.join(kind.parquet_file()).display()
+        )));
+    }
     let read = || -> Result<Table, String> {
         let rows: Vec<Map<String, Value>> = rows_of(&file).map_err(|e| format!("{}: {e}", file.display()))?;
-        Table::of_rows(&kind.columns(), &rows).map_err(|e| format!("{}: {e}", file.display()))
+        let columns: Vec<_> = kind.columns().into_iter().map(|(name, kind)| (name, type_of(kind))).collect();
+        Table::of_rows(&columns, &rows).map_err(|e| format!("{}: {e}", file.display()))
     };
     py.detach(read).map_err(PyValueError::new_err)
 }
@@ -59,47 +71,47 @@ pub(crate) fn table(py: Python<'_>, folder: PathBuf, name: &str) -> PyResult<Tab
 #[pyfunction]
 pub(crate) fn trials(path: PathBuf) -> PyResult<Table> {
     let result = opened(&path)?;
-    let mut columns: Vec<(String, Column)> = Vec::new();
+    let mut columns: Vec<(String, DataType)> = Vec::new();
     let mut rows = Vec::new();
-    let factors: Vec<&String> = result.trials.iter().flat_map(|trial| trial.values.keys()).collect();
+    let factors: BTreeSet<&String> = result.trials.iter().flat_map(|trial| trial.values.keys()).collect();
     for trial in &result.trials {
         for phase in &trial.phases {
             for (name, op) in &phase.ops {
                 let mut row = Row { columns: &mut columns, values: Map::new() };
-                row.add("trial", Column::Integer, trial.trial);
-                row.add("round", Column::Integer, trial.round);
-                row.add("configuration", Column::Text, configuration_of(trial));
-                row.add("store", Column::Text, trial.store.as_str());
+                row.add("trial", DataType::Int64, trial.trial);
+                row.add("round", DataType::Int64, trial.round);
+                row.add("configuration", DataType::Utf8, configuration_of(trial));
+                row.add("store", DataType::Utf8, trial.store.as_str());
                 for factor in &factors {
                     let value =
                         trial.values.get(*factor).map(|value| value.as_str().map_or(value.to_string(), str::to_owned));
-                    row.add(factor, Column::Text, value);
+                    row.add(factor, DataType::Utf8, value);
                 }
-                row.add("phase", Column::Text, phase.name.as_str());
-                row.add("warm_up", Column::Text, if phase.warm_up { "yes" } else { "no" });
-                row.add("op", Column::Text, name.as_str());
+                row.add("phase", DataType::Utf8, phase.name.as_str());
+                row.add("warm_up", DataType::Boolean, phase.warm_up);
+                row.add("op", DataType::Utf8, name.as_str());
                 row.of_op(op);
-                row.add("elapsed_ns", Column::Integer, phase.elapsed_ns);
-                row.add("client_cpu_us_per_op", Column::Number, phase.client.cpu_us_per_op);
-                row.add("failure", Column::Text, trial.failure.as_ref().map(|failure| failure.message.as_str()));
+                row.add("elapsed_ns", DataType::Int64, phase.elapsed_ns);
+                row.add("client_cpu_us_per_op", DataType::Float64, phase.client.cpu_us_per_op);
+                row.add("failure", DataType::Utf8, trial.failure.as_ref().map(|failure| failure.message.as_str()));
                 rows.push(row.values);
             }
         }
     }
     if columns.is_empty() {
-        columns.push(("trial".to_owned(), Column::Integer));
+        columns.push(("trial".to_owned(), DataType::Int64));
     }
     Table::of_rows(&columns, &rows).map_err(failed)
 }
 
 /// A row in the making, which also collects the columns in the order in which they first appear.
 struct Row<'a> {
-    columns: &'a mut Vec<(String, Column)>,
+    columns: &'a mut Vec<(String, DataType)>,
     values: Map<String, Value>,
 }
 
 impl Row<'_> {
-    fn add(&mut self, name: &str, kind: Column, value: impl Into<Value>) {
+    fn add(&mut self, name: &str, kind: DataType, value: impl Into<Value>) {
         if !self.columns.iter().any(|(known, _)| known == name) {
             self.columns.push((name.to_owned(), kind));
         }
@@ -107,7 +119,7 @@ impl Row<'_> {
     }
 
     fn of_op(&mut self, op: &OpResult) {
-        self.add("kind", Column::Text, op.kind.as_str());
+        self.add("kind", DataType::Utf8, op.kind.as_str());
         for (name, count) in [
             ("count", op.count),
             ("succeeded", op.succeeded),
@@ -118,12 +130,12 @@ impl Row<'_> {
             ("written_bytes", op.written_bytes),
             ("read_bytes", op.read_bytes),
         ] {
-            self.add(name, Column::Integer, count);
+            self.add(name, DataType::Int64, count);
         }
-        self.add("throughput_per_s", Column::Number, op.throughput_per_s);
-        self.add("documents_per_s", Column::Number, op.documents_per_s);
+        self.add("throughput_per_s", DataType::Float64, op.throughput_per_s);
+        self.add("documents_per_s", DataType::Float64, op.documents_per_s);
         for (series, times) in [("response", response(op)), ("service", Some(service(op)))] {
-            self.add(&format!("{series}_mean_ns"), Column::Number, times.and_then(|of| of.mean));
+            self.add(&format!("{series}_mean_ns"), DataType::Float64, times.and_then(|of| of.mean));
             for (quantile, value) in [
                 ("p50", times.and_then(|of| of.p50)),
                 ("p90", times.and_then(|of| of.p90)),
@@ -131,7 +143,7 @@ impl Row<'_> {
                 ("p99_9", times.and_then(|of| of.p99_9)),
                 ("max", times.and_then(|of| of.max)),
             ] {
-                self.add(&format!("{series}_{quantile}_ns"), Column::Integer, value);
+                self.add(&format!("{series}_{quantile}_ns"), DataType::Int64, value);
             }
         }
     }
@@ -187,8 +199,8 @@ impl Histogram {
     }
 }
 
-/// The times of an operation in a phase, over all trials or one: `series` is `response`, `service`, `failed` or
-/// `client-queueing`.
+/// The times of the answered operations of one name in a phase, over the complete trials of a configuration or one
+/// trial: `series` is `response`, `service`, `failed` or `client-queueing`.
 #[pyfunction]
 #[pyo3(signature = (folder, op, phase, series, trial, configuration))]
 pub(crate) fn histogram(
@@ -204,17 +216,26 @@ pub(crate) fn histogram(
         return Err(PyValueError::new_err(format!("unknown series `{series}`; known: {}", known.join(", "))));
     }
     let result = opened(&folder)?;
-    let of_trial = |number: u32| trial.is_none_or(|trial| trial == number);
+    let chosen = |of: &&TrialResult| match trial {
+        Some(number) => of.trial == number,
+        None => is_whole(of),
+    };
+    let of_configuration = |of: &&TrialResult| configuration.is_none_or(|name| name == configuration_of(of));
+    let trials: Vec<_> = result.trials.iter().filter(chosen).filter(of_configuration).collect();
+    let names: BTreeSet<&str> = trials.iter().map(|of| configuration_of(of)).collect();
+    if names.len() > 1 {
+        let names: Vec<&str> = names.into_iter().collect();
+        return Err(PyValueError::new_err(format!(
+            "the run has several configurations; give one: {}",
+            names.join(", ")
+        )));
+    }
     let mut all = hdrhistogram::Histogram::new(3).map_err(failed)?;
     let mut found = false;
-    for of in result.trials.iter().filter(|of| of_trial(of.trial)) {
-        if configuration.is_some_and(|name| name != configuration_of(of)) {
-            continue;
-        }
+    for of in trials {
         for of_phase in of.phases.iter().filter(|of| of.name == phase && of.ops.contains_key(op)) {
             found = true;
-            let pass = if of_phase.warm_up { Pass::WarmUp } else { of_phase.pass() };
-            let log = folder.join(log_name(of.trial, &of.store, phase, pass));
+            let log = folder.join(log_name(of.trial, &of.store, phase, of_phase.pass()));
             let times = merged_log(&log, op, series);
             all.add(times.map_err(|e| PyValueError::new_err(format!("{}: {e}", log.display())))?).map_err(failed)?;
         }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 use storebench_cli::{Interrupter, Told};
 
@@ -25,17 +25,17 @@ pub(crate) fn main(py: Python<'_>, args: Vec<OsString>) -> u8 {
     (0..=u8::MAX).find(|code_of| ExitCode::from(*code_of) == code).unwrap_or(1)
 }
 
-/// Performs a verb with these arguments, and returns its exit code, its stdout, and the message of its error. Calls
-/// `tell(message)` or `tell((what, share, text))` meanwhile. Ctrl-C asks the verb to stop, and what it has is returned.
-/// Other threads of Python run meanwhile.
+/// Performs a verb with these arguments. Returns its exit code, its stdout, the message of its error, and whether Ctrl-C
+/// interrupted it. Calls `tell(message)` or `tell((what, share, text))` meanwhile. The first Ctrl-C asks the verb to stop,
+/// and what it has is returned. The second one abandons it. Other threads of Python run meanwhile.
 #[pyfunction]
 #[pyo3(signature = (args, tell, program))]
 pub(crate) fn call(
     py: Python<'_>,
     args: Vec<String>,
-    tell: Option<Py<PyAny>>,
+    mut tell: Option<Py<PyAny>>,
     program: Option<PathBuf>,
-) -> PyResult<(u8, String, Option<String>)> {
+) -> PyResult<(u8, String, Option<String>, bool)> {
     if let Some(program) = program {
         storebench_cli::is_started_by(program);
     }
@@ -47,12 +47,12 @@ pub(crate) fn call(
         .name("storebench".into())
         .spawn(move || {
             storebench_cli::call(&args, &for_thread, move |told| {
-                // If nobody listens any more, the verb is about to be stopped.
+                // If nobody listens any more, the verb was abandoned.
                 let _ = send.send(told);
             })
         })
         .map_err(|e| PyRuntimeError::new_err(format!("cannot start a thread: {e}")))?;
-    let mut raised = None;
+    let mut interrupted = false;
     loop {
         let heard = py.detach(|| told.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK_EVERY));
         let shown = match (heard, &tell) {
@@ -62,13 +62,17 @@ pub(crate) fn call(
             _ => Ok(()),
         };
         // Ctrl-C raises an exception here, or while `tell` runs.
-        if let Err(error) = shown.and_then(|()| py.check_signals()) {
+        let Err(error) = shown.and_then(|()| py.check_signals()) else { continue };
+        if !error.is_instance_of::<PyKeyboardInterrupt>(py) {
+            // A result is worth more than a line that shows its progress.
+            tell = None;
+        } else if interrupted {
+            return Err(error);
+        } else {
+            interrupted = true;
             interrupter.interrupt();
-            if !error.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py) {
-                raised.get_or_insert(error);
-            }
         }
     }
     let done = py.detach(|| verb.join()).map_err(|_| PyRuntimeError::new_err("the verb panicked; please report it"))?;
-    raised.map_or(Ok((done.code, done.out, done.message)), Err)
+    Ok((done.code, done.out, done.message, interrupted))
 }

@@ -46,6 +46,51 @@ def test_an_invalid_run_passes_no_gate(short: storebench.Run) -> None:
         storebench.gate(failed, "read.response.p99 < 1s")
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"interrupted": True}, "interrupted"),
+        ({"ended": None}, "has not ended, or it was killed"),
+        ({"part": {"number": 1, "of": 2}}, "merge the parts first"),
+    ],
+)
+def test_an_incomplete_run_passes_no_gate(short: storebench.Run, change: dict[str, Any], says: str) -> None:
+    run = calm(short)
+    run.result["run"].update(change)
+    assert not run.valid and says in repr(run)
+    with pytest.raises(storebench.InvalidMeasurement, match=says):
+        storebench.gate(run, "read.response.p99 < 1min")
+
+
+def test_trials_that_never_ran_or_ended_early_pass_no_gate(short: storebench.Run) -> None:
+    fewer = calm(short)
+    fewer.result["plan"]["trials"].append(fewer.result["plan"]["trials"][0])
+    with pytest.raises(storebench.InvalidMeasurement, match="1 of 2 trials ran"):
+        storebench.gate(fewer, "read.response.p99 < 1min")
+    partial = calm(short)
+    partial.result["trials"][0]["phases"][-1]["partial"] = "the connection was lost"
+    with pytest.raises(storebench.InvalidMeasurement, match="phase bench ended early: the connection was lost"):
+        storebench.gate(partial, "read.response.p99 < 1min")
+
+
+def test_a_figure_that_is_missing_somewhere_passes_no_gate(short: storebench.Run) -> None:
+    def refused(change: Any, says: str, condition: str = "read.response.p99 < 1min") -> None:
+        run = calm(short)
+        change(run.result["configurations"])
+        with pytest.raises(storebench.GateFailed, match=says):
+            storebench.gate(run, condition)
+
+    name = "bench.read.response.p99"
+    # Another configuration was so slow that it has no p99.
+    refused(
+        lambda all: all.append({**all[0], "configuration": "slow", "figures": {"bench.throughput": all[0]["figures"]["bench.throughput"]}}),
+        "slow has no such figure",
+    )
+    refused(lambda all: all[0].update(trials=3), "no figure in some of 3 trials")
+    refused(lambda all: all[0]["figures"][name].update(none_in=[1]), "no figure in some of 1 trials")
+    refused(lambda all: all[0]["figures"][name].update(at_least=True), "only a lower bound")
+
+
 def test_a_gate_that_cannot_be_read_says_what_is_expected(short: storebench.Run) -> None:
     run = calm(short)
     for text in ("read.response.p99", "read.response.p99 < fast", "read.response.p99 < 5 parsecs", "< 5ms", "a b < 5ms"):

@@ -57,6 +57,7 @@ def test_histograms_have_every_operation(short: storebench.Run) -> None:
     service = short.histogram("read", phase["name"], "service", trial=1, configuration="memory")
     assert service.percentile(50) == phase["ops"]["read"]["service_ns"]["p50"]
     assert len(short.histogram("read", phase["name"], "failed")) == 0
+    assert all(row["warm_up"] is False for row in short.trials().to_pylist())
     for wrong in ({"op": "write"}, {"phase": "nothing"}):
         with pytest.raises(IndexError):
             short.histogram(**{"op": "read", "phase": phase["name"], **wrong})
@@ -101,6 +102,11 @@ def test_documents_are_those_of_a_run(here: pathlib.Path) -> None:
     assert [row["index"] for row in some] == [5_000, 5_001, 5_002]
     assert [row["document"] for row in some] == frame["document"][5_000:5_003].to_list()
     assert [row["document"] for row in storebench.documents(STUDY, "books", 0, 1, version=1)] != [frame["document"][0]]
+    # Iterating and Arrow do not share one stream.
+    begun = storebench.documents(STUDY, "books", 0, 10)
+    next(begun)
+    with pytest.raises(ValueError, match="have been read"):
+        polars.DataFrame(begun)
     # What a run writes.
     storebench.run(STUDY, "sqlite:books.db", progress=False, quiet=True)
     storebench.copy("sqlite:books.db", "out.jsonl", progress=False)

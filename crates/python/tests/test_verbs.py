@@ -12,6 +12,7 @@ import time
 
 import pytest
 import storebench
+from storebench._call import Done
 
 STUDY = {
     "title": "Books",
@@ -41,7 +42,7 @@ def test_a_study_runs_on_chosen_stores_with_overrides(here: pathlib.Path) -> Non
     assert {trial["store"] for trial in run.result["trials"]} == {"a", "b"}
     counts = [sum(op["count"] for op in trial["phases"][1]["ops"].values()) for trial in run.result["trials"]]
     assert counts == [300, 300]
-    assert run.folder is not None and run.folder.parent == pathlib.Path("runs")
+    assert run.folder is not None and run.folder.parent == here / "runs"
     again = storebench.open_run(run.folder)
     assert again.result == run.result and again.exit_code is None
 
@@ -52,6 +53,11 @@ def test_documents_are_copied_verified_and_compared(here: pathlib.Path) -> None:
     assert (report["counts"]["written"], report["counts"]["rejected"]) == (50, 0)
     storebench.copy("sqlite:books.db", "out.jsonl", progress=False)
     assert len((here / "out.jsonl").read_text().splitlines()) == 50
+    assert "would" in storebench.copy("books.jsonl", "new.jsonl", dry_run=True, progress=False)["dry_run"]
+    (here / "bad.jsonl").write_text('{"id": 1}\n[2]\n')
+    with pytest.raises(storebench.DataLost, match="1 rejected") as caught:
+        storebench.copy("bad.jsonl", "sqlite:bad.db", key="{id}", progress=False)
+    assert caught.value.report is not None and caught.value.report["counts"]["written"] == 1
     # It would change the copy's data.
     with pytest.raises(storebench.BadInput, match="--discard-existing"):
         storebench.bench("sqlite:books.db", docs=10, progress=False)
@@ -85,11 +91,11 @@ def test_errors_have_the_words_of_the_command_line() -> None:
 def test_an_invalid_run_is_returned_with_a_warning(
     short: storebench.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended = (4, json.dumps(short.result), "the measurement is invalid: send-delay")
+    ended = Done(4, json.dumps(short.result), "the measurement is invalid: send-delay", False, ["a message"])
     monkeypatch.setattr("storebench._call.call", lambda words, progress: ended)
     with pytest.warns(storebench.StorebenchWarning, match="the measurement is invalid: send-delay"):
         run = storebench.bench("null:")
-    assert (run.exit_code, run.result) == (4, short.result)
+    assert (run.exit_code, run.result, run.messages) == (4, short.result, ["a message"])
 
 
 def test_other_threads_run_meanwhile(here: pathlib.Path) -> None:
@@ -127,7 +133,7 @@ except KeyboardInterrupt as error:
     time.sleep(1.5)
     python.send_signal(signal.SIGINT)
     out, _ = python.communicate(timeout=30)
-    assert "ended: the run was interrupted; what was measured is in runs/" in out, out
+    assert f"ended: the run was interrupted; what was measured is in {here}/runs/" in out, out
     kept = storebench.open_run(out.strip().rsplit(" ", 1)[1])
     assert kept.result["run"]["interrupted"] and kept.trials().to_pylist()[0]["count"] > 0
 

@@ -25,7 +25,8 @@ pub fn generators(phase: &PhaseResult) -> Option<Table> {
         ("busiest worker", Less),
     ]);
     for of in &phase.generators {
-        let times = of.response_ns.unwrap_or(of.service_ns);
+        let service = of.service_of_attempts_ns.unwrap_or(of.service_ns);
+        let times = of.response_of_attempts_ns.or(of.response_ns).unwrap_or(service);
         let cost = of.client.cpu_us_per_op;
         table.row([
             Cell::from(of.part.to_string()),

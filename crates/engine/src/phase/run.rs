@@ -137,6 +137,8 @@ pub fn run_phase(
                 }
             }
         }
+        // Of several parts, others may own what earlier phases inserted.
+        book.take_back(lent.drain(..).flatten());
         drop(snapshots);
         gate.wait_for(plan.part.workers(plan.workers).count());
         let agreed = match begin.filter(|_| !phase_stop.asked()).map(|mut agree| agree(observer)).transpose() {
@@ -458,7 +460,7 @@ impl Gathered {
             wrong_examples,
             ledger: None,
             partial,
-            of_part: (!plan.part.is_whole()).then(|| OfPart {
+            of_part: (agreed_unix_ns.is_some() || !plan.part.is_whole()).then(|| OfPart {
                 part: plan.part,
                 agreed_unix_ns,
                 touched: distinct.into_iter().collect(),

@@ -68,6 +68,9 @@ const PREPARED_BEFORE: Duration = Duration::from_secs(2);
 /// How long before a phase begins its start is known in all parts, at the least.
 const LEAST_NOTICE: Duration = Duration::from_millis(50);
 
+/// Parts whose clocks differ by more do not run together.
+const MOST_SKEW: Duration = Duration::from_secs(1);
+
 /// What the parts tell each other.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -76,8 +79,8 @@ enum Message {
     Run { identity: String },
     /// It has come to this point, at this time.
     Ready { at: String, unix_ns: u64 },
-    /// It has completed a trial, and found everything that it asked for.
-    TrialEnded { found_all: bool },
+    /// Whether something is so here.
+    Says { at: String, yes: bool },
     /// What it measured at one rate of a search, and whether the store had settled before.
     Probe { record: serde_json::Value, rested: Option<bool> },
     /// It could not complete the trial.
@@ -92,6 +95,8 @@ pub(super) struct Parts {
     /// When phases begin in a run without meetings, in ns since 1970.
     starts: Vec<u64>,
     stop: Arc<Stop>,
+    /// The current trial.
+    trial: u32,
     /// Whether the current trial has failed in some part, and every part knows.
     trial_failed: bool,
     /// Why the other parts cannot be reached any more.
@@ -119,6 +124,7 @@ impl Parts {
             agreement: request.map(|request| request.agreement.clone()),
             starts: Vec::new(),
             stop: Arc::clone(stop),
+            trial: 0,
             trial_failed: false,
             alone: None,
         };
@@ -165,7 +171,7 @@ impl Parts {
 
     /// Whether the current trial has failed because of another part.
     pub(super) fn others_failed(&self) -> bool {
-        self.trial_failed || self.alone.is_some()
+        (self.trial_failed || self.alone.is_some()) && !self.stop.asked()
     }
 
     /// Checks that all parts are parts of the same run.
@@ -188,7 +194,8 @@ impl Parts {
     }
 
     /// A trial begins.
-    pub(super) fn trial_begins(&mut self) {
+    pub(super) fn trial_begins(&mut self, trial: u32) {
+        self.trial = trial;
         self.trial_failed = false;
     }
 
@@ -198,6 +205,22 @@ impl Parts {
     /// A part has failed or cannot be reached.
     pub(super) fn all_at(&mut self, at: &str, observer: &mut dyn Observer) -> Result<(), StoreError> {
         self.ready(at, observer).map(drop)
+    }
+
+    /// Refuses to prepare the store when the others may already use it: without a meeting, they do so at a given time.
+    ///
+    /// # Errors
+    /// It is too late.
+    pub(super) fn may_prepare(&self) -> Result<(), StoreError> {
+        let before = PREPARED_BEFORE.as_nanos() as u64;
+        match self.starts.first() {
+            Some(first) if unix_now_ns() > first.saturating_sub(before) => Err(StoreError::NotSupported(format!(
+                "part 1 prepares the store, and has to be done {} s before the first phase begins, because the other parts \
+                 use the store from then on; give a later --start-at, and start part 1 in time",
+                PREPARED_BEFORE.as_secs()
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// Waits until the first part has prepared the store.
@@ -230,12 +253,30 @@ impl Parts {
             return Ok(*start);
         }
         // How long a message takes until all parts know it is measured: it depends on the file system or the engine.
+        let own = unix_now_ns();
         let ready = self.ready(phase, observer)?;
         let seen = self.ready(&format!("{phase}, seen"), observer)?;
+        self.clocks_agree(&seen, own, unix_now_ns())?;
         let latest = |times: Vec<u64>| times.into_iter().max().unwrap_or_else(unix_now_ns);
         let (ready, seen) = (latest(ready), latest(seen));
         let delay = seen.saturating_sub(ready);
         Ok(seen.saturating_add(2 * delay).saturating_add(LEAST_NOTICE.as_nanos() as u64))
+    }
+
+    /// Checks that the clocks of the other parts agree with this one. Each part took its time after this part had given
+    /// its message, at `from`, and before this part read the answer, at `to`.
+    fn clocks_agree(&self, seen: &[u64], from: u64, to: u64) -> Result<(), StoreError> {
+        let off = |at: u64| from.saturating_sub(at).max(at.saturating_sub(to));
+        let worst = seen.iter().enumerate().max_by_key(|(_, at)| off(**at));
+        match worst.map(|(part, at)| (part + 1, off(*at))).filter(|(_, off)| *off > MOST_SKEW.as_nanos() as u64) {
+            Some((part, off)) => Err(StoreError::Failed(format!(
+                "the clock of part {part} differs from that of part {} by {:.1} s; synchronise the clocks of the machines \
+                 (chrony, PTP)",
+                self.part.number,
+                off as f64 / 1e9
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// What all parts together measured at one rate of a search, and whether the store had settled before it in all of
@@ -281,12 +322,32 @@ impl Parts {
     /// # Errors
     /// A part has failed or cannot be reached.
     pub(super) fn trial_ended(&mut self, found_all: bool, observer: &mut dyn Observer) -> Result<bool, StoreError> {
-        let all = self.exchange(&Message::TrialEnded { found_all }, observer)?;
-        Ok(all.map_or(found_all, |all| all.iter().all(|m| matches!(m, Message::TrialEnded { found_all: true }))))
+        let all = self.says("ended, and found everything", found_all, observer)?;
+        Ok(all.into_iter().all(|yes| yes))
+    }
+
+    /// Whether something is so in some part.
+    ///
+    /// # Errors
+    /// A part has failed or cannot be reached.
+    pub(super) fn any(&mut self, at: &str, yes: bool, observer: &mut dyn Observer) -> Result<bool, StoreError> {
+        Ok(self.says(at, yes, observer)?.into_iter().any(|yes| yes))
+    }
+
+    /// What each part says; only this one without a meeting.
+    fn says(&mut self, at: &str, yes: bool, observer: &mut dyn Observer) -> Result<Vec<bool>, StoreError> {
+        let at = format!("trial {}, {at}", self.trial);
+        let Some(all) = self.exchange(&Message::Says { at: at.clone(), yes }, observer)? else { return Ok(vec![yes]) };
+        let said = |message: Message| match message {
+            Message::Says { at: other, yes } if other == at => Some(yes),
+            _ => None,
+        };
+        all.into_iter().map(said).collect::<Option<_>>().ok_or_else(out_of_step)
     }
 
     fn ready(&mut self, at: &str, observer: &mut dyn Observer) -> Result<Vec<u64>, StoreError> {
-        let message = Message::Ready { at: at.to_owned(), unix_ns: unix_now_ns() };
+        let at = format!("trial {}, {at}", self.trial);
+        let message = Message::Ready { at: at.clone(), unix_ns: unix_now_ns() };
         let Some(all) = self.exchange(&message, observer)? else { return Ok(Vec::new()) };
         let time = |message: Message| match message {
             Message::Ready { at: other, unix_ns } if other == at => Some(unix_ns),

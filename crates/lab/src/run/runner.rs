@@ -172,6 +172,12 @@ fn run_with(
     let plan = plan_of(&request.study, &configurations);
     let mut parts = Parts::of(request.part.as_ref(), &request.study, &configurations, plan.trials.len(), &stop)
         .map_err(LabError::BadInput)?;
+    if request.remove_after && parts.are_several() {
+        return Err(LabError::BadInput(
+            "--remove-after: one part may end while the others still write; omit it, and remove the data afterwards"
+                .into(),
+        ));
+    }
     if request.resume.is_some() && parts.are_several() {
         return Err(LabError::BadInput("--resume: a part cannot be resumed; start all parts again".into()));
     }
@@ -260,12 +266,15 @@ fn run_with(
             .into_iter()
             .any(|t| configurations.iter().any(|a| a.runs(t) && a.location == configuration.location));
         session.trial(configuration, planned, last, trials.len(), &mut result, &mut journal);
+        if stop.asked() {
+            result.run.interrupted = true;
+        }
         if let Some(why) = session.parts.alone() {
             journal.note(format!("no further trial: {why}"));
             break;
         }
     }
-    if request.remove_after && session.parts.leads() {
+    if request.remove_after {
         for configuration in &configurations {
             session.remove(configuration, &mut result, &mut journal);
         }

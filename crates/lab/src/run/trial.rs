@@ -9,7 +9,7 @@ use storebench_documents::schedule::Rate;
 use storebench_documents::{Catalog, Documents};
 use storebench_engine::ledger::Book;
 use storebench_engine::measure::{Partial, PartialCause, PhaseRecord};
-use storebench_engine::store::{OpKind, Prepare, StoreError, Support};
+use storebench_engine::store::{Namespace, OpKind, Prepare, StoreError, Support};
 use storebench_engine::{
     Begin, Companion, Observer, PhaseContext, PhasePlan, ResolvedPhase, Written, calibrate, explain_queries, run_phase,
 };
@@ -135,7 +135,7 @@ impl Session<'_> {
         result: &mut RunResult,
         journal: &mut Journal<'_>,
     ) {
-        self.parts.trial_begins();
+        self.parts.trial_begins(planned.trial);
         journal.enter(planned.trial, &configuration.name);
         journal.log(serde_json::json!({ "event": "trial-began", "round": planned.round }));
         if of > 1 {
@@ -208,7 +208,7 @@ impl Session<'_> {
         } else if result.run.interrupted {
             self.parts.failed("interrupted", journal);
         }
-        if self.request.remove_after && last && self.parts.leads() {
+        if self.request.remove_after && last {
             self.touched.remove(&configuration.location);
             if let Err(error) = configuration.store.remove() {
                 fail(result, "remove", &error);
@@ -265,10 +265,19 @@ impl Session<'_> {
         journal: &mut Journal<'_>,
     ) -> Result<(), StoreError> {
         if self.parts.leads() {
+            self.parts.may_prepare()?;
             self.prepare(configuration, kept)?;
+            // Preparing may have taken long.
+            self.parts.may_prepare()?;
             return self.parts.prepared(journal);
         }
         self.parts.prepared(journal)?;
+        if configuration.store.inspect()? == Namespace::Absent {
+            return Err(StoreError::NotSupported(format!(
+                "part 1 has prepared nothing at {}; give all parts a URL that means the same store on every machine",
+                configuration.description.url
+            )));
+        }
         let how = match configuration.prepare {
             how @ (Prepare::ReadOnly | Prepare::IntoExisting | Prepare::WriteExisting) => how,
             Prepare::Fresh | Prepare::Discard | Prepare::Keep | Prepare::Copy(_) => Prepare::Keep,
@@ -412,7 +421,7 @@ impl Session<'_> {
             }
             let pooled = self.parts.probed(&record, rested, journal)?;
             let (judged, partial, rested) = match pooled {
-                Some((record, rested)) => (self.judged(configuration, &record), record.partial, rested),
+                Some((record, rested)) => (self.judged(configuration, position, &record), record.partial, rested),
                 None => (found.clone(), partial, rested),
             };
             let met = partial.is_none() && judged.limits.iter().all(|limit| limit.met);
@@ -434,7 +443,9 @@ impl Session<'_> {
             });
             let better = best.as_ref().is_none_or(|(known, met_before, _)| met && (!met_before || rate >= *known));
             // Lost or wrong documents at any rate must be in the result, whatever rate is found.
-            if partial.is_some() || spoiled(trial, &judged) {
+            // What a part's own phases did before may decide it.
+            let spoiled = self.parts.any("spoiled", spoiled(trial, &judged), journal)?;
+            if partial.is_some() || spoiled {
                 let out = SearchResult { rate: None, fails_at: None, ..search.so_far() };
                 return Ok((out, found, partial));
             }
@@ -472,10 +483,11 @@ impl Session<'_> {
     }
 
     /// What all parts together measured in a probe, as far as a search needs it.
-    fn judged(&self, configuration: &Configuration, record: &PhaseRecord) -> PhaseResult {
+    fn judged(&self, configuration: &Configuration, position: usize, record: &PhaseRecord) -> PhaseResult {
         let documents = self.documents.get(configuration.position).map_or(&[][..], Vec::as_slice);
         PhaseResult {
             limits: judge_limits(record, &configuration.study().limits),
+            settings: settings_of(&configuration.study().phases[position]),
             ..gather_phase(record, documents, &configuration.capabilities, None)
         }
     }

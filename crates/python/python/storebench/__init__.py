@@ -1,7 +1,7 @@
 """Benchmark, load, copy and verify document stores.
 
-Every function takes the options of the command line as keyword arguments: ``--in-flight 8`` is ``in_flight=8``. Units are
-in the names: ``_ns`` nanoseconds, ``_bytes`` bytes, ``_per_s`` per second, ``_share`` 0 to 1.
+Functions take the options of the command line as keyword arguments: ``--in-flight 8`` is ``in_flight=8``. Names contain
+their units: ``_ns`` nanoseconds, ``_bytes`` bytes, ``_per_s`` per second, ``_share`` a fraction from 0 to 1.
 """
 
 from ._documents import documents

@@ -1,5 +1,7 @@
-"""Calls a verb of the command line in this process."""
+"""Runs verbs of the command line in this process."""
 
+import dataclasses
+import numbers
 import os
 import pathlib
 import sysconfig
@@ -10,11 +12,11 @@ from ._progress import Progress
 
 One = str | os.PathLike[str] | int | float
 Option = One | bool | None | Sequence[One]
-"""The value of an option: a number, a text, a path; True for a flag; a list for an option that may be repeated."""
+"""An option's value: a number, string or path; True for a flag; a sequence for a repeatable option."""
 
 
 def arguments(options: Mapping[str, Option]) -> list[str]:
-    """Options as arguments of a command line. None and False are left out."""
+    """Converts options to command-line arguments. Omits None and False."""
     words: list[str] = []
     for name, value in options.items():
         flag = "--" + name.rstrip("_").replace("_", "-")
@@ -22,7 +24,7 @@ def arguments(options: Mapping[str, Option]) -> list[str]:
             continue
         if value is True:
             words.append(flag)
-        elif isinstance(value, (str, int, float, os.PathLike)):
+        elif isinstance(value, (str, int, float, os.PathLike, numbers.Real)):
             words.append(f"{flag}={text(value)}")
         else:
             words.extend(f"{flag}={text(one)}" for one in value)
@@ -30,7 +32,7 @@ def arguments(options: Mapping[str, Option]) -> list[str]:
 
 
 def text(value: One) -> str:
-    """A value as the command line takes it. Floats have no exponent, which times and counts do not know."""
+    """Formats a value for the command line. Floats get no exponent, because times and counts do not accept one."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, float):
@@ -39,22 +41,37 @@ def text(value: One) -> str:
 
 
 def program() -> str | None:
-    """The command of this installation, with which a store is started in a process of its own (``hosted+``)."""
+    """The path of the installed command, which starts a store in a separate process (``hosted+``)."""
     command = pathlib.Path(sysconfig.get_path("scripts")) / "storebench"
     return str(command) if command.is_file() else None
 
 
-def call(words: Sequence[str], progress: bool | None = None) -> tuple[int, str, str | None]:
-    """Performs a verb. Returns its exit code, what it printed, and the message of its error."""
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """The outcome of a verb."""
+
+    code: int
+    """The exit code."""
+    out: str
+    """The text that the verb printed."""
+    message: str | None
+    """The error message; None if the verb succeeded."""
+    interrupted: bool
+    """Whether Ctrl-C was pressed."""
+    messages: list[str]
+    """The messages that the verb printed while it ran."""
+
+    def printed(self, keeps: Sequence[int] = (0,)) -> str:
+        """Returns the printed text. Raises an error if there is none or the exit code is not in ``keeps``."""
+        if self.interrupted or self.code == 130:
+            raise KeyboardInterrupt(self.message or "interrupted")
+        if self.code not in keeps or not self.out:
+            raise _errors.of(self.code, self.message or self.out or "the verb failed without a message")
+        return self.out
+
+
+def call(words: Sequence[str], progress: bool | None = None) -> Done:
+    """Runs a verb."""
     with Progress.of(progress) as shown:
-        return _native.call(list(words), shown, program())
-
-
-def result(words: Sequence[str], progress: bool | None = None, keeps: Sequence[int] = (0,)) -> str:
-    """What a verb prints. Raises its error, unless it prints something and its exit code is one of ``keeps``."""
-    code, out, message = call(words, progress)
-    if code == 130:
-        raise KeyboardInterrupt
-    if code not in keeps or not out:
-        raise _errors.of(code, message or "the verb failed without a message")
-    return out
+        code, out, message, interrupted = _native.call(list(words), shown.tell, program())
+    return Done(code, out, message, interrupted, shown.messages)

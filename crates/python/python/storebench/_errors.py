@@ -1,15 +1,19 @@
 """Exceptions, one for each exit code of the command line."""
 
+from typing import Any
+
 
 class StorebenchError(Exception):
-    """A verb failed. The message is that of the command line."""
+    """A function failed. The message is the same as on the command line."""
 
     code: int = 1
-    """The exit code that the command line would have."""
+    """The exit code that the command line would return."""
+    report: dict[str, Any] | None = None
+    """The report of a copy that lost documents."""
 
 
 class DataLost(StorebenchError):
-    """Data were lost, wrong or could not be verified, or the verb failed in another way (exit code 1)."""
+    """Data were lost, wrong or not verifiable, or another failure occurred (exit code 1)."""
 
 
 class BadInput(StorebenchError, ValueError):
@@ -25,17 +29,17 @@ class Unreachable(StorebenchError, ConnectionError):
 
 
 class InvalidMeasurement(StorebenchError):
-    """The figures do not measure the store, or a gate could not be judged (exit codes 4 and 5)."""
+    """The figures do not measure the store, or a gate is inconclusive (exit codes 4 and 5)."""
 
     code = 4
 
 
 class StorebenchWarning(UserWarning):
-    """A run has a result, but it is invalid, or data were lost. ``Run.checks`` says why."""
+    """A run has a result, but it is invalid or data were lost. ``Run.checks`` says why."""
 
 
 def of(code: int, message: str) -> StorebenchError:
-    """The exception for an exit code."""
+    """Returns the exception for an exit code."""
     kinds: dict[int, type[StorebenchError]] = {
         2: BadInput,
         3: Unreachable,

@@ -1,4 +1,4 @@
-"""Progress of a verb: one line that changes, in a notebook or on a terminal."""
+"""Shows the progress of a verb as one updating line, in a notebook or on a terminal."""
 
 from __future__ import annotations
 
@@ -10,24 +10,44 @@ from types import TracebackType
 from typing import Any
 
 Told = str | tuple[str, float | None, str]
-"""A message, or what runs, the share that is done, and rates."""
+"""A message; or the current step, the fraction done, and rates."""
 
 EVERY_S = 0.2
-"""The shortest time between two changes of the line."""
+"""The minimum time between two updates of the line."""
 
 
 class Progress:
-    """Shows nothing. Its classes show more."""
+    """Keeps messages and shows nothing. Subclasses show progress."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+        """The messages of the verb so far."""
+        self.shown = 0.0
+
+    def tell(self, told: Told) -> None:
+        """Receives a message or the progress of a verb."""
+        if isinstance(told, str):
+            self.messages.append(told)
+            self.message(told)
+        elif time.monotonic() - self.shown >= EVERY_S:
+            self.shown = time.monotonic()
+            self.progress(*told)
+
+    def message(self, text: str) -> None:
+        """Shows a message."""
+
+    def progress(self, what: str, share: float | None, text: str) -> None:
+        """Shows the progress of a verb."""
 
     @staticmethod
     def of(wanted: bool | None) -> Progress:
-        """How progress is shown: in a notebook, on a terminal, or not at all. None means: where somebody can see it."""
+        """Chooses a notebook, a terminal, or no display. With None, shows progress only where a user can see it."""
         if wanted is False:
             return Progress()
         handle = notebook()
         if handle is not None:
             return InNotebook(handle)
-        if wanted or sys.stderr.isatty():
+        if sys.stderr is not None and (wanted or sys.stderr.isatty()):
             return OnTerminal()
         return Progress()
 
@@ -37,18 +57,15 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends the line."""
-
-    def __call__(self, told: Told) -> None:
-        """Shows what a verb says."""
+        """Removes the progress display."""
 
 
 class OnTerminal(Progress):
-    """One line on stderr; messages stay above it."""
+    """One line on stderr. Messages stay above it."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.width = 0
-        self.shown = 0.0
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -62,15 +79,11 @@ class OnTerminal(Progress):
             sys.stderr.flush()
             self.width = 0
 
-    def __call__(self, told: Told) -> None:
-        if isinstance(told, str):
-            self.clear()
-            sys.stderr.write(told + "\n")
-            return
-        if time.monotonic() - self.shown < EVERY_S:
-            return
-        self.shown = time.monotonic()
-        what, share, text = told
+    def message(self, text: str) -> None:
+        self.clear()
+        sys.stderr.write(text + "\n")
+
+    def progress(self, what: str, share: float | None, text: str) -> None:
         done = "" if share is None else f"{share:4.0%} "
         line = f"{what}: {done}{text}"[:100]
         sys.stderr.write("\r" + line.ljust(self.width))
@@ -79,11 +92,11 @@ class OnTerminal(Progress):
 
 
 class InNotebook(Progress):
-    """A bar in the output of a cell, which disappears at the end."""
+    """A progress bar in the output of a cell. It disappears at the end. ``Run.messages`` keeps the messages."""
 
     def __init__(self, handle: Any) -> None:
+        super().__init__()
         self.handle = handle
-        self.shown = 0.0
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -94,19 +107,14 @@ class InNotebook(Progress):
         """Replaces the output."""
         self.handle.update({"text/html": markup}, raw=True)
 
-    def __call__(self, told: Told) -> None:
-        # Messages repeat what the result says.
-        if isinstance(told, str) or time.monotonic() - self.shown < EVERY_S:
-            return
-        self.shown = time.monotonic()
-        what, share, text = told
+    def progress(self, what: str, share: float | None, text: str) -> None:
         bar = "" if share is None else f"<progress value='{share:.3f}' max='1'></progress> "
         self.update(f"{bar}<b>{html.escape(what)}</b> {html.escape(text)}")
 
 
 def notebook() -> Any:
-    """An output of the current cell; None outside of a notebook."""
-    # Where nobody has imported it, there is no notebook.
+    """Returns an output of the current cell, or None outside a notebook."""
+    # A notebook has always imported IPython.
     ipython: Any = sys.modules.get("IPython")
     shell: Any = None if ipython is None else ipython.get_ipython()
     if shell is None or not hasattr(shell, "kernel"):

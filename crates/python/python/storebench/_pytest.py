@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixture ``storebench``, whose gates fail a test."""
+"""The pytest plugin. Its fixture ``storebench`` fails a test if a gate fails."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from ._studies import Study
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the option for the folder of runs."""
+    """Adds the option ``--storebench-out``."""
     parser.getgroup("storebench").addoption(
         "--storebench-out",
         default="storebench-runs",
         metavar="DIR",
-        help="folder in which the runs of gates are kept (default: storebench-runs)",
+        help="folder for the runs of gates (default: storebench-runs)",
     )
 
 
 class Gates:
-    """What the fixture ``storebench`` offers."""
+    """The fixture ``storebench``."""
 
     def __init__(self, out: pathlib.Path) -> None:
         self.out = out
-        """The folder in which runs are kept."""
+        """The folder for runs."""
 
     def bench(self, url: str, **options: Option) -> Run:
-        """As :func:`storebench.bench`; the run is kept in the folder of runs."""
+        """Like :func:`storebench.bench`, but saves the run in the folder for runs."""
         return _verbs.bench(url, **{"progress": False, "out": str(self.out), **options})  # type: ignore[arg-type]
 
     def run(self, study: Study, stores: _verbs.Stores | None = None, **options: Option) -> Run:
-        """As :func:`storebench.run`; the run is kept in the folder of runs."""
+        """Like :func:`storebench.run`, but saves the run in the folder for runs."""
         return _verbs.run(study, stores, **{"progress": False, "out": str(self.out), **options})  # type: ignore[arg-type]
 
     def gate(
@@ -42,14 +42,14 @@ class Gates:
     ) -> Run:
         """Fails the test unless a run is valid and meets conditions such as ``read.response.p99 < 5ms``.
 
-        A study is run first, on ``stores`` if given. The message says which figure failed, and where the run is.
+        Runs a study first, on ``stores`` if given. The message says which figure failed and where the run is.
         """
         run = run_or_study if isinstance(run_or_study, Run) else self.run(run_or_study, stores, **options)
         try:
             return _gate.gate(run, *conditions)
         except _errors.StorebenchError as error:
             problem = str(error)
-        # Outside of the exception, which would be shown as well.
+        # Fail outside the handler; otherwise pytest would also show the exception.
         pytest.fail(problem, pytrace=False)
 
 

@@ -20,30 +20,32 @@ class Check:
     """A validity check: whether the figures of a run measure the store."""
 
     name: str
-    """Its name; ``docs/validity-checks.md`` explains it."""
+    """The name of the check; see ``docs/validity-checks.md``."""
     severity: Severity
     """``invalid`` means that the figures do not measure the store."""
     observed: str
-    """What was observed."""
+    """What the check observed."""
     advice: str
-    """What to do; empty if it passed."""
+    """What to do; empty if the check passed."""
     configuration: str | None
-    """The configuration that it is about, if it is not about all."""
+    """The configuration that the check applies to; None for all."""
     phase: str | None
-    """The phase that it is about, if it is not about the whole trial or run."""
+    """The phase that the check applies to; None for the whole trial or run."""
 
 
 class Run:
-    """The result of a run. Nothing of it is read from a store."""
+    """The result of a run. Reading it does not access any store."""
 
     def __init__(self, result: dict[str, Any], exit_code: int | None = None) -> None:
         self.result = result
-        """The document ``run.json``: see ``docs/results-format.md``."""
+        """The content of ``run.json``; see ``docs/results-format.md``."""
         folder = result["run"].get("folder")
-        self.folder: pathlib.Path | None = pathlib.Path(folder) if folder else None
-        """The run folder; None if it was not saved."""
+        self.folder: pathlib.Path | None = pathlib.Path(folder).absolute() if folder else None
+        """The run folder; None if the run was not saved."""
         self.exit_code = exit_code
-        """The exit code of the command line; None for a run that was opened from its folder."""
+        """The exit code of the command line; None for a run opened from its folder."""
+        self.messages: list[str] = []
+        """The messages from the run, in order."""
 
     @property
     def name(self) -> str:
@@ -52,7 +54,7 @@ class Run:
 
     @property
     def checks(self) -> list[Check]:
-        """Every validity check, the run's first, then by trial and phase."""
+        """All validity checks: those of the run first, then by trial and phase."""
         return [
             Check(
                 name=one["check"],
@@ -67,40 +69,62 @@ class Run:
 
     @property
     def valid(self) -> bool:
-        """Whether no check is invalid and no trial failed."""
-        failed = any(trial.get("failure") for trial in self.result["trials"])
-        return not failed and all(check.severity != "invalid" for check in self.checks)
+        """True if the run is complete and no check is invalid."""
+        return not self.missing and all(check.severity != "invalid" for check in self.checks)
+
+    @property
+    def missing(self) -> str | None:
+        """Why the run is incomplete; None if it is complete."""
+        run, trials = self.result["run"], self.result["trials"]
+        if run["interrupted"]:
+            return "the run was interrupted"
+        if run["ended"] is None:
+            return "the run has not ended, or it was killed"
+        if run.get("part"):
+            return f"this is part {run['part']['number']} of {run['part']['of']}; merge the parts first"
+        for trial in trials:
+            if trial.get("failure"):
+                return f"a trial ended early, in {trial['failure']['during']}: {trial['failure']['message']}"
+            for phase in trial["phases"]:
+                if phase.get("partial"):
+                    return f"phase {phase['name']} ended early: {phase['partial']}"
+        planned = len(self.result["plan"]["trials"])
+        return f"{len(trials)} of {planned} trials ran" if len(trials) < planned else None
 
     @property
     def answer(self) -> str:
-        """What was found, in a sentence or two."""
+        """The answer to the study's question, in one or two sentences."""
         return str(self._said()["found"])
 
     @property
     def worth(self) -> str:
-        """How far to trust it, in a sentence."""
+        """How far to trust the answer, in one sentence."""
         return str(self._said()["worth"])
 
     def trials(self) -> Table:
-        """A row for each operation of each phase of each trial: counts, rates per second, and percentiles in ns.
+        """One row per trial, phase and operation: counts, rates per second, and percentiles in ns.
 
-        ``response_…`` is null in a closed loop. Factors are columns, named by their paths.
+        Percentiles cover all attempts: a failed or unanswered attempt counts as infinitely slow. A percentile is null
+        if it is infinite. ``response_…`` is null in a closed loop. Factors are columns named by their paths.
         """
         return _native.trials(self._folder())
 
     def intervals(self) -> Table:
-        """A row for each interval (1 s) and operation. ``from_ns`` and ``to_ns`` count from the phase's start."""
+        """One row per interval and operation. ``from_ns`` and ``to_ns`` count from the start of the phase.
+
+        An interval is 1 s long, or 0.1 s in phases with faults. ``pass`` distinguishes warm-ups and probes of a search.
+        """
         return self.table("intervals")
 
     def resources(self) -> Table:
-        """What the client's process used: a row for every 17 ms."""
+        """The resource use of the client process, one row every 17 ms."""
         return self.table("resources")
 
     def table(self, name: str) -> Table:
-        """A table of the run folder: ``intervals``, ``resources``, ``server_resources`` or ``store_stats``.
+        """Returns a table of the run folder: ``intervals``, ``resources``, ``server_resources`` or ``store_stats``.
 
         Raises:
-            ValueError: There is no such table, or its file is damaged.
+            ValueError: The table does not exist, or its file is damaged.
         """
         return _native.table(self._folder(), name)
 
@@ -113,15 +137,21 @@ class Run:
         trial: int | None = None,
         configuration: str | None = None,
     ) -> Histogram:
-        """The times of an operation over all trials, or those of one trial or configuration. Nothing is averaged.
+        """Returns the latencies of an operation's answered attempts, over all complete trials or one trial.
+
+        Histograms are added; nothing is averaged. The series ``failed`` has the failed attempts. Percentiles in tables
+        and gates cover all attempts.
 
         Args:
-            op: The operation's name in the study, such as ``read``.
-            phase: The phase's name.
-            series: By default ``response`` if the phase has a rate, else ``service``.
+            op: The name of the operation in the study, such as ``read``.
+            phase: The name of the phase.
+            series: Defaults to ``response`` if the phase has a rate, else to ``service``.
+            trial: Selects one trial, even if it is incomplete.
+            configuration: Required if the run has several configurations.
 
         Raises:
             IndexError: The run has no such operation.
+            ValueError: The run has several configurations, or a file is damaged.
         """
         if series is None:
             phases = [of for trial in self.result["trials"] for of in trial["phases"] if of["name"] == phase]
@@ -129,10 +159,10 @@ class Run:
         return _native.histogram(self._folder(), op, phase, series, trial, configuration)
 
     def report(self) -> pathlib.Path:
-        """The page with the report: one HTML file that loads nothing from the network."""
+        """Returns the path of the report: one HTML file that loads nothing from the network."""
         page = self._folder() / "report.html"
         if not page.exists():
-            _call.result(["report", str(self._folder())], False)
+            _call.call(["report", str(self._folder())], False).printed()
         return page
 
     def _said(self) -> dict[str, Any]:
@@ -146,18 +176,18 @@ class Run:
 
     def __repr__(self) -> str:
         invalid = sorted({check.name for check in self.checks if check.severity == "invalid"})
-        state = f"invalid: {', '.join(invalid)}" if invalid else "valid" if self.valid else "incomplete"
+        state = self.missing or (f"invalid: {', '.join(invalid)}" if invalid else "valid")
         return f"<storebench.Run {self.name}: {state}, {self.folder}>"
 
     def _repr_html_(self) -> str:
-        """The first screen of the report: question, answer, how far to trust it, and the chart."""
+        """Returns the first screen of the report: question, answer, how far to trust it, and chart."""
         if self.folder is None:
             return f"<p>{html.escape(repr(self))}</p>"
         said = self._said()
         question, answer, worth = said["question"], said["found"], said["worth"]
         colour = {"invalid": "#b3261e", "caution": "#8a5a00"}.get(said["severity"], "#1a7f37")
-        code, picture, _ = _call.call(["report", str(self.folder), "--picture", "-"], False)
-        chart = picture[picture.index("<svg") :] if code == 0 and "<svg" in picture else ""
+        picture = _call.call(["report", str(self.folder), "--picture", "-"], False).out
+        chart = picture[picture.index("<svg") :] if "<svg" in picture else ""
         asked = f"<div style='opacity:.75'>{html.escape(question)}</div>" if question else ""
         more = "".join(f"<li>{html.escape(change)}</li>" for change in said["changes"])
         return (
@@ -168,17 +198,17 @@ class Run:
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:
-    """Opens the run in a folder, or from the path of its ``run.json``. Older formats are read, too.
+    """Opens a run from its folder or from the path of its ``run.json``. Also reads older formats.
 
     Raises:
-        BadInput: There is no run, or it is damaged.
+        BadInput: The path has no run, or the run is damaged.
     """
     try:
         result: dict[str, Any] = json.loads(_native.read_run(path))
     except ValueError as error:
         raise _errors.of(2, str(error)) from None
     found = Run(result)
-    # It may have been moved since.
+    # The run may have been moved since it was saved.
     place = pathlib.Path(path)
-    found.folder = place if place.is_dir() else place.parent
+    found.folder = (place if place.is_dir() else place.parent).absolute()
     return found

@@ -13,15 +13,17 @@ from typing import Any
 from . import _errors, _native
 
 Study = str | os.PathLike[str] | Mapping[str, Any]
-"""A study: a path, the name of a built-in study, a text in TOML, or a dictionary with the keys of a study file."""
+"""A study: a path, the name of a built-in study, TOML text, or a dictionary with the keys of a study file."""
 
 
 def text_of(study: Study) -> str | None:
-    """The study in TOML; None if it is a file or a built-in study."""
+    """Returns the study as TOML, or None if it is a file or a built-in study."""
     if isinstance(study, Mapping):
         try:
             return _native.toml_of(json.dumps(study))
-        except (TypeError, ValueError) as error:
+        except ValueError as error:
+            raise _errors.of(2, str(error)) from None
+        except TypeError as error:
             raise _errors.of(2, f"a study: {error}") from None
     if isinstance(study, str) and "\n" in study:
         return study
@@ -30,7 +32,7 @@ def text_of(study: Study) -> str | None:
 
 @contextlib.contextmanager
 def as_file(study: Study) -> Generator[str]:
-    """A file with the study. Relative paths in a text or a dictionary begin in the current folder."""
+    """Provides the study as a file. Relative paths in text or a dictionary start at the current folder."""
     text = text_of(study)
     if text is None:
         assert not isinstance(study, Mapping)

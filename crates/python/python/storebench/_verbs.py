@@ -14,27 +14,27 @@ from ._run import Run, open_run
 from ._studies import Study, as_file
 
 Folder = str | os.PathLike[str]
-"""A run: a :class:`Run`, its folder, or its ``run.json``."""
+"""A run: its folder, or the path of its ``run.json``."""
 
 Stores = str | Sequence[str] | Mapping[str, str]
-"""Stores: a URL, several, or names with URLs."""
+"""Stores: one URL, several URLs, or a mapping of names to URLs."""
 
 
 def bench(url: str, *, progress: bool | None = None, **options: Option) -> Run:
     """Measures one store without a study file.
 
     Args:
-        url: The store, such as ``sqlite:bench.db``.
-        progress: Whether to show progress; by default, in a notebook and on a terminal.
-        **options: Those of ``storebench bench --help``: ``docs=100_000``, ``duration="30s"``, ``rate=5_000``,
+        url: The URL of the store, such as ``sqlite:bench.db``.
+        progress: Whether to show progress. By default, shows it in a notebook and on a terminal.
+        **options: The options of ``storebench bench --help``: ``docs=100_000``, ``duration="30s"``, ``rate=5_000``,
             ``in_flight=8``, ``mix="read=95,update=5"``, ``from_="documents.jsonl"``, …
 
     Raises:
-        BadInput: An option is invalid, or the place holds other data. Nothing was started.
+        BadInput: An option is invalid, or the store contains other data. Nothing was started.
         Unreachable: The store does not answer.
         DataLost: Nothing could be measured.
 
-    A run that is invalid, or that lost data, is returned with a :class:`StorebenchWarning`.
+    If a run is invalid or lost data, the function returns it and issues a :class:`StorebenchWarning`.
     """
     return measured(["bench", url, *_call.arguments(options)], progress)
 
@@ -45,102 +45,122 @@ def run(
     """Runs a study.
 
     Args:
-        study: A path, the name of a built-in study, a text in TOML, or a dictionary.
-        stores: Stores to measure instead of the study's.
-        progress: Whether to show progress; by default, in a notebook and on a terminal.
+        study: A path, the name of a built-in study, TOML text, or a dictionary.
+        stores: Stores to measure instead of those in the study.
+        progress: Whether to show progress. By default, shows it in a notebook and on a terminal.
         set: Overrides such as ``"phases.mixed.rate=500"``.
-        **options: Those of ``storebench run --help``: ``preset="laptop"``, ``scale=0.1``, ``out="runs"``, …
+        **options: The options of ``storebench run --help``: ``preset="laptop"``, ``scale=0.1``, ``out="runs"``, …
 
     Raises:
-        BadInput: The study or an option is invalid, or a place holds other data. Nothing was started.
+        BadInput: The study or an option is invalid, or a store contains other data. Nothing was started.
         Unreachable: A store does not answer.
         DataLost: Nothing could be measured.
     """
-    overrides: Option = list(set)
+    overrides: Option = [set] if isinstance(set, str) else list(set)
     with as_file(study) as file:
         words = ["run", file, *_call.arguments({"store": store_words(stores), "set": overrides, **options})]
         return measured(words, progress)
 
 
-def copy(source: str, target: str, *more: str, progress: bool | None = None, **options: Option) -> dict[str, Any]:
-    """Copies documents between files and stores, in parallel; resumes and verifies.
+def copy(source: str, target: str, *, progress: bool | None = None, **options: Option) -> dict[str, Any]:
+    """Copies documents between files and stores in parallel. Can resume and verify a copy.
 
     Args:
-        source: A file, a pattern of files, or a store's URL.
-        target: A file, a folder, or a store's URL.
-        *more: Further arguments: of several files to read, the last one is the target.
-        **options: Those of ``storebench copy --help``: ``key="id"``, ``verify=True``, ``resume="…"``, …
+        source: A file, a file pattern, or the URL of a store.
+        target: A file, a folder, or the URL of a store.
+        progress: Whether to show progress. By default, shows it in a notebook and on a terminal.
+        **options: The options of ``storebench copy --help``: ``key="{id}"``, ``verify=True``, ``resume=True``, …
 
     Returns:
-        The report of the copy. Its ``counts`` are of documents: ``read``, ``written``, ``rejected`` and more.
+        The report of the copy. Its ``counts`` count documents: ``read``, ``written``, ``rejected`` and more. With
+        ``dry_run=True``, a dictionary whose ``dry_run`` describes the planned copy as text.
 
     Raises:
-        BadInput: An option is invalid, or the copy would change data of yours. Nothing was started.
-        DataLost: Documents were rejected, or verification found a difference.
-        Unreachable: A place does not answer.
+        BadInput: An option is invalid, or the copy would change existing data. Nothing was started.
+        DataLost: Documents were rejected or damaged, or verification found a difference. See its ``report``.
+        Unreachable: The source or the target does not answer.
+        KeyboardInterrupt: The copy was interrupted. The same call with ``resume=True`` continues it.
     """
-    words = ["copy", source, target, *more, "--json", *_call.arguments(options)]
-    printed: dict[str, Any] = json.loads(_call.result(words, progress))
-    return printed
+    done = _call.call(["copy", source, target, "--json", *_call.arguments(options)], progress)
+    if done.interrupted or done.code == 130:
+        raise KeyboardInterrupt("the copy was interrupted; the same call with resume=True continues it")
+    printed = done.printed(keeps=(0, 1))
+    if options.get("dry_run"):
+        return {"dry_run": printed}
+    report: dict[str, Any] = json.loads(printed)
+    if done.code != 0:
+        counts = report["counts"]
+        said = done.message or (
+            f"{counts['read']} documents read, {counts['written']} written, {counts['rejected']} rejected"
+            f" ({report.get('first_reject') or 'see the report'}); rejects: {report.get('rejects')};"
+            f" verified: {report.get('verified')}"
+        )
+        error = _errors.of(done.code, said)
+        error.report = report
+        raise error
+    return report
 
 
 def plan(study: Study, stores: Stores | None = None, **options: Option) -> dict[str, Any]:
-    """What a run would do, without touching a store. The options are those of ``storebench plan --help``."""
+    """Shows what a run would do, without accessing a store. For the options, see ``storebench plan --help``."""
     with as_file(study) as file:
         words = ["plan", file, "--json", *_call.arguments({"store": store_words(stores), **options})]
-        printed: dict[str, Any] = json.loads(_call.result(words, False))
+        printed: dict[str, Any] = json.loads(_call.call(words, False).printed())
     return printed
 
 
 def verify(url: str, study: Study, *, progress: bool | None = None, **options: Option) -> dict[str, Any]:
-    """Reads back every document that a study loaded, and compares it with what the study generates.
+    """Reads back every document that a study loaded and compares it with the generated document.
 
     Returns:
-        The report, also if documents are missing or wrong: look at its ``collections``.
+        The report, even if documents are missing or wrong: see its ``collections``.
     """
     with as_file(study) as file:
         words = ["verify", url, file, "--json", *_call.arguments(options)]
-        printed: dict[str, Any] = json.loads(_call.result(words, progress, keeps=(0, 1)))
+        printed: dict[str, Any] = json.loads(_call.call(words, progress).printed(keeps=(0, 1)))
     return printed
 
 
-def compare(a: Run | Folder, b: Run | Folder, **options: Option) -> dict[str, Any]:
+def compare(a: Run | Folder, b: Run | Folder | None = None, **options: Option) -> dict[str, Any]:
     """Compares run ``b`` with run ``a``.
 
+    Without ``b``, compares the configurations of ``a`` with its first one, or ``a`` with a baseline.
+
     Args:
-        **options: Those of ``storebench compare --help``: ``fail_if=["mixed.read.response.p99 > +10%"]``, …
+        **options: The options of ``storebench compare --help``: ``fail_on=["mixed.read.response.p99 > +10%"]``,
+            ``baseline="main"``, …
 
     Returns:
-        The comparison. If a gate fails, its ``passed`` is false.
+        The comparison. Its ``passed`` is false if a gate fails.
     """
-    words = ["compare", folder(a), folder(b), "--json", *_call.arguments(options)]
-    printed: dict[str, Any] = json.loads(_call.result(words, False, keeps=(0, 1, 5)))
+    runs = [folder(a)] if b is None else [folder(a), folder(b)]
+    words = ["compare", *runs, "--json", *_call.arguments(options)]
+    printed: dict[str, Any] = json.loads(_call.call(words, False).printed(keeps=(0, 1, 4, 5)))
     return printed
 
 
-def merge(*folders: Folder, **options: Option) -> Run:
-    """Merges the parts of a run; see ``docs/clusters.md``. The options are those of ``storebench merge --help``."""
-    return measured(["merge", *(os.fspath(folder) for folder in folders), *_call.arguments(options)], False)
+def merge(*parts: Run | Folder, **options: Option) -> Run:
+    """Merges the parts of a run; see ``docs/clusters.md``. For the options, see ``storebench merge --help``."""
+    return measured(["merge", *map(folder, parts), *_call.arguments(options)], False)
 
 
 def measured(words: Sequence[str], progress: bool | None) -> Run:
-    """The run of a verb that prints a result."""
-    code, out, message = _call.call([*words, "--json"], progress)
-    if not out:
-        if code == 130:
-            raise KeyboardInterrupt
-        raise _errors.of(code, message or "the verb failed without a message")
-    result: dict[str, Any] = json.loads(out)
-    found = Run(result, exit_code=code)
-    if code == 130:
+    """Runs a verb that prints a result, and returns the run."""
+    done = _call.call([*words, "--json"], progress)
+    if not done.out:
+        done.printed()
+    result: dict[str, Any] = json.loads(done.out)
+    found = Run(result, exit_code=done.code)
+    found.messages = done.messages
+    if done.interrupted or done.code == 130:
         raise KeyboardInterrupt(f"the run was interrupted; what was measured is in {found.folder}")
-    if message:
-        warnings.warn(message, _errors.StorebenchWarning, stacklevel=3)
+    if done.message:
+        warnings.warn(done.message, _errors.StorebenchWarning, stacklevel=3)
     return found
 
 
 def folder(run: Run | Folder) -> str:
-    """The folder of a run."""
+    """Returns the folder of a run."""
     if isinstance(run, Run):
         if run.folder is None:
             raise _errors.of(2, "this run was not saved")
@@ -149,7 +169,7 @@ def folder(run: Run | Folder) -> str:
 
 
 def store_words(stores: Stores | None) -> Option:
-    """Stores as the option ``--store``."""
+    """Converts stores to values of the option ``--store``."""
     if stores is None or isinstance(stores, str):
         return stores
     if isinstance(stores, Mapping):

@@ -20,8 +20,10 @@ pub(super) fn generators(parts: &[(&ReadPart, &PhaseResult, u64, Option<u64>)]) 
                 .rate
                 .as_ref()
                 .map_or(answered as f64 * 1e9 / phase.elapsed_ns.max(1) as f64, |rate| rate.achieved_per_s),
-            response_ns: all.response_of_attempts_ns.or(all.response_ns),
-            service_ns: all.service_of_attempts_ns.unwrap_or(all.service_ns),
+            response_ns: all.response_ns,
+            response_of_attempts_ns: all.response_of_attempts_ns,
+            service_ns: all.service_ns,
+            service_of_attempts_ns: all.service_of_attempts_ns,
             client: phase.client.clone(),
         }
     };

@@ -93,7 +93,14 @@ fn merged_trial(parts: &Parts, number: u32, folder: &mut RunFolder) -> Result<Op
             format!("part {} searched other rates than part {}", part.part.number, of_parts[0].0.part.number),
         ));
     }
-    for phase in &first.phases {
+    for (nth, phase) in first.phases.iter().enumerate() {
+        if let Some(why) =
+            nth.checked_sub(1).and_then(|before| too_early(&of_parts, &first.phases[before].name, &phase.name))
+        {
+            // What it did not find, another part had not written yet.
+            trial.failure.get_or_insert_with(|| incomplete(&phase.name, why));
+            break;
+        }
         let of_phase: Vec<(&ReadPart, &PhaseResult)> =
             of_parts.iter().filter_map(|(part, _)| Some((*part, part.phase(number, &phase.name)?))).collect();
         let (found, unread) = merged_phase(&trial, &of_phase, folder)?;
@@ -141,6 +148,43 @@ fn failure(parts: &Parts, of_parts: &[(&ReadPart, &TrialResult)]) -> Option<Fail
     let (part, trial) = short.or(ended)?;
     let during = trial.phases.last().map_or("prepare", |phase| &phase.name);
     Some(incomplete(during, format!("part {} ended early, after phase `{during}`", part.part.number)))
+}
+
+/// Whether a part began a phase before another one had ended the phase before it.
+fn too_early(of_parts: &[(&ReadPart, &TrialResult)], before: &str, phase: &str) -> Option<String> {
+    let at = |text: &str| text.parse::<jiff::Timestamp>().ok();
+    let of = |trial: &TrialResult, name: &str| {
+        let found = trial.phases.iter().find(|phase| phase.name == name)?;
+        let began = at(&found.began)?;
+        Some((began, began.checked_add(std::time::Duration::from_nanos(found.elapsed_ns)).ok()?))
+    };
+    let (early, began) = of_parts
+        .iter()
+        .filter_map(|(part, trial)| Some((part, of(trial, phase)?.0)))
+        .min_by_key(|(_, began)| *began)?;
+    let (late, ended) = of_parts
+        .iter()
+        .filter_map(|(part, trial)| Some((part, of(trial, before)?.1)))
+        .max_by_key(|(_, ended)| *ended)?;
+    // Parts that run one after the other on purpose begin much later than each other; `parts-apart` says so.
+    (began < ended && late.part != early.part && !one_after_the_other(of_parts, before)).then(|| {
+        format!(
+            "part {} began phase `{phase}` before part {} had ended `{before}`; give a later time with --start-at",
+            early.part.number, late.part.number
+        )
+    })
+}
+
+/// Whether some part began a phase after another one had ended it.
+fn one_after_the_other(of_parts: &[(&ReadPart, &TrialResult)], phase: &str) -> bool {
+    let spans = of_parts.iter().filter_map(|(_, trial)| trial.phases.iter().find(|of| of.name == phase));
+    let spans: Vec<(jiff::Timestamp, jiff::Timestamp)> = spans
+        .filter_map(|of| {
+            let began = of.began.parse::<jiff::Timestamp>().ok()?;
+            Some((began, began.checked_add(std::time::Duration::from_nanos(of.elapsed_ns)).ok()?))
+        })
+        .collect();
+    spans.iter().any(|a| spans.iter().any(|b| b.0 > a.1))
 }
 
 /// A phase of all parts. Also returns the first part whose record is missing, if there is one.
@@ -202,6 +246,13 @@ fn merged_phase(
 fn of_all_parts(mut used: ResourcesResult, phase: &PhaseResult) -> ResourcesResult {
     let operations: u64 = phase.ops.values().map(|op| op.count).sum();
     let written: u64 = phase.ops.values().map(|op| op.written_bytes).sum();
+    // Part 1 looks at the servers while it works itself.
+    if (used.span_ns as f64) < 0.99 * phase.elapsed_ns as f64 {
+        if let Some(disk) = &mut used.disk {
+            disk.amplification_unknown.get_or_insert_with(|| "part 1 ended before other parts".to_owned());
+        }
+        return used;
+    }
     if let Some(store) = &mut used.store {
         store.cpu_us_per_op = (operations > 0).then(|| store.processor_s() * 1e6 / operations as f64);
     }

@@ -159,6 +159,9 @@ impl ReadPart {
         if self.result.run.ended.is_none() {
             return Some("it ended before its run did".to_owned());
         }
+        if self.result.run.interrupted {
+            return Some("it was interrupted".to_owned());
+        }
         self.result.trials.iter().find_map(|trial| trial.failure.as_ref()).map(|failure| failure.message.clone())
     }
 

@@ -57,11 +57,17 @@ pub struct GeneratorResult {
     pub operations: u64,
     /// Successes and misses per second.
     pub answered_per_s: f64,
-    /// Open loop: from the scheduled start to the end, over all attempts.
+    /// Times of all its operations, as in [`AllOps`](super::AllOps).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_ns: Option<Percentiles>,
-    /// From the send to the end, over all attempts.
+    /// As in [`AllOps`](super::AllOps).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_of_attempts_ns: Option<Percentiles>,
+    /// As in [`AllOps`](super::AllOps).
     pub service_ns: Percentiles,
+    /// As in [`AllOps`](super::AllOps).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_of_attempts_ns: Option<Percentiles>,
     /// What its process used of its machine.
     pub client: ClientUse,
 }

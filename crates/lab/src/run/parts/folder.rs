@@ -15,6 +15,8 @@ use super::Meeting;
 
 /// How often a part looks for the messages of the others.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How often it looks after the first second: others may still measure on this machine.
+const LOOK_LATER: Duration = Duration::from_millis(50);
 /// How often a part shows that it is still there.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 /// A part that has not shown itself for so long is lost. File systems of a network may show changes seconds late.
@@ -112,10 +114,14 @@ impl Meeting for SharedFolder {
         let mut others: Vec<Other> =
             others.map(|part| Other { number: part.number, message: None, beat: None, beat_seen: began }).collect();
         let mut told = false;
+        let mut looked = None;
         loop {
+            // Whether others are still there is asked less often than whether they have answered.
+            let asks = looked.is_none_or(|at: Instant| at.elapsed() >= BEAT_EVERY);
+            looked = if asks { Some(Instant::now()) } else { looked };
             for other in others.iter_mut().filter(|other| other.message.is_none()) {
                 // Before it is known to have ended: it may have given its last message first.
-                let ended = self.gone(other);
+                let ended = if asks { self.gone(other) } else { None };
                 other.message = self.read(&name(nth, other.number));
                 if let (None, Some(why)) = (&other.message, ended) {
                     return Err(why);
@@ -132,7 +138,7 @@ impl Meeting for SharedFolder {
                 let missing = others.iter().filter(|other| other.message.is_none()).map(|other| other.number);
                 waits(&missing.collect::<Vec<_>>());
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(if began.elapsed() < BEAT_EVERY { LOOK_EVERY } else { LOOK_LATER });
         }
         // All parts have read the exchange before this one, or they would not have come to this one.
         if let Some(before) = nth.checked_sub(1) {

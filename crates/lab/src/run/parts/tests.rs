@@ -88,6 +88,11 @@ fn in_parts(text: &str, parts: u32, stores: &[(&str, Arc<dyn AnyStore>)], out: &
     })
 }
 
+/// A time at which the first part can be ready.
+fn soon() -> u64 {
+    unix_now_ns() + 4_000_000_000
+}
+
 /// The merged run, and its folder.
 fn together(out: &Path) -> (RunResult, PathBuf) {
     merge(&[out.to_owned()], &out.join("merged"), None).unwrap()
@@ -293,9 +298,10 @@ fn one_after_the_other_is_complete_and_called_apart() {
     // Only new documents, because the other parts have not loaded theirs yet.
     let text =
         STUDY.replace("read = 1, update = 1", "insert = 1").replace("mix = { read = 1 }", "mix = { insert = 1 }");
+    let first = soon();
     for part in (Part { number: 1, of: 4 }).all() {
-        let later_unix_ns = IndexMap::from([("mixed".to_owned(), 2), ("steady".to_owned(), 3)]);
-        let times = StartTimes { first_unix_ns: 1, later_unix_ns };
+        let later_unix_ns = IndexMap::from([("mixed".to_owned(), first + 1), ("steady".to_owned(), first + 2)]);
+        let times = StartTimes { first_unix_ns: first, later_unix_ns };
         let part = PartRequest { part, agreement: Agreement::Times(times) };
         let outcome = quietly(&request(&text, &[("memory", Arc::clone(&store))], dir.path(), Some(part))).unwrap();
         assert_eq!(outcome.result.trials[0].failure, None);
@@ -357,9 +363,67 @@ fn what_is_not_the_parts_of_one_run_is_refused() {
 }
 
 #[test]
+fn a_first_part_that_comes_too_late_prepares_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let times = StartTimes { first_unix_ns: 1, ..StartTimes::default() };
+    let text = STUDY.split("[[phases]]\nname = \"mixed\"").next().unwrap();
+    let part = PartRequest { part: Part { number: 1, of: 2 }, agreement: Agreement::Times(times) };
+    let store = memory();
+    let outcome = quietly(&request(text, &[("memory", Arc::clone(&store))], dir.path(), Some(part))).unwrap();
+    let failure = outcome.result.trials[0].failure.as_ref().unwrap();
+    assert!(failure.message.contains("give a later --start-at"), "{failure:?}");
+    assert!(matches!(store.inspect(), Ok(storebench_engine::store::Namespace::Absent)), "nothing was touched");
+}
+
+#[test]
+fn parts_with_different_stores_behind_one_url_do_not_begin() {
+    let dir = tempfile::tempdir().unwrap();
+    let failures: Vec<String> = std::thread::scope(|scope| {
+        let run = |part: Part| {
+            let out = dir.path();
+            scope.spawn(move || {
+                let request = request(STUDY, &[("memory", memory())], out, Some(meeting(out, part)));
+                quietly(&request).unwrap().result.trials[0].failure.clone().unwrap().message
+            })
+        };
+        let running: Vec<_> = Part { number: 1, of: 2 }.all().map(run).collect();
+        running.into_iter().map(|part| part.join().unwrap()).collect()
+    });
+    assert!(failures.iter().all(|why| why.contains("part 1 has prepared nothing at memory:")), "{failures:?}");
+}
+
+#[test]
+fn a_part_whose_clock_differs_is_named() {
+    let part = |of: Option<&PartRequest>| Parts::of(of, &study(STUDY), &[], 1, &Arc::new(Stop::new())).unwrap();
+    let parts = part(None);
+    let second = 1_000_000_000;
+    assert!(parts.clocks_agree(&[100 * second, 100 * second + 5], 100 * second, 101 * second).is_ok());
+    assert!(parts.clocks_agree(&[99 * second, 102 * second], 100 * second, 101 * second).is_ok(), "within a second");
+    let error = parts.clocks_agree(&[100 * second, 104 * second], 100 * second, 101 * second).unwrap_err().to_string();
+    assert!(error.contains("the clock of part 2 differs from that of part 1 by 3.0 s"), "{error}");
+    assert!(parts.clocks_agree(&[98 * second], 100 * second, 101 * second).is_err());
+}
+
+#[test]
+fn nothing_is_removed_while_other_parts_may_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let part = meeting(dir.path(), Part { number: 1, of: 2 });
+    let request = RunRequest { remove_after: true, ..request(STUDY, &[("memory", memory())], dir.path(), Some(part)) };
+    assert!(quietly(&request).unwrap_err().to_string().contains("--remove-after: one part may end"));
+}
+
+#[test]
+fn a_single_part_can_be_merged() {
+    let dir = tempfile::tempdir().unwrap();
+    in_parts(STUDY, 1, &[("memory", memory())], dir.path());
+    let (all, _) = together(dir.path());
+    assert_eq!((all.trials[0].failure.as_ref(), operations(&all, "mixed")), (None, 4_000));
+}
+
+#[test]
 fn a_folder_of_parts_is_used_once() {
     let dir = tempfile::tempdir().unwrap();
-    let times = || Agreement::Times(StartTimes { first_unix_ns: 1, ..StartTimes::default() });
+    let times = || Agreement::Times(StartTimes { first_unix_ns: soon(), ..StartTimes::default() });
     let text = STUDY.split("[[phases]]\nname = \"mixed\"").next().unwrap();
     let part = |number| Some(PartRequest { part: Part { number, of: 2 }, agreement: times() });
     let store = memory();

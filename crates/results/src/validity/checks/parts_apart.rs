@@ -17,7 +17,9 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     if scene.phase.generators.len() < 2 {
         return None;
     }
-    let apart_ns = last.began_after_ns as f64;
+    let (unknown, error_ns) = clocks(scene);
+    // Two clocks that are off hide how far apart the parts were.
+    let apart_ns = last.began_after_ns as f64 + error_ns.unwrap_or(0.0);
     let share = apart_ns / scene.phase.elapsed_ns.max(1) as f64;
     let mut severity = match share {
         _ if apart_ns <= TOGETHER_NS => Severity::Pass,
@@ -25,11 +27,11 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         share if share > APART.0 => Severity::Caution,
         _ => Severity::Pass,
     };
-    let mut observed = format!("the parts began within {}; part {} was the last", duration(apart_ns), last.part);
+    let told = duration(last.began_after_ns as f64);
+    let mut observed = format!("the parts began within {told}; part {} was the last", last.part);
     if severity > Severity::Pass {
         observed += &format!(", {} of the phase after the first", percent(share));
     }
-    let (unknown, error_ns) = clocks(scene);
     if let Some(error_ns) = error_ns.filter(|ns| *ns > 0.0) {
         observed += &format!("; their clocks may differ by up to {}", duration(error_ns));
     }

@@ -1,8 +1,10 @@
 //! `parts-incomplete`: is a part of the run missing?
 
+use crate::environment::is_loopback;
 use crate::human::plural;
 use crate::validity::check::{Check, Configurations, Finding, Looks};
 use crate::validity::model::Severity;
+use crate::{RunResult, TrialResult};
 
 pub(super) const CHECK: Check =
     Check::new("parts-incomplete", "a part of the run is missing", &[Looks::Configurations(look)]).for_the_answer();
@@ -22,6 +24,7 @@ fn look(of: &Configurations<'_>) -> Vec<Finding> {
     for part in &parts.merged {
         wrong.extend(part.incomplete.as_ref().map(|why| format!("part {} is incomplete: {why}", part.part)));
     }
+    wrong.extend(different_stores(of.result));
     let complete = format!("{} merged", plural(parts.merged.len() as u64, "part"));
     let (severity, observed) =
         if wrong.is_empty() { (Severity::Pass, complete) } else { (Severity::Invalid, wrong.join("; ")) };
@@ -31,6 +34,18 @@ fn look(of: &Configurations<'_>) -> Vec<Finding> {
         "invalid when a part is missing or incomplete",
         "the load was lower than the study says, and the figures lack a share of the operations: run all parts again",
     )]
+}
+
+/// A store whose URL means another one on each machine that the parts ran on.
+fn different_stores(result: &RunResult) -> Option<String> {
+    let mut machines = result.run.parts.iter().flat_map(|parts| &parts.merged).map(|part| &part.environment.boot);
+    let first = machines.next()?;
+    if machines.all(|other| other == first) {
+        return None;
+    }
+    let own = |trial: &&TrialResult| trial.embedded || is_loopback(&trial.url);
+    let trial = result.trials.iter().find(own)?;
+    Some(format!("the parts measured different stores: {} is one of each machine", trial.url))
 }
 
 #[cfg(test)]
