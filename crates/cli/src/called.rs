@@ -1,7 +1,7 @@
-//! Verbs called by a program in the same process, such as Python, instead of from a shell.
+//! Runs verbs for a caller in the same process, such as Python, instead of for a shell.
 //!
-//! A call takes the arguments of the command line and returns what the program would have printed. So every option,
-//! check and message exists once.
+//! A call takes command-line arguments and returns what the program would print. So every option, check and message is
+//! defined only once.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,30 +13,30 @@ use storebench_results::redact;
 use crate::args::Args;
 use crate::verbs;
 
-/// What a call says while it runs.
+/// A message or the progress of a running call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Told {
     /// A message for the user.
     Message(String),
-    /// The progress of what runs now.
+    /// The progress of the current step.
     Progress {
-        /// What runs: the name of a phase, `copy`, `verify`.
+        /// The current step: the name of a phase, `copy` or `verify`.
         what: String,
-        /// The part that is done, from 0 to 1, if known.
+        /// The fraction done, from 0 to 1, if known.
         share: Option<f64>,
-        /// Rates, and the time left.
+        /// Rates and the remaining time.
         text: String,
     },
 }
 
-/// What a call leaves.
+/// The outcome of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// The exit code that the program would have.
+    /// The exit code that the program would return.
     pub code: u8,
-    /// What it would print to stdout.
+    /// The text that the program would print to stdout.
     pub out: String,
-    /// The message of the error, if there was one.
+    /// The error message, if the call failed.
     pub message: Option<String>,
 }
 
@@ -51,7 +51,7 @@ struct Interrupts {
 }
 
 impl Interrupter {
-    /// Asks the call to stop. What was measured until then is kept.
+    /// Asks the call to stop. It keeps the results so far.
     pub fn interrupt(&self) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.asked = true;
@@ -67,7 +67,7 @@ impl Interrupter {
     }
 }
 
-/// The call of a thread.
+/// The call that a thread runs.
 struct Call {
     out: String,
     interrupter: Interrupter,
@@ -78,8 +78,8 @@ thread_local! {
     static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
 }
 
-/// Performs a verb on this thread, with the arguments of a command line without the program's name. `tell` is called on
-/// this thread.
+/// Runs a verb on this thread. `args` are the command-line arguments without the program name. Calls `tell` on this
+/// thread.
 pub fn call(args: &[String], interrupter: &Interrupter, tell: impl Fn(Told) + 'static) -> Outcome {
     let parsed = match Args::try_parse_from(std::iter::once("storebench").chain(args.iter().map(String::as_str))) {
         Ok(parsed) => parsed,
@@ -101,28 +101,28 @@ pub fn call(args: &[String], interrupter: &Interrupter, tell: impl Fn(Told) + 's
     }
 }
 
-/// The message of an error in arguments, without the word that begins it and without the usage, which is about a shell.
+/// Removes the prefix `error: ` and the usage from an error of clap. The usage is useful only in a shell.
 fn of_clap(text: &str) -> &str {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     text.split("\n\nUsage:").next().unwrap_or(text).trim_end()
 }
 
-/// Whether this thread performs a verb for a caller.
+/// Whether this thread runs a verb for a caller.
 pub(crate) fn is_called() -> bool {
     CALL.with(|call| call.borrow().is_some())
 }
 
-/// Takes what is printed, if this thread performs a verb for a caller.
+/// Captures printed text if this thread runs a verb for a caller. Returns whether it does.
 pub(crate) fn print(text: &str) -> bool {
     CALL.with(|call| call.borrow_mut().as_mut().map(|call| call.out.push_str(text)).is_some())
 }
 
-/// Tells the caller, if there is one.
+/// Reports a message or progress to the caller. Returns whether there is a caller.
 pub(crate) fn tell(told: impl FnOnce() -> Told) -> bool {
     CALL.with(|call| call.borrow().as_ref().map(|call| (call.tell)(told())).is_some())
 }
 
-/// Lets the caller interrupt a verb, if there is a caller.
+/// Lets the caller interrupt a verb. Returns whether there is a caller.
 pub(crate) fn interrupts(stop: &Arc<Stop>) -> bool {
     CALL.with(|call| call.borrow().as_ref().map(|call| call.interrupter.add(stop)).is_some())
 }

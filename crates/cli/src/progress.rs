@@ -167,7 +167,7 @@ impl Progress {
         let length = duration_ns.map(|ns| ns / 1_000_000).or(operations);
         let bar = match self.place {
             ProgressTo::Bars => ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr()),
-            _ => ProgressBar::hidden(),
+            _ => ProgressBar::with_draw_target(length, ProgressDrawTarget::hidden()),
         };
         let template = match length {
             Some(_) => "{prefix:<10} [{bar:30}] {percent:>3} %  {elapsed}  {msg}",

@@ -94,7 +94,7 @@ def test_a_figure_that_is_missing_somewhere_passes_no_gate(short: storebench.Run
 def test_a_gate_that_cannot_be_read_says_what_is_expected(short: storebench.Run) -> None:
     run = calm(short)
     for text in ("read.response.p99", "read.response.p99 < fast", "read.response.p99 < 5 parsecs", "< 5ms", "a b < 5ms"):
-        with pytest.raises(storebench.BadInput, match="is no condition"):
+        with pytest.raises(storebench.BadInput, match="is not a condition"):
             storebench.gate(run, text)
     with pytest.raises(storebench.BadInput, match="the run has no such figure; it has bench.documents"):
         storebench.gate(run, "write.response.p99 < 5ms")

@@ -53,7 +53,7 @@ def test_documents_are_copied_verified_and_compared(here: pathlib.Path) -> None:
     assert (report["counts"]["written"], report["counts"]["rejected"]) == (50, 0)
     storebench.copy("sqlite:books.db", "out.jsonl", progress=False)
     assert len((here / "out.jsonl").read_text().splitlines()) == 50
-    assert "would" in storebench.copy("books.jsonl", "new.jsonl", dry_run=True, progress=False)["dry_run"]
+    assert "nothing was written" in storebench.copy("books.jsonl", "new.jsonl", dry_run=True, progress=False)["dry_run"]
     (here / "bad.jsonl").write_text('{"id": 1}\n[2]\n')
     with pytest.raises(storebench.DataLost, match="1 rejected") as caught:
         storebench.copy("bad.jsonl", "sqlite:bad.db", key="{id}", progress=False)

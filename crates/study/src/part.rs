@@ -1,4 +1,4 @@
-//! Parts of a run: one run, made by several processes or machines.
+//! Parts of a run that is divided between several processes or machines.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,13 +20,13 @@ pub struct Part {
 }
 
 impl Part {
-    /// The one part of a run that is not divided.
+    /// The only part of a run that is not divided.
     pub const WHOLE: Self = Self { number: 1, of: 1 };
 
-    /// The most parts of a run: each has at least one of the most workers that a study may have.
+    /// The maximum number of parts. It equals the maximum number of workers, because each part needs at least one.
     pub const MOST: u32 = 1_024;
 
-    /// Whether it is the whole run.
+    /// Whether this part is the whole run.
     pub fn is_whole(self) -> bool {
         self.of == 1
     }
@@ -36,17 +36,17 @@ impl Part {
         (1..=self.of).map(move |number| Self { number, ..self })
     }
 
-    /// The workers (from 0) that it owns, of so many.
+    /// The workers (from 0) that this part owns, out of `of_all`.
     pub fn workers(self, of_all: u32) -> impl Iterator<Item = u32> {
         (self.number - 1..of_all).step_by(self.of as usize)
     }
 
-    /// Whether it owns this worker (from 0).
+    /// Whether this part owns a worker (from 0).
     pub fn owns(self, worker: u64) -> bool {
         worker % u64::from(self.of) == u64::from(self.number - 1)
     }
 
-    /// The position of one of its workers among those that it owns.
+    /// The position of a worker among the workers of this part.
     pub fn position(self, worker: u32) -> usize {
         (worker / self.of) as usize
     }
@@ -73,7 +73,7 @@ impl FromStr for Part {
             Some((number, of)) if 1 <= number && number <= of && of <= Self::MOST => Ok(Self { number, of }),
             Some((_, of)) if of > Self::MOST => Err(format!("a run has at most {} parts", Self::MOST)),
             Some((number, of)) => Err(format!("part {number} of {of} does not exist; parts are numbered from 1")),
-            None => Err(format!("`{text}` is not a part; write its number and how many there are, such as 2/8")),
+            None => Err(format!("`{text}` is not a part; expected its number and the number of parts, such as 2/8")),
         }
     }
 }

@@ -107,10 +107,10 @@ const KEPT_WITHIN: &[(&str, &[&str])] = &[
     ),
     ("indicatif", &["storebench"]),
     // Tables are a matter of files that are moved.
-    ("arrow-array", &["storebench-transfer"]),
+    ("arrow-array", &["storebench-python", "storebench-transfer"]),
     ("arrow-ipc", &["storebench-transfer"]),
-    ("arrow-json", &["storebench-transfer"]),
-    ("arrow-schema", &["storebench-transfer"]),
+    ("arrow-json", &["storebench-python", "storebench-transfer"]),
+    ("arrow-schema", &["storebench-python", "storebench-transfer"]),
     ("parquet", &["storebench-transfer"]),
     // Places and expressions of copies.
     ("object_store", &["storebench-hdfs", "storebench-transfer"]),

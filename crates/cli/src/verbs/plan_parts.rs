@@ -1,4 +1,4 @@
-//! The share of each part, for `plan --parts`: what one machine has to store in memory, send and receive.
+//! Computes each part's share for `plan --parts`: the operations, network throughput and client CPU of one machine.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::failure::Failure;
 /// The share of each part.
 #[derive(Debug, Serialize)]
 pub(super) struct Shares {
-    /// How many parts there are.
+    /// The number of parts.
     of: u32,
-    /// Their shares of each phase. All parts have equal shares, up to one operation for each worker.
+    /// The share of each phase. The shares of all parts are equal, up to one operation per worker.
     phases: Vec<Share>,
 }
 
@@ -27,24 +27,23 @@ pub(super) struct Shares {
 struct Share {
     phase: String,
     workers: u32,
-    /// The most operations in flight.
+    /// The maximum number of operations in flight.
     in_flight: u64,
-    /// Operations per second at the highest rate of the schedule. Null in a closed loop.
+    /// Operations per second at the highest rate of the schedule. Omitted in a closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     per_s: Option<f64>,
-    /// Operations, if their number is known.
+    /// The number of operations, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     operations: Option<u64>,
-    /// Documents that a load writes.
+    /// The number of documents that a load writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     documents: Option<u64>,
-    /// Documents per second and bytes per second that would load all documents within an hour.
+    /// The documents per second and bytes per second needed to load all documents within an hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     within_an_hour: Option<(f64, f64)>,
-    /// Keys and documents of an operation, in bytes, without what the protocol adds.
+    /// The size of the keys and documents of an operation, in bytes, without protocol overhead.
     bytes_per_op: f64,
-    /// CPU time of the client for an operation, in ns, without sending it: measured on this machine, on the store
-    /// `null:`.
+    /// The client's CPU time per operation, in ns, without sending. Measured on this machine with the store `null:`.
     client_ns_per_op: f64,
 }
 
@@ -76,7 +75,7 @@ fn share(plan: &PhasePlan, catalog: &Arc<Catalog>) -> Result<Share, storebench_e
     let workers = plan.workers / plan.part.of;
     let documents: u64 = plan.recipes.iter().map(|of| catalog.get(of.label.collection).count()).sum();
     let loads = !plan.load.is_empty();
-    // Loads write each collection with its number of documents; mixes draw recipes by weight.
+    // Loads write each collection completely; mixes draw recipes by weight.
     let weight = |of: &Recipe| match loads {
         true => catalog.get(of.label.collection).count() as f64 / f64::from(of.label.batch),
         false => of.weight,
@@ -106,7 +105,7 @@ fn share(plan: &PhasePlan, catalog: &Arc<Catalog>) -> Result<Share, storebench_e
     })
 }
 
-/// Bytes of keys and documents that an operation moves.
+/// The size of the keys and documents of an operation, in bytes.
 fn moved(recipe: &Recipe, of: &Documents) -> f64 {
     let documents = match &recipe.ask {
         Ask::Page(_, limit) | Ask::Prefix(_, limit) | Ask::Scan(limit) | Ask::View(_, _, limit) => *limit,
@@ -127,7 +126,7 @@ fn highest(rate: &Rate) -> f64 {
 }
 
 impl Shares {
-    /// As text.
+    /// Formats the shares as text.
     pub(super) fn in_words(&self) -> String {
         let mut out = format!("\neach of {} parts\n", self.of);
         for of in &self.phases {
@@ -138,7 +137,7 @@ impl Shares {
                 let _ = write!(out, "{} operations, ", count(n));
             }
             if let Some(per_s) = of.per_s {
-                let _ = write!(out, "up to {}/s, {} each way at most, ", rate(per_s), bits(per_s * of.bytes_per_op));
+                let _ = write!(out, "up to {}/s, at most {} each way, ", rate(per_s), bits(per_s * of.bytes_per_op));
             }
             if let Some((documents, per_s)) = of.within_an_hour {
                 let _ = write!(out, "{} documents/s and {} to load within an hour, ", rate(documents), bits(per_s));
@@ -146,11 +145,11 @@ impl Shares {
             let _ = writeln!(out, "{} workers, {} in flight", of.workers, count(of.in_flight));
             let _ = writeln!(
                 out,
-                "    an operation moves {}; without sending it, it costs the client {} here{}",
+                "    per operation: {} of keys and documents; {} of client CPU here without sending{}",
                 bytes(of.bytes_per_op),
                 duration(of.client_ns_per_op),
                 of.per_s.map_or_else(String::new, |per_s| format!(
-                    ", so {} processors at that rate",
+                    " ({} cores at this rate)",
                     digits(per_s * of.client_ns_per_op / 1e9)
                 ))
             );
@@ -159,7 +158,7 @@ impl Shares {
     }
 }
 
-/// A speed in bits, as networks are sold.
+/// Formats a throughput in bits per second, as usual for networks.
 fn bits(bytes_per_s: f64) -> String {
     let bits = bytes_per_s * 8.0;
     if bits >= 1e9 { format!("{} Gbit/s", digits(bits / 1e9)) } else { format!("{} Mbit/s", digits(bits / 1e6)) }

@@ -1,7 +1,7 @@
-//! Merges the records that the parts of a run made of one phase.
+//! Merges the records of one phase from all parts of a run.
 //!
-//! Histograms are added bucket by bucket, counts are summed, and the intervals of all parts are put on one time axis. So
-//! the result is the record that one process would have made of the same operations.
+//! Adds histograms bucket by bucket, sums counts, and puts the intervals of all parts on one time axis. So the result
+//! is the record that a single process would have made of the same operations.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,14 @@ use super::ledger::LedgerReport;
 use super::phase::{Partial, PhaseRecord};
 use super::recorder::{Interval, Recorder};
 
-/// The most messages and examples of wrong documents that a merged record keeps.
+/// The maximum number of messages, and of examples of wrong documents, in a merged record.
 const EXAMPLES: usize = 20;
 
-/// Merges records of the same phase, one for each part, in the order of parts. `None` without a record.
+/// Merges records of the same phase, one for each part, in the order of parts. Returns `None` if there are no records.
 ///
-/// The time axis begins with the part that began first. A part that began later is moved along it by whole intervals,
-/// rounded to the nearest: parts that began within half an interval count as having begun together, so that a schedule
-/// which they share has one length. What the store and this process reported about themselves is that of the first
-/// part.
+/// The time axis starts when the first part begins. Parts that began later are shifted by whole intervals, rounded to
+/// the nearest. So parts that began within half an interval count as simultaneous, and the schedule that they share
+/// keeps its length. The first part provides the reports of the store and of the client process about themselves.
 pub fn merged(parts: Vec<PhaseRecord>) -> Option<PhaseRecord> {
     let began = parts.iter().map(|part| part.began_unix_ns).min()?;
     let mut parts = parts.into_iter();
@@ -28,7 +27,7 @@ pub fn merged(parts: Vec<PhaseRecord>) -> Option<PhaseRecord> {
     Some(all.into_record())
 }
 
-/// How far a part began after the first one, in whole intervals, and their length in ns.
+/// How much later than the first part a part began, in whole intervals and in ns.
 #[derive(Debug, Clone, Copy)]
 struct Shift {
     intervals: u64,
@@ -38,14 +37,14 @@ struct Shift {
 impl Shift {
     fn of(record: &PhaseRecord, began_unix_ns: u64) -> Self {
         let after_ns = record.began_unix_ns - began_unix_ns;
-        // The last interval may be shorter or longer; it is the only one of a short phase.
+        // Use the second to last interval, because the last one may be shorter or longer. Short phases have only one.
         let interval_ns = record.intervals.iter().rev().nth(1).map_or(1_000_000_000, |i| (i.to_ns - i.from_ns).max(1));
         let intervals = (after_ns + interval_ns / 2) / interval_ns;
         Self { intervals, by_ns: intervals * interval_ns }
     }
 }
 
-/// The record so far.
+/// The merged record so far.
 struct Merging {
     began_unix_ns: u64,
     intervals: BTreeMap<u64, (u64, u64, Recorder)>,
@@ -138,7 +137,7 @@ impl Merging {
     }
 }
 
-/// Moves the times of a record, but those of its intervals, along the time axis.
+/// Shifts the times of a record, except those of its intervals, along the time axis.
 fn move_on(record: &mut PhaseRecord, shift: Shift) {
     record.sending_ns += shift.by_ns;
     record.elapsed_ns += shift.by_ns;
@@ -147,7 +146,7 @@ fn move_on(record: &mut PhaseRecord, shift: Shift) {
 }
 
 impl LedgerReport {
-    /// Adds what another part of the run read back. Parts have different keys.
+    /// Adds the report of another part. Parts have different keys.
     fn add(&mut self, other: Self) {
         let Self {
             keys,
@@ -265,7 +264,7 @@ mod tests {
         record
     }
 
-    /// Through a file, as `merge` gets them.
+    /// Writes a record and reads it back, as `merge` does.
     fn read_back(record: &PhaseRecord) -> PhaseRecord {
         PhaseRecord::from_json(&record.to_json().unwrap()).unwrap()
     }
@@ -273,7 +272,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(8))]
 
-        /// Bucket by bucket, the merged histograms are those of the pooled raw times.
+        /// Merged histograms equal those of the pooled raw times, bucket by bucket.
         #[test]
         fn merged_histograms_are_those_of_the_pooled_times(
             raws in proptest::collection::vec(
@@ -326,11 +325,11 @@ mod tests {
     #[test]
     fn parts_are_put_on_one_time_axis() {
         let raws = [(1, 0, 0, 700), (2, 0, 0, 900)];
-        // Less than half an interval later counts as together.
+        // Starts less than half an interval apart count as simultaneous.
         let together = merged(vec![part(1, 2, 0, &raws), part(2, 2, SECOND / 2 - 1, &raws)]).unwrap();
         assert_eq!((together.elapsed_ns, together.intervals.len()), (4 * SECOND, 4));
         assert_eq!(together.intervals[0].record().ops[0].response.len(), 2);
-        // The one that began first may be any part.
+        // Any part may begin first.
         let apart = merged(vec![part(1, 2, 2 * SECOND + 9, &raws), part(2, 2, 0, &raws)]).unwrap();
         assert_eq!((apart.began_unix_ns, apart.elapsed_ns), (1_767_225_600 * SECOND, 6 * SECOND));
         let at = |nth: usize| {

@@ -1,8 +1,9 @@
-//! The parts of a run: which part this process runs, and how it agrees with the others.
+//! The parts of a run: which part this process runs, and how it synchronises with the others.
 //!
-//! What a part does is a pure function of the study, the seed and the part. Only four things need an agreement: that the
-//! first part has prepared the store, when a phase begins, which rate a search tries next, and whether a database is
-//! kept. Either the parts [meet](Meeting) for that, or the user gives the [times](StartTimes) at which phases begin.
+//! The work of a part is a pure function of the study, the seed and the part. The parts must agree on only four things:
+//! that the first part has prepared the store, when a phase begins, which rate a search tries next, and whether to keep
+//! a database. Either they exchange messages in a [meeting](Meeting), or the user gives the [times](StartTimes) at
+//! which phases begin.
 
 mod folder;
 
@@ -22,17 +23,17 @@ pub use folder::SharedFolder;
 
 use super::runner::Configuration;
 
-/// Where the parts of a run exchange messages.
+/// Exchanges messages between the parts of a run.
 pub trait Meeting: fmt::Debug + Send + Sync {
-    /// Gives a message to all parts, waits until each part has given its own, and returns them in the order of parts.
-    /// All parts call it equally often. `waits` is told once about parts that keep the others waiting.
+    /// Sends a message to all parts, waits for a message from each part, and returns them in the order of parts. All
+    /// parts must call it the same number of times. If parts are slow, calls `waits` once with their numbers.
     ///
     /// # Errors
-    /// Why no message can come any more: a part has ended or was lost, or the user wants to stop.
+    /// Why messages are missing: a part has ended or was lost, or the user interrupted the run.
     fn exchange(&self, message: &str, stop: &Stop, waits: &mut dyn FnMut(&[u32])) -> Result<Vec<String>, String>;
 }
 
-/// When phases begin, as the user gives it: in ns since 1970.
+/// The start times of phases that the user gave, in ns since 1970.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StartTimes {
     /// The first phase.
@@ -41,12 +42,12 @@ pub struct StartTimes {
     pub later_unix_ns: IndexMap<String, u64>,
 }
 
-/// How the parts agree.
+/// How the parts synchronise.
 #[derive(Debug, Clone)]
 pub enum Agreement {
     /// They exchange messages.
     Meeting(Arc<dyn Meeting>),
-    /// They do not. Phases begin at given times, by the clocks of the machines.
+    /// They exchange nothing. Phases begin at given times, by the clock of each machine.
     Times(StartTimes),
 }
 
@@ -55,35 +56,35 @@ pub enum Agreement {
 pub struct PartRequest {
     /// The part.
     pub part: Part,
-    /// How it agrees with the others.
+    /// How it synchronises with the others.
     pub agreement: Agreement,
 }
 
-/// After the planned end of a phase, how long the next one waits in a run without meetings: workers end, and the result
-/// is written.
+/// Without a meeting, the pause between the planned end of a phase and the start of the next one. In this time, workers
+/// end and the part writes its result.
 const BETWEEN_PHASES: Duration = Duration::from_secs(5);
-/// How long before the first phase the other parts look for what the first part has prepared, in a run without meetings.
+/// Without a meeting, how long before the first phase the other parts start to use the prepared store.
 const PREPARED_BEFORE: Duration = Duration::from_secs(2);
 
-/// How long before a phase begins its start is known in all parts, at the least.
+/// All parts know the start of a phase at least this long in advance.
 const LEAST_NOTICE: Duration = Duration::from_millis(50);
 
-/// Parts whose clocks differ by more do not run together.
+/// The maximum difference between the clocks of parts. If it is greater, the trial fails.
 const MOST_SKEW: Duration = Duration::from_secs(1);
 
-/// What the parts tell each other.
+/// A message between parts.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Message {
-    /// The run that this part is of.
+    /// The run that the part belongs to.
     Run { identity: String },
-    /// It has come to this point, at this time.
+    /// The part reached this point at this time.
     Ready { at: String, unix_ns: u64 },
-    /// Whether something is so here.
+    /// The part's yes or no to a question at this point.
     Says { at: String, yes: bool },
-    /// What it measured at one rate of a search, and whether the store had settled before.
+    /// The part's measurement at one rate of a search, and whether the store had settled before it.
     Probe { record: serde_json::Value, rested: Option<bool> },
-    /// It could not complete the trial.
+    /// The part could not complete the trial.
     Failed { why: String },
 }
 
@@ -92,14 +93,14 @@ enum Message {
 pub(super) struct Parts {
     part: Part,
     agreement: Option<Agreement>,
-    /// When phases begin in a run without meetings, in ns since 1970.
+    /// Without a meeting, when phases begin, in ns since 1970.
     starts: Vec<u64>,
     stop: Arc<Stop>,
     /// The current trial.
     trial: u32,
-    /// Whether the current trial has failed in some part, and every part knows.
+    /// Whether the current trial has failed in any part and all parts know it.
     trial_failed: bool,
-    /// Why the other parts cannot be reached any more.
+    /// Why the other parts are no longer reachable.
     alone: Option<String>,
 }
 
@@ -111,7 +112,7 @@ impl Parts {
     /// Checks that the run can be divided, and determines when its phases begin.
     ///
     /// # Errors
-    /// The reason why it cannot be divided, and what to do.
+    /// Why the run cannot be divided, and what to do.
     pub(super) fn of(
         request: Option<&PartRequest>,
         study: &Study,
@@ -140,8 +141,8 @@ impl Parts {
             }
             if let Some(search) = &study.search {
                 return Err(format!(
-                    "the parts have to exchange what they measure to search the rate of phase `{}`; omit --start-at \
-                     and let all parts share the folder of --out",
+                    "the search in phase `{}` needs the measurements of all parts; omit --start-at and give all parts \
+                     the same --out folder",
                     search.phase
                 ));
             }
@@ -154,17 +155,17 @@ impl Parts {
         self.part
     }
 
-    /// Whether this process does what only one may do: it prepares, compacts and removes.
+    /// Whether this part prepares, compacts and removes the database. Only one part may do so.
     pub(super) fn leads(&self) -> bool {
         self.part.number == 1
     }
 
-    /// Whether the run has parts.
+    /// Whether the run is divided into parts.
     pub(super) fn are_several(&self) -> bool {
         self.agreement.is_some()
     }
 
-    /// Why the run cannot continue, if other parts cannot be reached any more.
+    /// Why the run cannot continue, if other parts are no longer reachable.
     pub(super) fn alone(&self) -> Option<&str> {
         self.alone.as_deref()
     }
@@ -174,10 +175,10 @@ impl Parts {
         (self.trial_failed || self.alone.is_some()) && !self.stop.asked()
     }
 
-    /// Checks that all parts are parts of the same run.
+    /// Checks that all parts belong to the same run.
     ///
     /// # Errors
-    /// Another part runs something else, or cannot be reached.
+    /// Another part belongs to a different run or cannot be reached.
     pub(super) fn meet(&mut self, identity: &str, observer: &mut dyn Observer) -> Result<(), StoreError> {
         let Some(all) = self.exchange(&Message::Run { identity: identity.to_owned() }, observer)? else {
             return Ok(());
@@ -186,20 +187,20 @@ impl Parts {
         match all.iter().position(other) {
             None => Ok(()),
             Some(at) => Err(StoreError::NotSupported(format!(
-                "part {} runs another study, or another version of Storebench; start all parts with the same study, \
-                 overrides, scale and program",
+                "part {} runs another study or another version of Storebench; start all parts with the same study, \
+                 overrides, scale and version",
                 at + 1
             ))),
         }
     }
 
-    /// A trial begins.
+    /// Records that a trial begins.
     pub(super) fn trial_begins(&mut self, trial: u32) {
         self.trial = trial;
         self.trial_failed = false;
     }
 
-    /// Waits until every part has come to this point.
+    /// Waits until every part has reached this point.
     ///
     /// # Errors
     /// A part has failed or cannot be reached.
@@ -207,16 +208,16 @@ impl Parts {
         self.ready(at, observer).map(drop)
     }
 
-    /// Refuses to prepare the store when the others may already use it: without a meeting, they do so at a given time.
+    /// Checks that the other parts do not use the store yet. Without a meeting, they start to use it at a given time.
     ///
     /// # Errors
-    /// It is too late.
+    /// It is too late to prepare the store.
     pub(super) fn may_prepare(&self) -> Result<(), StoreError> {
         let before = PREPARED_BEFORE.as_nanos() as u64;
         match self.starts.first() {
             Some(first) if unix_now_ns() > first.saturating_sub(before) => Err(StoreError::NotSupported(format!(
-                "part 1 prepares the store, and has to be done {} s before the first phase begins, because the other parts \
-                 use the store from then on; give a later --start-at, and start part 1 in time",
+                "part 1 must prepare the store at least {} s before the first phase, when the other parts start to use \
+                 it; give a later --start-at, or start part 1 earlier",
                 PREPARED_BEFORE.as_secs()
             ))),
             _ => Ok(()),
@@ -252,7 +253,7 @@ impl Parts {
         if let Some(start) = self.starts.get(position) {
             return Ok(*start);
         }
-        // How long a message takes until all parts know it is measured: it depends on the file system or the engine.
+        // Measure how long a message takes to reach all parts. This depends on how they exchange messages.
         let own = unix_now_ns();
         let ready = self.ready(phase, observer)?;
         let seen = self.ready(&format!("{phase}, seen"), observer)?;
@@ -263,14 +264,14 @@ impl Parts {
         Ok(seen.saturating_add(2 * delay).saturating_add(LEAST_NOTICE.as_nanos() as u64))
     }
 
-    /// Checks that the clocks of the other parts agree with this one. Each part took its time after this part had given
-    /// its message, at `from`, and before this part read the answer, at `to`.
+    /// Checks that the clocks of the other parts agree with this one. Each part read its clock after this part sent its
+    /// message, at `from`, and before this part read the reply, at `to`.
     fn clocks_agree(&self, seen: &[u64], from: u64, to: u64) -> Result<(), StoreError> {
         let off = |at: u64| from.saturating_sub(at).max(at.saturating_sub(to));
         let worst = seen.iter().enumerate().max_by_key(|(_, at)| off(**at));
         match worst.map(|(part, at)| (part + 1, off(*at))).filter(|(_, off)| *off > MOST_SKEW.as_nanos() as u64) {
             Some((part, off)) => Err(StoreError::Failed(format!(
-                "the clock of part {part} differs from that of part {} by {:.1} s; synchronise the clocks of the machines \
+                "the clock of part {part} differs from that of part {} by {:.1} s; synchronise the machines' clocks \
                  (chrony, PTP)",
                 self.part.number,
                 off as f64 / 1e9
@@ -279,9 +280,9 @@ impl Parts {
         }
     }
 
-    /// What all parts together measured at one rate of a search, and whether the store had settled before it in all of
-    /// them. Every part gets the same answer, and the search is a function of such answers, so all parts try the same
-    /// rate next. `None` if the run has one part.
+    /// Exchanges the measurements of all parts at one rate of a search. Returns the merged measurement, and whether the
+    /// store had settled before it in all parts. Every part gets the same result, and the search depends only on such
+    /// results, so all parts try the same rate next. Returns `None` if the run is not divided.
     ///
     /// # Errors
     /// A part has failed or cannot be reached.
@@ -294,8 +295,8 @@ impl Parts {
         if !self.are_several() {
             return Ok(None);
         }
-        let unreadable = |e: serde_json::Error| StoreError::Failed(format!("a part's figures cannot be read: {e}"));
-        // What stores say may hold secrets, and no decision depends on it.
+        let unreadable = |e: serde_json::Error| StoreError::Failed(format!("cannot read a part's figures: {e}"));
+        // Messages from stores may contain secrets, and no decision depends on them.
         let sent = PhaseRecord { messages: Vec::new(), wrong_examples: Vec::new(), ..record.clone() };
         let record = serde_json::to_value(&sent).map_err(unreadable)?;
         let all = self.exchange(&Message::Probe { record, rested }, observer)?.unwrap_or_default();
@@ -308,16 +309,17 @@ impl Parts {
         Ok(merged(records).map(|record| (record, rested)))
     }
 
-    /// Tells the other parts that the trial has failed here.
+    /// Reports to the other parts that the trial has failed here.
     pub(super) fn failed(&mut self, why: &str, observer: &mut dyn Observer) {
         if self.are_several() && !self.trial_failed && self.alone.is_none() {
-            // That the others cannot be reached either is in `alone`.
+            // If the others are not reachable either, `alone` says so.
             let _ = self.exchange(&Message::Failed { why: why.to_owned() }, observer);
             self.trial_failed = true;
         }
     }
 
-    /// The trial has ended here without a failure. Returns whether all parts found everything that they asked for.
+    /// Reports that the trial has ended here without a failure. Returns whether every operation of all parts succeeded
+    /// and found its document.
     ///
     /// # Errors
     /// A part has failed or cannot be reached.
@@ -326,7 +328,7 @@ impl Parts {
         Ok(all.into_iter().all(|yes| yes))
     }
 
-    /// Whether something is so in some part.
+    /// Whether any part says yes at this point.
     ///
     /// # Errors
     /// A part has failed or cannot be reached.
@@ -334,7 +336,7 @@ impl Parts {
         Ok(self.says(at, yes, observer)?.into_iter().any(|yes| yes))
     }
 
-    /// What each part says; only this one without a meeting.
+    /// The yes or no of each part. Without a meeting, only that of this part.
     fn says(&mut self, at: &str, yes: bool, observer: &mut dyn Observer) -> Result<Vec<bool>, StoreError> {
         let at = format!("trial {}, {at}", self.trial);
         let Some(all) = self.exchange(&Message::Says { at: at.clone(), yes }, observer)? else { return Ok(vec![yes]) };
@@ -356,7 +358,7 @@ impl Parts {
         all.into_iter().map(time).collect::<Option<_>>().ok_or_else(out_of_step)
     }
 
-    /// `None` without a meeting.
+    /// Sends a message and returns those of all parts. `None` without a meeting.
     fn exchange(&mut self, message: &Message, observer: &mut dyn Observer) -> Result<Option<Vec<Message>>, StoreError> {
         let Some(Agreement::Meeting(meeting)) = &self.agreement else { return Ok(None) };
         if let Some(why) = &self.alone {
@@ -374,7 +376,7 @@ impl Parts {
         let mut all = Vec::with_capacity(texts.len());
         for (at, text) in texts.iter().enumerate() {
             let message = serde_json::from_str(text).map_err(|e| {
-                StoreError::Failed(format!("the message of part {} cannot be read: {e}; use one version", at + 1))
+                StoreError::Failed(format!("cannot read the message of part {}: {e}; use the same version", at + 1))
             })?;
             if let Message::Failed { why } = &message {
                 self.trial_failed = true;
@@ -387,17 +389,17 @@ impl Parts {
 }
 
 fn out_of_step() -> StoreError {
-    StoreError::Failed("the parts are not at the same point of the run; start all of them again".into())
+    StoreError::Failed("the parts are at different points of the run; start all of them again".into())
 }
 
-/// Refuses what one process must do as a whole.
+/// Refuses servers and phases that only a single process can run.
 fn divisible(configurations: &[Configuration]) -> Result<(), String> {
     for of in configurations {
         let study = of.study();
         if of.request.server.is_some() {
             return Err(format!(
-                "store `{}` has a server that the run starts and stops, which only one process can do; start the server \
-                 yourself, and remove it from the study",
+                "the run starts and stops the server of store `{}`, which only one process can do; start the server \
+                 yourself and remove it from the study",
                 of.request.store_name
             ));
         }
@@ -416,8 +418,7 @@ fn divisible(configurations: &[Configuration]) -> Result<(), String> {
     Ok(())
 }
 
-/// When each phase begins. A phase begins at its given time, or else after the one before it, if the length of that is
-/// known.
+/// When each phase begins: at its given time, or after the previous phase if the length of that is known.
 fn starts(times: &StartTimes, plans: &[ResolvedPhase], study: &Study) -> Result<Vec<u64>, String> {
     if let Some(unknown) = times.later_unix_ns.keys().find(|name| study.phases.iter().all(|p| p.name != **name)) {
         let known: Vec<&str> = study.phases.iter().map(|p| p.name.as_str()).collect();
@@ -436,8 +437,8 @@ fn starts(times: &StartTimes, plans: &[ResolvedPhase], study: &Study) -> Result<
         let Some(start) = given.or(after) else {
             let before = before.map_or("", |before| &before.phase.name);
             return Err(format!(
-                "phase `{0}` follows `{before}`, which has no fixed length; give the time at which it begins: \
-                 --start-at {0}=TIME, or omit --start-at and let all parts share the folder of --out",
+                "phase `{0}` follows `{before}`, which has no fixed length; add --start-at {0}=TIME, or omit \
+                 --start-at and give all parts the same --out folder",
                 plan.name
             ));
         };
@@ -450,7 +451,7 @@ fn starts(times: &StartTimes, plans: &[ResolvedPhase], study: &Study) -> Result<
     Ok(starts)
 }
 
-/// How long a phase takes until the next one can begin, if that is known beforehand.
+/// The time from the start of a phase until the next one can begin, if it is known in advance.
 fn known_length_ns(plan: &PhasePlan) -> Option<u64> {
     let settles = plan.settle.is_some() || plan.compact;
     let length_ns = plan.duration_ns().filter(|_| !plan.ledger && !settles)?;

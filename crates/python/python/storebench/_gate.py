@@ -42,7 +42,7 @@ class Condition:
         found = CONDITION.match(text)
         if found is None or found["unit"] not in UNITS:
             raise _errors.of(
-                2, f"`{text}` is no condition; write the figure, < or >, and a limit, such as read.response.p99 < 5ms"
+                2, f"`{text}` is not a condition; write the figure, < or >, and a limit, such as read.response.p99 < 5ms"
             )
         limit = float(found["number"].replace("_", "")) * UNITS[found["unit"]]
         return cls(text.strip(), found["path"], found["sign"] == "<", limit)

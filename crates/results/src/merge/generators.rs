@@ -1,10 +1,11 @@
-//! What each part did in a phase, and what all clients used together.
+//! The load that each part generated in a phase, and the combined resource use of all clients.
 
 use crate::{ClientUse, GeneratorResult, Percentiles, PhaseResult};
 
 use super::parts::ReadPart;
 
-/// What each part did in a phase. Each is given with its result, and when it began and was to begin, in ns since 1970.
+/// The load that each part generated in a phase. Each element of `parts` has the part, its result, its actual start and
+/// its agreed start, both in ns since 1970.
 pub(super) fn generators(parts: &[(&ReadPart, &PhaseResult, u64, Option<u64>)]) -> Vec<GeneratorResult> {
     let first = parts.iter().map(|(_, _, began, _)| *began).min().unwrap_or(0);
     let one = |(part, phase, began, agreed): &(&ReadPart, &PhaseResult, u64, Option<u64>)| {
@@ -30,13 +31,13 @@ pub(super) fn generators(parts: &[(&ReadPart, &PhaseResult, u64, Option<u64>)]) 
     parts.iter().map(one).collect()
 }
 
-/// What all clients used together. Times per operation are those of all operations; peaks and shares are those of the
-/// part with the greatest.
+/// The combined resource use of all clients. CPU times per operation cover all operations. Peaks and shares are the
+/// maximum over all parts.
 pub(super) fn all_clients(generators: &[GeneratorResult], send_delay_ns: Percentiles) -> ClientUse {
     let clients = || generators.iter().map(|of| &of.client);
     let sum = |pick: fn(&ClientUse) -> f64| clients().map(pick).sum::<f64>();
     let greatest = |pick: fn(&ClientUse) -> f64| clients().map(pick).fold(0.0, f64::max);
-    // A sum of all, or nothing if a part lacks it.
+    // The mean over all operations, or `None` if a part lacks the value.
     let operations: u64 = generators.iter().map(|of| of.operations).sum();
     let per_op = |pick: fn(&ClientUse) -> Option<f64>| {
         let cost = |of: &GeneratorResult| match of.operations {
@@ -47,7 +48,7 @@ pub(super) fn all_clients(generators: &[GeneratorResult], send_delay_ns: Percent
         (operations > 0).then(|| total / operations as f64)
     };
     let documents = |client: &ClientUse, of: &GeneratorResult| {
-        // Documents of the part, from its two costs.
+        // The part's number of documents, derived from its two costs.
         Some(client.cpu_us_per_op? * of.operations as f64 / client.cpu_us_per_document.filter(|us| *us > 0.0)?)
     };
     let cpu_us_per_op = per_op(|client| client.cpu_us_per_op);

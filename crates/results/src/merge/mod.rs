@@ -1,7 +1,7 @@
 //! Merges the parts of a run into one ordinary run.
 //!
-//! The records of each phase are [merged](storebench_engine::measure::merged) and gathered again, by the code that
-//! gathers a run of one process. So every figure is computed from all operations, and none is averaged over parts.
+//! First, the records of each phase are [merged](storebench_engine::measure::merged). Then the code for a run of one
+//! process computes the figures. So every figure covers all operations, and none is averaged over parts.
 
 mod generators;
 mod parts;
@@ -22,7 +22,7 @@ use crate::{
 use generators::{all_clients, generators};
 use parts::{Parts, ReadPart};
 
-/// Parts that cannot be merged.
+/// Why parts cannot be merged.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
     /// A folder cannot be read, or the merged run cannot be written.
@@ -33,13 +33,14 @@ pub enum MergeError {
     BadInput(String),
 }
 
-/// Merges the parts in these folders. Each is the folder of a part, or a folder that holds such folders. The merged run
-/// gets a folder of its own in `runs_dir`, named `name` and the date.
+/// Merges the parts in these folders. Each folder is that of a part, or contains folders of parts. Writes the merged
+/// run to a new folder in `runs_dir`, named after `name` and the date.
 ///
-/// A part that is missing, or that ended early, is named in the result, and its trials count as incomplete.
+/// The result names each part that is missing or ended early, and marks the affected trials as incomplete.
 ///
 /// # Errors
-/// A folder is not a part, two are the same part, or they are parts of different runs. Nothing is written then.
+/// A folder is not a part, two folders are the same part, or the parts belong to different runs. In these cases,
+/// nothing is written.
 pub fn merge(folders: &[PathBuf], runs_dir: &Path, name: Option<&str>) -> Result<(RunResult, PathBuf), MergeError> {
     let parts = Parts::read(folders)?;
     let first = parts.first();
@@ -65,7 +66,7 @@ pub fn merge(folders: &[PathBuf], runs_dir: &Path, name: Option<&str>) -> Result
 fn run_info(parts: &Parts, folder: &RunFolder) -> RunInfo {
     let first = &parts.first().result.run;
     let began = parts.all().map(|part| &part.result.run.began).min().cloned();
-    // Null if any part has no end.
+    // `None` if any part has no end time.
     let ended: Option<Vec<&String>> = parts.all().map(|part| part.result.run.ended.as_ref()).collect();
     RunInfo {
         began: began.unwrap_or_default(),
@@ -78,7 +79,7 @@ fn run_info(parts: &Parts, folder: &RunFolder) -> RunInfo {
     }
 }
 
-/// A trial of all parts; `None` if no part began it.
+/// Merges a trial of all parts. Returns `None` if no part began it.
 fn merged_trial(parts: &Parts, number: u32, folder: &mut RunFolder) -> Result<Option<TrialResult>, MergeError> {
     let of_parts: Vec<(&ReadPart, &TrialResult)> =
         parts.all().filter_map(|part| Some((part, part.result.trials.iter().find(|t| t.trial == number)?))).collect();
@@ -90,14 +91,14 @@ fn merged_trial(parts: &Parts, number: u32, folder: &mut RunFolder) -> Result<Op
     {
         trial.failure = Some(incomplete(
             other.searches.first().map_or("search", |search| &search.phase),
-            format!("part {} searched other rates than part {}", part.part.number, of_parts[0].0.part.number),
+            format!("part {} searched different rates than part {}", part.part.number, of_parts[0].0.part.number),
         ));
     }
     for (nth, phase) in first.phases.iter().enumerate() {
         if let Some(why) =
             nth.checked_sub(1).and_then(|before| too_early(&of_parts, &first.phases[before].name, &phase.name))
         {
-            // What it did not find, another part had not written yet.
+            // The early part missed documents that another part had not written yet.
             trial.failure.get_or_insert_with(|| incomplete(&phase.name, why));
             break;
         }
@@ -110,7 +111,7 @@ fn merged_trial(parts: &Parts, number: u32, folder: &mut RunFolder) -> Result<Op
         }
         trial.phases.extend(found);
     }
-    // Other probes of a search, so that the tables and logs have them.
+    // Add the other probes of a search to the tables and logs.
     for row in parts.first().rows().filter(|row| row.trial == number) {
         let shown = trial.phases.iter().any(|phase| phase.name == row.phase && phase.pass().to_string() == row.pass);
         if shown {
@@ -128,7 +129,7 @@ fn incomplete(during: &str, message: String) -> Failure {
     Failure { kind: FailureKind::OtherPart, during: during.to_owned(), message }
 }
 
-/// Why a trial is incomplete, if it is. A part that is missing explains why the others failed.
+/// Why a trial is incomplete, if it is. A missing part comes first, because it explains why the others failed.
 fn failure(parts: &Parts, of_parts: &[(&ReadPart, &TrialResult)]) -> Option<Failure> {
     if let Some(missing) = parts.missing().next() {
         return Some(incomplete("merge", format!("part {missing} of {} is missing", parts.of)));
@@ -150,7 +151,7 @@ fn failure(parts: &Parts, of_parts: &[(&ReadPart, &TrialResult)]) -> Option<Fail
     Some(incomplete(during, format!("part {} ended early, after phase `{during}`", part.part.number)))
 }
 
-/// Whether a part began a phase before another one had ended the phase before it.
+/// Why a phase began too early: a part began it before another part ended the previous phase.
 fn too_early(of_parts: &[(&ReadPart, &TrialResult)], before: &str, phase: &str) -> Option<String> {
     let at = |text: &str| text.parse::<jiff::Timestamp>().ok();
     let of = |trial: &TrialResult, name: &str| {
@@ -166,16 +167,16 @@ fn too_early(of_parts: &[(&ReadPart, &TrialResult)], before: &str, phase: &str) 
         .iter()
         .filter_map(|(part, trial)| Some((part, of(trial, before)?.1)))
         .max_by_key(|(_, ended)| *ended)?;
-    // Parts that run one after the other on purpose begin much later than each other; `parts-apart` says so.
+    // Parts that run one after another on purpose are a matter for `parts-apart`.
     (began < ended && late.part != early.part && !one_after_the_other(of_parts, before)).then(|| {
         format!(
-            "part {} began phase `{phase}` before part {} had ended `{before}`; give a later time with --start-at",
+            "part {} began phase `{phase}` before part {} ended `{before}`; give a later time with --start-at",
             early.part.number, late.part.number
         )
     })
 }
 
-/// Whether some part began a phase after another one had ended it.
+/// Whether any part began a phase after another part had ended it.
 fn one_after_the_other(of_parts: &[(&ReadPart, &TrialResult)], phase: &str) -> bool {
     let spans = of_parts.iter().filter_map(|(_, trial)| trial.phases.iter().find(|of| of.name == phase));
     let spans: Vec<(jiff::Timestamp, jiff::Timestamp)> = spans
@@ -187,7 +188,7 @@ fn one_after_the_other(of_parts: &[(&ReadPart, &TrialResult)], phase: &str) -> b
     spans.iter().any(|a| spans.iter().any(|b| b.0 > a.1))
 }
 
-/// A phase of all parts. Also returns the first part whose record is missing, if there is one.
+/// Merges a phase of all parts. Also returns the first part whose record is missing, if there is one.
 fn merged_phase(
     trial: &TrialResult,
     of_parts: &[(&ReadPart, &PhaseResult)],
@@ -242,11 +243,11 @@ fn merged_phase(
     Ok((Some(found), unread))
 }
 
-/// What the store used, related to the operations of all parts.
+/// Relates the store's resource use to the operations of all parts.
 fn of_all_parts(mut used: ResourcesResult, phase: &PhaseResult) -> ResourcesResult {
     let operations: u64 = phase.ops.values().map(|op| op.count).sum();
     let written: u64 = phase.ops.values().map(|op| op.written_bytes).sum();
-    // Part 1 looks at the servers while it works itself.
+    // Part 1 samples the servers only while its own phase runs.
     if (used.span_ns as f64) < 0.99 * phase.elapsed_ns as f64 {
         if let Some(disk) = &mut used.disk {
             disk.amplification_unknown.get_or_insert_with(|| "part 1 ended before other parts".to_owned());

@@ -1,4 +1,4 @@
-//! The folders of parts, read and checked.
+//! Reads and checks the folders of parts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ use super::MergeError;
 
 /// The parts of one run.
 pub(super) struct Parts {
-    /// How many there should be.
+    /// The expected number of parts.
     pub(super) of: u32,
-    /// Those that have a result, by number.
+    /// The parts that have a result, by number.
     read: BTreeMap<u32, ReadPart>,
 }
 
@@ -64,7 +64,7 @@ impl Parts {
                 ));
             }
             if *of.get_or_insert(part.of) != part.of {
-                return bad_input(format!("{path} is part {part}, but the others are of {} parts", of.unwrap_or(0)));
+                return bad_input(format!("{path} is part {part}, but the run has {} parts", of.unwrap_or(0)));
             }
             read.insert(part.number, found);
         }
@@ -80,7 +80,7 @@ impl Parts {
 
     /// The first part that has a result.
     pub(super) fn first(&self) -> &ReadPart {
-        self.read.values().next().expect("`read` refuses to read no part")
+        self.read.values().next().expect("`read` returns at least one part")
     }
 
     /// The parts that have a result, in order.
@@ -106,13 +106,13 @@ impl Parts {
     }
 }
 
-/// The folders of parts at this path: itself, or the folders within it whose names begin with `part-`.
+/// The folders of parts at this path: the path itself, or its subfolders whose names begin with `part-`.
 fn folders_of_parts(path: &Path) -> Vec<PathBuf> {
     let entries = if path.join(RESULT_FILE).exists() { None } else { std::fs::read_dir(path).ok() };
     let Some(entries) = entries else { return vec![path.to_owned()] };
     let is_part = |path: &PathBuf| {
         let name = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("part-"));
-        // One that was killed before it wrote a result is missing.
+        // A part that was killed before it wrote a result counts as missing.
         name && path.join(RESULT_FILE).exists()
     };
     let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_part).collect();
@@ -120,7 +120,7 @@ fn folders_of_parts(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What two parts must have in common but have not.
+/// The first difference that shows that two parts belong to different runs.
 fn difference(a: &RunResult, b: &RunResult) -> Option<&'static str> {
     let of = |run: &RunInfo| (run.storebench_version.clone(), run.storebench_commit.clone());
     [
@@ -150,7 +150,7 @@ impl ReadPart {
         Ok(Self { part, result, rows, figures, path })
     }
 
-    /// The study as it was given.
+    /// The original text of the study.
     pub(super) fn study_text(&self) -> Option<String> {
         std::fs::read_to_string(self.path.join("study.toml")).ok()
     }
@@ -165,29 +165,29 @@ impl ReadPart {
         self.result.trials.iter().find_map(|trial| trial.failure.as_ref()).map(|failure| failure.message.clone())
     }
 
-    /// Its result of a phase.
+    /// The part's result for a phase.
     pub(super) fn phase(&self, trial: u32, name: &str) -> Option<&PhaseResult> {
         let of = self.result.trials.iter().find(|of| of.trial == trial)?;
         of.phases.iter().find(|phase| phase.name == name)
     }
 
-    /// Everything that it recorded, one row for each pass of a phase.
+    /// All records of the part, one row for each pass of a phase.
     pub(super) fn rows(&self) -> impl Iterator<Item = &PartRow> {
         self.rows.iter()
     }
 
-    /// Its record of the same pass as that of another part.
+    /// The part's record of the same pass as in the row of another part.
     pub(super) fn record(&self, as_in: &PartRow) -> Option<PhaseRecord> {
         let same = |row: &&PartRow| (row.trial, &row.phase, &row.pass) == (as_in.trial, &as_in.phase, &as_in.pass);
         self.rows.iter().find(same)?.record()
     }
 
-    /// Its record of a phase.
+    /// The part's record of a phase.
     pub(super) fn record_of(&self, trial: u32, phase: &PhaseResult) -> Option<PhaseRecord> {
         self.rows.iter().find(|row| row.is_of(trial, &phase.name, phase.pass()))?.record()
     }
 
-    /// What it saw servers use during a phase.
+    /// The resource use of servers that the part sampled during a phase.
     pub(super) fn figures(&self, trial: u32, phase: &PhaseResult) -> Vec<&Figure> {
         let pass: Pass = phase.pass();
         let of = |row: &&Figure| row.trial == trial && row.phase == phase.name && row.pass == pass.to_string();

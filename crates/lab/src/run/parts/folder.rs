@@ -1,4 +1,4 @@
-//! A folder that all parts share, as the place where they meet.
+//! A shared folder through which parts exchange messages.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,26 +13,26 @@ use storebench_study::Part;
 
 use super::Meeting;
 
-/// How often a part looks for the messages of the others.
+/// How often a part polls for messages from the others.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// How often it looks after the first second: others may still measure on this machine.
+/// The same after the first second, to disturb other parts less that still measure on this machine.
 const LOOK_LATER: Duration = Duration::from_millis(50);
-/// How often a part shows that it is still there.
+/// How often a part writes its heartbeat.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
-/// A part that has not shown itself for so long is lost. File systems of a network may show changes seconds late.
+/// A part without a heartbeat for this long is lost. Network file systems may show changes seconds late.
 const LOST_AFTER: Duration = Duration::from_secs(60);
-/// When the user is told which parts are awaited.
+/// How long a part waits before it shows the user which parts are missing.
 const TELL_AFTER: Duration = Duration::from_secs(5);
 
-/// A folder that all parts share, on one machine or through the network.
+/// A folder that all parts share, on one machine or over the network.
 ///
 /// | file | contents |
 /// |---|---|
-/// | `00007.2` | the message of part 2 in the exchange 7 |
-/// | `2.alive` | a number that part 2 increments every second, and which process it is |
-/// | `2.ended` | part 2 has ended |
+/// | `00007.2` | the message of part 2 in exchange 7 |
+/// | `2.alive` | the heartbeat of part 2: a number that it increments every second, and its process |
+/// | `2.ended` | exists when part 2 has ended |
 ///
-/// Files are renamed into place, so that no reader sees half of one.
+/// Files are renamed into place, so no reader sees a partial file.
 #[derive(Debug)]
 pub struct SharedFolder {
     folder: PathBuf,
@@ -42,7 +42,7 @@ pub struct SharedFolder {
     beating: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
 }
 
-/// What is known of another part.
+/// The known state of another part.
 struct Other {
     number: u32,
     message: Option<String>,
@@ -51,10 +51,10 @@ struct Other {
 }
 
 impl SharedFolder {
-    /// Joins the parts that meet in this folder, which is created if it is missing.
+    /// Joins the parts in this folder. Creates the folder if it does not exist.
     ///
     /// # Errors
-    /// The folder cannot be written, or this part has joined before.
+    /// The folder is not writable, or this part has already joined.
     pub fn join(folder: &Path, part: Part) -> io::Result<Self> {
         Self::join_and_wait(folder, part, LOST_AFTER)
     }
@@ -68,7 +68,7 @@ impl SharedFolder {
         let address = Pid::own_address().unwrap_or_default();
         let beat = std::thread::Builder::new().name("part-alive".into()).spawn(move || {
             for count in 0u64.. {
-                // A beat that is not written is missed by the others, who wait for several.
+                // Ignore a failed write: the others tolerate several missing heartbeats.
                 let _ = put(&place, &format!("{number}.alive"), &format!("{count} {address}"));
                 if !matches!(stopped.recv_timeout(BEAT_EVERY), Err(RecvTimeoutError::Timeout)) {
                     return;
@@ -82,7 +82,7 @@ impl SharedFolder {
         std::fs::read_to_string(self.folder.join(name)).ok()
     }
 
-    /// Why no message of this part will come, if that is known.
+    /// Why this part will send no more messages, if it has ended or was lost.
     fn gone(&self, other: &mut Other) -> Option<String> {
         if self.read(&format!("{}.ended", other.number)).is_some() {
             return Some(format!("part {} has ended", other.number));
@@ -95,7 +95,7 @@ impl SharedFolder {
         if beat != other.beat {
             (other.beat, other.beat_seen) = (beat, Instant::now());
         }
-        // A part that was not started yet has no beat.
+        // A part that has not started yet has no heartbeat.
         (other.beat.is_some() && other.beat_seen.elapsed() > self.lost_after)
             .then(|| format!("part {} was lost: no sign of life for {} s", other.number, self.lost_after.as_secs()))
     }
@@ -106,7 +106,7 @@ impl Meeting for SharedFolder {
         let nth = self.next.fetch_add(1, Ordering::Relaxed);
         let name = |nth: u64, number: u32| format!("{nth:05}.{number}");
         let failed = |e: io::Error| {
-            format!("{}: cannot be written: {e}; give all parts a folder that they share", self.folder.display())
+            format!("{}: cannot be written: {e}; give all parts a writable shared folder", self.folder.display())
         };
         put(&self.folder, &name(nth, self.part.number), message).map_err(failed)?;
         let others = self.part.all().filter(|part| *part != self.part);
@@ -116,11 +116,11 @@ impl Meeting for SharedFolder {
         let mut told = false;
         let mut looked = None;
         loop {
-            // Whether others are still there is asked less often than whether they have answered.
+            // Check heartbeats less often than messages.
             let asks = looked.is_none_or(|at: Instant| at.elapsed() >= BEAT_EVERY);
             looked = if asks { Some(Instant::now()) } else { looked };
             for other in others.iter_mut().filter(|other| other.message.is_none()) {
-                // Before it is known to have ended: it may have given its last message first.
+                // Check this before reading, because a part may send its last message and then end.
                 let ended = if asks { self.gone(other) } else { None };
                 other.message = self.read(&name(nth, other.number));
                 if let (None, Some(why)) = (&other.message, ended) {
@@ -131,7 +131,7 @@ impl Meeting for SharedFolder {
                 break;
             }
             if stop.asked() {
-                return Err("interrupted while it waited for other parts".to_owned());
+                return Err("interrupted while waiting for other parts".to_owned());
             }
             if !told && began.elapsed() > TELL_AFTER {
                 told = true;
@@ -140,9 +140,9 @@ impl Meeting for SharedFolder {
             }
             std::thread::sleep(if began.elapsed() < BEAT_EVERY { LOOK_EVERY } else { LOOK_LATER });
         }
-        // All parts have read the exchange before this one, or they would not have come to this one.
+        // All parts have read the previous exchange. Otherwise they would not have reached this one.
         if let Some(before) = nth.checked_sub(1) {
-            // Only tidies up.
+            // Only cleans up, so ignore errors.
             let _ = std::fs::remove_file(self.folder.join(name(before, self.part.number)));
         }
         let mut all = others.into_iter().filter_map(|other| other.message);
@@ -158,12 +158,12 @@ impl Drop for SharedFolder {
             drop(stop);
             let _ = beat.join();
         }
-        // If it cannot be written, the others notice later that this part is gone.
+        // If the write fails, the others notice later that this part is gone.
         let _ = put(&self.folder, &format!("{}.ended", self.part.number), "");
     }
 }
 
-/// Writes a file so that it appears whole.
+/// Writes a file atomically.
 fn put(folder: &Path, name: &str, text: &str) -> io::Result<()> {
     let temporary = folder.join(format!(".{name}.new"));
     std::fs::write(&temporary, text)?;
@@ -209,7 +209,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let first = SharedFolder::join_and_wait(dir.path(), part(1, 3), Duration::from_millis(300)).unwrap();
         let second = SharedFolder::join(dir.path(), part(2, 3)).unwrap();
-        // A process that was killed leaves its last sign of life.
+        // A killed process leaves its last heartbeat.
         std::fs::write(dir.path().join("3.alive"), "7 on another machine").unwrap();
         drop(second);
         assert_eq!(exchange(&first, "a").unwrap_err(), "part 2 has ended");
@@ -224,7 +224,7 @@ mod tests {
         let first = SharedFolder::join(dir.path(), part(1, 2)).unwrap();
         let own = Pid::own_address().unwrap();
         let (place, _) = own.rsplit_once(' ').unwrap();
-        // The same number at another time was another process.
+        // The same process ID with another start time belongs to another process.
         std::fs::write(dir.path().join("2.alive"), format!("7 {place} 1")).unwrap();
         assert_eq!(exchange(&first, "a").unwrap_err(), "part 2 was killed or has crashed");
     }

@@ -6,19 +6,19 @@ use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check = Check::new("parts-apart", "the parts did not run together", &[Looks::Phase(look)]);
 
-/// The time between the first start and the last one, as a share of the phase.
+/// Caution and invalid above these: the time between the first and the last start, as a share of the phase.
 pub(super) const APART: (f64, f64) = (0.01, 0.10);
-/// Parts that began closer together, in ns, are never apart.
+/// Starts that are at most this far apart, in ns, always pass.
 pub(super) const TOGETHER_NS: f64 = 50e6;
 
-/// Whether the parts began together, as far as their clocks tell.
+/// Checks whether the parts began together, according to their clocks.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
     let last = scene.phase.generators.iter().max_by_key(|of| of.began_after_ns)?;
     if scene.phase.generators.len() < 2 {
         return None;
     }
     let (unknown, error_ns) = clocks(scene);
-    // Two clocks that are off hide how far apart the parts were.
+    // Clock errors can hide a difference between starts, so add them.
     let apart_ns = last.began_after_ns as f64 + error_ns.unwrap_or(0.0);
     let share = apart_ns / scene.phase.elapsed_ns.max(1) as f64;
     let mut severity = match share {
@@ -48,13 +48,13 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
             duration(TOGETHER_NS),
             percent(APART.1)
         ),
-        "part of the time, the load was lower than the study says: start all parts earlier, and synchronise the clocks \
-         of their machines (chrony, PTP)",
+        "the load was lower than the study says for part of the phase: start all parts earlier, and synchronise the \
+         machines' clocks (chrony, PTP)",
     ))
 }
 
-/// The parts on other machines whose clocks are not synchronised, and how far two of the others may differ at most, in
-/// ns. Parts on one machine share its clock.
+/// The parts whose clocks are not synchronised, and the maximum difference between two of the other clocks, in ns.
+/// Parts on one machine share its clock, so neither applies to them.
 fn clocks(scene: &Scene<'_>) -> (Vec<String>, Option<f64>) {
     let parts = scene.result.run.parts.iter().flat_map(|parts| &parts.merged);
     let mut machines = parts.clone().filter_map(|part| part.environment.boot.as_deref());
@@ -115,14 +115,14 @@ mod tests {
             assert_eq!(severity(&apart(ns, &ONE_MACHINE), "parts-apart"), expected, "{ns}");
         }
         let observed = &all(&apart(2_400_000_000, &ONE_MACHINE), "parts-apart")[0].observed;
-        assert_eq!(observed, "the parts began within 2.4 s; part 1 was the last, 20 % of the phase after the first");
+        assert_eq!(observed, "the parts began within 2.40 s; part 1 was the last, 20 % of the phase after the first");
     }
 
     #[test]
     fn clocks_of_different_machines_are_told() {
         let known = apart(0, &[(Some("a"), Some(2_000_000)), (Some("b"), Some(3_000_000))]);
         assert_eq!(severity(&known, "parts-apart"), PASS);
-        assert!(all(&known, "parts-apart")[0].observed.ends_with("their clocks may differ by up to 5 ms"));
+        assert!(all(&known, "parts-apart")[0].observed.ends_with("their clocks may differ by up to 5.00 ms"));
         let unknown = apart(0, &[(Some("a"), Some(2_000_000)), (None, None)]);
         assert_eq!(severity(&unknown, "parts-apart"), NOTE);
         assert!(all(&unknown, "parts-apart")[0].observed.ends_with("not synchronised: the clock of part 2"));

@@ -9,7 +9,7 @@ use crate::{RunResult, TrialResult};
 pub(super) const CHECK: Check =
     Check::new("parts-incomplete", "a part of the run is missing", &[Looks::Configurations(look)]).for_the_answer();
 
-/// Whether every part of a merged run is there and complete.
+/// Checks whether every part of a merged run is present and complete.
 fn look(of: &Configurations<'_>) -> Vec<Finding> {
     let Some(parts) = &of.result.run.parts else { return Vec::new() };
     let mut wrong: Vec<String> = Vec::new();
@@ -32,11 +32,11 @@ fn look(of: &Configurations<'_>) -> Vec<Finding> {
         severity,
         observed,
         "invalid when a part is missing or incomplete",
-        "the load was lower than the study says, and the figures lack a share of the operations: run all parts again",
+        "the load was lower than the study says, and the figures omit some operations: run all parts again",
     )]
 }
 
-/// A store whose URL means another one on each machine that the parts ran on.
+/// Reports a store whose URL refers to a different store on each machine: an embedded or a loopback one.
 fn different_stores(result: &RunResult) -> Option<String> {
     let mut machines = result.run.parts.iter().flat_map(|parts| &parts.merged).map(|part| &part.environment.boot);
     let first = machines.next()?;
@@ -45,7 +45,7 @@ fn different_stores(result: &RunResult) -> Option<String> {
     }
     let own = |trial: &&TrialResult| trial.embedded || is_loopback(&trial.url);
     let trial = result.trials.iter().find(own)?;
-    Some(format!("the parts measured different stores: {} is one of each machine", trial.url))
+    Some(format!("the parts measured different stores: each machine has its own {}", trial.url))
 }
 
 #[cfg(test)]
