@@ -57,9 +57,9 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
 /// Parts on one machine share its clock, so neither applies to them.
 fn clocks(scene: &Scene<'_>) -> (Vec<String>, Option<f64>) {
     let parts = scene.result.run.parts.iter().flat_map(|parts| &parts.merged);
-    let mut machines = parts.clone().filter_map(|part| part.environment.boot.as_deref());
-    let first = machines.next();
-    if first.is_some() && machines.all(|other| Some(other) == first) {
+    let mut machines = parts.clone().map(|part| part.environment.boot.as_deref());
+    let first = machines.next().flatten();
+    if first.is_some() && machines.all(|other| other == first) {
         return (Vec::new(), None);
     }
     let (mut unknown, mut errors) = (Vec::new(), Vec::new());
