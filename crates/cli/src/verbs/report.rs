@@ -1,6 +1,5 @@
 //! `report RUN…`, and the page that every run writes.
 
-#[cfg(feature = "tables")]
 use std::path::{Path, PathBuf};
 
 use storebench_report::{
@@ -15,6 +14,7 @@ use crate::args::ReportArgs;
 use crate::failure::Failure;
 use crate::output::{layout, print};
 use crate::outputs::{refuse_existing, write_bytes, write_text};
+#[cfg(feature = "tables")]
 use crate::progress::line;
 
 /// The name of a run's own page.

@@ -1,6 +1,6 @@
 //! Merges the parts of a run into one ordinary run.
 //!
-//! First, the records of each phase are [merged](storebench_engine::measure::merged). Then the code for a run of one
+//! First, the records of each phase are [merged]. Then the code for a run of one
 //! process computes the figures. So every figure covers all operations, and none is averaged over parts.
 
 mod generators;
