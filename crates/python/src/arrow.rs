@@ -106,15 +106,20 @@ impl Table {
         let rows = PyList::empty(py);
         for batch in &self.batches {
             for row in 0..batch.num_rows() {
-                let values = PyDict::new(py);
-                for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
-                    values.set_item(field.name(), value(py, column, row)?)?;
-                }
-                rows.append(values)?;
+                rows.append(dictionary(py, batch, row)?)?;
             }
         }
         Ok(rows)
     }
+}
+
+/// A row as a dictionary.
+fn dictionary<'py>(py: Python<'py>, batch: &RecordBatch, row: usize) -> PyResult<Bound<'py, PyDict>> {
+    let values = PyDict::new(py);
+    for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+        values.set_item(field.name(), value(py, column, row)?)?;
+    }
+    Ok(values)
 }
 
 /// One value of a column.
@@ -196,10 +201,7 @@ impl Stream {
             *current = Some((next.map_err(failed)?, 0));
         }
         let Some((batch, row)) = current else { return Ok(None) };
-        let values = PyDict::new(py);
-        for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
-            values.set_item(field.name(), value(py, column, *row)?)?;
-        }
+        let values = dictionary(py, batch, *row)?;
         *row += 1;
         Ok(Some(values))
     }

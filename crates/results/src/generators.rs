@@ -4,7 +4,7 @@ use crate::PhaseResult;
 use crate::human::{count, duration, percent, rate};
 use crate::table::ColumnKind::{Count, Less, More, Text};
 use crate::table::{Cell, Table};
-use crate::times::{SHOWN, cell};
+use crate::times::{SHOWN, cell, response_of_all, service_of_all};
 
 /// What each part did in a phase: when it began, how much it sent, the times that it saw, and how busy its client was.
 /// `None` if the phase was not merged.
@@ -25,8 +25,7 @@ pub fn generators(phase: &PhaseResult) -> Option<Table> {
         ("busiest worker", Less),
     ]);
     for of in &phase.generators {
-        let service = of.service_of_attempts_ns.unwrap_or(of.service_ns);
-        let times = of.response_of_attempts_ns.or(of.response_ns).unwrap_or(service);
+        let times = response_of_all(&of.all).unwrap_or_else(|| service_of_all(&of.all));
         let cost = of.client.cpu_us_per_op;
         table.row([
             Cell::from(of.part.to_string()),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use storebench_documents::keys::Distinct;
 
 use super::ledger::LedgerReport;
-use super::phase::{Partial, PhaseRecord};
+use super::phase::{OfPart, Partial, PhaseRecord};
 use super::recorder::{Interval, Recorder};
 
 /// The maximum number of messages, and of examples of wrong documents, in a merged record.
@@ -67,6 +67,7 @@ impl Merging {
         };
         let intervals = std::mem::take(&mut all.record.intervals);
         all.take_intervals(intervals, shift);
+        all.record.partial = named(all.record.partial.take(), all.record.of_part.as_ref());
         let touched = all.record.of_part.take().map(|of| of.touched);
         all.distinct.extend(touched.into_iter().flatten());
         all.messages.extend(std::mem::take(&mut all.record.messages));
@@ -90,10 +91,7 @@ impl Merging {
             (Some(all), Some(part)) => all.add(part),
             (all, part) => *all = all.take().or(part),
         }
-        let number = part.of_part.as_ref().map_or(0, |of| of.part.number);
-        if all.partial.is_none() {
-            all.partial = part.partial.map(|p| Partial { why: format!("part {number}: {}", p.why), ..p });
-        }
+        all.partial = all.partial.take().or(named(part.partial.take(), part.of_part.as_ref()));
         for (message, count) in part.messages {
             *self.messages.entry(message).or_default() += count;
         }
@@ -135,6 +133,12 @@ impl Merging {
         record.messages.truncate(EXAMPLES);
         record
     }
+}
+
+/// Why a part ended a phase early, with the number of the part.
+fn named(partial: Option<Partial>, of: Option<&OfPart>) -> Option<Partial> {
+    let number = of.map_or(1, |of| of.part.number);
+    partial.map(|p| Partial { why: format!("part {number}: {}", p.why), ..p })
 }
 
 /// Shifts the times of a record, except those of its intervals, along the time axis.
@@ -192,7 +196,7 @@ mod tests {
     use proptest::prelude::*;
     use storebench_study::{Part, mix64};
 
-    use super::super::phase::{Label, OfPart};
+    use super::super::phase::{Label, PartialCause};
     use super::super::resources::ResourceSample;
     use super::super::store_stats::StoreStats;
     use super::super::tally::record as note;
@@ -310,6 +314,15 @@ mod tests {
         let ledger = all.ledger.unwrap();
         assert_eq!((ledger.keys, ledger.confirmed, ledger.lost, ledger.share), (30, 27, 3, 1.0));
         assert!(merged(Vec::new()).is_none());
+    }
+
+    #[test]
+    fn the_part_that_ended_early_is_named() {
+        for early in 1..=2 {
+            let mut parts: Vec<PhaseRecord> = (1..=2).map(|number| part(number, 2, 0, &[])).collect();
+            parts[early - 1].partial = Some(Partial { cause: PartialCause::Failed, why: "the disk is full".into() });
+            assert_eq!(merged(parts).unwrap().partial.unwrap().why, format!("part {early}: the disk is full"));
+        }
     }
 
     #[test]

@@ -10,7 +10,6 @@ pub(super) fn generators(parts: &[(&ReadPart, &PhaseResult, u64, Option<u64>)]) 
     let first = parts.iter().map(|(_, _, began, _)| *began).min().unwrap_or(0);
     let one = |(part, phase, began, agreed): &(&ReadPart, &PhaseResult, u64, Option<u64>)| {
         let answered: u64 = phase.ops.values().map(|op| op.succeeded + op.misses).sum();
-        let all = &phase.all;
         GeneratorResult {
             part: part.part.number,
             began_after_ns: began - first,
@@ -21,10 +20,7 @@ pub(super) fn generators(parts: &[(&ReadPart, &PhaseResult, u64, Option<u64>)]) 
                 .rate
                 .as_ref()
                 .map_or(answered as f64 * 1e9 / phase.elapsed_ns.max(1) as f64, |rate| rate.achieved_per_s),
-            response_ns: all.response_ns,
-            response_of_attempts_ns: all.response_of_attempts_ns,
-            service_ns: all.service_ns,
-            service_of_attempts_ns: all.service_of_attempts_ns,
+            all: phase.all.clone(),
             client: phase.client.clone(),
         }
     };

@@ -1,7 +1,7 @@
 //! Merges the parts of a run into one ordinary run.
 //!
-//! First, the records of each phase are [merged]. Then the code for a run of one
-//! process computes the figures. So every figure covers all operations, and none is averaged over parts.
+//! First, the records of each phase are [merged]. Then the code for a run of one process computes the figures. So every
+//! figure covers all operations, and none is averaged over parts.
 
 mod generators;
 mod parts;
@@ -94,9 +94,12 @@ fn merged_trial(parts: &Parts, number: u32, folder: &mut RunFolder) -> Result<Op
             format!("part {} searched different rates than part {}", part.part.number, of_parts[0].0.part.number),
         ));
     }
-    for (nth, phase) in first.phases.iter().enumerate() {
+    // Those of the part that came furthest: what it found counts, even if another part failed earlier.
+    let all_phases = of_parts.iter().map(|(_, trial)| &trial.phases).max_by_key(|phases| phases.len());
+    let all_phases = all_phases.map_or(&[][..], Vec::as_slice);
+    for (nth, phase) in all_phases.iter().enumerate() {
         if let Some(why) =
-            nth.checked_sub(1).and_then(|before| too_early(&of_parts, &first.phases[before].name, &phase.name))
+            nth.checked_sub(1).and_then(|before| too_early(&of_parts, &all_phases[before].name, &phase.name))
         {
             // The early part missed documents that another part had not written yet.
             trial.failure.get_or_insert_with(|| incomplete(&phase.name, why));

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
 
-use super::model::{ClientUse, Percentiles};
+use super::model::{AllOps, ClientUse};
 
 /// The parts of a merged run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -57,17 +57,8 @@ pub struct GeneratorResult {
     pub operations: u64,
     /// Successes and misses per second.
     pub answered_per_s: f64,
-    /// Times of all its operations, as in [`AllOps`](super::AllOps).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub response_ns: Option<Percentiles>,
-    /// As in [`AllOps`](super::AllOps).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub response_of_attempts_ns: Option<Percentiles>,
-    /// As in [`AllOps`](super::AllOps).
-    pub service_ns: Percentiles,
-    /// As in [`AllOps`](super::AllOps).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub service_of_attempts_ns: Option<Percentiles>,
+    /// Times of all its operations.
+    pub all: AllOps,
     /// What its process used of its machine.
     pub client: ClientUse,
 }

@@ -50,8 +50,7 @@ fn of_each_client(look: fn(&Scene<'_>) -> Option<Finding>, scene: &Scene<'_>) ->
     let found = generators.iter().filter_map(|of| {
         let mut phase = scene.phase.clone();
         phase.client.clone_from(&of.client);
-        (phase.all.response_ns, phase.all.response_of_attempts_ns) = (of.response_ns, of.response_of_attempts_ns);
-        (phase.all.service_ns, phase.all.service_of_attempts_ns) = (of.service_ns, of.service_of_attempts_ns);
+        phase.all.clone_from(&of.all);
         let found = look(&Scene { phase: &phase, environment: machine(of.part), ..*scene })?;
         Some(Finding { observed: format!("part {}: {}", of.part, found.observed), ..found })
     });
