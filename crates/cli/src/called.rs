@@ -4,11 +4,15 @@
 //! defined only once.
 
 use std::cell::RefCell;
+use std::fmt;
+use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Parser as _;
 use storebench_engine::Stop;
+use storebench_lab::run::Meeting;
 use storebench_results::redact;
+use storebench_transfer::Tasks;
 
 use crate::args::Args;
 use crate::verbs;
@@ -67,10 +71,33 @@ impl Interrupter {
     }
 }
 
+/// What a caller provides to a call, besides the arguments.
+#[derive(Default)]
+pub struct Provided {
+    /// Copies and verifies the parts of a copy in other processes.
+    pub tasks: Option<Arc<dyn Tasks>>,
+    /// Exchanges messages between the parts of a run.
+    pub meeting: Option<Arc<dyn Meeting>>,
+    /// Takes the place of standard input.
+    pub input: Option<Box<dyn Read + Send>>,
+}
+
+impl fmt::Debug for Provided {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tasks, meeting, input } = self;
+        f.debug_struct("Provided")
+            .field("tasks", &tasks.is_some())
+            .field("meeting", meeting)
+            .field("input", &input.is_some())
+            .finish()
+    }
+}
+
 /// The call that a thread runs.
 struct Call {
     out: String,
     interrupter: Interrupter,
+    provided: Provided,
     tell: Box<dyn Fn(Told)>,
 }
 
@@ -80,7 +107,7 @@ thread_local! {
 
 /// Runs a verb on this thread. `args` are the command-line arguments without the program name. Calls `tell` on this
 /// thread.
-pub fn call(args: &[String], interrupter: &Interrupter, tell: impl Fn(Told) + 'static) -> Outcome {
+pub fn call(args: &[String], interrupter: &Interrupter, provided: Provided, tell: impl Fn(Told) + 'static) -> Outcome {
     let parsed = match Args::try_parse_from(std::iter::once("storebench").chain(args.iter().map(String::as_str))) {
         Ok(parsed) => parsed,
         Err(error) => {
@@ -91,7 +118,7 @@ pub fn call(args: &[String], interrupter: &Interrupter, tell: impl Fn(Told) + 's
             };
         }
     };
-    let call = Call { out: String::new(), interrupter: interrupter.clone(), tell: Box::new(tell) };
+    let call = Call { out: String::new(), interrupter: interrupter.clone(), provided, tell: Box::new(tell) };
     CALL.with(|current| *current.borrow_mut() = Some(call));
     let done = verbs::perform(&parsed.verb);
     let out = CALL.with(|current| current.borrow_mut().take()).map_or_else(String::new, |call| call.out);
@@ -102,7 +129,7 @@ pub fn call(args: &[String], interrupter: &Interrupter, tell: impl Fn(Told) + 's
 }
 
 /// Removes the prefix `error: ` and the usage from an error of clap. The usage is useful only in a shell.
-fn of_clap(text: &str) -> &str {
+pub(crate) fn of_clap(text: &str) -> &str {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     text.split("\n\nUsage:").next().unwrap_or(text).trim_end()
 }
@@ -110,6 +137,11 @@ fn of_clap(text: &str) -> &str {
 /// Whether this thread runs a verb for a caller.
 pub(crate) fn is_called() -> bool {
     CALL.with(|call| call.borrow().is_some())
+}
+
+/// Takes something that the caller provided to this thread's call.
+pub(crate) fn provided<T>(take: impl FnOnce(&mut Provided) -> Option<T>) -> Option<T> {
+    CALL.with(|call| call.borrow_mut().as_mut().and_then(|call| take(&mut call.provided)))
 }
 
 /// Captures printed text if this thread runs a verb for a caller. Returns whether it does.
@@ -137,19 +169,19 @@ mod tests {
 
     #[test]
     fn a_call_returns_what_would_be_printed() {
-        let done = call(&words("studies --json"), &Interrupter::default(), |_| ());
+        let done = call(&words("studies --json"), &Interrupter::default(), Provided::default(), |_| ());
         assert!(done.code == 0 && done.out.starts_with('{') && done.message.is_none(), "{done:?}");
-        let done = call(&words("--version"), &Interrupter::default(), |_| ());
+        let done = call(&words("--version"), &Interrupter::default(), Provided::default(), |_| ());
         assert!(done.code == 0 && done.out.starts_with("storebench "), "{done:?}");
     }
 
     #[test]
     fn errors_are_those_of_the_command_line() {
-        let done = call(&words("bench null: --no-such-option 3"), &Interrupter::default(), |_| ());
+        let done = call(&words("bench null: --no-such-option 3"), &Interrupter::default(), Provided::default(), |_| ());
         let message = done.message.unwrap();
         assert!(done.code == 2 && message.starts_with("unexpected argument '--no-such-option'"), "{message}");
         assert!(!message.contains("Usage"), "{message}");
-        let done = call(&words("plan no-such-study.toml"), &Interrupter::default(), |_| ());
+        let done = call(&words("plan no-such-study.toml"), &Interrupter::default(), Provided::default(), |_| ());
         assert!(done.code == 2 && done.message.unwrap().contains("no-such-study.toml: cannot be read"));
     }
 
@@ -160,7 +192,7 @@ mod tests {
         let (inner, out) = (interrupter.clone(), dir.path().display());
         let args = words(&format!("bench null: --docs 1000 --warm-up 0s --duration 60s --json --out {out}"));
         let (send, told) = std::sync::mpsc::channel();
-        let done = call(&args, &interrupter, move |told| {
+        let done = call(&args, &interrupter, Provided::default(), move |told| {
             if matches!(&told, Told::Progress { what, .. } if what == "bench" || what == "measure") {
                 inner.interrupt();
             }

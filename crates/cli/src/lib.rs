@@ -29,7 +29,8 @@ use std::sync::OnceLock;
 
 use clap::{Command, CommandFactory as _, Parser as _};
 
-pub use called::{Interrupter, Outcome, Told, call};
+pub use called::{Interrupter, Outcome, Provided, Told, call};
+pub use verbs::copy_read::Reading;
 
 /// The command line, as a `clap` command.
 pub fn command() -> Command {

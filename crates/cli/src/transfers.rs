@@ -149,6 +149,7 @@ fn perform(
         replace: false,
         verify: false,
         interval: request.interval,
+        tasks: None,
     };
     let outcome = copy(&asked, request.stop, &mut |now| {
         progress(TransferProgress { documents: now.documents, bytes: now.bytes });

@@ -30,6 +30,11 @@ pub(crate) fn failed(error: impl std::fmt::Display) -> PyErr {
     PyRuntimeError::new_err(error.to_string())
 }
 
+/// The error of a verb with this exit code. The package makes its own exceptions of it.
+pub(crate) fn refused(code: u8, message: &str) -> PyErr {
+    PyValueError::new_err((code, message.to_owned()))
+}
+
 /// The type of a column of a run folder's table.
 pub(crate) fn type_of(kind: Column) -> DataType {
     match kind {
@@ -134,6 +139,20 @@ fn value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -> PyResult<Bound<
         DataType::Boolean => Ok(column.as_boolean().value(row).into_pyobject(py)?.to_owned().into_any()),
         DataType::Utf8 => Ok(column.as_string::<i32>().value(row).into_pyobject(py)?.into_any()),
         DataType::Binary => Ok(column.as_binary::<i32>().value(row).into_pyobject(py)?.into_any()),
+        DataType::Struct(fields) => {
+            let (values, column) = (PyDict::new(py), column.as_struct());
+            for (field, column) in fields.iter().zip(column.columns()) {
+                values.set_item(field.name(), value(py, column, row)?)?;
+            }
+            Ok(values.into_any())
+        }
+        DataType::List(_) => {
+            let (items, values) = (column.as_list::<i32>().value(row), PyList::empty(py));
+            for item in 0..items.len() {
+                values.append(value(py, &items, item)?)?;
+            }
+            Ok(values.into_any())
+        }
         other => Err(PyValueError::new_err(format!("a column of {other} has no Python value here"))),
     }
 }

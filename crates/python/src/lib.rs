@@ -4,6 +4,8 @@
 
 mod arrow;
 mod documents;
+mod provided;
+mod reader;
 mod runs;
 mod verbs;
 
@@ -13,6 +15,8 @@ mod _native {
     use super::arrow::{Stream, Table};
     #[pymodule_export]
     use super::documents::{documents, toml_of};
+    #[pymodule_export]
+    use super::reader::Reader;
     #[pymodule_export]
     use super::runs::{Histogram, histogram, read_run, said, table, trials};
     #[pymodule_export]

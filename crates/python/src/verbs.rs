@@ -1,15 +1,18 @@
 //! Verbs of the command line, called in this process.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
-use storebench_cli::{Interrupter, Told};
+use storebench_cli::{Interrupter, Provided, Told};
+
+use crate::provided::{PyMeeting, PyTasks};
 
 /// How often Python looks whether Ctrl-C was pressed.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -28,14 +31,25 @@ pub(crate) fn main(py: Python<'_>, args: Vec<OsString>) -> u8 {
 /// Performs a verb with these arguments. Returns its exit code, its stdout, the message of its error, and whether Ctrl-C
 /// interrupted it. Calls `tell(message)` or `tell((what, share, text))` meanwhile. The first Ctrl-C asks the verb to stop,
 /// and what it has is returned. The second one abandons it. Other threads of Python run meanwhile.
+///
+/// `tasks` runs the tasks of a copy, see [`PyTasks`]; `meet` is how the parts of a run exchange messages; `input` is a
+/// file that takes the place of standard input.
 #[pyfunction]
-#[pyo3(signature = (args, tell, program))]
+#[pyo3(signature = (args, tell, program, tasks=None, meet=None, input=None))]
 pub(crate) fn call(
     py: Python<'_>,
     args: Vec<String>,
     mut tell: Option<Py<PyAny>>,
     program: Option<PathBuf>,
+    tasks: Option<Py<PyAny>>,
+    meet: Option<Py<PyAny>>,
+    input: Option<PathBuf>,
 ) -> PyResult<(u8, String, Option<String>, bool)> {
+    let provided = Provided {
+        tasks: tasks.map(|tasks| PyTasks::of(py, tasks)).transpose()?.map(|tasks| Arc::new(tasks) as _),
+        meeting: meet.map(|meet| Arc::new(PyMeeting(meet)) as _),
+        input: input.map(File::open).transpose()?.map(|input| Box::new(input) as _),
+    };
     if let Some(program) = program {
         storebench_cli::is_started_by(program);
     }
@@ -46,7 +60,7 @@ pub(crate) fn call(
     let verb = std::thread::Builder::new()
         .name("storebench".into())
         .spawn(move || {
-            storebench_cli::call(&args, &for_thread, move |told| {
+            storebench_cli::call(&args, &for_thread, provided, move |told| {
                 // If nobody listens any more, the verb was abandoned.
                 let _ = send.send(told);
             })

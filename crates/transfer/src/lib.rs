@@ -47,7 +47,10 @@ mod verify;
 pub use columns::{ColumnTypes, ColumnTypesError, Columns, Kind, OVERFLOW};
 #[cfg(feature = "schema")]
 pub use copy::schema;
-pub use copy::{Begin, COPY_FORMAT, CopyOutcome, CopyReport, CopyRequest, Progress, RepeatedKeys, copy, name_of};
+pub use copy::{
+    Begin, COPY_FORMAT, CopyOutcome, CopyReport, CopyRequest, Progress, RepeatedKeys, Task, TaskReport, Tasks, copy,
+    name_of, perform,
+};
 pub use error::TransferError;
 pub use format::{Format, FormatError};
 pub use infer::{Infer, infer_columns};
@@ -63,17 +66,17 @@ pub use rejects::Reject;
 pub use retry::{Access, RetryPolicy};
 pub use schema::SchemaError;
 pub use shape::{Expiry, Fields, FieldsError, KEY_FIELD, KeyRule, KeyRuleError, Projection, Renames, Shape};
-#[cfg(feature = "tables")]
-pub use sink::TableLines;
 pub use sink::{
     Again, Ended, FileSink, FileSinkOptions, MergeBy, OwnMembers, Refusal, Rewrite, Sink, StoreSink, StoreSinkOptions,
-    USUAL_BATCH, Verb, Writer,
+    TargetState, USUAL_BATCH, Verb, Writer,
 };
+#[cfg(feature = "tables")]
+pub use sink::{RecordBatches, TableLines};
 #[cfg(feature = "tables")]
 pub use source::parquet_rows;
 pub use source::{
     FileSource, FileSourceOptions, Packing, Part, Reader, Room, Snapshot, Source, Split, StoreSource,
-    StoreSourceOptions, TheirExpiry, Unreadable,
+    StoreSourceOptions, TheirExpiry, Unreadable, read_split,
 };
 pub use source::{ViewKeys, ViewKeysError, ViewSource};
 pub use verify::{Changed, Differing, Target, Verification};

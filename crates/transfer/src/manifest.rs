@@ -1,6 +1,6 @@
 //! The progress of a copy: a log in the copy's folder. An entry is synced before anything counts as done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -128,6 +128,8 @@ enum Entry {
     },
     /// The target is in its final state.
     Finished,
+    /// Reading back found differences in these splits, which were done. A resume copies them again.
+    Differs { splits: BTreeSet<u32> },
     /// Some records of a split, which may not be written twice, are about to be sent.
     Sending {
         split: u32,
@@ -234,12 +236,7 @@ impl Manifest {
         }
         let (mut done, mut partly, mut finished) = (BTreeMap::new(), BTreeMap::new(), false);
         let mut damaged = BTreeMap::new();
-        let mut written = BTreeMap::new();
-        let mut keep = |split, keys: Vec<String>| {
-            if !keys.is_empty() {
-                written.insert(split, keys);
-            }
-        };
+        let mut written: BTreeMap<u32, Vec<String>> = BTreeMap::new();
         let mut whole = line.len() as u64;
         for number in 2.. {
             line.clear();
@@ -251,13 +248,23 @@ impl Manifest {
                 Entry::Done { split, counts, damage, keys } => {
                     done.insert(split, counts);
                     damaged.extend(damage.map(|damage| (split, damage)));
-                    keep(split, keys);
+                    if !keys.is_empty() {
+                        written.insert(split, keys);
+                    }
                     partly.remove(&split);
                 }
                 Entry::Finished => finished = true,
+                Entry::Differs { splits } => {
+                    done.retain(|split, _| !splits.contains(split));
+                    damaged.retain(|split, _| !splits.contains(split));
+                    written.retain(|split, _| !splits.contains(split));
+                    finished = false;
+                }
                 Entry::Sending { split, partly: at, keys } => {
                     partly.insert(split, at);
-                    keep(split, keys);
+                    if !keys.is_empty() {
+                        written.insert(split, keys);
+                    }
                 }
             }
             whole += line.len() as u64;
@@ -285,6 +292,11 @@ impl Manifest {
     /// Marks the target as being in its final state.
     pub(crate) fn finished(&self) -> Result<(), TransferError> {
         self.add(&Entry::Finished)
+    }
+
+    /// Marks splits that were done as differing in the target, so that a resume copies them again.
+    pub(crate) fn differs(&self, splits: BTreeSet<u32>) -> Result<(), TransferError> {
+        self.add(&Entry::Differs { splits })
     }
 
     /// Announces that records which may not be sent twice are about to be sent. The records before them are settled.

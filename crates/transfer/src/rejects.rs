@@ -95,11 +95,16 @@ impl Rejects {
     /// Where the rejected records were in the source, by split.
     pub(crate) fn places(&self) -> BTreeMap<u32, BTreeSet<String>> {
         let mut places: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
-        let lines = File::open(&self.path).into_iter().flat_map(|file| BufReader::new(file).split(b'\n'));
-        for reject in lines.map_while(Result::ok).filter_map(|line| serde_json::from_slice::<Reject>(&line).ok()) {
+        for reject in self.all() {
             places.entry(reject.split).or_default().insert(reject.from);
         }
         places
+    }
+
+    /// All rejects in the file.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Reject> + use<> {
+        let lines = File::open(&self.path).into_iter().flat_map(|file| BufReader::new(file).split(b'\n'));
+        lines.map_while(Result::ok).filter_map(|line| serde_json::from_slice(&line).ok())
     }
 
     /// Keeps only the rejects of these splits. Drops those of splits that will be read again, and a line that was cut

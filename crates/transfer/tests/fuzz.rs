@@ -172,6 +172,7 @@ fn request<'a>(
         begin,
         verify: false,
         interval: Duration::from_secs(1),
+        tasks: None,
     }
 }
 

@@ -26,10 +26,10 @@ use crate::failure::{Failure, SPOILED};
 use crate::output::{print, print_json};
 use crate::progress::Progress;
 use crate::signals::{INTERRUPTED, ask_on_interrupt};
-use crate::stores;
 use crate::verbs::copy_settings::Settings;
 use crate::verbs::copy_space::Target;
-use crate::verbs::{copy_columns, copy_guards, copy_records, copy_space, copy_summary};
+use crate::verbs::{copy_columns, copy_guards, copy_records, copy_space, copy_summary, copy_tasks};
+use crate::{called, stores};
 
 /// The log of a copy that has finished.
 const DONE: &str = "log.done.jsonl";
@@ -38,17 +38,21 @@ const DONE: &str = "log.done.jsonl";
 const TELLING_S: f64 = 5.0;
 
 pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
-    run(args).map_err(|ended| match ended {
-        Ended::Failure(failure) => failure,
-        Ended::Transfer(error) => failure(args, error),
-    })
+    let ended = if let Some(task) = &args.task { copy_tasks::perform(args, task) } else { run(args) };
+    ended.map_err(|ended| ended.failure(args))
 }
 
 fn run(args: &CopyArgs) -> Result<u8, Ended> {
     keep_freed_memory();
+    let tasks = called::provided(|provided| provided.tasks.take());
+    let tasks = tasks.as_deref();
     let (from, to) = (Endpoint::of(&args.from)?, Endpoint::of(&args.to)?);
     let args = &*copy_guards::with_collection(args, &from)?;
-    let plan = Plan::of(args, &from, &to)?;
+    let mut plan = Plan::of(args, &from, &to)?;
+    if let Some(tasks) = tasks {
+        copy_tasks::check(&to)?;
+        plan.parallel = args.parallel.unwrap_or(tasks.at_once());
+    }
     let shape = copy_records::shape(&args.records, &plan.id)?;
     copy_columns::check(&plan.settings, copy_columns::format_of(args, &to))?;
     let Read { source, theirs, bytes } = source(args, &plan, &from)?;
@@ -79,22 +83,11 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
         abandon(&unfinished)?;
     }
     let request = CopyRequest {
-        source: &*source,
-        sink: &*sink,
-        splits: None,
-        shape: &shape,
-        // With --op-field, the operation of a record that cannot be read is unknown.
-        op: if args.records.op_field.is_some() { "unknown" } else { args.op.name() },
-        parallel: plan.parallel,
-        docs_per_s: args.rate_docs.map(|rate| rate.0 as f64),
-        bytes_per_s: args.rate_bytes.map(|rate| rate.bytes() as f64),
-        rejects: args.rejects.clone().unwrap_or_else(|| folder.join("rejects.jsonl")),
-        folder: folder.clone(),
-        settings: plan.settings.0.clone(),
         begin,
-        replace: args.force,
-        verify: args.verify,
-        interval: Duration::from_secs(1),
+        rejects: args.rejects.clone().unwrap_or_else(|| folder.join("rejects.jsonl")),
+        settings: plan.settings.0.clone(),
+        tasks,
+        ..request(args, plan.parallel, (&*source, &*sink), &shape, &folder)
     };
     let stop = Arc::new(Stop::new());
     ask_on_interrupt(&stop)?;
@@ -112,10 +105,13 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
     progress.end_count();
     let CopyOutcome { report, record, .. } = outcome?;
     end(&folder, &report)?;
-    let measured = keep_measurement(args, &request, &report, &record)?;
-    let starved = measured.checks.iter().find(|v| v.check == "client-saturated" && v.severity > Severity::Note);
-    if let Some(starved) = starved.filter(|_| report.seconds >= TELLING_S) {
-        progress.note(&format!("the client was the bottleneck: {}", starved.observed));
+    // Tasks report what they copied, not how long each request took.
+    if tasks.is_none() {
+        let measured = keep_measurement(args, &request, &report, &record)?;
+        let starved = measured.checks.iter().find(|v| v.check == "client-saturated" && v.severity > Severity::Note);
+        if let Some(starved) = starved.filter(|_| report.seconds >= TELLING_S) {
+            progress.note(&format!("the client was the bottleneck: {}", starved.observed));
+        }
     }
     if args.json && !matches!(to, Endpoint::Standard) {
         print_json(&report)?;
@@ -139,17 +135,46 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
     })
 }
 
+/// What the arguments say about a copy that begins, or about a task of one.
+pub(super) fn request<'a>(
+    args: &'a CopyArgs,
+    parallel: u32,
+    (source, sink): (&'a dyn Source, &'a dyn Sink),
+    shape: &'a Shape,
+    folder: &Path,
+) -> CopyRequest<'a> {
+    CopyRequest {
+        source,
+        sink,
+        splits: None,
+        shape,
+        // With --op-field, the operation of a record that cannot be read is unknown.
+        op: if args.records.op_field.is_some() { "unknown" } else { args.op.name() },
+        parallel,
+        docs_per_s: args.rate_docs.map(|rate| rate.0 as f64),
+        bytes_per_s: args.rate_bytes.map(|rate| rate.bytes() as f64),
+        rejects: folder.join("rejects.jsonl"),
+        folder: folder.to_owned(),
+        settings: std::collections::BTreeMap::new(),
+        begin: Begin::Fresh,
+        replace: args.force,
+        verify: args.verify,
+        interval: Duration::from_secs(1),
+        tasks: None,
+    }
+}
+
 /// How a copy starts, and the folder of its log.
-struct Begun {
-    folder: PathBuf,
-    begin: Begin,
+pub(super) struct Begun {
+    pub(super) folder: PathBuf,
+    pub(super) begin: Begin,
     /// The unfinished copy to abandon.
-    given_up: Option<PathBuf>,
+    pub(super) given_up: Option<PathBuf>,
 }
 
 /// The source of a copy.
-struct Read {
-    source: Box<dyn Source>,
+pub(super) struct Read {
+    pub(super) source: Box<dyn Source>,
     /// Whether it is a collection that Storebench did not create.
     theirs: bool,
     /// The approximate size as text.
@@ -166,10 +191,10 @@ fn writable(out: &Path) -> Result<(), Failure> {
 }
 
 /// What follows from the arguments alone, before any file or store is accessed.
-struct Plan {
+pub(super) struct Plan {
     /// Identifies this copy: the same arguments give the same id.
-    id: String,
-    parallel: u32,
+    pub(super) id: String,
+    pub(super) parallel: u32,
     settings: Settings,
     to_collection: Option<String>,
     merge: Option<MergeBy>,
@@ -180,7 +205,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(args: &CopyArgs, from: &Endpoint, to: &Endpoint) -> Result<Self, Failure> {
+    pub(super) fn of(args: &CopyArgs, from: &Endpoint, to: &Endpoint) -> Result<Self, Failure> {
         let to_collection = match to {
             Endpoint::Store(_) => Some(
                 args.to_collection
@@ -277,9 +302,19 @@ fn their_expiry(args: &CopyArgs, from: &Endpoint, to: &Endpoint) -> Result<Their
 }
 
 /// Why a copy did not start, or failed.
-enum Ended {
+pub(super) enum Ended {
     Failure(Failure),
     Transfer(TransferError),
+}
+
+impl Ended {
+    /// The failure, with its exit code.
+    pub(super) fn failure(self, args: &CopyArgs) -> Failure {
+        match self {
+            Self::Failure(failure) => failure,
+            Self::Transfer(error) => failure(args, error),
+        }
+    }
 }
 
 impl From<Failure> for Ended {
@@ -294,7 +329,7 @@ impl From<TransferError> for Ended {
     }
 }
 
-fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Result<Read, Ended> {
+pub(super) fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Result<Read, Ended> {
     let is_store = matches!(from, Endpoint::Store(_));
     let idle: &[&str] = if is_store {
         &["--from-format", "--types", "--delimiter"]
@@ -316,7 +351,10 @@ fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Result<Read, Ended> 
         Ok(Read { source: Box::new(source), theirs: false, bytes })
     };
     match from {
-        Endpoint::Standard => of_files(FileSource::stdin(file_options(args))?),
+        Endpoint::Standard => match called::provided(|provided| provided.input.take()) {
+            Some(input) => of_files(FileSource::stream("the input", input, file_options(args))?),
+            None => of_files(FileSource::stdin(file_options(args))?),
+        },
         Endpoint::Files(pattern) => of_files(FileSource::open(&find_files(pattern)?, file_options(args))?),
         Endpoint::Remote(url) => {
             of_files(FileSource::open(&FileLocation::find(url, &access(args))?, file_options(args))?)
@@ -351,7 +389,7 @@ fn file_options(args: &CopyArgs) -> FileSourceOptions {
     FileSourceOptions { format: args.from_format, types, delimiter: args.delimiter }
 }
 
-fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
+pub(super) fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
     let collection = plan.to_collection.clone().unwrap_or_default();
     let existing = args.into_existing.then(|| Existing {
         name: collection.clone(),
@@ -364,6 +402,7 @@ fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
         existing,
         copy: CopyId::draw(),
         resumes: None,
+        inserts_first: None,
         prepared: None,
         verb: args.op,
         by_record: args.records.op_field.is_some(),
@@ -411,7 +450,12 @@ fn sink(
 }
 
 /// How to write files, without their columns; `None` if the target is a store. Refuses a file that exists.
-fn file_target(args: &CopyArgs, plan: &Plan, to: &Endpoint, begun: &Begun) -> Result<Option<FileSinkOptions>, Ended> {
+pub(super) fn file_target(
+    args: &CopyArgs,
+    plan: &Plan,
+    to: &Endpoint,
+    begun: &Begun,
+) -> Result<Option<FileSinkOptions>, Ended> {
     let place: Option<FileLocation> = match to {
         Endpoint::Store(url) => {
             let Some(flag) = plan.settings.first_of(&["--key-field", "--no-key-field", "--to-format"]) else {
@@ -455,7 +499,7 @@ fn file_target(args: &CopyArgs, plan: &Plan, to: &Endpoint, begun: &Begun) -> Re
 }
 
 /// The field that receives the key in target files.
-fn key_field(args: &CopyArgs) -> Option<String> {
+pub(super) fn key_field(args: &CopyArgs) -> Option<String> {
     (!args.no_key_field).then(|| args.key_field.clone().unwrap_or_else(|| KEY_FIELD.to_owned()))
 }
 
@@ -525,7 +569,7 @@ fn end(folder: &Path, report: &CopyReport) -> Result<(), Failure> {
     let failed = |e: std::io::Error| Failure::spoiled(format!("{}: cannot be written: {e}", folder.display()));
     let text = serde_json::to_vec_pretty(report).map_err(|e| failed(e.into()))?;
     std::fs::write(folder.join("copy.json"), text).map_err(failed)?;
-    if !report.interrupted {
+    if !report.interrupted && report.splits_to_repeat == 0 {
         std::fs::rename(folder.join("log.jsonl"), folder.join(DONE)).map_err(failed)?;
     }
     Ok(())

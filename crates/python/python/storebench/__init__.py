@@ -4,7 +4,7 @@ Functions take the options of the command line as keyword arguments: ``--in-flig
 their units: ``_ns`` nanoseconds, ``_bytes`` bytes, ``_per_s`` per second, ``_share`` a fraction from 0 to 1.
 """
 
-from ._documents import documents
+from ._documents import documents, read
 from ._errors import (
     BadInput,
     DataLost,
@@ -40,6 +40,7 @@ __all__ = [
     "merge",
     "open_run",
     "plan",
+    "read",
     "run",
     "verify",
 ]

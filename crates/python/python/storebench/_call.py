@@ -5,7 +5,8 @@ import numbers
 import os
 import pathlib
 import sysconfig
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from . import _errors, _native
 from ._progress import Progress
@@ -70,8 +71,46 @@ class Done:
         return self.out
 
 
-def call(words: Sequence[str], progress: bool | None = None) -> Done:
-    """Runs a verb."""
+class Tasks(Protocol):
+    """Runs the tasks of a copy in other processes."""
+
+    at_once: int
+    """The number of tasks that run at the same time."""
+    may_repeat: bool
+    """Whether operations are allowed that change the target again if a task is repeated."""
+
+    def run(self, tasks: list[str], done: Callable[[str], None], stopping: Callable[[], bool]) -> None:
+        """Runs the tasks. Calls ``done`` with the report of each, as soon as the task has ended.
+
+        Args:
+            tasks: The tasks. Another process performs one with :func:`perform`.
+            done: Takes a report. Any thread may call it.
+            stopping: Whether to stop early.
+        """
+
+
+def call(
+    words: Sequence[str],
+    progress: bool | None = None,
+    *,
+    tasks: Tasks | None = None,
+    meet: Callable[[str], list[str]] | None = None,
+    input: str | None = None,
+) -> Done:
+    """Runs a verb.
+
+    Args:
+        words: The command line, without the program.
+        progress: Whether to show progress. By default, shows it in a notebook and on a terminal.
+        tasks: Runs the tasks of a copy.
+        meet: Sends a message to all parts of a run, and returns the messages of all parts in their order.
+        input: A file that takes the place of standard input.
+    """
     with Progress.of(progress) as shown:
-        code, out, message, interrupted = _native.call(list(words), shown.tell, program())
+        code, out, message, interrupted = _native.call(list(words), shown.tell, program(), tasks, meet, input)
     return Done(code, out, message, interrupted, shown.messages)
+
+
+def perform(words: Sequence[str], task: str) -> str:
+    """Performs a task of a copy, and returns its report. ``words`` are the command line of the copy."""
+    return call([*words, f"--task={task}"], False).printed()

@@ -1,12 +1,14 @@
-"""Generates the documents of a study."""
+"""Documents as streams: generated, or read from stores and files."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 
 from . import _call, _errors, _native
+from ._call import Option
 from ._native import Stream
 from ._studies import Study, text_of
 
@@ -53,3 +55,55 @@ def documents(
         return _native.documents(text, file, base, overrides, scale, collection, start, stop, version)
     except (ValueError, OverflowError) as error:
         raise _errors.of(2, str(error)) from None
+
+
+def read(
+    source: str,
+    collection: str | None = None,
+    *,
+    columns: bool = False,
+    binary: bool = False,
+    **options: Option,
+) -> Stream:
+    """Reads the documents of a store or of files, in parallel and in no particular order.
+
+    Args:
+        source: The URL of a store, a file, or a file pattern.
+        collection: The collection; by default, the only one. For your own collection, the name that the store uses.
+        columns: Whether each field becomes a typed column. The types are inferred from the first 10,000 documents.
+            Fields that have no column or do not fit its type are in the column ``_more``, as JSON.
+        binary: Whether documents are bytes instead of text.
+        **options: The options of ``storebench copy --help`` that concern the source and its records: ``workers=2``,
+            ``from_key="isbn"``, ``query="select …"``, ``filter=".year > 2000"``, ``infer="all"``, …
+
+    Returns:
+        A stream that polars, pandas, DuckDB and pyarrow can read, with the columns ``key`` and ``document`` (JSON), or
+        with ``_id`` and a column for each field. You can also iterate over it to get dictionaries. You can read it once.
+        An error of the source raises an exception while you read.
+
+    Raises:
+        BadInput: An option is invalid, or the collection or file does not exist.
+        Unreachable: The store does not answer.
+    """
+    reader = opened(source, collection, options)
+    with errors():
+        inferred = reader.columns()[0] if columns else None
+        return reader.stream(None, inferred, ("key", "document"), binary, False)
+
+
+def opened(source: str, collection: str | None, options: Mapping[str, Option]) -> _native.Reader:
+    """Opens a source."""
+    with errors():
+        return _native.Reader(source, _call.arguments({"from_collection": collection, **options}))
+
+
+@contextlib.contextmanager
+def errors() -> Generator[None]:
+    """Converts errors of the native module."""
+    try:
+        yield
+    except ValueError as error:
+        match error.args:
+            case (int(code), str(message)):
+                raise _errors.of(code, message) from None
+        raise

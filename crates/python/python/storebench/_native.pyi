@@ -50,9 +50,38 @@ class Histogram:
     def buckets(self) -> Table:
         """Its buckets: ``from_ns`` and ``to_ns`` (both included), and ``count``. Empty buckets are left out."""
 
+@final
+class Reader:
+    """A source that is open, with the options of ``copy``."""
+
+    def __new__(cls, source: str, options: list[str]) -> Reader: ...
+    def fingerprint(self) -> str:
+        """Changes when the source changes."""
+
+    def splits(self) -> list[str]:
+        """The parts of the source, each as a text."""
+
+    def columns(self) -> tuple[str, bool]:
+        """The columns as a text, and whether there may be fields outside them."""
+
+    def stream(
+        self,
+        splits: list[str] | None,
+        columns: str | None,
+        names: tuple[str, str],
+        binary: bool,
+        only: bool,
+    ) -> Stream:
+        """Starts to read these parts, or all. Without ``columns``, rows are the key and the document."""
+
 def main(args: list[str]) -> int: ...
 def call(
-    args: list[str], tell: Callable[[Any], None] | None, program: str | None
+    args: list[str],
+    tell: Callable[[Any], None] | None,
+    program: str | None,
+    tasks: object | None = None,
+    meet: Callable[[str], list[str]] | None = None,
+    input: str | None = None,
 ) -> tuple[int, str, str | None, bool]: ...
 def read_run(path: str | os.PathLike[str]) -> str: ...
 def said(path: str | os.PathLike[str]) -> str: ...

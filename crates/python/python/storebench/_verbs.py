@@ -81,7 +81,11 @@ def copy(source: str, target: str, *, progress: bool | None = None, **options: O
         Unreachable: The source or the target does not answer.
         KeyboardInterrupt: The copy was interrupted. The same call with ``resume=True`` continues it.
     """
-    done = _call.call(["copy", source, target, "--json", *_call.arguments(options)], progress)
+    return copied(_call.call(["copy", source, target, "--json", *_call.arguments(options)], progress), options)
+
+
+def copied(done: _call.Done, options: Mapping[str, Option]) -> dict[str, Any]:
+    """Returns the report of a copy. Raises an error if documents are missing."""
     if done.interrupted or done.code == 130:
         raise KeyboardInterrupt("the copy was interrupted; the same call with resume=True continues it")
     printed = done.printed(keeps=(0, 1))

@@ -1,6 +1,7 @@
 //! One copy: distributes its splits over workers, collects their results, and resumes unfinished work.
 
 mod repeats;
+mod tasks;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use storebench_engine::Stop;
 use storebench_engine::measure::PhaseRecord;
 
+pub use self::tasks::{Task, TaskReport, Tasks, perform};
+
 use self::repeats::Repeats;
 use crate::error::TransferError;
 use crate::manifest::{Counts, Damage, Header, Manifest, is_unfinished};
@@ -24,6 +27,7 @@ use crate::rejects::Rejects;
 use crate::shape::Shape;
 use crate::sink::{Again, Sink};
 use crate::source::{Snapshot, Source, Split};
+use crate::verify::passes::{Here, Passes};
 use crate::verify::reread::missing_spools;
 use crate::verify::{Verification, verify};
 
@@ -50,8 +54,7 @@ pub struct CopyRequest<'a> {
     pub source: &'a dyn Source,
     /// Where to copy to.
     pub sink: &'a dyn Sink,
-    /// Only these splits, which [`Source::splits`] returned; `None` for all. A task of a larger job copies its share
-    /// this way, with its own folder and file of rejects.
+    /// Only these splits, which [`Source::splits`] returned; `None` for all.
     pub splits: Option<&'a [Split]>,
     /// How each record is transformed.
     pub shape: &'a Shape,
@@ -77,6 +80,8 @@ pub struct CopyRequest<'a> {
     pub verify: bool,
     /// Length of a measurement interval.
     pub interval: Duration,
+    /// Other processes that copy the splits and read them back; `None` to do so in this process.
+    pub tasks: Option<&'a dyn Tasks>,
 }
 
 /// The result of a copy.
@@ -114,6 +119,9 @@ pub struct CopyReport {
     pub rejects: Option<String>,
     /// The result of reading the target back, if that was requested.
     pub verified: Option<Verification>,
+    /// Parts in which reading back found differences, and which a resume copies again.
+    #[serde(default)]
+    pub splits_to_repeat: u64,
     /// Duration in seconds, without reading back. Only this process is counted.
     pub seconds: f64,
     /// Whether the copy was interrupted. A resume copies the rest.
@@ -207,7 +215,52 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-impl Shared<'_> {
+impl<'a> Shared<'a> {
+    fn new(request: &'a CopyRequest<'a>, manifest: Manifest, rejects: Rejects, stop: &'a Stop) -> Self {
+        let mut before = Counts::default();
+        let ended = manifest.done.values().chain(manifest.partly.values().map(|partly| &partly.counts));
+        ended.for_each(|counts| before += *counts);
+        let splits = &manifest.header.splits;
+        let todo: Vec<Split> = splits.iter().filter(|s| !manifest.done.contains_key(&s.number)).cloned().collect();
+        // Tasks do not report which keys they wrote.
+        let counts_repeats = request.tasks.is_none() && request.source.repeats_keys(request.shape);
+        Self {
+            request,
+            rejects,
+            pace: Pace::new(request.docs_per_s, request.bytes_per_s),
+            stop,
+            failed: Stop::new(),
+            next: AtomicU32::new(0),
+            progress: Mutex::new(Progress {
+                documents: before.written,
+                bytes: before.bytes,
+                documents_before: before.written,
+                bytes_before: before.bytes,
+                read_bytes: 0,
+                total_bytes: todo.iter().map(|split| split.bytes).sum(),
+                splits_done: manifest.done.len() as u64,
+                splits: splits.len() as u64,
+                rejected: before.rejected,
+                verified: None,
+            }),
+            under_way: AtomicU32::new(0),
+            at_once: AtomicU32::new(0),
+            counts: Mutex::new(before),
+            repeats: counts_repeats.then(Repeats::new),
+            todo,
+            manifest,
+        }
+    }
+
+    /// The number of workers that have something to do.
+    fn workers(&self) -> u32 {
+        self.request.parallel.max(1).min(u32::try_from(self.todo.len()).unwrap_or(u32::MAX).max(1))
+    }
+
+    fn counts(&self) -> Counts {
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn ends(&self) -> bool {
         self.stop.asked() || self.failed.asked()
     }
@@ -253,49 +306,25 @@ pub fn copy(
         // Fail before anything is written.
         request.sink.target()?;
     }
+    if let Some(tasks) = request.tasks {
+        tasks::check(request, tasks)?;
+    }
     let rejects = Rejects::new(request.rejects.clone());
     let manifest = open_manifest(request, &rejects)?;
     if request.begin == Begin::Resume {
         still_there(request.sink, &manifest)?;
     }
-    let mut before = Counts::default();
-    let ended = manifest.done.values().chain(manifest.partly.values().map(|partly| &partly.counts));
-    ended.for_each(|counts| before += *counts);
-    let todo: Vec<Split> =
-        manifest.header.splits.iter().filter(|s| !manifest.done.contains_key(&s.number)).cloned().collect();
     if request.begin == Begin::Resume {
         rejects.keep_only(&manifest.done.keys().chain(manifest.partly.keys()).copied().collect())?;
     }
-    let shared = Shared {
-        request,
-        rejects,
-        pace: Pace::new(request.docs_per_s, request.bytes_per_s),
-        stop,
-        failed: Stop::new(),
-        next: AtomicU32::new(0),
-        progress: Mutex::new(Progress {
-            documents: before.written,
-            bytes: before.bytes,
-            documents_before: before.written,
-            bytes_before: before.bytes,
-            read_bytes: 0,
-            total_bytes: todo.iter().map(|split| split.bytes).sum(),
-            splits_done: manifest.done.len() as u64,
-            splits: manifest.header.splits.len() as u64,
-            rejected: before.rejected,
-            verified: None,
-        }),
-        under_way: AtomicU32::new(0),
-        at_once: AtomicU32::new(0),
-        counts: Mutex::new(before),
-        repeats: request.source.repeats_keys(request.shape).then(Repeats::new),
-        todo,
-        manifest,
-    };
-    let target = request.sink.writes()?;
-    let workers = request.parallel.max(1).min(u32::try_from(shared.todo.len()).unwrap_or(u32::MAX).max(1));
-    let mut meter = Meter::new(request.source.requests(), target, workers, request.interval);
-    work(&shared, workers, &mut meter, progress)?;
+    let shared = Shared::new(request, manifest, rejects, stop);
+    let before = shared.counts();
+    let workers = if request.tasks.is_none() { shared.workers() } else { 0 };
+    let mut meter = Meter::new(request.source.requests(), request.sink.writes()?, workers, request.interval);
+    match request.tasks {
+        None => work(&shared, workers, &mut meter, progress)?,
+        Some(tasks) => tasks::copy(&shared, tasks, progress)?,
+    }
     let now = *shared.progress();
     progress(now);
     let interrupted = stop.asked() && now.splits_done < now.splits;
@@ -305,22 +334,20 @@ pub fn copy(
     }
     let seconds = begun.elapsed().as_secs_f64();
     let record = meter.end(interrupted);
-    let mut verified = None;
+    let (mut verified, mut splits_to_repeat) = (None, 0);
     if request.verify && !interrupted {
-        let splits = &shared.manifest.header.splits;
-        let target = request.sink.target()?;
-        let reread = missing_spools(request, splits, &shared.rejects.places(), stop)?;
-        let found = verify(&request.folder, splits, &*target, request.parallel, stop, &mut |done, all| {
-            progress(Progress { verified: Some((done, all)), ..now });
-        })?;
-        verified = Some(Verification { reread, ..found });
-        // Only cleanup.
-        let _ = std::fs::remove_dir_all(request.folder.join(crate::verify::spool::FOLDER));
+        let (found, differ) = read_back(&shared, &mut |verified| progress(Progress { verified, ..now }))?;
+        let repeats = !found.equal && request.sink.store().is_some() && request.sink.again() == Again::Free;
+        if repeats && !differ.is_empty() {
+            splits_to_repeat = differ.len() as u64;
+            shared.manifest.differs(differ)?;
+        }
+        verified = Some(found);
     }
     if !interrupted {
         request.sink.close()?;
     }
-    let counts = *shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
+    let counts = shared.counts();
     let (snapshot, why) = match request.source.snapshot() {
         Snapshot::Yes(why) => (true, why),
         Snapshot::No(why) => (false, why),
@@ -343,11 +370,34 @@ pub fn copy(
         }),
         rejects: (counts.rejected > 0).then(|| shared.rejects.path().display().to_string()),
         verified,
+        splits_to_repeat,
         seconds,
         interrupted,
     };
     let at_once = shared.at_once.load(Ordering::Relaxed);
     Ok(CopyOutcome { report, record, at_once })
+}
+
+/// Reads back what was written. Also returns the splits in which the target differs.
+fn read_back(
+    shared: &Shared<'_>,
+    verified: &mut dyn FnMut(Option<(u64, u64)>),
+) -> Result<(Verification, BTreeSet<u32>), TransferError> {
+    let (request, splits, stop) = (shared.request, &shared.manifest.header.splits, shared.stop);
+    let target = request.sink.target()?;
+    let rejected = shared.rejects.places();
+    let (passes, reread): (Box<dyn Passes>, u64) = match request.tasks {
+        Some(tasks) => (Box::new(tasks::Elsewhere { request, splits, rejected, stop, tasks }), splits.len() as u64),
+        None => {
+            let reread = missing_spools(request, splits, &rejected, stop)?;
+            let (folder, parallel, target) = (&*request.folder, request.parallel, &*target);
+            (Box::new(Here { folder, splits, target, parallel, stop }), reread)
+        }
+    };
+    let (found, differ) = verify(&*passes, &*target, &mut |done| verified(Some((done, splits.len() as u64))))?;
+    // Only cleanup.
+    let _ = std::fs::remove_dir_all(request.folder.join(crate::verify::spool::FOLDER));
+    Ok((Verification { reread, ..found }, differ))
 }
 
 /// Runs workers, which take splits until none is left or one worker fails.

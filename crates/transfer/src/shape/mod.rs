@@ -47,6 +47,11 @@ impl Shape {
         Self::by(key.unwrap_or_default(), copy, keeps_keys)
     }
 
+    /// The name of the copy, from which some keys are derived.
+    pub(crate) fn copy(&self) -> &str {
+        &self.copy
+    }
+
     fn by(key: KeyRule, copy: &str, keeps_keys: bool) -> Self {
         Self {
             names: key.names().to_vec(),

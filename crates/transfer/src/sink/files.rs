@@ -7,11 +7,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
 
-use storebench_engine::store::{Durability, LocalFuture, OpKind};
+use storebench_engine::store::{CopyId, Durability, LocalFuture, OpKind};
 use storebench_engine::{Clock, RealClock};
 
 use super::encode::Encoder;
-use super::{Again, Ended, Sink, Writer, join};
+use super::{Again, Ended, Sink, TargetState, Writer, join};
 use crate::columns::Columns;
 use crate::error::TransferError;
 use crate::format::Format;
@@ -64,6 +64,8 @@ pub struct FileSink {
     options: FileSinkOptions,
     /// Held as long as parts are written.
     _lock: Option<File>,
+    /// Distinguishes the unfinished parts of tasks that write the same split at the same time; empty outside tasks.
+    task: String,
 }
 
 impl FileSinkOptions {
@@ -169,7 +171,26 @@ impl FileSink {
                 std::fs::write(options.parts.join(COLUMNS), text).map_err(|e| failed(&options.parts, e))?;
             }
         }
-        Ok(Self { options, _lock: lock })
+        Ok(Self { options, _lock: lock, task: String::new() })
+    }
+
+    /// Opens the target of a copy for a task of it in another process.
+    ///
+    /// # Errors
+    /// This machine does not share the storage of the target.
+    pub fn of_task(mut options: FileSinkOptions, state: &TargetState) -> Result<Self, TransferError> {
+        options.columns = state.columns.clone();
+        match &state.parts {
+            Some(parts) if !parts.join("lock").exists() => {
+                return Err(TransferError::BadInput(format!(
+                    "{}: not found; write to storage that all workers share, under the same path",
+                    parts.display()
+                )));
+            }
+            Some(parts) => options.parts.clone_from(parts),
+            None => std::fs::create_dir_all(&options.parts).map_err(|e| TransferError::write(&options.parts, &e))?,
+        }
+        Ok(Self { options, _lock: None, task: format!("{}-{}.", std::process::id(), CopyId::draw()) })
     }
 
     /// The columns that an unfinished copy has used.
@@ -350,6 +371,19 @@ impl Sink for FileSink {
         self.options.format.keeps_nulls()
     }
 
+    fn state(&self) -> Result<TargetState, TransferError> {
+        let FileSinkOptions { place, folder, parts, columns, .. } = &self.options;
+        let local = place.as_ref().is_some_and(|place| place.path().is_some());
+        if !local && !folder {
+            return Err(TransferError::BadInput(format!(
+                "{} is a single file, so several processes cannot write it; write to a folder, whose name ends with `/`",
+                self.describe()
+            )));
+        }
+        let parts = local.then(|| std::path::absolute(parts).unwrap_or_else(|_| parts.clone()));
+        Ok(TargetState { columns: columns.clone(), parts, ..TargetState::default() })
+    }
+
     fn again(&self) -> Again {
         if self.options.place.is_some() { Again::Free } else { Again::Never }
     }
@@ -366,7 +400,7 @@ struct PartWriter<'a> {
 
 impl PartWriter<'_> {
     fn unfinished(&self) -> PathBuf {
-        self.sink.part(self.number).with_extension("unfinished")
+        self.sink.part(self.number).with_extension(format!("{}unfinished", self.sink.task))
     }
 
     fn failed(&self, error: &io::Error) -> TransferError {

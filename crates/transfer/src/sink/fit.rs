@@ -36,6 +36,8 @@ pub(crate) struct Rows<'a> {
     index: HashMap<&'a str, usize>,
     /// Whether cells are text, as in CSV, and not typed values.
     as_text: bool,
+    /// Whether fields without a column are left out, even without an overflow.
+    only: bool,
     // State of the current row.
     overflow: Vec<u8>,
     overflowed: bool,
@@ -51,7 +53,12 @@ struct Row<'d> {
 impl<'a> Rows<'a> {
     pub(crate) fn new(columns: &'a Columns, key_field: Option<&'a str>, as_text: bool) -> Self {
         let index = columns.list.iter().enumerate().map(|(at, (name, _))| (name.as_str(), at)).collect();
-        Self { columns, key_field, index, as_text, overflow: Vec::new(), overflowed: false }
+        Self { columns, key_field, index, as_text, only: false, overflow: Vec::new(), overflowed: false }
+    }
+
+    /// Leaves out fields without a column if there is no overflow.
+    pub(crate) fn only(self) -> Self {
+        Self { only: self.columns.overflow.is_none(), ..self }
     }
 
     /// Whether the last row, made or refused, has fields that its columns do not hold.
@@ -112,7 +119,7 @@ impl<'a> Rows<'a> {
             return Err("it is not a JSON object, so it has no columns".into());
         }
         let fields = members::all(body)?;
-        let Self { columns, key_field, index, as_text, overflow, overflowed } = self;
+        let Self { columns, key_field, index, as_text, only, overflow, overflowed } = self;
         let column = |name: &str| index.get(name).copied();
         let mut times = vec![0_u32; columns.list.len()];
         fields.iter().filter_map(|(name, _)| column(name)).for_each(|at| times[at] += 1);
@@ -130,6 +137,9 @@ impl<'a> Rows<'a> {
                 continue;
             }
             let found = column(name);
+            if *only && found.is_none() {
+                continue;
+            }
             let fit = match found.map(|at| (at, &columns.list[at].1)) {
                 None => Fit::Not,
                 // A column would keep only the last of several fields with the same name.

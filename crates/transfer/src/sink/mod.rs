@@ -20,12 +20,15 @@ pub(crate) use fit::Rows;
 pub use reserved::OwnMembers;
 pub use store::{MergeBy, StoreSink, StoreSinkOptions, USUAL_BATCH, Verb};
 #[cfg(feature = "tables")]
-pub use tables::TableLines;
+pub use tables::{RecordBatches, TableLines};
 
+use std::path::PathBuf;
 use std::task::{Context, Poll};
 
+use serde::{Deserialize, Serialize};
 use storebench_engine::store::{AnyStore, CopyId, ErrorKind, LocalFuture};
 
+use crate::columns::Columns;
 use crate::error::TransferError;
 use crate::measure::{Request, Writes};
 use crate::records::Records;
@@ -157,11 +160,30 @@ pub trait Sink: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// What tasks in other processes must know of this target; see [`Tasks`](crate::Tasks).
+    ///
+    /// # Errors
+    /// Why other processes cannot write to it.
+    fn state(&self) -> Result<TargetState, TransferError>;
+
     /// Reads back what was written.
     ///
     /// # Errors
     /// Why the expected content is not known.
     fn target(&self) -> Result<Box<dyn Target + '_>, TransferError>;
+}
+
+/// What a task in another process must know of the target.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct TargetState {
+    /// The number in the marker of the store's collection.
+    pub copy: Option<CopyId>,
+    /// Whether upserts are tried as inserts first.
+    pub inserts_first: bool,
+    /// The columns of files.
+    pub columns: Columns,
+    /// The folder of a local file's parts, as an absolute path.
+    pub parts: Option<PathBuf>,
 }
 
 /// What a resumed copy may write again.

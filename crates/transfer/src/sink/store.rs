@@ -12,7 +12,7 @@ use storebench_study::workload::Body;
 use super::lanes::Lanes;
 use super::order::InOrder;
 use super::reserved::{Fate, OwnMembers, Reserved};
-use super::{Again, Rewrite, Sink, Writer};
+use super::{Again, Rewrite, Sink, TargetState, Writer};
 use crate::error::TransferError;
 use crate::jq::Jq;
 use crate::measure::{RequestKinds, Writes};
@@ -153,6 +153,8 @@ pub struct StoreSinkOptions {
     pub copy: CopyId,
     /// If the copy is resumed: the number in the collection's marker when the copy started.
     pub resumes: Option<CopyId>,
+    /// Whether upserts are tried as inserts first; `None` to do so if the collection is empty and the store profits.
+    pub inserts_first: Option<bool>,
     /// The collection's index in the layout, if the caller has prepared the store. Then nothing is inspected, created
     /// or closed.
     pub prepared: Option<CollectionId>,
@@ -191,6 +193,7 @@ impl StoreSinkOptions {
             existing: None,
             copy: CopyId::draw(),
             resumes: None,
+            inserts_first: None,
             prepared: None,
             verb: Verb::Upsert,
             by_record: false,
@@ -274,9 +277,8 @@ impl StoreSink {
             mark = Self::marked(&*store, &options)?;
         }
         let plain = options.verb == Verb::Upsert && options.existing.is_none() && !options.keeps_order();
-        let inserts_first = plain
-            && store.capabilities().inserts_faster
-            && store.sample_keys(options.id(), 1, 1).is_ok_and(|keys| keys.is_empty());
+        let empty = || store.sample_keys(options.id(), 1, 1).is_ok_and(|keys| keys.is_empty());
+        let inserts_first = plain && store.capabilities().inserts_faster && options.inserts_first.unwrap_or_else(empty);
         Ok(Self { store, options, inserts_first, mark })
     }
 
@@ -468,6 +470,10 @@ impl Sink for StoreSink {
 
     fn mark(&self) -> Option<CopyId> {
         self.mark
+    }
+
+    fn state(&self) -> Result<TargetState, TransferError> {
+        Ok(TargetState { copy: self.mark, inserts_first: self.inserts_first, ..TargetState::default() })
     }
 
     fn keeps_keys(&self) -> bool {

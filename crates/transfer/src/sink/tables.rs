@@ -5,12 +5,13 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
 use arrow_ipc::CompressionType;
 use arrow_ipc::reader::FileReader;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
 use arrow_json::ReaderBuilder;
 use arrow_json::reader::Decoder;
-use arrow_schema::Schema;
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::column::writer::ColumnCloseResult;
@@ -60,6 +61,49 @@ impl<'a> TableEncoder<'a> {
     /// Syncs everything to disk.
     pub(super) fn finish(self) -> io::Result<()> {
         self.out.finish()
+    }
+}
+
+/// Converts records to Arrow batches with typed columns.
+pub struct RecordBatches<'a> {
+    rows: Rows<'a>,
+    decoder: Decoder,
+    schema: SchemaRef,
+    lines: Vec<u8>,
+}
+
+impl<'a> RecordBatches<'a> {
+    /// Most records of one batch.
+    pub const ROWS: usize = 8_192;
+
+    /// `key_field` is the column that receives the key. With `only`, fields without a column are left out, even if there
+    /// is no overflow column.
+    ///
+    /// # Errors
+    /// Arrow has no such columns.
+    pub fn new(columns: &'a Columns, key_field: Option<&'a str>, only: bool) -> Result<Self, ArrowError> {
+        let schema = Arc::new(columns.arrow());
+        let decoder = ReaderBuilder::new(Arc::clone(&schema)).with_batch_size(Self::ROWS).build_decoder()?;
+        let rows = Rows::new(columns, key_field, false);
+        Ok(Self { rows: if only { rows.only() } else { rows }, decoder, schema, lines: Vec::new() })
+    }
+
+    /// The batch of these records, at most [`ROWS`](Self::ROWS).
+    ///
+    /// # Errors
+    /// The key of a document that does not fit the columns, and why.
+    pub fn of(&mut self, records: &Records) -> Result<RecordBatch, ArrowError> {
+        self.lines.clear();
+        for (key, body, _) in records.iter().take(Self::ROWS) {
+            self.rows
+                .object(key, body, &mut self.lines)
+                .map_err(|why| ArrowError::InvalidArgumentError(format!("document `{key}`: {why}")))?;
+        }
+        let mut lines = &*self.lines;
+        while !lines.is_empty() {
+            lines = &lines[self.decoder.decode(lines)?..];
+        }
+        Ok(self.decoder.flush()?.unwrap_or_else(|| RecordBatch::new_empty(Arc::clone(&self.schema))))
     }
 }
 

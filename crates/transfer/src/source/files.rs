@@ -118,11 +118,29 @@ pub struct FileSourceOptions {
 /// Files, or standard input.
 pub struct FileSource {
     files: Vec<InputFile>,
-    /// `Some` for standard input: the bytes that a preview has consumed.
-    stdin: Option<Arc<Mutex<Vec<u8>>>>,
+    /// `Some` for standard input and other streams.
+    stream: Option<Stream>,
     options: FileSourceOptions,
     /// Number of lines before an offset of a file, where it was counted.
     counted: Mutex<BTreeMap<(u32, u64), u64>>,
+}
+
+/// An input that can be read once, from its beginning.
+struct Stream {
+    name: String,
+    input: Shared,
+    /// The bytes that a preview has consumed.
+    seen: Arc<Mutex<Vec<u8>>>,
+}
+
+/// An input that several readers read, one after the other.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Box<dyn Read + Send>>>);
+
+impl Read for Shared {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).read(into)
+    }
 }
 
 impl FileSource {
@@ -143,7 +161,7 @@ impl FileSource {
         let files: Vec<InputFile> = FileLocation::look(&places)?.into_iter().map(input).collect();
         files.iter().try_for_each(InputFile::check_packing)?;
         files.iter().try_for_each(|file| file.format.check(&file.found.place.to_string()))?;
-        let source = Self { files, stdin: None, options, counted: Mutex::default() };
+        let source = Self { files, stream: None, options, counted: Mutex::default() };
         source.check_headers()?;
         Ok(source)
     }
@@ -170,15 +188,25 @@ impl FileSource {
     /// Reads standard input.
     ///
     /// # Errors
-    /// The format is Parquet, which cannot be streamed, or is not supported by this binary.
+    /// As [`stream`](Self::stream).
     pub fn stdin(options: FileSourceOptions) -> Result<Self, TransferError> {
+        Self::stream("standard input", Box::new(io::stdin()), options)
+    }
+
+    /// Reads an input that can be read once. Messages give it this name.
+    ///
+    /// # Errors
+    /// The format is Parquet, which cannot be streamed, or is not supported by this binary.
+    pub fn stream(name: &str, input: Box<dyn Read + Send>, options: FileSourceOptions) -> Result<Self, TransferError> {
         if options.format == Some(Format::Parquet) {
-            return Err(TransferError::BadInput(
-                "Parquet cannot be streamed from standard input, because it is read from its end; pass a file".into(),
-            ));
+            return Err(TransferError::BadInput(format!(
+                "Parquet cannot be streamed from {name}, because it is read from its end; pass a file"
+            )));
         }
-        options.format.map_or(Ok(()), |format| format.check("standard input"))?;
-        Ok(Self { files: Vec::new(), stdin: Some(Arc::default()), options, counted: Mutex::default() })
+        options.format.map_or(Ok(()), |format| format.check(name))?;
+        let input = Shared(Arc::new(Mutex::new(input)));
+        let stream = Some(Stream { name: name.to_owned(), input, seen: Arc::default() });
+        Ok(Self { files: Vec::new(), stream, options, counted: Mutex::default() })
     }
 
     /// Estimated size of the records as text; `None` if a file's size is unknown.
@@ -197,10 +225,9 @@ impl FileSource {
     }
 
     fn name(&self, file: u32) -> String {
-        if self.stdin.is_some() {
-            "standard input".to_owned()
-        } else {
-            self.files[file as usize].found.place.to_string()
+        match &self.stream {
+            Some(stream) => stream.name.clone(),
+            None => self.files[file as usize].found.place.to_string(),
         }
     }
 
@@ -241,7 +268,7 @@ impl FileSource {
     /// can be read from any offset.
     fn split_by(&self, pieces_of: &dyn Fn(u32, u64) -> u64) -> Result<Vec<Split>, TransferError> {
         let mut parts = Vec::new();
-        if self.stdin.is_some() {
+        if self.stream.is_some() {
             parts.push((Part::File { file: 0 }, None));
         }
         for (number, file) in self.files.iter().enumerate() {
@@ -297,7 +324,7 @@ impl Source for FileSource {
     }
 
     fn reopens(&self) -> bool {
-        self.stdin.is_none()
+        self.stream.is_none()
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -317,7 +344,7 @@ impl Source for FileSource {
     ) -> LocalFuture<'a, Result<Box<dyn Reader + 'a>, TransferError>> {
         Box::pin(async move {
             if let Part::Bytes { file, .. } | Part::File { file } | Part::RowGroup { file, .. } = split.part
-                && self.stdin.is_none()
+                && self.stream.is_none()
                 && file as usize >= self.files.len()
             {
                 return Err(TransferError::BadInput(format!("the source has no file number {file}")));
@@ -345,10 +372,13 @@ impl Source for FileSource {
         split: &'a Split,
         shape: &'a Shape,
     ) -> LocalFuture<'a, Result<Box<dyn Reader + 'a>, TransferError>> {
-        let Some(seen) = &self.stdin else { return self.open(split, shape) };
+        let Some(stream) = &self.stream else { return self.open(split, shape) };
         Box::pin(async move {
             let read = Arc::new(AtomicU64::new(0));
-            let input = Counted { input: Ahead(Arc::clone(seen)), read: Arc::clone(&read) };
+            let input = Counted {
+                input: Ahead { seen: Arc::clone(&stream.seen), input: stream.input.clone() },
+                read: Arc::clone(&read),
+            };
             let input = self.unpacked_by_magic(input).map_err(|e| TransferError::read(&self.name(0), &e))?;
             self.reader(input, 0, (0, u64::MAX), read, shape)
         })
@@ -408,9 +438,9 @@ impl FileSource {
     ) -> Result<Box<dyn Read + Send>, TransferError> {
         let name = self.name(file);
         let failed = |e: io::Error| TransferError::read(&name, &e);
-        if let Some(seen) = &self.stdin {
+        if let Some(Stream { seen, input, .. }) = &self.stream {
             let seen = std::mem::take(&mut *seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
-            let input = Counted { input: io::Cursor::new(seen).chain(io::stdin()), read: Arc::clone(read) };
+            let input = Counted { input: io::Cursor::new(seen).chain(input.clone()), read: Arc::clone(read) };
             return self.unpacked_by_magic(input).map_err(failed);
         }
         let input = &self.files[file as usize];
@@ -421,7 +451,7 @@ impl FileSource {
         unpacked(Counted { input: opened, read: Arc::clone(read) }, input.packing, &name).map_err(failed)
     }
 
-    /// Decompresses standard input as its first bytes indicate.
+    /// Decompresses a stream as its first bytes indicate.
     fn unpacked_by_magic(&self, mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
         let mut first = Vec::new();
         input.by_ref().take(4).read_to_end(&mut first)?;
@@ -430,13 +460,16 @@ impl FileSource {
     }
 }
 
-/// Previews standard input: keeps the consumed bytes for later.
-struct Ahead(Arc<Mutex<Vec<u8>>>);
+/// Previews a stream: keeps the consumed bytes for later.
+struct Ahead {
+    seen: Arc<Mutex<Vec<u8>>>,
+    input: Shared,
+}
 
 impl Read for Ahead {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = io::stdin().read(into)?;
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend_from_slice(&into[..read]);
+        let read = self.input.read(into)?;
+        self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend_from_slice(&into[..read]);
         Ok(read)
     }
 }

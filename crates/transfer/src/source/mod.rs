@@ -33,6 +33,7 @@ use storebench_engine::store::{AnyStore, LocalFuture};
 use crate::error::TransferError;
 use crate::measure::{Request, RequestKinds};
 use crate::records::{Origin, Records};
+use crate::runtime::block_on;
 use crate::shape::Shape;
 
 /// A part of a source. A worker reads one at a time.
@@ -200,6 +201,24 @@ pub struct Room {
     pub records: usize,
     /// Most bytes, unless a single record is larger.
     pub bytes: usize,
+}
+
+/// Reads a split on this thread, which must not be inside a runtime. Passes batches of records, and the unreadable ones,
+/// to `each`, until it returns false.
+///
+/// # Errors
+/// Errors of the source and of `each`.
+pub fn read_split(
+    source: &dyn Source,
+    split: &Split,
+    shape: &Shape,
+    room: Room,
+    each: &mut dyn FnMut(&Records, &[Unreadable]) -> Result<bool, TransferError>,
+) -> Result<(), TransferError> {
+    block_on(async {
+        let mut reader = source.open(split, shape).await?;
+        read_to_end(&mut *reader, room, |chunk| each(chunk.records, chunk.bad)).await.map(drop)
+    })
 }
 
 /// The result of one read.

@@ -6,6 +6,7 @@
 
 use std::ops::AddAssign;
 
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128_with_seed};
 
 const NULL: u64 = 1;
@@ -17,7 +18,7 @@ const OBJECT: u64 = 7;
 const BYTES: u64 = 8;
 
 /// A record that was written or read back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Seen {
     /// Hash of key and document.
     pub(crate) hash: u128,
@@ -26,7 +27,7 @@ pub struct Seen {
 }
 
 /// Number of values in a document of each kind that stores often change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub(crate) struct Odd(pub(crate) [u32; ODD]);
 
 /// Number of these kinds.

@@ -2,6 +2,7 @@
 
 mod files;
 pub(crate) mod hash;
+pub(crate) mod passes;
 pub(crate) mod reread;
 pub(crate) mod spool;
 mod store;
@@ -20,9 +21,9 @@ pub(crate) use store::StoreTarget;
 
 use crate::error::TransferError;
 use crate::source::Split;
-use hash::Seen;
-use spool::Spooled;
-use sums::{BUCKETS, Sums, bucket};
+use hash::{Odd, Seen};
+use passes::Passes;
+use sums::{BUCKETS, Sums};
 
 /// Most keys listed as differing.
 const NAMED: usize = 20;
@@ -99,51 +100,47 @@ pub trait Target: Sync {
     }
 }
 
-/// Reads back what was written. `progress` receives the number of splits compared so far.
+/// Reads back what was written. `progress` receives the number of splits compared so far. Also returns the splits whose
+/// own records differ.
 ///
 /// # Errors
 /// What can no longer be read. Differences are not errors but part of the result.
 pub(crate) fn verify(
-    folder: &Path,
-    splits: &[Split],
+    passes: &dyn Passes,
     target: &dyn Target,
-    parallel: u32,
-    stop: &Stop,
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<Verification, TransferError> {
+    progress: &mut dyn FnMut(u64),
+) -> Result<(Verification, BTreeSet<u32>), TransferError> {
     let (mut ours, mut theirs) = (Sums::new(), Sums::new());
+    let (mut report, mut changed, mut differ) = (Verification::default(), Odd::default(), BTreeSet::new());
     let mut done = 0;
-    in_parallel(
-        splits,
-        parallel,
-        stop,
-        |split| sum(folder, split, target),
-        |(written, found)| {
-            ours.merge(&written);
-            theirs.merge(&found);
-            done += 1;
-            progress(done, splits.len() as u64);
-        },
-    )?;
-    let mut report = Verification { written: ours.count(), found: theirs.count(), ..Verification::default() };
-    if target.deleted() {
-        let none = Sums::new();
-        report.unequal_buckets = theirs.unequal(&none).len() as u64;
-        ours = none;
-    }
-    report.changed = ours.changed(&theirs).told().map(|(values, what)| Changed { values, what }).collect();
+    passes.compare(&mut |compared| {
+        report.written += compared.written;
+        report.found += compared.found;
+        changed += compared.changed;
+        if !compared.unequal.is_empty() {
+            differ.insert(compared.split);
+        }
+        for (bucket, written, found) in compared.unequal {
+            ours.add_to(bucket, written);
+            theirs.add_to(bucket, found);
+        }
+        done += 1;
+        progress(done);
+    })?;
+    changed += ours.changed(&theirs);
+    report.changed = changed.told().map(|(values, what)| Changed { values, what }).collect();
     let unequal = ours.unequal(&theirs);
     report.unequal_buckets = unequal.len() as u64;
     let at_once = (BUCKETS as u64 * HELD / report.written.max(1)).clamp(1, BUCKETS as u64) as usize;
     for buckets in unequal.chunks(at_once) {
-        name_keys(folder, splits, target, &buckets.iter().copied().collect(), &mut report)?;
+        name_keys(passes, target, &buckets.iter().copied().collect(), &mut report)?;
         if report.differing.len() >= NAMED {
             break;
         }
     }
     // Sums alone do not decide: of a key written twice with different documents, only one is found.
     report.equal = report.differing.is_empty();
-    Ok(report)
+    Ok((report, differ))
 }
 
 /// Processes `parallel` items at a time, each on a thread, and passes the results to `take` in order.
@@ -168,38 +165,22 @@ fn in_parallel<I: Sync, T: Send>(
     Ok(())
 }
 
-fn sum(folder: &Path, split: &Split, target: &dyn Target) -> Result<(Sums, Sums), TransferError> {
-    let (mut ours, mut theirs) = (Sums::new(), Sums::new());
-    let mut spooled = Spooled::open(folder, split.number)?;
-    while let Some((key, seen)) = spooled.next()? {
-        ours.add(key, seen);
-    }
-    target.read(folder, split, &|_| true, &mut |key, seen| theirs.add(key, seen))?;
-    Ok((ours, theirs))
-}
-
 /// Reads some buckets again, key by key, and lists the keys that differ.
 fn name_keys(
-    folder: &Path,
-    splits: &[Split],
+    passes: &dyn Passes,
     target: &dyn Target,
     buckets: &BTreeSet<usize>,
     report: &mut Verification,
 ) -> Result<(), TransferError> {
     let mut written: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
     let mut found: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
-    let wanted = |key: &str| buckets.contains(&bucket(key));
-    for split in splits {
-        let mut spooled = Spooled::open(folder, split.number)?;
-        while let Some((key, seen)) = spooled.next()? {
-            if wanted(key) {
-                written.entry(key.to_owned()).or_default().push(seen);
+    passes.list(buckets, &mut |listed| {
+        for (all, listed) in [(&mut written, listed.written), (&mut found, listed.found)] {
+            for (key, seen) in listed {
+                all.entry(key).or_default().push(seen);
             }
         }
-        target.read(folder, split, &wanted, &mut |key, seen| {
-            found.entry(key.to_owned()).or_default().push(seen);
-        })?;
-    }
+    })?;
     for all in written.values_mut().chain(found.values_mut()) {
         all.sort_unstable();
         if !target.keeps_each() {
@@ -269,7 +250,9 @@ mod tests {
         std::fs::write(&path, holds).unwrap();
         let (shape, format) = (Shape::carried_by("_id"), Format::Jsonl);
         let target = FileTarget { place: path.into(), folder: false, format, shape };
-        verify(folder.path(), &[split], &target, 2, &Stop::new(), &mut |_, _| {}).unwrap()
+        let (splits, stop) = ([split], Stop::new());
+        let here = passes::Here { folder: folder.path(), splits: &splits, target: &target, parallel: 2, stop: &stop };
+        verify(&here, &target, &mut |_| {}).unwrap().0
     }
 
     const A: &str = "{\"_id\":\"a\",\"n\":1}\n";

@@ -29,7 +29,15 @@ pub(crate) fn missing_spools(
     Ok(missing.len() as u64)
 }
 
-fn reread(request: &CopyRequest<'_>, split: &Split, rejected: &BTreeSet<String>) -> Result<(), TransferError> {
+/// Writes a split's spool from the source. `rejected` are the places of its rejected records.
+///
+/// # Errors
+/// The source cannot be read.
+pub(crate) fn reread(
+    request: &CopyRequest<'_>,
+    split: &Split,
+    rejected: &BTreeSet<String>,
+) -> Result<(), TransferError> {
     let (own, nulls) = (request.sink.own_members(), request.sink.keeps_nulls());
     let rewritten = request.sink.rewrites();
     // Use another name until it is complete: an existing spool counts as complete.

@@ -35,6 +35,7 @@ fn copied(lab: &Lab, source: &dyn Source, sink: &dyn Sink, splits: &[Split]) -> 
         replace: false,
         verify: true,
         interval: Duration::from_millis(1),
+        tasks: None,
     };
     let outcome = copy(&request, &lab.stop, &mut |_| {}).unwrap();
     assert_eq!(outcome.report.counts.rejected, 0);

@@ -181,6 +181,7 @@ fn tasks_of_a_larger_job_copy_a_part_each() {
             replace: false,
             verify: true,
             interval: std::time::Duration::from_secs(1),
+            tasks: None,
         };
         let outcome = copy(&request, &lab.stop, &mut |_| {}).unwrap();
         assert!(outcome.report.verified.unwrap().equal);

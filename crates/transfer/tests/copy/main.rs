@@ -95,6 +95,7 @@ impl Lab {
             replace: false,
             verify: self.verify,
             interval: Duration::from_secs(1),
+            tasks: None,
         };
         let outcome = copy(&request, &self.stop, &mut |now| {
             if self.stop_after.is_some_and(|enough| now.documents >= enough) {

@@ -1,0 +1,98 @@
+//! Documents for a caller that reads them itself.
+
+use clap::Parser as _;
+use storebench_results::redact;
+use storebench_transfer::{Columns, Format, Shape, Source, Split, TransferError};
+
+use crate::args::{Args, CopyArgs, Verb};
+use crate::called::{Outcome, of_clap};
+use crate::endpoints::Endpoint;
+use crate::failure::Failure;
+use crate::verbs::copy::{Ended, Plan, key_field, source};
+use crate::verbs::{copy_columns, copy_guards, copy_records};
+
+/// The documents of a store or of files, as `copy` reads them.
+pub struct Reading {
+    source: Box<dyn Source>,
+    shape: Shape,
+    parallel: u32,
+    args: CopyArgs,
+}
+
+impl std::fmt::Debug for Reading {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reading").field("source", &self.source.describe()).finish_non_exhaustive()
+    }
+}
+
+impl Reading {
+    /// Opens a source. `options` are those of `copy`.
+    ///
+    /// # Errors
+    /// The message and the exit code of `copy`.
+    pub fn open(from: &str, options: &[String]) -> Result<Self, Outcome> {
+        let words = ["storebench", "copy", from, "-"].into_iter().chain(options.iter().map(String::as_str));
+        let args = match Args::try_parse_from(words) {
+            Ok(Args { verb: Verb::Copy(args), .. }) => args,
+            Ok(_) => return Err(failed(Failure::bad_input("these are not options of copy"))),
+            Err(error) => return Err(failed(Failure::bad_input(of_clap(&error.to_string())))),
+        };
+        let found = (|| {
+            let (from, to) = (Endpoint::of(&args.from)?, Endpoint::of(&args.to)?);
+            let args = copy_guards::with_collection(&args, &from)?.into_owned();
+            let plan = Plan::of(&args, &from, &to)?;
+            let shape = copy_records::shape(&args.records, &plan.id)?;
+            let source = source(&args, &plan, &from)?.source;
+            Ok(Self { source, shape, parallel: plan.parallel, args })
+        })();
+        found.map_err(|ended: Ended| failed(ended.failure(&args)))
+    }
+
+    /// The source.
+    pub fn source(&self) -> &dyn Source {
+        &*self.source
+    }
+
+    /// How each record is transformed.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The number of workers that were asked for, or the number of processors.
+    pub fn parallel(&self) -> u32 {
+        self.parallel
+    }
+
+    /// The field that holds the key.
+    pub fn key_field(&self) -> Option<String> {
+        key_field(&self.args)
+    }
+
+    /// The parts of the source.
+    ///
+    /// # Errors
+    /// The source fails.
+    pub fn splits(&self) -> Result<Vec<Split>, Outcome> {
+        self.source.splits(self.parallel).map_err(|error| self.failed(error))
+    }
+
+    /// The columns of the documents, inferred from a sample unless they are given.
+    ///
+    /// # Errors
+    /// The source fails, or the columns that were given are invalid.
+    pub fn columns(&self) -> Result<Columns, Outcome> {
+        let (args, key_field) = (&self.args.columns, self.key_field());
+        let format = Format::Parquet;
+        copy_columns::columns(args, &*self.source, self.parallel, &self.shape, format, key_field.as_deref())
+            .map_err(|error| self.failed(error))
+    }
+
+    /// The message and the exit code of an error.
+    pub fn failed(&self, error: TransferError) -> Outcome {
+        failed(Ended::Transfer(error).failure(&self.args))
+    }
+}
+
+fn failed(failure: Failure) -> Outcome {
+    Outcome { code: failure.code, out: String::new(), message: Some(redact(failure.message.trim_end())) }
+}

@@ -1,0 +1,41 @@
+"""What copies and runs have in common: where files are, what a failed task said, and what Spark can run at once."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from .. import _errors
+
+# An exception of this package at the end of a worker's traceback.
+ERROR = re.compile(r"storebench\._errors\.(\w+): (.*?)(?=\n\s*\n|\n\tat |\Z)", re.DOTALL)
+
+
+def absolute(place: str) -> str:
+    """Returns a path that is the same in every process. URLs stay as they are."""
+    if re.match(r"[a-z][a-z0-9+.-]*:", place) or place == "-":
+        return place
+    return os.path.abspath(place) + ("/" if place.endswith("/") else "")
+
+
+def failure(error: Exception, what: str) -> _errors.StorebenchError:
+    """Returns the error that a task reported, or else Spark's own message."""
+    text = str(error)
+    found = ERROR.search(text)
+    if found is None:
+        return _errors.of(1, f"{what} failed: {text.splitlines()[0] if text else type(error).__name__}")
+    kind = getattr(_errors, found[1], _errors.DataLost)
+    return _errors.of(kind.code, found[2].strip())
+
+
+def slots(context: Any) -> int:
+    """Returns the number of tasks that run at the same time now."""
+    try:
+        java = context._jsc.sc()
+        profile = context._jvm.org.apache.spark.resource.ResourceProfile
+        most = java.maxNumConcurrentTasks(profile.getOrCreateDefaultProfile(java.conf()))
+        return max(1, int(most))
+    except Exception:
+        # Not all versions let Python ask.
+        return max(1, int(context.defaultParallelism))

@@ -1,0 +1,204 @@
+"""Runs with many load generators, as barrier tasks of a Spark job."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import pathlib
+import tarfile
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark import BarrierTaskContext
+
+from .. import _call, _errors, _verbs
+from .._call import Option
+from .._run import Run
+from .._studies import Study, text_of
+from .._verbs import Stores
+from . import _job
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def run(
+    spark: SparkSession,
+    study: Study,
+    generators: int,
+    stores: Stores | None = None,
+    *,
+    out: str = "storebench-runs",
+    shared: str | None = None,
+    progress: bool | None = None,
+    set: Iterable[str] = (),
+    **options: Option,
+) -> Run:
+    """Runs a study with several load generators, each a barrier task of one Spark job.
+
+    Each generator runs its part of the study; together they send what one process would send. They agree on the start
+    of each phase through the barrier. The driver merges the parts into one run, with every percentile over all
+    operations. ``Run.table("generators")`` shows what each generator did.
+
+    Args:
+        spark: The session.
+        study: A path, the name of a built-in study, TOML text, or a dictionary. Workers do not see the driver's files,
+            so files that the study reads need absolute paths on shared storage.
+        generators: The number of generators. ``workers`` of the study must be a multiple of it.
+        stores: Stores to measure instead of those in the study.
+        out: The folder in which to create the folder of the merged run.
+        shared: A folder that the driver and all workers share. With it, what the other generators measured is kept if
+            a task is lost. The run is then partial and invalid. Without it, the parts come back when all tasks end.
+        progress: Whether to show progress of the merge.
+        set: Overrides such as ``"phases.mixed.rate=500"``.
+        **options: The options of ``storebench run --help``: ``preset="laptop"``, ``scale=0.1``, …
+
+    Raises:
+        BadInput: The study or an option is invalid, or Spark cannot run so many tasks at the same time.
+        DataLost: A task was lost and nothing of the run was kept, or a generator failed.
+        Unreachable: A store does not answer.
+    """
+    context = spark.sparkContext
+    free = _job.slots(context)
+    if generators < 1 or generators > free:
+        raise _errors.of(
+            2,
+            f"{generators} generators need {generators} free slots, and Spark has {free}; add executors or cores, or use"
+            f" fewer generators. If executors are still starting, wait for them; how often Spark itself looks for free"
+            f" slots is spark.scheduler.barrier.maxConcurrentTasksCheck.interval",
+        )
+    overrides: Option = [set] if isinstance(set, str) else list(set)
+    words = _call.arguments({"store": _verbs.store_words(stores), "set": overrides, **options})
+    task = Generator(Sent.of(study), words, None if shared is None else str(folder_of(shared)), generators)
+    merge = ["merge", "--out", out]
+    with tempfile.TemporaryDirectory(prefix="storebench-parts-") as local:
+        place = pathlib.Path(task.shared or local)
+        lost: _errors.StorebenchError | None = None
+        try:
+            parts = context.parallelize(range(generators), generators).barrier().mapPartitions(task.perform).collect()
+        except Exception as error:
+            lost, parts = _job.failure(error, "a generator was lost, and the Spark job"), []
+        for part in parts:
+            part.unpack(place)
+        folders = sorted(str(path.parent) for path in place.glob("*/run.json"))
+        if not folders:
+            failed = [part for part in parts if part.code != 0]
+            said = [_errors.of(part.code, part.message or "a generator failed without a message") for part in failed]
+            raise lost or next(iter(said), _errors.of(1, "no generator measured anything"))
+        found = _verbs.measured([*merge, *folders], progress)
+    if lost is not None:
+        found.messages.append(str(lost))
+    return found
+
+
+def folder_of(shared: str) -> pathlib.Path:
+    """Returns a new folder for the parts of one run."""
+    return pathlib.Path(shared).absolute() / f"parts-{uuid.uuid4()}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Sent:
+    """A study as workers get it."""
+
+    name: str
+    """The name of its file, or of a built-in study."""
+    text: str | None
+    """The content of the file; None for a built-in study."""
+
+    @staticmethod
+    def of(study: Study) -> Sent:
+        """Reads the study here, where its file is."""
+        text = text_of(study)
+        if text is not None:
+            return Sent("study.toml", text)
+        path = pathlib.Path(str(study))
+        if not path.is_file():
+            return Sent(str(study), None)
+        return Sent(path.name, path.read_text(encoding="utf-8"))
+
+    def put(self, folder: pathlib.Path) -> str:
+        """Writes the file, and returns the argument that names the study."""
+        if self.text is None:
+            return self.name
+        path = folder / self.name
+        path.write_text(self.text, encoding="utf-8")
+        return str(path)
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """What a generator brings back."""
+
+    code: int
+    message: str | None
+    files: bytes | None
+    """Its folder, as a tar file; None if it is in the shared folder."""
+
+    def unpack(self, place: pathlib.Path) -> None:
+        """Writes the folder."""
+        if self.files is not None:
+            with tarfile.open(fileobj=io.BytesIO(self.files)) as files:
+                files.extractall(place, filter="data")
+
+
+class Meeting:
+    """Exchanges messages through the barrier. Who has ended still takes part, so that the others do not wait forever."""
+
+    def __init__(self, gather: Callable[[str], list[str]]) -> None:
+        self.gather = gather
+        self.ended = False
+
+    def exchange(self, message: str) -> list[str]:
+        """Sends a message, and returns the messages of all generators."""
+        if self.ended:
+            raise RuntimeError("another generator has ended")
+        all = [json.loads(one) for one in self.gather(json.dumps({"says": message}))]
+        gone = [str(number) for number, one in enumerate(all, 1) if "says" not in one]
+        if gone:
+            # Everybody gets the same messages, so everybody stops exchanging messages now.
+            self.ended = True
+            raise RuntimeError(f"part {', '.join(gone)} has ended")
+        return [one["says"] for one in all]
+
+    def leave(self) -> None:
+        """Says that this generator has ended, until all know that one has."""
+        while not self.ended:
+            all = [json.loads(one) for one in self.gather(json.dumps({}))]
+            self.ended = all != [] and any("says" not in one for one in all)
+
+
+@dataclasses.dataclass(frozen=True)
+class Generator:
+    """One generator: a barrier task."""
+
+    study: Sent
+    words: list[str]
+    shared: str | None
+    generators: int
+
+    def perform(self, numbers: Iterator[int]) -> Iterator[Part]:
+        """Runs the part of this task."""
+        context: Any = BarrierTaskContext.get()
+        if context.stageAttemptNumber() > 0:
+            raise _errors.of(1, "a generator was lost; the run was not repeated, because its store has changed")
+        meeting = Meeting(context.allGather)
+        for number in numbers:
+            with tempfile.TemporaryDirectory(prefix="storebench-part-") as local:
+                place = pathlib.Path(local)
+                out = pathlib.Path(self.shared) if self.shared else place / "out"
+                words = ["run", self.study.put(place), f"--part={number + 1}/{self.generators}", f"--out={out}"]
+                done = _call.call([*words, "--json", *self.words], False, meet=meeting.exchange)
+                meeting.leave()
+                yield Part(done.code, done.message, None if self.shared else packed(out))
+
+
+def packed(folder: pathlib.Path) -> bytes:
+    """Returns what is in a folder, as a tar file."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as files:
+        for path in sorted(folder.glob("*")) if folder.is_dir() else []:
+            files.add(path, arcname=path.name)
+    return out.getvalue()

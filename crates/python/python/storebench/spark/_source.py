@@ -1,0 +1,364 @@
+"""The data source ``storebench``: ``spark.read.format("storebench")`` and ``df.write.format("storebench")``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import types
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+
+from .. import _call, _documents, _errors
+from . import _job
+
+if TYPE_CHECKING:
+    import pyarrow
+
+KEY = "_id"
+"""The column of the key, unless the option ``key_field`` names another one."""
+DOCUMENT = "document"
+"""With the option ``documents``, the column with the whole document as JSON."""
+MORE = "_more"
+"""The column with fields that have no column of their own, as JSON."""
+MARK = "storebench"
+"""Metadata of an Arrow schema: which columns are not fields of the document."""
+OWN = {"url", "collection", "documents", "allow_repeats", "out", "max_errors"}
+"""Options that are not those of ``copy``, or that the driver handles."""
+ONCE = {"append", "prepend", "counter"}
+"""Operations that must not be applied twice."""
+REJECTS = 1_000
+"""The most rejects that one task brings to the driver. All are counted."""
+
+
+class Options:
+    """The options of a data source. They arrive as text."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.all = {name.lower(): value for name, value in options.items()}
+        self.all.pop("path", None)
+        if "url" not in self.all:
+            raise _errors.of(2, 'name the store or the files: .option("url", "postgres://…")')
+        self.url = _job.absolute(self.all["url"])
+        self.collection = self.all.get("collection")
+
+    def flag(self, name: str) -> bool:
+        """Whether a flag is given."""
+        return self.all.get(name, "false").lower() not in {"false", "0", "no"}
+
+    def words(self, collection: str) -> list[str]:
+        """The options of ``copy``. ``collection`` is the option for the collection's name."""
+        words: dict[str, _call.Option] = {collection: self.collection}
+        for name, value in self.all.items():
+            if name not in OWN:
+                words[name] = {"true": True, "false": False}.get(value.lower(), value)
+        return _call.arguments(words)
+
+
+class DefaultSource(DataSource):
+    """Documents of stores and files as rows of Spark.
+
+    Options are those of ``storebench copy`` with underscores, and these:
+
+    ``url``
+        The URL of a store; for reading also a file or a file pattern that every worker can read.
+    ``collection``
+        The collection. For reading, the default is the only one.
+    ``documents``
+        ``true`` for two columns: the key ``_id``, and the whole document as JSON in ``document``.
+    ``workers``
+        For reading: the number of tasks to divide the source for; a store has about four parts for each.
+    ``max_errors``
+        For writing: the number of rejected rows with which the job still succeeds; the default is 0.
+    ``out``
+        For writing: the folder on the driver for the report and the rejected rows; the default is ``storebench-runs``.
+    ``allow_repeats``
+        For writing: ``true`` to allow operations that change the data again if Spark repeats a task.
+
+    Without a schema, columns are inferred from the first 10,000 documents; see the option ``infer``. Fields that have no
+    column or do not fit its type are in the column ``_more`` as JSON, so no field is lost.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(dict(options))
+        self.given = Options(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return "storebench"
+
+    def schema(self) -> types.StructType:
+        if self.given.flag("documents"):
+            return document_schema(self.given)
+        reader = opened(self.given)
+        with _documents.errors():
+            text, more = reader.columns()
+        columns = json.loads(text)
+        seen = "a sample" if more else "all documents"
+        note = f"; fields outside them are in `{columns['overflow']}`" if more else ""
+        print(f"storebench: {len(columns['list'])} columns inferred from {seen}{note}", file=sys.stderr)
+        return of_columns(columns)
+
+    def reader(self, schema: types.StructType) -> Reader:
+        return Reader(self.given, schema)
+
+    def writer(self, schema: types.StructType, overwrite: bool) -> Writer:
+        if overwrite:
+            raise _errors.of(
+                2, 'mode("overwrite") would remove documents; use mode("append"), which replaces those with the same key'
+            )
+        return Writer(self.given, schema)
+
+
+def opened(options: Options) -> Any:
+    """Opens the source of a read."""
+    with _documents.errors():
+        return _documents._native.Reader(options.url, options.words("from_collection"))
+
+
+def document_schema(options: Options) -> types.StructType:
+    """Key and document."""
+    text = types.StringType()
+    key = options.all.get("key_field", KEY)
+    return types.StructType([types.StructField(key, text, False), types.StructField(DOCUMENT, text, False)])
+
+
+# How columns and types of Spark correspond. Spark types without an entry cannot be read.
+SIMPLE: dict[str, types.DataType] = {
+    "boolean": types.BooleanType(),
+    "integer": types.LongType(),
+    "number": types.DoubleType(),
+    "text": types.StringType(),
+    "json": types.StringType(),
+}
+
+
+def of_columns(columns: Mapping[str, Any]) -> types.StructType:
+    """Converts inferred columns to a schema."""
+    schema = of_members(columns["list"])
+    return schema if columns["overflow"] is None else schema.add(columns["overflow"], types.StringType(), True)
+
+
+def of_members(members: Sequence[tuple[str, Any]]) -> types.StructType:
+    return types.StructType([types.StructField(name, of_kind(kind), True) for name, kind in members])
+
+
+def of_kind(kind: Any) -> types.DataType:
+    if isinstance(kind, str):
+        return SIMPLE.get(kind, types.StringType())
+    if "list" in kind:
+        return types.ArrayType(of_kind(kind["list"]), True)
+    return of_members(kind["object"])
+
+
+def to_columns(schema: types.StructType, more: str) -> dict[str, Any]:
+    """Converts a schema to columns."""
+    fields = [field for field in schema.fields if field.name != more]
+    return {
+        "list": [(field.name, to_kind(field.name, field.dataType)) for field in fields],
+        "overflow": more if len(fields) < len(schema.fields) else None,
+    }
+
+
+def to_kind(name: str, kind: types.DataType) -> Any:
+    match kind:
+        case types.BooleanType():
+            return "boolean"
+        case types.IntegralType():
+            return "integer"
+        case types.FloatType() | types.DoubleType() | types.DecimalType():
+            return "number"
+        case types.StringType() | types.DateType() | types.TimestampType() | types.TimestampNTZType():
+            return "text"
+        case types.ArrayType():
+            return {"list": to_kind(name, kind.elementType)}
+        case types.StructType():
+            return {"object": [(field.name, to_kind(f"{name}.{field.name}", field.dataType)) for field in kind.fields]}
+    raise _errors.of(
+        2,
+        f"column `{name}`: documents have no {kind.simpleString()}; use string, boolean, int, double, date, timestamp,"
+        " array or struct",
+    )
+
+
+@dataclasses.dataclass
+class Split(InputPartition):
+    """A part of the source."""
+
+    text: str
+    fingerprint: str
+
+    def __init__(self, text: str, fingerprint: str) -> None:
+        super().__init__(text)
+        self.text = text
+        self.fingerprint = fingerprint
+
+
+class Reader(DataSourceReader):
+    """Reads the parts of a source, each in one task."""
+
+    def __init__(self, options: Options, schema: types.StructType) -> None:
+        self.options = options
+        self.types = schema
+
+    def partitions(self) -> list[InputPartition]:
+        reader = opened(self.options)
+        with _documents.errors():
+            return [Split(text, reader.fingerprint()) for text in reader.splits()]
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        import pyarrow
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        assert isinstance(partition, Split)
+        options = self.options
+        reader = opened(options)
+        if reader.fingerprint() != partition.fingerprint:
+            raise _errors.of(
+                2, "the source is not the same here as on the driver; all workers must read the same unchanged source"
+            )
+        wanted = to_arrow_schema(self.types, timezone="UTC")
+        key, document = options.all.get("key_field", KEY), DOCUMENT
+        columns = None
+        if not options.flag("documents"):
+            columns = json.dumps(to_columns(self.types, options.all.get("overflow", MORE)))
+        with _documents.errors():
+            stream = reader.stream([partition.text], columns, (key, document), False, True)
+        batches = pyarrow.RecordBatchReader.from_stream(stream)
+        while True:
+            try:
+                batch = batches.read_next_batch()
+            except StopIteration:
+                return
+            except pyarrow.ArrowException as error:
+                raise _errors.of(1, str(error).removeprefix("External error: ")) from None
+            yield batch.select(wanted.names).cast(wanted)
+
+
+@dataclasses.dataclass
+class Written(WriterCommitMessage):
+    """What one task wrote."""
+
+    report: dict[str, Any]
+    rejects: list[str]
+
+
+class Writer(DataSourceArrowWriter):
+    """Writes rows by key, each task through a copy of its own."""
+
+    def __init__(self, options: Options, schema: types.StructType) -> None:
+        self.options = options
+        self.types = schema
+        self.most = int(options.all.get("max_errors", "0"))
+        # On the driver, where the job began.
+        self.out = os.path.abspath(options.all.get("out", "storebench-runs"))
+        op = options.all.get("op", "upsert")
+        once = op in ONCE or "op_field" in options.all or "merge" in options.all
+        if once and not options.flag("allow_repeats"):
+            raise _errors.of(
+                2,
+                f"Spark may run a task again, and `{op}` must not be applied twice; use an operation that can be repeated,"
+                ' or accept repeated changes with .option("allow_repeats", "true")',
+            )
+        if options.collection is None:
+            raise _errors.of(2, 'name the collection to write: .option("collection", "books")')
+        # Creates the collection, or finds out that it cannot be written, before any task starts.
+        self.copied(iter(()))
+
+    def copied(self, batches: Iterator[pyarrow.RecordBatch]) -> Written:
+        """Writes batches."""
+        import pyarrow
+
+        with tempfile.TemporaryDirectory(prefix="storebench-write-") as folder:
+            words = ["copy", "-", self.options.url, "--from-format=arrow", "--json", f"--out={folder}"]
+            words += ["--workers=1", f"--max-errors={2**62}", *self.options.words("to_collection")]
+            readable, writable = os.pipe()
+            ended: list[_call.Done] = []
+
+            def run() -> None:
+                try:
+                    ended.append(_call.call(words, False, input=f"/proc/self/fd/{readable}"))
+                finally:
+                    # If the copy has failed, nobody reads any more.
+                    os.close(readable)
+
+            thread = threading.Thread(target=run)
+            thread.start()
+            try:
+                with os.fdopen(writable, "wb") as pipe:
+                    self.send(batches, pipe)
+            except BrokenPipeError:
+                # The copy says why.
+                pass
+            finally:
+                thread.join()
+            done = ended[0]
+            report: dict[str, Any] = json.loads(done.printed(keeps=(0,)))
+            rejects = [line for path in pathlib.Path(folder).glob("*/rejects.jsonl") for line in lines(path)]
+            return Written(report, rejects)
+
+    def send(self, batches: Iterator[pyarrow.RecordBatch], pipe: Any) -> None:
+        """Writes batches to a pipe as an Arrow stream."""
+        import pyarrow
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        schema = to_arrow_schema(self.types, timezone="UTC")
+        # As in files of `copy`: these columns hold JSON, whose members are fields of the document.
+        whole = DOCUMENT if self.options.flag("documents") else self.options.all.get("overflow", MORE)
+        if whole in schema.names:
+            schema = schema.with_metadata({MARK: json.dumps({"overflow": whole})})
+        with pyarrow.ipc.new_stream(pipe, schema) as stream:
+            for batch in batches:
+                stream.write_batch(batch.replace_schema_metadata(schema.metadata).cast(schema))
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
+        return self.copied(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        written = [message for message in messages if isinstance(message, Written)]
+        counts: dict[str, int] = {}
+        for message in written:
+            for name, count in message.report["counts"].items():
+                counts[name] = counts.get(name, 0) + count
+        folder = pathlib.Path(self.out) / f"spark-write-{time.strftime('%Y-%m-%dT%H-%M-%S')}-{os.getpid()}"
+        folder.mkdir(parents=True)
+        (folder / "write.json").write_text(json.dumps({"tasks": len(written), "counts": counts}, indent=2) + "\n")
+        rejects = [line for message in written for line in message.rejects]
+        if rejects:
+            (folder / "rejects.jsonl").write_text("".join(rejects))
+        said = ", ".join(f"{count} {name}" for name, count in counts.items() if count and name != "bytes")
+        print(f"storebench: {said or 'no rows'} in {len(written)} tasks; {folder}", file=sys.stderr)
+        rejected = counts.get("rejected", 0)
+        if rejected > self.most:
+            first = json.loads(rejects[0]) if rejects else {"why": "unknown", "key": None}
+            raise _errors.of(
+                1,
+                f"{rejected} rows were rejected, the first because: {first['why']} (key {first['key']}); the other"
+                f" {counts.get('written', 0)} were written; see {folder}",
+            )
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        count = sum(message.report["counts"]["written"] for message in messages if isinstance(message, Written))
+        print(f"storebench: the job failed; at least {count} rows were written and stay", file=sys.stderr)
+
+
+def lines(path: pathlib.Path) -> Iterator[str]:
+    """The first rejects of a file."""
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file):
+            if number == REJECTS:
+                return
+            yield line

@@ -1,0 +1,285 @@
+//! Copies in tasks: other processes copy the splits and read them back, and this process keeps the log.
+//!
+//! A scheduler runs the tasks, such as Spark. It may run a task again, even at the same time. So a task changes nothing
+//! but the target, and reports everything else when it ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use storebench_engine::Stop;
+
+use super::{CopyRequest, Progress, Shared, work};
+use crate::error::TransferError;
+use crate::manifest::{Counts, Damage, Header, Manifest};
+use crate::measure::Meter;
+use crate::rejects::{Reject, Rejects};
+use crate::sink::{Again, TargetState};
+use crate::source::Split;
+use crate::verify::passes::{Compared, Here, Listed, Passes};
+use crate::verify::reread::reread;
+
+/// Tasks for each one that runs at the same time. With more, a slow task delays the end less; with fewer, connections
+/// are opened less often.
+const SHARES: usize = 4;
+
+/// Runs tasks in other processes.
+pub trait Tasks: Send + Sync {
+    /// The number of tasks that run at the same time.
+    fn at_once(&self) -> u32;
+
+    /// Whether operations are allowed that change the target again if the scheduler repeats a task.
+    fn may_repeat(&self) -> bool;
+
+    /// Runs these tasks. Passes the report of each to `take` as soon as the task has ended.
+    ///
+    /// # Errors
+    /// A task failed in each of its attempts, or cannot be run. The other tasks may have ended.
+    fn run(
+        &self,
+        tasks: Vec<Task>,
+        stop: &Stop,
+        take: &mut dyn FnMut(TaskReport) -> Result<(), TransferError>,
+    ) -> Result<(), TransferError>;
+}
+
+/// One task. Another process that gets it performs it with [`perform`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    work: Work,
+    /// The parts of the source to work on.
+    splits: Vec<Split>,
+    /// The source's fingerprint.
+    source: String,
+    /// The name of the copy, from which some keys are derived.
+    pub copy: String,
+    /// What the task must know of the target.
+    pub target: TargetState,
+    /// The number of tasks that run at the same time.
+    pub at_once: u32,
+    /// The places of rejected records in the source, by split.
+    rejected: BTreeMap<u32, BTreeSet<String>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Work {
+    Copy,
+    Compare,
+    List { buckets: BTreeSet<usize> },
+}
+
+/// What a task did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskReport(Vec<SplitReport>);
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum SplitReport {
+    Copied { split: u32, counts: Counts, damage: Option<Damage>, keys: Vec<String>, rejects: Vec<Reject> },
+    Compared(Compared),
+    Listed(Listed),
+}
+
+impl SplitReport {
+    fn split(&self) -> u32 {
+        match self {
+            Self::Copied { split, .. } => *split,
+            Self::Compared(Compared { split, .. }) | Self::Listed(Listed { split, .. }) => *split,
+        }
+    }
+}
+
+/// Whether tasks can perform this copy.
+pub(super) fn check(request: &CopyRequest<'_>, tasks: &dyn Tasks) -> Result<(), TransferError> {
+    let refused = |what: String| Err(TransferError::BadInput(what));
+    if !request.source.reopens() {
+        return refused("tasks cannot read standard input; copy it to a file first".into());
+    }
+    match request.sink.again() {
+        Again::Never => refused("tasks cannot write to standard output; write to a file or a folder".into()),
+        Again::Once if !tasks.may_repeat() => refused(format!(
+            "a task that fails or is slow may run again, and `{}` must not be applied twice; use an operation that can be \
+             repeated, or accept repeated changes explicitly",
+            request.op
+        )),
+        Again::Once | Again::Free => request.sink.state().map(drop),
+    }
+}
+
+/// Runs tasks over splits, and passes the first report of each split to `take`.
+fn over(
+    request: &CopyRequest<'_>,
+    splits: &[Split],
+    (work, rejected): (&Work, &BTreeMap<u32, BTreeSet<String>>),
+    tasks: &dyn Tasks,
+    stop: &Stop,
+    take: &mut dyn FnMut(SplitReport) -> Result<(), TransferError>,
+) -> Result<(), TransferError> {
+    let (source, copy, target) = (request.source.fingerprint(), request.shape.copy(), request.sink.state()?);
+    let at_once = tasks.at_once().max(1);
+    let shares = splits.len().min(at_once as usize * SHARES);
+    let task = |share: usize| {
+        // Neighbours go to different tasks: sizes and speeds of neighbours are often alike.
+        let splits: Vec<Split> = splits.iter().skip(share).step_by(shares).cloned().collect();
+        let of = |split: &Split| Some((split.number, rejected.get(&split.number)?.clone()));
+        let rejected = splits.iter().filter_map(of).collect();
+        let (source, copy, target) = (source.clone(), copy.to_owned(), target.clone());
+        Task { work: work.clone(), splits, source, copy, target, at_once, rejected }
+    };
+    let mut missing: BTreeSet<u32> = splits.iter().map(|split| split.number).collect();
+    tasks.run((0..shares).map(task).collect(), stop, &mut |TaskReport(all)| {
+        // A task that ran twice reports twice.
+        all.into_iter().filter(|report| missing.remove(&report.split())).try_for_each(&mut *take)
+    })?;
+    match missing.len() {
+        0 => Ok(()),
+        _ if stop.asked() => Ok(()),
+        missing => Err(TransferError::Target(format!(
+            "{missing} parts have no report, although every task ended; use --resume to continue"
+        ))),
+    }
+}
+
+/// Copies the splits that are not done.
+pub(super) fn copy(
+    shared: &Shared<'_>,
+    tasks: &dyn Tasks,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(), TransferError> {
+    let none = BTreeMap::new();
+    over(shared.request, &shared.todo, (&Work::Copy, &none), tasks, shared.stop, &mut |report| {
+        let SplitReport::Copied { split, counts, damage, keys, rejects } = report else { return Err(out_of_step()) };
+        rejects.iter().try_for_each(|reject| shared.rejects.add(reject))?;
+        shared.rejects.sync()?;
+        shared.manifest.done(split, counts, damage, keys)?;
+        *shared.counts.lock().unwrap_or_else(PoisonError::into_inner) += counts;
+        let now = {
+            let mut now = shared.progress();
+            now.splits_done += 1;
+            now.documents += counts.written;
+            now.bytes += counts.bytes;
+            now.rejected += counts.rejected;
+            now.read_bytes += shared.todo.iter().find(|of| of.number == split).and_then(|of| of.bytes).unwrap_or(0);
+            *now
+        };
+        progress(now);
+        Ok(())
+    })
+}
+
+fn out_of_step() -> TransferError {
+    TransferError::Target("a task did something else than it was asked to; use the same version everywhere".into())
+}
+
+/// Passes of a verification by tasks. They read the source again, because what the first tasks kept may be lost.
+pub(super) struct Elsewhere<'a> {
+    pub(super) request: &'a CopyRequest<'a>,
+    pub(super) splits: &'a [Split],
+    pub(super) rejected: BTreeMap<u32, BTreeSet<String>>,
+    pub(super) stop: &'a Stop,
+    pub(super) tasks: &'a dyn Tasks,
+}
+
+impl Elsewhere<'_> {
+    fn pass(
+        &self,
+        work: &Work,
+        take: &mut dyn FnMut(SplitReport) -> Result<(), TransferError>,
+    ) -> Result<(), TransferError> {
+        over(self.request, self.splits, (work, &self.rejected), self.tasks, self.stop, take)?;
+        match self.stop.asked() {
+            true => Err(TransferError::Target("interrupted before everything was verified".into())),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Passes for Elsewhere<'_> {
+    fn compare(&self, take: &mut dyn FnMut(Compared)) -> Result<(), TransferError> {
+        self.pass(&Work::Compare, &mut |report| match report {
+            SplitReport::Compared(compared) => {
+                take(compared);
+                Ok(())
+            }
+            _ => Err(out_of_step()),
+        })
+    }
+
+    fn list(&self, buckets: &BTreeSet<usize>, take: &mut dyn FnMut(Listed)) -> Result<(), TransferError> {
+        self.pass(&Work::List { buckets: buckets.clone() }, &mut |report| match report {
+            SplitReport::Listed(listed) => {
+                take(listed);
+                Ok(())
+            }
+            _ => Err(out_of_step()),
+        })
+    }
+}
+
+/// Performs a task. `request` has the same source, target and shape as the copy, and a new folder of its own.
+///
+/// # Errors
+/// As [`copy`](super::copy). Also if the source differs from the one that the copy divided.
+pub fn perform(request: &CopyRequest<'_>, task: &Task, stop: &Arc<Stop>) -> Result<TaskReport, TransferError> {
+    if request.source.fingerprint() != task.source {
+        return Err(TransferError::BadInput(format!(
+            "{} is not the same here as where the copy began; all workers must read the same unchanged source",
+            request.source.describe()
+        )));
+    }
+    match &task.work {
+        Work::Copy => copied(request, task, stop).map(TaskReport),
+        Work::Compare => each(request, task, stop, &|here| {
+            let mut all = Vec::new();
+            here.compare(&mut |compared| all.push(SplitReport::Compared(compared)))?;
+            Ok(all)
+        }),
+        Work::List { buckets } => each(request, task, stop, &|here| {
+            let mut all = Vec::new();
+            here.list(buckets, &mut |listed| all.push(SplitReport::Listed(listed)))?;
+            Ok(all)
+        }),
+    }
+}
+
+/// Reads each split back.
+fn each(
+    request: &CopyRequest<'_>,
+    task: &Task,
+    stop: &Stop,
+    pass: &dyn Fn(&Here<'_>) -> Result<Vec<SplitReport>, TransferError>,
+) -> Result<TaskReport, TransferError> {
+    let target = request.sink.target()?;
+    let (target, folder, none) = (&*target, &*request.folder, BTreeSet::new());
+    let mut reports = Vec::new();
+    for split in task.splits.chunks(1) {
+        let number = split[0].number;
+        reread(request, &split[0], task.rejected.get(&number).unwrap_or(&none))?;
+        reports.extend(pass(&Here { folder, splits: split, target, parallel: 1, stop })?);
+        crate::verify::spool::remove(folder, number)?;
+    }
+    Ok(TaskReport(reports))
+}
+
+fn copied(request: &CopyRequest<'_>, task: &Task, stop: &Arc<Stop>) -> Result<Vec<SplitReport>, TransferError> {
+    let header = Header::new(BTreeMap::new(), task.source.clone(), task.splits.clone());
+    let manifest = Manifest::begin(&request.folder, || Ok(header))?;
+    let shared = Shared::new(request, manifest, Rejects::new(request.rejects.clone()), stop);
+    let workers = shared.workers();
+    let mut meter = Meter::new(request.source.requests(), request.sink.writes()?, workers, request.interval);
+    work(&shared, workers, &mut meter, &mut |_| {})?;
+    let mut rejects: BTreeMap<u32, Vec<Reject>> = BTreeMap::new();
+    shared.rejects.all().for_each(|reject| rejects.entry(reject.split).or_default().push(reject));
+    drop(shared);
+    let mut log = Manifest::resume(&request.folder)?;
+    let mut damaged = std::mem::take(log.damaged.get_mut().unwrap_or_else(PoisonError::into_inner));
+    let report = |(split, counts): (u32, Counts)| SplitReport::Copied {
+        split,
+        counts,
+        damage: damaged.remove(&split),
+        keys: log.keys.remove(&split).unwrap_or_default(),
+        rejects: rejects.remove(&split).unwrap_or_default(),
+    };
+    Ok(log.done.into_iter().map(report).collect())
+}
