@@ -15,6 +15,7 @@ from . import (
     ravendb,
     redis,
     report_tools,
+    spark,
     ssh,
     vega_datasets,
 )
@@ -34,6 +35,7 @@ SERVERS = {
     "ravendb": Server(ravendb.install, ravendb.start, {"option"}),
     "nx-27017": Server(nx27017.install, nx27017.start, {"option"}),
     "minidfs": Server(minidfs.install, minidfs.start, {"option"}),
+    "spark": Server(spark.install, spark.start, {"option"}),
 }
 
 # Data and tools that tests use: installed with the servers.
@@ -44,8 +46,8 @@ DATA = {
     "python-tools": python_tools.install,
     "ssh": ssh.install,
 }
-# Large, and only for one soak test: `servers/install all` skips them.
-BY_NAME_ONLY = {"minidfs"}
+# Large, and only for soak tests: `servers/install all` skips them.
+BY_NAME_ONLY = {"minidfs", "spark"}
 
 # Installed only by name, and never started.
 TOOLS = {"bench-tools": bench_tools.install, "couchbackup": couchbackup.install}

@@ -128,10 +128,12 @@ pub fn call(args: &[String], interrupter: &Interrupter, provided: Provided, tell
     }
 }
 
-/// Removes the prefix `error: ` and the usage from an error of clap. The usage is useful only in a shell.
+/// Removes the prefix `error: `, the usage and the hint at `--help` from an error of clap. They are useful only in a
+/// shell.
 pub(crate) fn of_clap(text: &str) -> &str {
     let text = text.strip_prefix("error: ").unwrap_or(text);
-    text.split("\n\nUsage:").next().unwrap_or(text).trim_end()
+    let end = |text: &'_ str, from: &str| text.find(from).unwrap_or(text.len());
+    text[..end(text, "\n\nUsage:").min(end(text, "\n\nFor more information"))].trim_end()
 }
 
 /// Whether this thread runs a verb for a caller.

@@ -18,7 +18,7 @@ mod _native {
     #[pymodule_export]
     use super::reader::Reader;
     #[pymodule_export]
-    use super::runs::{Histogram, histogram, read_run, said, table, trials};
+    use super::runs::{Histogram, generators, histogram, read_run, said, table, trials};
     #[pymodule_export]
     use super::verbs::{call, main};
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use storebench_results::answer::answer;
 use storebench_results::configurations::{configuration_of, is_whole};
 use storebench_results::times::{response, service};
-use storebench_results::{OpResult, RESULT_FILE, RunResult, Table as Kind, TrialResult, log_name, merged_log, rows_of};
+use storebench_results::{AllOps, OpResult, RESULT_FILE, RunResult, Table as Kind, TrialResult, log_name, merged_log, rows_of};
 
 use crate::arrow::{Table, failed, type_of};
 
@@ -100,6 +100,43 @@ pub(crate) fn trials(path: PathBuf) -> PyResult<Table> {
     }
     if columns.is_empty() {
         columns.push(("trial".to_owned(), DataType::Int64));
+    }
+    Table::of_rows(&columns, &rows).map_err(failed)
+}
+
+/// One row for each part of a merged run in each phase.
+#[pyfunction]
+pub(crate) fn generators(path: PathBuf) -> PyResult<Table> {
+    let result = opened(&path)?;
+    let mut columns: Vec<(String, DataType)> = Vec::new();
+    let mut rows = Vec::new();
+    for trial in &result.trials {
+        for phase in &trial.phases {
+            for generator in &phase.generators {
+                let mut row = Row { columns: &mut columns, values: Map::new() };
+                row.add("trial", DataType::Int64, trial.trial);
+                row.add("configuration", DataType::Utf8, configuration_of(trial));
+                row.add("phase", DataType::Utf8, phase.name.as_str());
+                row.add("part", DataType::Int64, generator.part);
+                row.add("began_after_ns", DataType::Int64, generator.began_after_ns);
+                row.add("late_ns", DataType::Int64, generator.late_ns);
+                row.add("workers", DataType::Int64, generator.workers);
+                row.add("operations", DataType::Int64, generator.operations);
+                row.add("answered_per_s", DataType::Float64, generator.answered_per_s);
+                // As everywhere, over all attempts.
+                let AllOps { response_ns, response_of_attempts_ns, service_ns, service_of_attempts_ns, .. } =
+                    &generator.all;
+                let service = service_of_attempts_ns.as_ref().unwrap_or(service_ns);
+                let response = response_of_attempts_ns.as_ref().or(response_ns.as_ref());
+                row.add("service_p99_ns", DataType::Int64, service.p99);
+                row.add("response_p99_ns", DataType::Int64, response.and_then(|times| times.p99));
+                row.add("client_cpu_us_per_op", DataType::Float64, generator.client.cpu_us_per_op);
+                rows.push(row.values);
+            }
+        }
+    }
+    if columns.is_empty() {
+        columns.push(("part".to_owned(), DataType::Int64));
     }
     Table::of_rows(&columns, &rows).map_err(failed)
 }

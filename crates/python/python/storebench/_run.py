@@ -109,6 +109,13 @@ class Run:
         """
         return _native.trials(self._folder())
 
+    def generators(self) -> Table:
+        """One row per part of a merged run and phase: what each load generator did, and what its client used.
+
+        ``began_after_ns`` is how long after the first part it began the phase. Empty for a run in one process.
+        """
+        return _native.generators(self._folder())
+
     def intervals(self) -> Table:
         """One row per interval and operation. ``from_ns`` and ``to_ns`` count from the start of the phase.
 

@@ -11,6 +11,9 @@ from .. import _errors
 # An exception of this package at the end of a worker's traceback.
 ERROR = re.compile(r"storebench\._errors\.(\w+): (.*?)(?=\n\s*\n|\n\tat |\Z)", re.DOTALL)
 
+# Any other exception at the end of a traceback.
+OTHER = re.compile(r"\n(?!org\.|java\.)(\w[\w.]*(?:Error|Exception|Interrupt)\w*: [^\n]*)")
+
 
 def absolute(place: str) -> str:
     """Returns a path that is the same in every process. URLs stay as they are."""
@@ -24,7 +27,10 @@ def failure(error: Exception, what: str) -> _errors.StorebenchError:
     text = str(error)
     found = ERROR.search(text)
     if found is None:
-        return _errors.of(1, f"{what} failed: {text.splitlines()[0] if text else type(error).__name__}")
+        said = next(iter(OTHER.findall(text)), text.splitlines()[0] if text else type(error).__name__)
+        if "No module named 'storebench'" in said:
+            said += "; install this package for the Python of every worker (PYSPARK_PYTHON)"
+        return _errors.of(1, f"{what} failed: {said}")
     kind = getattr(_errors, found[1], _errors.DataLost)
     return _errors.of(kind.code, found[2].strip())
 

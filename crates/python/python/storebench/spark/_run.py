@@ -41,7 +41,7 @@ def run(
 
     Each generator runs its part of the study; together they send what one process would send. They agree on the start
     of each phase through the barrier. The driver merges the parts into one run, with every percentile over all
-    operations. ``Run.table("generators")`` shows what each generator did.
+    operations. ``Run.generators()`` shows what each generator did.
 
     Args:
         spark: The session.
@@ -182,7 +182,7 @@ class Generator:
     def perform(self, numbers: Iterator[int]) -> Iterator[Part]:
         """Runs the part of this task."""
         context: Any = BarrierTaskContext.get()
-        if context.stageAttemptNumber() > 0:
+        if context.attemptNumber() > 0:
             raise _errors.of(1, "a generator was lost; the run was not repeated, because its store has changed")
         meeting = Meeting(context.allGather)
         for number in numbers:

@@ -284,7 +284,7 @@ class Writer(DataSourceArrowWriter):
 
         with tempfile.TemporaryDirectory(prefix="storebench-write-") as folder:
             words = ["copy", "-", self.options.url, "--from-format=arrow", "--json", f"--out={folder}"]
-            words += ["--workers=1", f"--max-errors={2**62}", *self.options.words("to_collection")]
+            words += ["--workers=1", f"--max-errors={2**53}", *self.options.words("to_collection")]
             readable, writable = os.pipe()
             ended: list[_call.Done] = []
 

@@ -1,0 +1,139 @@
+"""The data source: reading and writing with data frames."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+from typing import Any
+
+import pytest
+import storebench
+from conftest import PASSWORD, Server, books
+from test_copy import stored, without_key
+
+
+def reads(spark: Any, url: str, **options: str) -> Any:
+    return spark.read.format("storebench").options(url=url, **options)
+
+
+def writes(frame: Any, url: str, **options: str) -> Any:
+    return frame.write.format("storebench").options(url=url, **options).mode("append")
+
+
+@pytest.fixture(scope="module")
+def loaded(postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[dict[str, Any]]]:
+    """A collection, and what it holds."""
+    folder, name = tmp_path_factory.mktemp("loaded"), f"loaded{random.randrange(10**9)}"
+    written = books(folder / "books.jsonl", 5_000)
+    out = str(folder / "out")
+    storebench.copy(str(folder / "books.jsonl"), postgres.url, to_collection=name, out=out, progress=False)
+    return name, written
+
+
+def test_columns_are_inferred_and_no_field_vanishes(spark: Any, postgres: Server, loaded: Any) -> None:
+    name, written = loaded
+    frame = reads(spark, postgres.url, collection=name, infer="50").load()
+    types = {field.name: field.dataType.simpleString() for field in frame.schema}
+    assert types == {
+        "_id": "string",
+        "title": "string",
+        "year": "bigint",
+        "price": "double",
+        "tags": "array<string>",
+        "by": "struct<name:string>",
+        **({"rare": "boolean"} if "rare" in types else {}),
+        "_more": "string",
+    }
+    assert frame.rdd.getNumPartitions() > 1
+    rows = {row["_id"]: row.asDict(recursive=True) for row in frame.collect()}
+    assert len(rows) == len(written)
+    for book in written:
+        row = rows[book["_id"]]
+        more = json.loads(row.pop("_more") or "{}")
+        found = {name: value for name, value in {**row, **more}.items() if value is not None}
+        assert found == book
+
+
+def test_whole_documents_are_a_column(spark: Any, postgres: Server, loaded: Any) -> None:
+    name, written = loaded
+    frame = reads(spark, postgres.url, collection=name, documents="true").load()
+    found = {row["_id"]: json.loads(row["document"]) for row in frame.collect()}
+    assert found == without_key(written)
+    # Fields of the text, without a schema.
+    assert frame.where("get_json_object(document, '$.rare') = 'true'").count() == 50
+
+
+def test_a_schema_selects_and_converts(spark: Any, here: pathlib.Path) -> None:
+    (here / "a.jsonl").write_text('{"_id": "a", "n": 1, "at": "2026-11-26T10:00:00Z", "d": "2026-11-26", "x": 2.5, "other": 1}\n')
+    schema = "n int, at timestamp, d date, x decimal(10,2)"
+    row = reads(spark, str(here / "a.jsonl")).schema(schema).load().selectExpr("n", "cast(unix_seconds(at) as string) at", "d", "x").collect()
+    assert [str(value) for value in row[0]] == ["1", "1795687200", "2026-11-26", "2.50"]
+    with pytest.raises(Exception, match="documents have no map<string,int>"):
+        reads(spark, str(here / "a.jsonl")).schema("n map<string,int>").load().collect()
+    with pytest.raises(Exception, match="document `a`"):
+        reads(spark, str(here / "a.jsonl")).schema("at int").load().collect()
+
+
+def test_rows_are_written_by_key_and_repeating_changes_nothing(spark: Any, redis: Server, loaded: Any, postgres: Server) -> None:
+    name, written = loaded
+    target = f"written{random.randrange(10**9)}"
+    frame = reads(spark, postgres.url, collection=name).load()
+    for _ in range(2):
+        writes(frame, redis.url, collection=target).save()
+        assert stored(redis.url, target) == without_key(written)
+    whole = reads(spark, postgres.url, collection=name, documents="true").load()
+    writes(whole.repartition(3), redis.url, collection=f"{target}b", documents="true").save()
+    assert stored(redis.url, f"{target}b") == without_key(written)
+
+
+def test_keys_come_from_any_column(spark: Any, redis: Server) -> None:
+    target = f"keyed{random.randrange(10**9)}"
+    frame = spark.createDataFrame([(1, "a", 0.5), (2, "b", None)], "isbn int, title string, price float")
+    writes(frame, redis.url, collection=target, key="{isbn}").save()
+    assert stored(redis.url, target) == {
+        "1": {"isbn": 1, "title": "a", "price": 0.5},
+        "2": {"isbn": 2, "title": "b"},
+    }
+
+
+def test_rejected_rows_fail_the_job_and_are_kept(spark: Any, redis: Server, here: pathlib.Path) -> None:
+    frame = spark.createDataFrame([("a", 1), (None, 2)], "_id string, n int")
+    target, out = f"bad{random.randrange(10**9)}", str(here / "out")
+    with pytest.raises(Exception, match="1 rows were rejected, the first because"):
+        writes(frame, redis.url, collection=target, out=out).save()
+    (kept,) = (here / "out").glob("*/rejects.jsonl")
+    assert json.loads(kept.read_text())["record"] == {"n": 2}
+    writes(frame, redis.url, collection=target, out=out, max_errors="1").save()
+    assert stored(redis.url, target) == {"a": {"n": 1}}
+
+
+def test_what_would_lose_data_is_refused(spark: Any, redis: Server) -> None:
+    frame = spark.createDataFrame([("a", 1)], "_id string, n int")
+    with pytest.raises(Exception, match="would remove documents"):
+        writes(frame, redis.url, collection="any").mode("overwrite").save()
+    with pytest.raises(Exception, match="must not be applied twice"):
+        writes(frame, redis.url, collection="any", op="counter", value="n").save()
+    with pytest.raises(Exception, match="name the collection"):
+        writes(frame, redis.url).save()
+    with pytest.raises(Exception, match="unexpected argument '--no-such'"):
+        writes(frame, redis.url, collection="any", no_such="1").save()
+
+
+def test_passwords_are_in_no_plan_and_no_log(spark: Any, postgres: Server, redis: Server, loaded: Any, capfd: Any) -> None:
+    name, _ = loaded
+    frame = reads(spark, postgres.url, collection=name).load()
+    frame.createOrReplaceTempView("books")
+    frame.explain(extended=True)
+    spark.sql("select count(*) from books").explain(mode="formatted")
+    writes(frame, redis.url, collection=f"secret{random.randrange(10**9)}").save()
+    for failing in (reads(spark, postgres.url, collection="nosuch").load, writes(frame, redis.url, collection="any", op="touch").save):
+        with pytest.raises(Exception) as caught:
+            failing()
+        assert PASSWORD not in str(caught.value)
+    out, err = capfd.readouterr()
+    assert PASSWORD not in out + err
+    logs = [path for path in spark.events.rglob("*") if path.is_file()]
+    texts = [path.read_text(errors="replace") for path in logs]
+    assert any("storebench" in text for text in texts)
+    assert not any(PASSWORD in text for text in texts)
