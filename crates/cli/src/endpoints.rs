@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use storebench_stores::schemes;
+use storebench_stores::is_scheme;
 use storebench_transfer::FileLocation;
 
 use crate::failure::Failure;
@@ -30,7 +30,7 @@ impl Endpoint {
             return Ok(Self::Standard);
         }
         let Some((names, rest)) = text.split_once(':') else { return Ok(Self::Files(text.to_owned())) };
-        let is = |name: &str| schemes().iter().any(|s| s.name == name || s.aliases.contains(&name));
+        let is = is_scheme;
         // A scheme can itself contain a plus, such as `mongodb+srv`.
         if is(names) || names.split('+').all(is) || names.split('+').next().is_some_and(is) {
             return Ok(Self::Store(text.to_owned()));

@@ -114,9 +114,18 @@ def test_a_killed_worker_loses_nothing_and_repeats_nothing(
     all_slots(spark)
     count = 200_000
     all, name = books(here / "books.jsonl", count), collection("books")
-    moment = random.Random(seed).uniform(0.2, 3.0)
+    moment = random.Random(seed).uniform(1, 8)
+
+    def begun() -> bool:
+        try:
+            return next(iter(storebench.read(postgres.url, name)), None) is not None
+        except storebench.StorebenchError:
+            return False
 
     def kill() -> None:
+        until = time.monotonic() + 60
+        while time.monotonic() < until and not begun():
+            time.sleep(0.05)
         time.sleep(moment)
         cluster.stop("--kill", "--only", "worker-1")
 
@@ -124,13 +133,20 @@ def test_a_killed_worker_loses_nothing_and_repeats_nothing(
     killer.start()
     try:
         report = storebench.spark.copy(
-            spark, "books.jsonl", postgres.url, to_collection=name, verify=True, workers=16, op="insert"
+            spark,
+            "books.jsonl",
+            postgres.url,
+            to_collection=name,
+            verify=True,
+            op="insert",
+            # Slow enough that a killed task has written a part of its documents.
+            rate_docs=20_000,
         )
     finally:
         killer.join()
         cluster.start()
     counts = report["counts"]
-    print(f"seed {seed}: killed after {moment:.2f} s; {counts}; {report['seconds']:.1f} s")
+    print(f"seed {seed}: killed {moment:.2f} s after the first document arrived; {counts}; {report['seconds']:.1f} s")
     assert report["verified"]["equal"] and report["verified"]["found"] == count
     assert (counts["read"], counts["written"], counts["rejected"]) == (count, count, 0)
     assert stored(postgres.url, name) == without_key(all)

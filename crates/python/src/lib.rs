@@ -7,6 +7,7 @@ mod documents;
 mod provided;
 mod reader;
 mod runs;
+mod store;
 mod verbs;
 
 #[pyo3::pymodule]
@@ -19,6 +20,8 @@ mod _native {
     use super::reader::Reader;
     #[pymodule_export]
     use super::runs::{Histogram, generators, histogram, read_run, said, table, trials};
+    #[pymodule_export]
+    use super::store::provide;
     #[pymodule_export]
     use super::verbs::{call, main};
 }

@@ -12,7 +12,9 @@ use serde_json::{Map, Value};
 use storebench_results::answer::answer;
 use storebench_results::configurations::{configuration_of, is_whole};
 use storebench_results::times::{response, service};
-use storebench_results::{AllOps, OpResult, RESULT_FILE, RunResult, Table as Kind, TrialResult, log_name, merged_log, rows_of};
+use storebench_results::{
+    AllOps, OpResult, RESULT_FILE, RunResult, Table as Kind, TrialResult, log_name, merged_log, rows_of,
+};
 
 use crate::arrow::{Table, failed, type_of};
 

@@ -67,4 +67,4 @@ mod sqlite;
 pub use hosted::serve as host;
 use storebench_engine::store::document;
 
-pub use registry::{OptionHelp, Scheme, open, schemes};
+pub use registry::{Open, OptionHelp, Scheme, is_scheme, open, provide, schemes};

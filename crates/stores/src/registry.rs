@@ -6,7 +6,7 @@
 
 use std::fmt::Display;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use storebench_engine::store::ordered_map::EmbeddedStore;
 use storebench_engine::store::{
@@ -116,6 +116,29 @@ static SCHEMES: &[Scheme] = &[
     },
 ];
 
+/// Opens a store from what follows its scheme and colon.
+pub type Open = dyn Fn(&str) -> Result<Arc<dyn AnyStore>, StoreError> + Send + Sync;
+
+/// Stores that the program around this one provides, by scheme.
+static PROVIDED: RwLock<Vec<(&'static str, Arc<Open>)>> = RwLock::new(Vec::new());
+
+/// Adds a scheme, or replaces an added one. Its URLs have no options of their own, but decorators can precede it.
+pub fn provide(scheme: &'static str, open: Arc<Open>) {
+    let mut all = PROVIDED.write().unwrap_or_else(PoisonError::into_inner);
+    all.retain(|(name, _)| *name != scheme);
+    all.push((scheme, open));
+}
+
+fn provided(scheme: &str) -> Option<Arc<Open>> {
+    let all = PROVIDED.read().unwrap_or_else(PoisonError::into_inner);
+    all.iter().find(|(name, _)| *name == scheme).map(|(_, open)| Arc::clone(open))
+}
+
+/// Whether a store or a decorator has this scheme.
+pub fn is_scheme(name: &str) -> bool {
+    SCHEMES.iter().any(|s| s.name == name || s.aliases.contains(&name)) || provided(name).is_some()
+}
+
 /// Every store and decorator in this build, in display order.
 pub fn schemes() -> &'static [Scheme] {
     SCHEMES
@@ -148,9 +171,14 @@ fn open_split(url: &str, head: &str, query: &str) -> Result<Arc<dyn AnyStore>, S
     for decorator in decorators.iter().flat_map(|names| names.split('+')) {
         schemes.push(find(decorator, true)?);
     }
-    schemes.push(find(typed, false)?);
+    let mut store = match provided(typed) {
+        Some(open) => Some(open(path)?),
+        None => {
+            schemes.push(find(typed, false)?);
+            None
+        }
+    };
     let mut options = Options::read(query, &schemes)?;
-    let mut store = None;
     for scheme in schemes.iter().rev() {
         store = Some(make(scheme, typed, path, &mut options, store)?);
     }

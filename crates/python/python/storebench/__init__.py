@@ -16,7 +16,8 @@ from ._errors import (
 from ._gate import GateFailed, gate
 from ._native import Histogram, Stream, Table
 from ._run import Check, Run, open_run
-from ._verbs import Study, bench, compare, copy, merge, plan, run, verify
+from ._stores import NotDone, Refused, Temporary
+from ._verbs import Study, bench, compare, conform, copy, merge, plan, run, verify
 
 __all__ = [
     "BadInput",
@@ -25,15 +26,19 @@ __all__ = [
     "GateFailed",
     "Histogram",
     "InvalidMeasurement",
+    "NotDone",
+    "Refused",
     "Run",
     "StorebenchError",
     "StorebenchWarning",
     "Stream",
     "Study",
     "Table",
+    "Temporary",
     "Unreachable",
     "bench",
     "compare",
+    "conform",
     "copy",
     "documents",
     "gate",

@@ -75,6 +75,7 @@ class Reader:
         """Starts to read these parts, or all. Without ``columns``, rows are the key and the document."""
 
 def main(args: list[str]) -> int: ...
+def provide(name: str, adapter: object) -> None: ...
 def call(
     args: list[str],
     tell: Callable[[Any], None] | None,

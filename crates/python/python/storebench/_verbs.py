@@ -11,20 +11,21 @@ from typing import Any
 from . import _call, _errors
 from ._call import Option
 from ._run import Run, open_run
+from ._stores import OneStore, url_of, words_of
 from ._studies import Study, as_file
 
 Folder = str | os.PathLike[str]
 """A run: its folder, or the path of its ``run.json``."""
 
-Stores = str | Sequence[str] | Mapping[str, str]
-"""Stores: one URL, several URLs, or a mapping of names to URLs."""
+Stores = OneStore | Sequence[OneStore] | Mapping[str, OneStore]
+"""Stores: one, several, or a mapping of names to stores. Each is a URL or a class (``docs/python-stores.md``)."""
 
 
-def bench(url: str, *, progress: bool | None = None, **options: Option) -> Run:
+def bench(url: OneStore, *, progress: bool | None = None, **options: Option) -> Run:
     """Measures one store without a study file.
 
     Args:
-        url: The URL of the store, such as ``sqlite:bench.db``.
+        url: The URL of the store, such as ``sqlite:bench.db``, or a class (``docs/python-stores.md``).
         progress: Whether to show progress. By default, shows it in a notebook and on a terminal.
         **options: The options of ``storebench bench --help``: ``docs=100_000``, ``duration="30s"``, ``rate=5_000``,
             ``in_flight=8``, ``mix="read=95,update=5"``, ``from_="documents.jsonl"``, …
@@ -36,7 +37,7 @@ def bench(url: str, *, progress: bool | None = None, **options: Option) -> Run:
 
     If a run is invalid or lost data, the function returns it and issues a :class:`StorebenchWarning`.
     """
-    return measured(["bench", url, *_call.arguments(options)], progress)
+    return measured(["bench", url_of(url), *_call.arguments(options)], progress)
 
 
 def run(
@@ -58,16 +59,16 @@ def run(
     """
     overrides: Option = [set] if isinstance(set, str) else list(set)
     with as_file(study) as file:
-        words = ["run", file, *_call.arguments({"store": store_words(stores), "set": overrides, **options})]
+        words = ["run", file, *_call.arguments({"store": words_of(stores), "set": overrides, **options})]
         return measured(words, progress)
 
 
-def copy(source: str, target: str, *, progress: bool | None = None, **options: Option) -> dict[str, Any]:
+def copy(source: OneStore, target: OneStore, *, progress: bool | None = None, **options: Option) -> dict[str, Any]:
     """Copies documents between files and stores in parallel. Can resume and verify a copy.
 
     Args:
-        source: A file, a file pattern, or the URL of a store.
-        target: A file, a folder, or the URL of a store.
+        source: A file, a file pattern, or a store.
+        target: A file, a folder, or a store.
         progress: Whether to show progress. By default, shows it in a notebook and on a terminal.
         **options: The options of ``storebench copy --help``: ``key="{id}"``, ``verify=True``, ``resume=True``, …
 
@@ -81,7 +82,7 @@ def copy(source: str, target: str, *, progress: bool | None = None, **options: O
         Unreachable: The source or the target does not answer.
         KeyboardInterrupt: The copy was interrupted. The same call with ``resume=True`` continues it.
     """
-    return copied(_call.call(["copy", source, target, "--json", *_call.arguments(options)], progress), options)
+    return copied(_call.call(["copy", url_of(source), url_of(target), "--json", *_call.arguments(options)], progress), options)
 
 
 def copied(done: _call.Done, options: Mapping[str, Option]) -> dict[str, Any]:
@@ -108,19 +109,19 @@ def copied(done: _call.Done, options: Mapping[str, Option]) -> dict[str, Any]:
 def plan(study: Study, stores: Stores | None = None, **options: Option) -> dict[str, Any]:
     """Shows what a run would do, without accessing a store. For the options, see ``storebench plan --help``."""
     with as_file(study) as file:
-        words = ["plan", file, "--json", *_call.arguments({"store": store_words(stores), **options})]
+        words = ["plan", file, "--json", *_call.arguments({"store": words_of(stores), **options})]
         printed: dict[str, Any] = json.loads(_call.call(words, False).printed())
     return printed
 
 
-def verify(url: str, study: Study, *, progress: bool | None = None, **options: Option) -> dict[str, Any]:
+def verify(url: OneStore, study: Study, *, progress: bool | None = None, **options: Option) -> dict[str, Any]:
     """Reads back every document that a study loaded and compares it with the generated document.
 
     Returns:
         The report, even if documents are missing or wrong: see its ``collections``.
     """
     with as_file(study) as file:
-        words = ["verify", url, file, "--json", *_call.arguments(options)]
+        words = ["verify", url_of(url), file, "--json", *_call.arguments(options)]
         printed: dict[str, Any] = json.loads(_call.call(words, progress).printed(keeps=(0, 1)))
     return printed
 
@@ -172,13 +173,33 @@ def folder(run: Run | Folder) -> str:
     return os.fspath(run)
 
 
-def store_words(stores: Stores | None) -> Option:
-    """Converts stores to values of the option ``--store``."""
-    if stores is None or isinstance(stores, str):
-        return stores
-    if isinstance(stores, Mapping):
-        return [f"{name}={url}" for name, url in stores.items()]
-    return list(stores)
+def conform(store: OneStore, *, progress: bool | None = None, **options: Option) -> dict[str, Any]:
+    """Checks that a store does what Storebench relies on, with the conformance suite.
+
+    **The checks write, delete and remove** their own collections. They refuse a store that holds anything else.
+
+    Args:
+        store: A URL or a class (``docs/python-stores.md``).
+        progress: Whether to show progress. By default, shows it in a notebook and on a terminal.
+        **options: The options of ``storebench conform --help``.
+
+    Returns:
+        The report: ``passed``, ``failed`` and ``not_supported`` count ``checks``, each with its ``check`` (name),
+        ``outcome`` and ``why``.
+
+    Raises:
+        BadInput: The store holds data of others, or its class lacks a method.
+        DataLost: A check failed. The message has the first ones; ``report`` has all.
+        Unreachable: The store does not answer.
+    """
+    done = _call.call(["conform", url_of(store), "--json", *_call.arguments(options)], progress)
+    report: dict[str, Any] = json.loads(done.printed(keeps=(0, 1)))
+    if done.code != 0:
+        failed = [f"{check['check']}: {check['why']}" for check in report["checks"] if check["outcome"] == "fail"]
+        error = _errors.of(done.code, f"{len(failed)} checks failed:\n" + "\n".join(failed[:10]))
+        error.report = report
+        raise error
+    return report
 
 
-__all__ = ["Study", "bench", "compare", "copy", "merge", "open_run", "plan", "run", "verify"]
+__all__ = ["Study", "bench", "compare", "conform", "copy", "merge", "open_run", "plan", "run", "verify"]

@@ -9,7 +9,7 @@ import pathlib
 import tarfile
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark import BarrierTaskContext
@@ -17,8 +17,8 @@ from pyspark import BarrierTaskContext
 from .. import _call, _errors, _verbs
 from .._call import Option
 from .._run import Run
+from .._stores import words_of
 from .._studies import Study, text_of
-from .._verbs import Stores
 from . import _job
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def run(
     spark: SparkSession,
     study: Study,
     generators: int,
-    stores: Stores | None = None,
+    stores: str | Sequence[str] | Mapping[str, str] | None = None,
     *,
     out: str = "storebench-runs",
     shared: str | None = None,
@@ -71,7 +71,7 @@ def run(
             f" slots is spark.scheduler.barrier.maxConcurrentTasksCheck.interval",
         )
     overrides: Option = [set] if isinstance(set, str) else list(set)
-    words = _call.arguments({"store": _verbs.store_words(stores), "set": overrides, **options})
+    words = _call.arguments({"store": words_of(stores), "set": overrides, **options})
     task = Generator(Sent.of(study), words, None if shared is None else str(folder_of(shared)), generators)
     merge = ["merge", "--out", out]
     with tempfile.TemporaryDirectory(prefix="storebench-parts-") as local:

@@ -35,7 +35,12 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     if scene.operations() == 0.0 {
         return None;
     }
-    let busy = if scene.trial.embedded { embedded(scene) } else { separate(&scene.phase.client) };
+    let busy = match scene.scheme() {
+        // More workers do not help there: `python-bound` looks at it.
+        "python" => None,
+        _ if scene.trial.embedded => embedded(scene),
+        _ => separate(&scene.phase.client),
+    };
     let mut found =
         [busy, starved(scene), withheld(scene), queued(scene)].into_iter().flatten().max_by_key(|f| f.severity)?;
     // Shares over such a short time say little about the client.

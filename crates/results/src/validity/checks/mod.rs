@@ -22,6 +22,7 @@ mod parallelism_not_reached;
 mod partial_run;
 mod parts_apart;
 mod parts_incomplete;
+mod python_bound;
 mod rate_not_sustained;
 mod search_unsure;
 mod send_delay;
@@ -51,6 +52,7 @@ pub(super) const CHECKS: &[Check] = &[
     errors::CHECK,
     misses::CHECK,
     client_saturated::CHECK,
+    python_bound::CHECK,
     send_delay::CHECK,
     parts_apart::CHECK,
     too_few_connections::CHECK,
