@@ -58,7 +58,7 @@ report: ## Build the report's script, which is checked in
 wheel: ## Build the Python package into dist/, and try it in a clean environment
 	servers/install python-tools
 	rm -rf dist
-	"$$(servers/where python-tools)/bin/maturin" build --release --locked --manifest-path crates/python/Cargo.toml \
+	"$$(servers/where python-tools)/bin/maturin" build --profile dist --locked --manifest-path crates/python/Cargo.toml \
 		--target-dir "$${CARGO_TARGET_DIR:-target}" --out dist
 	scripts/try-wheel.sh dist/*.whl
 
