@@ -30,7 +30,8 @@ def quietly(run: Any, *words: Any, **options: Any) -> storebench.Run:
     """A short run on a busy machine may be invalid."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", storebench.StorebenchWarning)
-        return run(*words, **options)
+        done: storebench.Run = run(*words, **options)
+        return done
 
 
 def test_four_generators_make_one_run(spark: Any, redis: Server) -> None:

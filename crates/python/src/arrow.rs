@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::cast::AsArray;
+use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader};
@@ -21,6 +22,7 @@ const ROWS: usize = 8_192;
 
 /// The name that the interface gives such a capsule.
 const STREAM: &std::ffi::CStr = c"arrow_array_stream";
+const SCHEMA: &std::ffi::CStr = c"arrow_schema";
 
 fn capsule(py: Python<'_>, rows: Box<dyn RecordBatchReader + Send>) -> PyResult<Bound<'_, PyCapsule>> {
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(rows), STREAM)
@@ -28,6 +30,11 @@ fn capsule(py: Python<'_>, rows: Box<dyn RecordBatchReader + Send>) -> PyResult<
 
 pub(crate) fn failed(error: impl std::fmt::Display) -> PyErr {
     PyRuntimeError::new_err(error.to_string())
+}
+
+/// The schema as the interface wants it.
+fn schema_capsule<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
+    PyCapsule::new_with_value(py, FFI_ArrowSchema::try_from(schema).map_err(failed)?, SCHEMA)
 }
 
 /// The error of a verb with this exit code. The package makes its own exceptions of it.
@@ -89,6 +96,11 @@ impl Table {
         let _ = requested_schema;
         let batches: Vec<_> = self.batches.iter().cloned().map(Ok).collect();
         capsule(py, Box::new(RecordBatchIterator::new(batches, Arc::clone(&self.schema))))
+    }
+
+    /// The schema, without the rows.
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        schema_capsule(py, &self.schema)
     }
 
     /// The names of the columns.
@@ -159,7 +171,10 @@ fn value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -> PyResult<Bound<
 
 /// Rows that are made while they are read: once, by a consumer of Arrow or by iterating.
 #[pyclass(frozen, module = "storebench")]
-pub(crate) struct Stream(Mutex<Rows>);
+pub(crate) struct Stream {
+    schema: SchemaRef,
+    rows: Mutex<Rows>,
+}
 
 /// How far a stream was read.
 enum Rows {
@@ -173,12 +188,12 @@ enum Rows {
 
 impl Stream {
     pub(crate) fn of(rows: Box<dyn RecordBatchReader + Send>) -> Self {
-        Self(Mutex::new(Rows::Fresh(rows)))
+        Self { schema: rows.schema(), rows: Mutex::new(Rows::Fresh(rows)) }
     }
 
     /// The rows, for this thread alone. Python runs while it waits for another one.
     fn rows<'a>(&'a self, py: Python<'_>) -> MutexGuard<'a, Rows> {
-        self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+        self.rows.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -200,6 +215,11 @@ impl Stream {
                 Err(read_already())
             }
         }
+    }
+
+    /// The schema, without the rows: it can be read before them.
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        schema_capsule(py, &self.schema)
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

@@ -54,7 +54,10 @@ fn open(name: &str) -> Result<Arc<dyn AnyStore>, StoreError> {
     let adapter =
         adapter.ok_or_else(|| StoreError::BadUrl(format!("python:{name} is unknown; pass the class itself")))?;
     drop(all);
-    Python::attach(|py| Class::of(py, name, adapter)).map(|class| Arc::new(PythonStore(class)) as _).map_err(failed)
+    let class = Python::attach(|py| Class::of(py, name, adapter).map_err(|error| error.value(py).to_string()));
+    class
+        .map(|class| Arc::new(PythonStore(class)) as _)
+        .map_err(|what| StoreError::BadUrl(format!("python:{name}: {what}")))
 }
 
 /// An error of a control call.
@@ -101,9 +104,8 @@ impl Class {
             }
         }
         let word = |name: &str| object.getattr(name)?.extract::<String>();
-        let wrong = |what: &str, text: &str| {
-            pyo3::exceptions::PyValueError::new_err(format!("the class has an unknown {what} `{text}`"))
-        };
+        let wrong =
+            |what: &str, text: &str| pyo3::exceptions::PyValueError::new_err(format!("unknown {what} `{text}`"));
         let (durability, consistency) = (word("durability")?, word("consistency")?);
         let durability: Durability = durability.parse().map_err(|_| wrong("durability", &durability))?;
         let consistency = [ReadConsistency::StaleOk, ReadConsistency::Session, ReadConsistency::Strong]

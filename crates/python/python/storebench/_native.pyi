@@ -16,6 +16,9 @@ class Table:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows as an Arrow stream (PyCapsule interface)."""
 
+    def __arrow_c_schema__(self) -> object:
+        """The schema (PyCapsule interface)."""
+
     def to_pylist(self) -> list[dict[str, Any]]:
         """The rows as dictionaries."""
 
@@ -25,6 +28,9 @@ class Stream:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows as an Arrow stream (PyCapsule interface)."""
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema (PyCapsule interface)."""
 
     def __iter__(self) -> Iterator[dict[str, Any]]: ...
     def __next__(self) -> dict[str, Any]: ...

@@ -22,6 +22,7 @@ mod resume;
 mod retries;
 mod round;
 mod shaped;
+mod tasks;
 mod types;
 mod verified;
 

@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from .. import _call, _documents, _errors
+from .. import _call, _documents, _errors, _native
 from . import _job
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class DefaultSource(DataSource):
 def opened(options: Options) -> Any:
     """Opens the source of a read."""
     with _documents.errors():
-        return _documents._native.Reader(options.url, options.words("from_collection"))
+        return _native.Reader(options.url, options.words("from_collection"))
 
 
 def document_schema(options: Options) -> types.StructType:
