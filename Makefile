@@ -68,7 +68,7 @@ fmt: ## Format the code
 
 .PHONY: bench
 bench: ## Measure Storebench itself, each figure next to its reference
-	$(CARGO) build --release --locked -p storebench
+	$(CARGO) build --release --locked -p storebench -p storebench-python
 	$(CARGO) run --release --locked --manifest-path dev/bench/Cargo.toml --target-dir "$${CARGO_TARGET_DIR:-target}/bench"
 
 .PHONY: soak

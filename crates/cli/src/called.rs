@@ -76,6 +76,9 @@ impl Interrupter {
 pub struct Provided {
     /// Copies and verifies the parts of a copy in other processes.
     pub tasks: Option<Arc<dyn Tasks>>,
+    /// A task to perform instead of the whole copy, as JSON: one that [`Tasks::run`] got in another process. The call
+    /// prints its report.
+    pub task: Option<String>,
     /// Exchanges messages between the parts of a run.
     pub meeting: Option<Arc<dyn Meeting>>,
     /// Takes the place of standard input.
@@ -84,9 +87,10 @@ pub struct Provided {
 
 impl fmt::Debug for Provided {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tasks, meeting, input } = self;
+        let Self { tasks, task, meeting, input } = self;
         f.debug_struct("Provided")
             .field("tasks", &tasks.is_some())
+            .field("task", task)
             .field("meeting", meeting)
             .field("input", &input.is_some())
             .finish()

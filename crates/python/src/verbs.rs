@@ -32,21 +32,24 @@ pub(crate) fn main(py: Python<'_>, args: Vec<OsString>) -> u8 {
 /// interrupted it. Calls `tell(message)` or `tell((what, share, text))` meanwhile. The first Ctrl-C asks the verb to stop,
 /// and what it has is returned. The second one abandons it. Other threads of Python run meanwhile.
 ///
-/// `tasks` runs the tasks of a copy, see [`PyTasks`]; `meet` is how the parts of a run exchange messages; `input` is a
+/// `tasks` runs the tasks of a copy, see [`PyTasks`]; `task` is one to perform; `meet` is how the parts of a run exchange messages; `input` is a
 /// file that takes the place of standard input.
 #[pyfunction]
-#[pyo3(signature = (args, tell, program, tasks=None, meet=None, input=None))]
+#[pyo3(signature = (args, tell, program, tasks=None, task=None, meet=None, input=None))]
+#[allow(clippy::too_many_arguments, reason = "only the package calls it")]
 pub(crate) fn call(
     py: Python<'_>,
     args: Vec<String>,
     mut tell: Option<Py<PyAny>>,
     program: Option<PathBuf>,
     tasks: Option<Py<PyAny>>,
+    task: Option<String>,
     meet: Option<Py<PyAny>>,
     input: Option<PathBuf>,
 ) -> PyResult<(u8, String, Option<String>, bool)> {
     let provided = Provided {
         tasks: tasks.map(|tasks| PyTasks::of(py, tasks)).transpose()?.map(|tasks| Arc::new(tasks) as _),
+        task,
         meeting: meet.map(|meet| Arc::new(PyMeeting(meet)) as _),
         input: input.map(File::open).transpose()?.map(|input| Box::new(input) as _),
     };

@@ -16,8 +16,10 @@ mod machine;
 mod memory;
 mod options;
 mod pacing;
+mod parts;
 mod pin;
 mod program;
+mod python;
 mod report;
 mod rounds;
 mod servers;
@@ -50,6 +52,8 @@ const TOPICS: &[Topic] = &[
     Topic { name: "copy", figures: copy::FIGURES, measure: copy::measure },
     Topic { name: "comparing", figures: comparing::FIGURES, measure: comparing::measure },
     Topic { name: report::TOPIC, figures: report::FIGURES, measure: report::measure },
+    Topic { name: parts::TOPIC, figures: parts::FIGURES, measure: parts::measure },
+    Topic { name: python::TOPIC, figures: python::FIGURES, measure: python::measure },
     Topic { name: servers::TOPIC, figures: servers::FIGURES, measure: servers::measure },
 ];
 

@@ -7,7 +7,7 @@ pub(crate) const HELP: &str = "\
 storebench-bench: Storebench's own speed and memory, each figure beside its reference in the same run
 
   --only PART   only figures whose name contains PART; repeatable. Topics: generation, engine,
-                pacing, memory, embedded, copy, comparing, report, servers
+                pacing, memory, embedded, copy, comparing, report, parts, python, servers
   --rounds N    rounds of each figure and its reference, in turns (default 7, at least 1)
   --quick       3 rounds of a tenth of the work: a test run, not valid for conclusions
   --dir DIR     where the embedded stores write, in a folder that is removed afterwards

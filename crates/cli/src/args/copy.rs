@@ -241,10 +241,6 @@ pub(crate) struct CopyArgs {
     /// Do not show progress on stderr; still print the result
     #[arg(long, short)]
     pub(crate) quiet: bool,
-
-    /// Perform this task of a copy that another process distributes, and print its report
-    #[arg(long, value_name = "JSON", hide = true)]
-    pub(crate) task: Option<String>,
 }
 
 /// A parser that accepts one of several names. Each has a value and a line of help.

@@ -38,7 +38,10 @@ const DONE: &str = "log.done.jsonl";
 const TELLING_S: f64 = 5.0;
 
 pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
-    let ended = if let Some(task) = &args.task { copy_tasks::perform(args, task) } else { run(args) };
+    let ended = match called::provided(|provided| provided.task.take()) {
+        Some(task) => copy_tasks::perform(args, &task),
+        None => run(args),
+    };
     ended.map_err(|ended| ended.failure(args))
 }
 

@@ -34,8 +34,9 @@ pub(super) fn check(to: &Endpoint) -> Result<(), Failure> {
 
 /// Performs a task, and prints its report.
 pub(super) fn perform(args: &CopyArgs, text: &str) -> Result<u8, Ended> {
-    let task: Task = serde_json::from_str(text)
-        .map_err(|e| Failure::bad_input(format!("--task: {e}; use the same version of Storebench everywhere")))?;
+    let task: Task = serde_json::from_str(text).map_err(|e| {
+        Failure::bad_input(format!("a task cannot be read: {e}; use the same version of Storebench everywhere"))
+    })?;
     let (from, to) = (Endpoint::of(&args.from)?, Endpoint::of(&args.to)?);
     let args = &*copy_guards::with_collection(args, &from)?;
     let plan = Plan::of(args, &from, &to)?;

@@ -94,6 +94,7 @@ def call(
     progress: bool | None = None,
     *,
     tasks: Tasks | None = None,
+    task: str | None = None,
     meet: Callable[[str], list[str]] | None = None,
     input: str | None = None,
 ) -> Done:
@@ -103,14 +104,15 @@ def call(
         words: The command line, without the program.
         progress: Whether to show progress. By default, shows it in a notebook and on a terminal.
         tasks: Runs the tasks of a copy.
+        task: A task of a copy to perform. The copy's report is then that of the task.
         meet: Sends a message to all parts of a run, and returns the messages of all parts in their order.
         input: A file that takes the place of standard input.
     """
     with Progress.of(progress) as shown:
-        code, out, message, interrupted = _native.call(list(words), shown.tell, program(), tasks, meet, input)
+        code, out, message, interrupted = _native.call(list(words), shown.tell, program(), tasks, task, meet, input)
     return Done(code, out, message, interrupted, shown.messages)
 
 
 def perform(words: Sequence[str], task: str) -> str:
     """Performs a task of a copy, and returns its report. ``words`` are the command line of the copy."""
-    return call([*words, f"--task={task}"], False).printed()
+    return call(words, False, task=task).printed()

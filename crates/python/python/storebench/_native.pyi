@@ -87,6 +87,7 @@ def call(
     tell: Callable[[Any], None] | None,
     program: str | None,
     tasks: object | None = None,
+    task: str | None = None,
     meet: Callable[[str], list[str]] | None = None,
     input: str | None = None,
 ) -> tuple[int, str, str | None, bool]: ...
