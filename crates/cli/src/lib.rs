@@ -31,6 +31,7 @@ use clap::{Command, CommandFactory as _, Parser as _};
 
 pub use called::{Interrupter, Outcome, Provided, Told, call};
 pub use verbs::copy_read::Reading;
+pub use verbs::copy_tasks::check_server;
 
 /// The command line, as a `clap` command.
 pub fn command() -> Command {

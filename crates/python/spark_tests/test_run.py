@@ -56,7 +56,7 @@ def test_four_generators_make_one_run(spark: Any, redis: Server) -> None:
 def test_more_generators_than_slots_fail_at_once_with_advice(spark: Any, redis: Server) -> None:
     all_slots(spark)
     began = time.monotonic()
-    with pytest.raises(storebench.BadInput, match="5 free slots, and Spark has 4.*maxConcurrentTasksCheck"):
+    with pytest.raises(storebench.BadInput, match="5 slots, but Spark has 4.*maxConcurrentTasksCheck"):
         storebench.spark.run(spark, STUDY, 5, redis.url)
     assert time.monotonic() - began < 10
 

@@ -69,10 +69,16 @@ def test_a_schema_selects_and_converts(spark: Any, here: pathlib.Path) -> None:
     schema = "n int, at timestamp, d date, x decimal(10,2)"
     row = reads(spark, str(here / "a.jsonl")).schema(schema).load().selectExpr("n", "cast(unix_seconds(at) as string) at", "d", "x").collect()
     assert [str(value) for value in row[0]] == ["1", "1795687200", "2026-11-26", "2.50"]
-    with pytest.raises(Exception, match="documents have no map<string,int>"):
+    with pytest.raises(Exception, match="unsupported type map<string,int>"):
         reads(spark, str(here / "a.jsonl")).schema("n map<string,int>").load().collect()
-    with pytest.raises(Exception, match="document `a`"):
-        reads(spark, str(here / "a.jsonl")).schema("at int").load().collect()
+    for schema, why in [
+        ("at int", "document `a`"),
+        ("_id string, x decimal(10,0)", "document `a` does not fit the schema"),
+        ("_id string, d timestamp_ntz, n byte, at date", "document `a` does not fit the schema"),
+        ("x float", "unsupported type float"),
+    ]:
+        with pytest.raises(Exception, match=why):
+            reads(spark, str(here / "a.jsonl")).schema(schema).load().collect()
 
 
 def test_rows_are_written_by_key_and_repeating_changes_nothing(spark: Any, redis: Server, loaded: Any, postgres: Server) -> None:
@@ -97,6 +103,15 @@ def test_keys_come_from_any_column(spark: Any, redis: Server) -> None:
     }
 
 
+def test_a_changed_column_changes_the_document(spark: Any, redis: Server, here: pathlib.Path) -> None:
+    (here / "a.jsonl").write_text('{"_id": "a", "x": 18.0, "o": {"b": 1}}\n{"_id": "b", "x": 18.5, "o": {"b": 1, "c": 2}}\n')
+    target = f"changed{random.randrange(10**9)}"
+    frame = reads(spark, str(here / "a.jsonl")).load()
+    assert frame.columns[-1] == "_more", "documents that are written later may have other fields"
+    writes(frame.withColumn("x", frame.x * 2), redis.url, collection=target).save()
+    assert stored(redis.url, target) == {"a": {"x": 36, "o": {"b": 1}}, "b": {"x": 37, "o": {"b": 1, "c": 2}}}
+
+
 def test_rejected_rows_fail_the_job_and_are_kept(spark: Any, redis: Server, here: pathlib.Path) -> None:
     frame = spark.createDataFrame([("a", 1), (None, 2)], "_id string, n int")
     target, out = f"bad{random.randrange(10**9)}", str(here / "out")
@@ -114,9 +129,21 @@ def test_what_would_lose_data_is_refused(spark: Any, redis: Server) -> None:
         writes(frame, redis.url, collection="any").mode("overwrite").save()
     with pytest.raises(Exception, match="must not be applied twice"):
         writes(frame, redis.url, collection="any", op="counter", value="n").save()
+    for options, why in [
+        ({"op-field": "op"}, "`op_field` must not be applied twice"),
+        ({"key": "{uuid}"}, "each task counts its own rows"),
+        ({"rejects": "r.jsonl"}, "unknown option `rejects`"),
+        ({"rate_docs": "5"}, "unknown option `rate_docs`"),
+        ({"workers": "5"}, "unknown option `workers`"),
+    ]:
+        with pytest.raises(Exception, match=why):
+            writes(frame, redis.url, collection="any", **options).save()
+    for url, why in [("/tmp/any/", "is not the URL of a store"), ("sqlite:/tmp/any.db", "embedded"), ("memory:", "embedded")]:
+        with pytest.raises(Exception, match=why):
+            writes(frame, url, collection="any").save()
     with pytest.raises(Exception, match="name the collection"):
         writes(frame, redis.url).save()
-    with pytest.raises(Exception, match="unexpected argument '--no-such'"):
+    with pytest.raises(Exception, match="unknown option `no_such`"):
         writes(frame, redis.url, collection="any", no_such="1").save()
 
 

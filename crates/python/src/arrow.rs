@@ -17,6 +17,8 @@ use pyo3::types::{PyCapsule, PyDict, PyList};
 use serde_json::{Map, Value};
 use storebench_results::Column;
 
+use crate::reader::ReadFailed;
+
 /// Rows of one batch.
 const ROWS: usize = 8_192;
 
@@ -237,13 +239,21 @@ impl Stream {
         let Rows::Iterated(rows, current) = &mut *state else { return Err(read_already()) };
         while current.as_ref().is_none_or(|(batch, row)| *row >= batch.num_rows()) {
             let Some(next) = py.detach(|| rows.next()) else { return Ok(None) };
-            *current = Some((next.map_err(failed)?, 0));
+            *current = Some((next.map_err(|error| of_reader(py, error))?, 0));
         }
         let Some((batch, row)) = current else { return Ok(None) };
         let values = dictionary(py, batch, *row)?;
         *row += 1;
         Ok(Some(values))
     }
+}
+
+/// The exception of the package for an error of a reader.
+fn of_reader(py: Python<'_>, error: ArrowError) -> PyErr {
+    let ArrowError::ExternalError(inner) = &error else { return failed(error) };
+    let Some(ReadFailed { code, message }) = inner.downcast_ref::<ReadFailed>() else { return failed(inner) };
+    let made = py.import("storebench._errors").and_then(|errors| errors.call_method1("of", (*code, message)));
+    made.map_or_else(|error| error, PyErr::from_value)
 }
 
 fn read_already() -> PyErr {

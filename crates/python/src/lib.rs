@@ -17,7 +17,7 @@ mod _native {
     #[pymodule_export]
     use super::documents::{documents, toml_of};
     #[pymodule_export]
-    use super::reader::Reader;
+    use super::reader::{Reader, check_server};
     #[pymodule_export]
     use super::runs::{Histogram, generators, histogram, read_run, said, table, trials};
     #[pymodule_export]

@@ -14,7 +14,7 @@ use storebench_engine::store::StoreError;
 use storebench_lab::run::Meeting;
 use storebench_transfer::{Task, TaskReport, Tasks, TransferError};
 
-/// How often a waiting verb looks whether it must stop.
+/// How often a waiting verb checks whether it must stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Tasks that a Python object runs: `at_once` and `may_repeat`, and `run(tasks, done, stopping)`, which calls
@@ -73,7 +73,8 @@ impl Tasks for PyTasks {
         take: &mut dyn FnMut(TaskReport) -> Result<(), TransferError>,
     ) -> Result<(), TransferError> {
         let unreadable = |e: serde_json::Error| {
-            TransferError::Target(format!("a task or its report cannot be read: {e}; use the same version everywhere"))
+            let next = "install the same version of Storebench on the driver and all workers";
+            TransferError::Target(format!("cannot parse a task or its report: {e}; {next}"))
         };
         let texts: Vec<String> =
             tasks.iter().map(serde_json::to_string).collect::<Result<_, _>>().map_err(unreadable)?;

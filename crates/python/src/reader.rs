@@ -30,8 +30,8 @@ pub(crate) struct Reader(Arc<Reading>);
 enum Kind {
     /// Key and document.
     Documents { key: String, document: String, binary: bool },
-    /// Typed columns. `only`: fields without a column are left out.
-    Columns { columns: Columns, key_field: Option<String>, only: bool },
+    /// Typed columns.
+    Columns { columns: Columns, key_field: Option<String> },
 }
 
 impl Kind {
@@ -44,6 +44,27 @@ impl Kind {
             Self::Columns { columns, .. } => columns.arrow(),
         }
     }
+}
+
+/// Why reading failed, with the exit code of `copy`.
+#[derive(Debug)]
+pub(crate) struct ReadFailed {
+    pub(crate) code: u8,
+    pub(crate) message: String,
+}
+
+impl std::fmt::Display for ReadFailed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ReadFailed {}
+
+/// Checks that several processes can write to the store at this URL.
+#[pyfunction]
+pub(crate) fn check_server(py: Python<'_>, url: &str) -> PyResult<()> {
+    py.detach(|| storebench_cli::check_server(url)).map_err(failed)
 }
 
 /// The error of a verb: its exit code and its message.
@@ -65,6 +86,11 @@ impl Reader {
         self.0.source().fingerprint()
     }
 
+    /// The collection that is read, if the source has collections.
+    fn collection(&self) -> Option<&str> {
+        self.0.collection()
+    }
+
     /// The parts of the source, each as a text.
     fn splits(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let splits = py.detach(|| self.0.splits()).map_err(failed)?;
@@ -78,7 +104,7 @@ impl Reader {
     }
 
     /// Starts to read these parts, or all. Without `columns`, rows are the key and the document, under these names.
-    #[pyo3(signature = (splits, columns, names, binary, only))]
+    #[pyo3(signature = (splits, columns, names, binary))]
     fn stream(
         &self,
         py: Python<'_>,
@@ -86,7 +112,6 @@ impl Reader {
         columns: Option<&str>,
         names: (String, String),
         binary: bool,
-        only: bool,
     ) -> PyResult<Stream> {
         let unreadable = |e: serde_json::Error| crate::arrow::refused(2, &format!("a part or columns: {e}"));
         let splits: Vec<Split> = match splits {
@@ -99,7 +124,7 @@ impl Reader {
             None => Kind::Documents { key: names.0, document: names.1, binary },
             Some(text) => {
                 let columns = serde_json::from_str(text).map_err(unreadable)?;
-                Kind::Columns { columns, key_field: self.0.key_field(), only }
+                Kind::Columns { columns, key_field: self.0.key_field() }
             }
         };
         let batches = Batches::start(Arc::clone(&self.0), splits, kind);
@@ -123,11 +148,11 @@ impl Work {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(error) => {
-                    let outcome = self.reading.failed(error);
-                    let text = outcome.message.unwrap_or(outcome.out);
+                    let Outcome { code, message, .. } = self.reading.failed(error);
+                    let failed = ReadFailed { code, message: message.unwrap_or_default() };
                     // The others stop, too.
                     self.next.store(self.splits.len(), Ordering::Relaxed);
-                    let _ = send.send(Err(ArrowError::ExternalError(text.into())));
+                    let _ = send.send(Err(ArrowError::ExternalError(Box::new(failed))));
                     return;
                 }
             }
@@ -141,8 +166,8 @@ impl Work {
         let of_arrow = |e: ArrowError| TransferError::Source(format!("{}: {}", source.describe(), text_of(&e)));
         let mut typed = match &self.kind {
             Kind::Documents { .. } => None,
-            Kind::Columns { columns, key_field, only } => {
-                Some(RecordBatches::new(columns, key_field.as_deref(), *only).map_err(of_arrow)?)
+            Kind::Columns { columns, key_field } => {
+                Some(RecordBatches::new(columns, key_field.as_deref()).map_err(of_arrow)?)
             }
         };
         let mut taken = true;
@@ -150,7 +175,10 @@ impl Work {
         read_split(source, split, shape, room, &mut |records, bad| {
             if let Some(bad) = bad.first() {
                 let place = source.place(split, bad.origin);
-                return Err(TransferError::Source(format!("{place}: {}; `copy` can set such records aside", bad.why)));
+                return Err(TransferError::Source(format!(
+                    "{place}: {}; to skip such records, use `copy` with max_errors",
+                    bad.why
+                )));
             }
             if records.is_empty() {
                 return Ok(true);
@@ -183,7 +211,7 @@ fn documents(records: &Records, schema: &SchemaRef) -> Result<RecordBatch, Trans
         let mut bodies = StringBuilder::with_capacity(rows, bytes);
         for (key, body, _) in records.iter() {
             bodies.append_value(std::str::from_utf8(body).map_err(|e| {
-                TransferError::Source(format!("document `{key}` is not text ({e}); read documents as bytes"))
+                TransferError::Source(format!("document `{key}` is not valid UTF-8 ({e}); use read(…, binary=True)"))
             })?);
         }
         Arc::new(bodies.finish())
@@ -211,7 +239,14 @@ impl Batches {
         for number in 0..threads {
             let (work, send) = (Arc::clone(&work), send.clone());
             let thread = std::thread::Builder::new().name(format!("read-{number}")).stack_size(STACK_BYTES);
-            thread.spawn(move || work.run(&send))?;
+            thread.spawn(move || {
+                let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work.run(&send)));
+                if ran.is_err() {
+                    // The end of the stream would look like the end of the documents.
+                    let bug = "a reader panicked; please report it";
+                    let _ = send.send(Err(ArrowError::ExternalError(bug.into())));
+                }
+            })?;
         }
         Ok(Self { schema, batches: Mutex::new(batches) })
     }
@@ -221,8 +256,14 @@ impl Iterator for Batches {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // Fails when all threads have ended.
-        self.batches.get_mut().unwrap_or_else(PoisonError::into_inner).recv().ok()
+        let batches = &self.batches;
+        let next = move || batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        // A consumer may hold Python's lock, which the readers need if the store is in Python. Fails when all threads
+        // have ended.
+        match Python::try_attach(|py| py.detach(next)) {
+            Some(next) => next.ok(),
+            None => next().ok(),
+        }
     }
 }
 

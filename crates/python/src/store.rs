@@ -6,12 +6,16 @@
 //! - `is_async`: whether operations are coroutines, which then run on one event loop for all sessions;
 //! - `open()`: a new object of the class, one for each session; `close(object)`;
 //! - `bulk_upsert(object, collection, items)` and so on, for classes without such a method;
-//! - `begin(coroutine, ended)`: starts a coroutine, and calls `ended` with its future;
+//! - `begin(object, coroutine, ended)`: starts a coroutine, calls `ended` with its future, and returns the future;
+//! - `close_control()`: closes the object of `control`;
 //! - `control(name, *arguments)`: calls a method outside a phase, and waits for a coroutine.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyConnectionError, PyTimeoutError};
 use pyo3::prelude::*;
@@ -20,8 +24,8 @@ use serde::{Deserialize, Serialize};
 use storebench_engine::store::{
     AnyStore, Batch, BatchBuf, BulkWrite, Capabilities, Completions, Description, Durability, ErrorKind, FutureSession,
     Holdings, Layout, Made, Making, Marked, Op, OpError, OpKind, OwnedReply, Prepare, ReadConsistency, Reject, Removal,
-    Request, Respond, Runtime, Session, SessionCounters, SessionOptions, Site, Store, StoreError, Support, Token,
-    at_once, prepare, remove, several,
+    Request, Respond, Runtime, Session, SessionCounters, SessionOptions, Site, Stats, Store, StoreError, Support,
+    Token, at_once, prepare, remove, several,
 };
 use storebench_study::workload::Body;
 use tokio::sync::oneshot;
@@ -51,8 +55,8 @@ pub(crate) fn provide(name: String, adapter: Py<PyAny>) {
 fn open(name: &str) -> Result<Arc<dyn AnyStore>, StoreError> {
     let all = CLASSES.lock().unwrap_or_else(PoisonError::into_inner);
     let adapter = all.get(name).cloned();
-    let adapter =
-        adapter.ok_or_else(|| StoreError::BadUrl(format!("python:{name} is unknown; pass the class itself")))?;
+    let adapter = adapter
+        .ok_or_else(|| StoreError::BadUrl(format!("unknown store `python:{name}`; pass the class instead of a URL")))?;
     drop(all);
     let class = Python::attach(|py| Class::of(py, name, adapter).map_err(|error| error.value(py).to_string()));
     class
@@ -78,7 +82,7 @@ fn said(py: Python<'_>, error: &PyErr) -> String {
     format!("{name}: {}", error.value(py))
 }
 
-/// What is known of a class.
+/// A class and its capabilities.
 struct Class {
     adapter: Arc<Py<PyAny>>,
     url: String,
@@ -87,8 +91,75 @@ struct Class {
     capabilities: Capabilities,
     /// The operations that have a method.
     own: Vec<OpKind>,
-    /// The collections that were prepared: what the store calls each, and what it holds.
-    prepared: Mutex<Arc<Vec<(String, Body)>>>,
+    /// The collections that were prepared.
+    prepared: Mutex<Arc<Prepared>>,
+    lock: LockUse,
+    /// Why closing a session failed, the first time.
+    unclosed: Mutex<Option<String>>,
+}
+
+/// What a store was prepared for.
+#[derive(Default)]
+struct Prepared {
+    /// What the store calls each collection, and what it holds.
+    collections: Vec<(String, Body)>,
+    read_only: bool,
+}
+
+/// How busy Python's lock was, by samples.
+#[derive(Default)]
+struct LockUse {
+    watched: OnceLock<()>,
+    samples: AtomicU64,
+    busy: AtomicU64,
+}
+
+/// How often to look whether Python's lock is free, on average.
+const SAMPLE_EVERY: Duration = Duration::from_millis(5);
+/// A free lock is taken faster.
+const FREE_WITHIN: Duration = Duration::from_micros(20);
+
+/// Looks whether Python's lock is free, as long as the class is in use. At random times, because Python's own threads
+/// take turns every 5 ms.
+fn watch_lock(class: &Weak<Class>) {
+    let _state = ThreadState::keep();
+    let mut random = RandomState::new().build_hasher().finish();
+    loop {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        std::thread::sleep(SAMPLE_EVERY.mul_f64(0.5 + (random >> 33) as f64 / (1_u64 << 31) as f64));
+        let Some(class) = class.upgrade() else { return };
+        let begun = Instant::now();
+        let Some(took) = Python::try_attach(|_| begun.elapsed()) else { return };
+        class.lock.samples.fetch_add(1, Ordering::Relaxed);
+        class.lock.busy.fetch_add(u64::from(took > FREE_WITHIN), Ordering::Relaxed);
+    }
+}
+
+/// Keeps what Python stores for this thread, as long as it lives: otherwise each call would start with empty
+/// thread-local variables. Must be dropped on the same thread.
+struct ThreadState {
+    ensured: pyo3::ffi::PyGILState_STATE,
+    saved: *mut pyo3::ffi::PyThreadState,
+}
+
+impl ThreadState {
+    fn keep() -> Self {
+        // SAFETY: the interpreter runs, because Python started the verb. The lock is given back at once.
+        unsafe {
+            let ensured = pyo3::ffi::PyGILState_Ensure();
+            Self { ensured, saved: pyo3::ffi::PyEval_SaveThread() }
+        }
+    }
+}
+
+impl Drop for ThreadState {
+    fn drop(&mut self) {
+        // SAFETY: the same thread, and in the opposite order.
+        unsafe {
+            pyo3::ffi::PyEval_RestoreThread(self.saved);
+            pyo3::ffi::PyGILState_Release(self.ensured);
+        }
+    }
 }
 
 impl Class {
@@ -104,27 +175,40 @@ impl Class {
             }
         }
         let word = |name: &str| object.getattr(name)?.extract::<String>();
-        let wrong =
-            |what: &str, text: &str| pyo3::exceptions::PyValueError::new_err(format!("unknown {what} `{text}`"));
+        let wrong = |what: &str, text: &str, expected: &str| {
+            pyo3::exceptions::PyValueError::new_err(format!("unknown {what} `{text}`; expected {expected}"))
+        };
+        let levels = "a level of docs/study-file.md, such as none, os or fsync";
         let (durability, consistency) = (word("durability")?, word("consistency")?);
-        let durability: Durability = durability.parse().map_err(|_| wrong("durability", &durability))?;
+        let durability: Durability = durability.parse().map_err(|_| wrong("durability", &durability, levels))?;
         let consistency = [ReadConsistency::StaleOk, ReadConsistency::Session, ReadConsistency::Strong]
             .into_iter()
             .find(|level| level.to_string() == consistency)
-            .ok_or_else(|| wrong("consistency", &consistency))?;
+            .ok_or_else(|| wrong("consistency", &consistency, "strong, session or stale-ok"))?;
+        let is_async = object.getattr("is_async")?.extract()?;
         let capabilities = Capabilities {
             operations,
-            durability: vec![(durability, "as the class says")],
-            consistency: vec![(consistency, "as the class says")],
+            durability: vec![(durability, "as the class declares")],
+            consistency: vec![(consistency, "as the class declares")],
+            // A plain method returns when it is done.
+            gives_up_at_timeout: is_async,
             notes: vec![
-                "A Python class: what it guarantees is what it says; the conformance suite checks a part of it.",
+                "A Python class: Storebench trusts what it declares; the conformance suite checks only part of it.",
             ],
             ..Capabilities::default()
         };
         let version = format!("Python {}", Python::version_str().split(' ').next().unwrap_or_default());
-        let is_async = object.getattr("is_async")?.extract()?;
-        let prepared = Mutex::default();
-        Ok(Arc::new(Self { url: format!("python:{name}"), version, is_async, capabilities, own, prepared, adapter }))
+        Ok(Arc::new(Self {
+            url: format!("python:{name}"),
+            version,
+            is_async,
+            capabilities,
+            own,
+            prepared: Mutex::default(),
+            lock: LockUse::default(),
+            unclosed: Mutex::default(),
+            adapter,
+        }))
     }
 
     /// Calls a method outside a phase.
@@ -137,7 +221,7 @@ impl Class {
         Python::attach(|py| self.control(py, "collections", &[])?.extract()).map_err(failed)
     }
 
-    fn prepared(&self) -> Arc<Vec<(String, Body)>> {
+    fn prepared(&self) -> Arc<Prepared> {
         Arc::clone(&self.prepared.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -184,11 +268,15 @@ impl ClassSite<'_> {
 
     fn write(&self, marker: &Marker) -> Result<(), StoreError> {
         let text = serde_json::to_string(marker).map_err(|e| StoreError::Failed(e.to_string()))?;
-        Python::attach(|py| {
-            self.class.control(py, "create", &[MARKER.0])?;
-            self.class.control(py, "upsert", &[MARKER.0, MARKER.1, &text]).map(drop)
-        })
-        .map_err(failed)
+        Python::attach(|py| self.class.control(py, "upsert", &[MARKER.0, MARKER.1, &text]).map(drop)).map_err(failed)
+    }
+
+    /// Creates a collection if it is not among these.
+    fn create(&self, names: &[String], name: &str) -> Result<(), StoreError> {
+        if names.iter().any(|there| there == name) {
+            return Ok(());
+        }
+        Python::attach(|py| self.class.control(py, "create", &[name]).map(drop)).map_err(failed)
     }
 
     fn drop_collection(&self, name: &str) -> Result<(), StoreError> {
@@ -222,18 +310,18 @@ impl Site for ClassSite<'_> {
     }
 
     async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
-        if self.class.collections()?.iter().any(|name| name == MARKER.0) && self.marker()? != self.found {
+        let names = self.class.collections()?;
+        if names.iter().any(|name| name == MARKER.0) && self.marker()? != self.found {
             return Ok(Made::Changed);
         }
+        self.create(&names, MARKER.0)?;
         let collections = making.marked.iter().map(|marked| (marked.name.clone(), marked.mark.clone())).collect();
         let marker = Marker { format: FORMAT.to_owned(), made: making.made, collections };
         if self.found.as_ref() != Some(&marker) {
             self.write(&marker)?;
         }
-        for planned in making.collections.iter().filter(|planned| planned.is_new()) {
-            let created = Python::attach(|py| self.class.control(py, "create", &[planned.name()]).map(drop));
-            created.map_err(failed)?;
-        }
+        // Also what an earlier process marked and then did not create.
+        making.collections.iter().try_for_each(|planned| self.create(&names, planned.name()))?;
         Ok(Made::Done)
     }
 
@@ -243,15 +331,31 @@ impl Site for ClassSite<'_> {
         if !removal.still(&marked) {
             return Ok(Made::Changed);
         }
+        // Dropping may take long. A copy that wants one of these collections meanwhile waits, or is refused.
+        let removing: Vec<(String, String)> = removal
+            .going
+            .iter()
+            .map(|going| {
+                let removing = going.removing();
+                (removing.name, removing.mark)
+            })
+            .collect();
+        let mut marker = now;
+        for (name, mark) in marker.collections.iter_mut().filter(|(name, _)| removal.takes(name)) {
+            *mark = Marked::new(&**name, &**mark).removing().mark;
+        }
+        self.write(&marker)?;
         let names = self.class.collections()?;
         for going in removal.going.iter().filter(|going| names.contains(&going.name)) {
             self.drop_collection(&going.name)?;
         }
-        let collections: Vec<_> = now.collections.into_iter().filter(|(name, _)| !removal.takes(name)).collect();
-        if collections.is_empty() {
+        // What others have marked meanwhile stays.
+        let mut marker = self.marker()?.unwrap_or_default();
+        marker.collections.retain(|entry| !removing.contains(entry));
+        if marker.collections.is_empty() {
             self.drop_collection(MARKER.0)?;
         } else {
-            self.write(&Marker { collections, ..now })?;
+            self.write(&marker)?;
         }
         Ok(Made::Done)
     }
@@ -295,9 +399,10 @@ impl Store for PythonStore {
         } else {
             at_once(prepare(&mut site, layout, how))?;
         }
-        let names =
-            layout.collections.iter().map(|collection| (Store::full_name(self, collection), collection.body)).collect();
-        *self.0.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(names);
+        let of = |collection| (Store::full_name(self, collection), collection.body);
+        let collections = layout.collections.iter().map(|collection| of(collection)).collect();
+        let prepared = Arc::new(Prepared { collections, read_only: how == Prepare::ReadOnly });
+        *self.0.prepared.lock().unwrap_or_else(PoisonError::into_inner) = prepared;
         Ok(())
     }
 
@@ -314,13 +419,33 @@ impl Store for PythonStore {
                 self.0.url, options.consistency
             )));
         }
-        let opened = Python::attach(|py| self.0.adapter.call_method0(py, "open")).map_err(failed)?;
-        let caller = Caller { class: Arc::clone(&self.0), names: self.0.prepared(), object: opened };
+        let class = Arc::downgrade(&self.0);
+        self.0.lock.watched.get_or_init(|| {
+            // Without it, only the check `python-bound` is missing.
+            let _ = std::thread::Builder::new().name("python-lock".into()).spawn(move || watch_lock(&class));
+        });
+        let state = ThreadState::keep();
+        let object = Python::attach(|py| self.0.adapter.call_method0(py, "open")).map_err(failed)?;
+        let caller = Caller { class: Arc::clone(&self.0), prepared: self.0.prepared(), object, _state: state };
         Ok(if self.0.is_async {
             PythonSession::Async(Box::new(FutureSession::new(caller)))
         } else {
             PythonSession::Sync(caller)
         })
+    }
+
+    fn stats(&self) -> Result<Stats, StoreError> {
+        let LockUse { samples, busy, .. } = &self.0.lock;
+        let of = |name: &str, count: &AtomicU64| (name.to_owned(), count.load(Ordering::Relaxed) as f64);
+        Ok(vec![of("python_lock_samples", samples), of("python_lock_busy_samples", busy)])
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        let closed = Python::attach(|py| self.0.adapter.call_method0(py, "close_control")).map_err(failed);
+        match self.0.unclosed.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(why) => Err(StoreError::Failed(format!("{}: a session could not be closed: {why}", self.0.url))),
+            None => closed.map(drop),
+        }
     }
 
     fn remove(&self) -> Result<(), StoreError> {
@@ -332,14 +457,22 @@ impl Store for PythonStore {
 /// Calls the methods of one object of the class.
 struct Caller {
     class: Arc<Class>,
-    names: Arc<Vec<(String, Body)>>,
+    prepared: Arc<Prepared>,
     object: Py<PyAny>,
+    /// Declared last, so that it is dropped last.
+    _state: ThreadState,
 }
 
 impl Drop for Caller {
     fn drop(&mut self) {
-        // A failing close loses nothing: every operation has ended.
-        let _ = Python::try_attach(|py| self.class.adapter.call_method1(py, "close", (&self.object,)).map(drop));
+        let closed = Python::try_attach(|py| {
+            let closed = self.class.adapter.call_method1(py, "close", (&self.object,));
+            closed.map(drop).map_err(|error| said(py, &error))
+        });
+        if let Some(Err(why)) = closed {
+            // Told when the store is closed.
+            self.class.unclosed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+        }
     }
 }
 
@@ -373,9 +506,13 @@ impl Caller {
     fn call<'py>(&self, py: Python<'py>, request: &Request<'_>) -> Result<(Bound<'py, PyAny>, Meaning), OpError> {
         let kind = request.op.kind();
         let supported = self.class.capabilities.supports(kind).is_some();
-        let Some((collection, body)) = self.names.get(request.collection.position()).filter(|_| supported) else {
+        let collections = &self.prepared.collections;
+        let Some((collection, body)) = collections.get(request.collection.position()).filter(|_| supported) else {
             return Err(OpError::unsupported());
         };
+        if self.prepared.read_only && writes(kind) {
+            return Err(OpError::new(ErrorKind::Refused, "the store was opened for reading only"));
+        }
         let fits = match kind {
             OpKind::Append | OpKind::Prepend => *body == Body::Bytes,
             OpKind::Counter => *body == Body::Counter,
@@ -383,7 +520,10 @@ impl Caller {
             _ => true,
         };
         if !fits {
-            return Err(OpError::new(ErrorKind::Refused, format!("`{collection}` is not a collection for {kind}")));
+            return Err(OpError::new(
+                ErrorKind::Refused,
+                format!("{kind} does not work on `{collection}`, which has another type of document"),
+            ));
         }
         let (own, name) = (self.class.own.contains(&kind), method(kind));
         let object = self.object.bind(py);
@@ -452,7 +592,14 @@ impl Caller {
             }
             Op::Page { .. } | Op::View { .. } | Op::CompareAndSwap { .. } => return Err(OpError::unsupported()),
         };
-        result.map(|result| (result, meaning)).map_err(|error| of_exception(py, &error, writes(kind)))
+        let result = result.map_err(|error| of_exception(py, &error, writes(kind)))?;
+        if !self.class.is_async && result.hasattr("__await__").unwrap_or(false) {
+            // Otherwise Python warns that nobody awaited it.
+            let _ = result.call_method0("close");
+            let why = format!("{name} returned an awaitable; define it with `async def`");
+            return Err(OpError::new(ErrorKind::Refused, why));
+        }
+        Ok((result, meaning))
     }
 }
 
@@ -496,12 +643,21 @@ fn bytes_of(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
 }
 
 /// What a method returned, as a reply.
-fn reply(value: &Bound<'_, PyAny>, meaning: Meaning) -> Result<OwnedReply, OpError> {
+fn reply(value: &Bound<'_, PyAny>, meaning: Meaning, writes: bool) -> Result<OwnedReply, OpError> {
+    // What a write has done is then unknown.
+    let kind = if writes { ErrorKind::OutcomeUnknown } else { ErrorKind::Failed };
     let wrong = |e: PyErr| {
-        OpError::new(ErrorKind::Failed, format!("the method returned something else: {}", said(value.py(), &e)))
+        let why = said(value.py(), &e);
+        OpError::new(kind, format!("the method returned the wrong type ({why}); see docs/python-stores.md"))
     };
     Ok(match meaning {
         Meaning::Written => OwnedReply::documents(1),
+        Meaning::Whether(_) | Meaning::Exists if value.is_none() => {
+            return Err(OpError::new(
+                kind,
+                "the method returned None, expected True or False; see docs/python-stores.md",
+            ));
+        }
         Meaning::Whether(kind) => match value.is_truthy().map_err(wrong)? {
             true => OwnedReply::documents(1),
             false if kind == ErrorKind::Conflict => return Err(OpError::conflict("the key exists")),
@@ -518,9 +674,14 @@ fn reply(value: &Bound<'_, PyAny>, meaning: Meaning) -> Result<OwnedReply, OpErr
         Meaning::Counter => OwnedReply::documents(1).counter(value.extract().map_err(wrong)?),
         Meaning::AllWritten(items) => OwnedReply::documents(u32::try_from(items).unwrap_or(u32::MAX)),
         Meaning::EachWritten(items) => {
-            let each: Vec<bool> = value.extract().map_err(wrong)?;
+            let each = value.try_iter().map_err(wrong)?;
+            let each: Vec<bool> =
+                each.map(|one| one.and_then(|one| one.is_truthy())).collect::<Result<_, _>>().map_err(wrong)?;
             if each.len() != items {
-                let said = format!("the method returned {} results for {items} documents", each.len());
+                let said = format!(
+                    "bulk_insert returned {} results, expected {items}: one True or False for each",
+                    each.len()
+                );
                 return Err(OpError::new(ErrorKind::OutcomeUnknown, said));
             }
             let rejected = each.iter().enumerate().filter(|(_, written)| !**written);
@@ -561,7 +722,7 @@ impl Session for PythonSession {
                 // Other threads run Python as soon as this one has its answer.
                 let done = Python::attach(|py| {
                     let (value, meaning) = caller.call(py, request)?;
-                    reply(&value, meaning)
+                    reply(&value, meaning, writes(request.op.kind()))
                 });
                 match done {
                     Ok(reply) => out.complete(token, Ok(reply.as_reply())),
@@ -591,6 +752,16 @@ impl Session for PythonSession {
 
 type Answer = Result<OwnedReply, OpError>;
 
+/// A coroutine that was begun. It is cancelled when nobody waits for it any more.
+struct Begun(Py<PyAny>);
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        // Does nothing to one that has ended.
+        let _ = Python::try_attach(|py| self.0.call_method0(py, "cancel").map(drop));
+    }
+}
+
 impl Respond for Caller {
     type Future = std::pin::Pin<Box<dyn Future<Output = Answer>>>;
 
@@ -606,20 +777,21 @@ impl Respond for Caller {
                     .get_item(0)
                     .and_then(|future| future.call_method0("result"))
                     .map_err(|error| of_exception(py, &error, writes))
-                    .and_then(|value| reply(&value, meaning));
+                    .and_then(|value| reply(&value, meaning, writes));
                 let send = send.lock().unwrap_or_else(PoisonError::into_inner).take();
                 // Nobody waits for an abandoned operation.
                 let _ = send.map(|send| send.send(result));
             };
             let begin = || {
                 let ended = PyCFunction::new_closure(py, None, None, ended)?;
-                self.class.adapter.call_method1(py, "begin", (coroutine, ended))
+                self.class.adapter.call_method1(py, "begin", (&self.object, coroutine, ended))
             };
-            begin().map(|_| answer).map_err(|error| of_exception(py, &error, writes))
+            begin().map(|future| (answer, Begun(future))).map_err(|error| of_exception(py, &error, writes))
         });
         Box::pin(async move {
             let lost = |_| OpError::new(ErrorKind::OutcomeUnknown, "the event loop has ended");
-            begun?.await.map_err(lost).and_then(|answer| answer)
+            let (answer, _begun) = begun?;
+            answer.await.map_err(lost).and_then(|answer| answer)
         })
     }
 }

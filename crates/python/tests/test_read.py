@@ -5,8 +5,9 @@ from __future__ import annotations
 import concurrent.futures
 import json
 import pathlib
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import polars
@@ -55,12 +56,14 @@ def test_fields_become_columns_and_none_vanishes(here: pathlib.Path) -> None:
 def test_what_cannot_be_read_is_an_error() -> None:
     with pytest.raises(storebench.BadInput, match="cannot be read"):
         storebench.read("nothing.jsonl")
-    with pytest.raises(storebench.BadInput, match="unexpected argument '--no-such'"):
-        storebench.read("nothing.jsonl", no_such=1)
+    for name in ("no_such", "rate_docs", "verify"):
+        # What would be ignored is refused.
+        with pytest.raises(storebench.BadInput, match=f"unknown option `{name}`; expected one of"):
+            storebench.read("nothing.jsonl", None, **cast(Any, {name: 1}))
     with pytest.raises(storebench.Unreachable):
         list(storebench.read("redis://127.0.0.1:1/", "books", tries=1))
     pathlib.Path("bad.jsonl").write_text('{"_id": "a"}\n[1]\n')
-    with pytest.raises(RuntimeError, match="bad.jsonl, line 2: it is a list"):
+    with pytest.raises(storebench.DataLost, match="^bad.jsonl, line 2: it is a list"):
         list(storebench.read("bad.jsonl"))
     stream = storebench.read("bad.jsonl")
     with pytest.raises(polars.exceptions.ComputeError, match="line 2"):
@@ -69,9 +72,17 @@ def test_what_cannot_be_read_is_an_error() -> None:
 
 def test_a_stream_that_is_not_read_to_its_end_stops(here: pathlib.Path) -> None:
     books(20_000)
+    def readers() -> int:
+        names = (path / "comm" for path in pathlib.Path("/proc/self/task").iterdir())
+        return sum(name.read_text().startswith("read-") for name in names if name.exists())
+
     stream = storebench.read("books.jsonl", workers=2)
     next(stream)
     del stream
+    until = time.monotonic() + 10
+    while readers() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert readers() == 0
 
 
 class Threads:

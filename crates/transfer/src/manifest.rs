@@ -32,11 +32,14 @@ pub(crate) struct Header {
     /// The number in the marker of the target's collection; `None` if it has no marker. Older logs lack this field.
     #[serde(default)]
     pub(crate) target: Option<CopyId>,
+    /// Whether tasks in other processes copy, so that this log does not say which records they have sent.
+    #[serde(default)]
+    pub(crate) tasks: bool,
 }
 
 impl Header {
     pub(crate) fn new(settings: BTreeMap<String, String>, source: String, splits: Vec<Split>) -> Self {
-        Self { format: FORMAT.to_owned(), settings, source, splits, target: None }
+        Self { format: FORMAT.to_owned(), settings, source, splits, target: None, tasks: false }
     }
 }
 

@@ -32,6 +32,9 @@ pub struct Reject {
     pub record: Value,
 }
 
+/// Places in the source, each with a key.
+pub(crate) type Places = BTreeSet<(String, String)>;
+
 /// The file of rejects. It is created when the first record is rejected.
 pub(crate) struct Rejects {
     path: PathBuf,
@@ -92,11 +95,12 @@ impl Rejects {
         }
     }
 
-    /// Where the rejected records were in the source, by split.
-    pub(crate) fn places(&self) -> BTreeMap<u32, BTreeSet<String>> {
-        let mut places: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
-        for reject in self.all() {
-            places.entry(reject.split).or_default().insert(reject.from);
+    /// Place in the source and key of the rejected records that have one, by split. A store has the same place for all
+    /// of its records.
+    pub(crate) fn places(&self) -> BTreeMap<u32, Places> {
+        let mut places: BTreeMap<u32, Places> = BTreeMap::new();
+        for Reject { from, split, key, .. } in self.all() {
+            places.entry(split).or_default().extend(key.map(|key| (from, key)));
         }
         places
     }

@@ -53,7 +53,7 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
     let args = &*copy_guards::with_collection(args, &from)?;
     let mut plan = Plan::of(args, &from, &to)?;
     if let Some(tasks) = tasks {
-        copy_tasks::check(&to)?;
+        copy_tasks::check(args, &plan, (&from, &to), tasks)?;
         plan.parallel = args.parallel.unwrap_or(tasks.at_once());
     }
     let shape = copy_records::shape(&args.records, &plan.id)?;
@@ -198,13 +198,13 @@ pub(super) struct Plan {
     /// Identifies this copy: the same arguments give the same id.
     pub(super) id: String,
     pub(super) parallel: u32,
-    settings: Settings,
+    pub(super) settings: Settings,
     to_collection: Option<String>,
     merge: Option<MergeBy>,
     expiry: Option<Expiry>,
     their_expiry: TheirExpiry,
     /// Whether the copy is idempotent.
-    repeatable: bool,
+    pub(super) repeatable: bool,
 }
 
 impl Plan {

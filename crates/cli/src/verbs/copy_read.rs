@@ -2,7 +2,7 @@
 
 use clap::Parser as _;
 use storebench_results::redact;
-use storebench_transfer::{Columns, Format, Shape, Source, Split, TransferError};
+use storebench_transfer::{Columns, Format, Shape, Source, Split, TransferError, name_of};
 
 use crate::args::{Args, CopyArgs, Verb};
 use crate::called::{Outcome, of_clap};
@@ -41,7 +41,9 @@ impl Reading {
             let (from, to) = (Endpoint::of(&args.from)?, Endpoint::of(&args.to)?);
             let args = copy_guards::with_collection(&args, &from)?.into_owned();
             let plan = Plan::of(&args, &from, &to)?;
-            let shape = copy_records::shape(&args.records, &plan.id)?;
+            // The same in every process, unlike the id, which depends on the working folder.
+            let name = name_of(&format!("{:?}", plan.settings.0));
+            let shape = copy_records::shape(&args.records, &name)?;
             let source = source(&args, &plan, &from)?.source;
             Ok(Self { source, shape, parallel: plan.parallel, args })
         })();
@@ -56,6 +58,11 @@ impl Reading {
     /// How each record is transformed.
     pub fn shape(&self) -> &Shape {
         &self.shape
+    }
+
+    /// The collection that is read, if the source has collections.
+    pub fn collection(&self) -> Option<&str> {
+        self.args.from_collection.as_deref()
     }
 
     /// The number of workers that were asked for, or the number of processors.

@@ -58,9 +58,10 @@ pub(super) fn text(report: &CopyReport, args: &CopyArgs, to: &Endpoint) -> Strin
     }
     lines.extend(report.first_reject.as_ref().map(|first| format!("first rejected record: {first}")));
     lines.extend(report.rejects.as_ref().map(|rejects| format!("all rejected records, with reasons: {rejects}")));
-    lines.extend(some(report.splits_to_repeat).map(|parts| {
-        format!("use --resume to copy the {parts} parts again in which something differs, or --restart to start over")
-    }));
+    lines.extend(
+        some(report.splits_to_repeat)
+            .map(|parts| format!("{parts} parts differ; use --resume to copy them again, or --restart to start over")),
+    );
     if report.interrupted {
         let (done, all) = (count(report.splits_done), count(report.splits));
         lines.push(format!("interrupted: {done} of {all} parts are done; use --resume to continue"));

@@ -5,40 +5,79 @@ use std::sync::Arc;
 use storebench_engine::Stop;
 use storebench_results::redact_url;
 use storebench_transfer::{
-    Begin, CopyRequest, FileSink, Sink, StoreSink, StoreSinkOptions, Task, perform as perform_task,
+    Begin, CopyRequest, FileSink, Sink, StoreSink, StoreSinkOptions, Task, Tasks, perform as perform_task,
 };
 
 use crate::args::CopyArgs;
+use crate::called::Outcome;
 use crate::endpoints::Endpoint;
 use crate::failure::Failure;
 use crate::output::print;
 use crate::signals::ask_on_interrupt;
 use crate::stores;
 use crate::verbs::copy::{Begun, Ended, Plan, Read, file_target, request, sink_options, source};
-use crate::verbs::{copy_guards, copy_records};
+use crate::verbs::copy_records;
 
-/// Refuses a target that only one process can write to.
+/// Refuses what tasks cannot do, before anything is changed. The copy itself checks the rest.
 ///
 /// # Errors
-/// The target is an embedded store.
-pub(super) fn check(to: &Endpoint) -> Result<(), Failure> {
-    let Endpoint::Store(url) = to else { return Ok(()) };
-    if stores::open(url)?.paths().is_empty() {
-        return Ok(());
+/// Only one process can write to the target, or a task must not run twice.
+pub(super) fn check(
+    args: &CopyArgs,
+    plan: &Plan,
+    (from, to): (&Endpoint, &Endpoint),
+    tasks: &dyn Tasks,
+) -> Result<(), Failure> {
+    if from == &Endpoint::Standard {
+        return Err(Failure::bad_input("tasks cannot read standard input; copy it to a file first"));
     }
-    Err(Failure::bad_input(format!(
-        "{}: several processes cannot write to an embedded store; use a server, or copy without tasks",
-        redact_url(url)
-    )))
+    if !plan.repeatable && !tasks.may_repeat() {
+        return Err(Failure::bad_input(format!(
+            "a task may run twice, and `{}` must not be applied twice; use an operation such as upsert or insert, or \
+             accept repeated changes with allow_repeats=True",
+            if args.records.op_field.is_some() { "op_field" } else { args.op.name() }
+        )));
+    }
+    match to {
+        Endpoint::Store(url) if is_embedded(url)? => Err(Failure::bad_input(format!(
+            "{}: several processes cannot write to an embedded store; use a store with a server, or storebench.copy",
+            redact_url(url)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a store lives in the process that opens it.
+fn is_embedded(url: &str) -> Result<bool, Failure> {
+    let store = stores::open(url)?;
+    Ok(store.capabilities().embedded || !store.paths().is_empty())
+}
+
+/// Checks that several processes can write to the store at this URL.
+///
+/// # Errors
+/// It is not a store, or an embedded one.
+pub fn check_server(url: &str) -> Result<(), Outcome> {
+    let refused = |failure: Failure| Outcome { code: failure.code, out: String::new(), message: Some(failure.message) };
+    let shown = redact_url(url);
+    match Endpoint::of(url).map_err(refused)? {
+        Endpoint::Store(url) if !is_embedded(&url).map_err(refused)? => Ok(()),
+        Endpoint::Store(_) => Err(refused(Failure::bad_input(format!(
+            "{shown}: several processes cannot write to an embedded store; use a store with a server"
+        )))),
+        _ => Err(refused(Failure::bad_input(format!("{shown} is not the URL of a store; files are written by copy")))),
+    }
 }
 
 /// Performs a task, and prints its report.
 pub(super) fn perform(args: &CopyArgs, text: &str) -> Result<u8, Ended> {
     let task: Task = serde_json::from_str(text).map_err(|e| {
-        Failure::bad_input(format!("a task cannot be read: {e}; use the same version of Storebench everywhere"))
+        Failure::bad_input(format!("cannot parse a task: {e}; install the same Storebench version on all workers"))
     })?;
     let (from, to) = (Endpoint::of(&args.from)?, Endpoint::of(&args.to)?);
-    let args = &*copy_guards::with_collection(args, &from)?;
+    // What others have created in the store since must not matter.
+    let found = task.collection.clone().or_else(|| args.from_collection.clone());
+    let args = &CopyArgs { from_collection: found, ..args.clone() };
     let plan = Plan::of(args, &from, &to)?;
     let shape = copy_records::shape(&args.records, &task.copy)?;
     let Read { source, .. } = source(args, &plan, &from)?;
@@ -61,7 +100,9 @@ pub(super) fn perform(args: &CopyArgs, text: &str) -> Result<u8, Ended> {
     let all = request(args, 1, (&*source, &*sink), &shape, folder.path());
     // The limits are for all tasks together.
     let share = |limit: Option<f64>| limit.map(|limit| limit / f64::from(task.at_once));
-    let request = CopyRequest { docs_per_s: share(all.docs_per_s), bytes_per_s: share(all.bytes_per_s), ..all };
+    let (docs_per_s, bytes_per_s) = (share(all.docs_per_s), share(all.bytes_per_s));
+    // Tasks of another job read back.
+    let request = CopyRequest { docs_per_s, bytes_per_s, verify: false, ..all };
     let stop = Arc::new(Stop::new());
     ask_on_interrupt(&stop)?;
     let report = perform_task(&request, &task, &stop)?;

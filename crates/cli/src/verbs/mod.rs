@@ -12,7 +12,7 @@ mod copy_records;
 mod copy_settings;
 mod copy_space;
 mod copy_summary;
-mod copy_tasks;
+pub(crate) mod copy_tasks;
 mod doctor;
 mod generate;
 mod host;

@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterable, Mapping
 from . import _call, _errors, _native
 from ._call import Option
 from ._native import Stream
+from ._stores import OneStore, url_of
 from ._studies import Study, text_of
 
 
@@ -58,7 +59,7 @@ def documents(
 
 
 def read(
-    source: str,
+    source: OneStore,
     collection: str | None = None,
     *,
     columns: bool = False,
@@ -68,8 +69,8 @@ def read(
     """Reads the documents of a store or of files, in parallel and in no particular order.
 
     Args:
-        source: The URL of a store, a file, or a file pattern.
-        collection: The collection; by default, the only one. For your own collection, the name that the store uses.
+        source: The URL of a store, a file, a file pattern, or a class (``docs/python-stores.md``).
+        collection: The collection; optional if there is only one. For your own collection, its name in the store.
         columns: Whether each field becomes a typed column. The types are inferred from the first 10,000 documents.
             Fields that have no column or do not fit its type are in the column ``_more``, as JSON.
         binary: Whether documents are bytes instead of text.
@@ -79,20 +80,38 @@ def read(
     Returns:
         A stream that polars, pandas, DuckDB and pyarrow can read, with the columns ``key`` and ``document`` (JSON), or
         with ``_id`` and a column for each field. You can also iterate over it to get dictionaries. You can read it once.
-        An error of the source raises an exception while you read.
 
     Raises:
         BadInput: An option is invalid, or the collection or file does not exist.
         Unreachable: The store does not answer.
+
+    Reading raises the same exceptions, and DataLost for a record that cannot be read.
     """
-    reader = opened(source, collection, options)
+    reader = opened(url_of(source), collection, options)
     with errors():
         inferred = reader.columns()[0] if columns else None
-        return reader.stream(None, inferred, ("key", "document"), binary, False)
+        return reader.stream(None, inferred, ("key", "document"), binary)
+
+
+READS = frozenset(
+    "from_collection from_key from_body query view keys from_format types delimiter drop_expiry drop_attachments key filter"
+    " map fields without rename value infer schema overflow no_overflow key_field workers timeout tries retry_cap"
+    " retry_total".split()
+)
+"""The options of ``copy`` that concern the source and its records."""
+
+
+def check_options(options: Iterable[str], known: Iterable[str]) -> None:
+    """Refuses options that would be ignored."""
+    known = sorted(known)
+    for name in options:
+        if name not in known:
+            raise _errors.of(2, f"unknown option `{name}`; expected one of {', '.join(known)}")
 
 
 def opened(source: str, collection: str | None, options: Mapping[str, Option]) -> _native.Reader:
     """Opens a source."""
+    check_options((name.rstrip("_") for name in options), READS - {"from_collection"})
     with errors():
         return _native.Reader(source, _call.arguments({"from_collection": collection, **options}))
 

@@ -64,6 +64,9 @@ class Reader:
     def fingerprint(self) -> str:
         """Changes when the source changes."""
 
+    def collection(self) -> str | None:
+        """The collection that is read, if the source has collections."""
+
     def splits(self) -> list[str]:
         """The parts of the source, each as a text."""
 
@@ -76,12 +79,12 @@ class Reader:
         columns: str | None,
         names: tuple[str, str],
         binary: bool,
-        only: bool,
     ) -> Stream:
         """Starts to read these parts, or all. Without ``columns``, rows are the key and the document."""
 
 def main(args: list[str]) -> int: ...
 def provide(name: str, adapter: object) -> None: ...
+def check_server(url: str) -> None: ...
 def call(
     args: list[str],
     tell: Callable[[Any], None] | None,

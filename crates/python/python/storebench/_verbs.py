@@ -11,7 +11,7 @@ from typing import Any
 from . import _call, _errors
 from ._call import Option
 from ._run import Run, open_run
-from ._stores import OneStore, url_of, words_of
+from ._stores import OneStore, url_of, urls_of, words_of
 from ._studies import Study, as_file
 
 Folder = str | os.PathLike[str]
@@ -82,7 +82,7 @@ def copy(source: OneStore, target: OneStore, *, progress: bool | None = None, **
         Unreachable: The source or the target does not answer.
         KeyboardInterrupt: The copy was interrupted. The same call with ``resume=True`` continues it.
     """
-    return copied(_call.call(["copy", url_of(source), url_of(target), "--json", *_call.arguments(options)], progress), options)
+    return copied(_call.call(["copy", *urls_of([source, target]), "--json", *_call.arguments(options)], progress), options)
 
 
 def copied(done: _call.Done, options: Mapping[str, Option]) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def folder(run: Run | Folder) -> str:
 def conform(store: OneStore, *, progress: bool | None = None, **options: Option) -> dict[str, Any]:
     """Checks that a store does what Storebench relies on, with the conformance suite.
 
-    **The checks write, delete and remove** their own collections. They refuse a store that holds anything else.
+    **The checks create, write and drop** their own collections. They refuse a store that contains other data.
 
     Args:
         store: A URL or a class (``docs/python-stores.md``).
@@ -188,8 +188,8 @@ def conform(store: OneStore, *, progress: bool | None = None, **options: Option)
         ``outcome`` and ``why``.
 
     Raises:
-        BadInput: The store holds data of others, or its class lacks a method.
-        DataLost: A check failed. The message has the first ones; ``report`` has all.
+        BadInput: The store contains other data, or its class lacks a method.
+        DataLost: A check failed. The message lists the first ten failures; ``report`` has all.
         Unreachable: The store does not answer.
     """
     done = _call.call(["conform", url_of(store), "--json", *_call.arguments(options)], progress)

@@ -479,6 +479,13 @@ fn open_manifest(request: &CopyRequest<'_>, rejects: &Rejects) -> Result<Manifes
         Begin::Resume => {
             let manifest = Manifest::resume(folder)?;
             same_settings(&manifest.header.settings, &request.settings)?;
+            if manifest.header.tasks && request.sink.again() == Again::Once {
+                return refused(format!(
+                    "which records interrupted tasks have applied is unknown, and `{}` must not be applied twice; restore \
+                     the target and use --restart",
+                    request.op
+                ));
+            }
             if manifest.header.source != request.source.fingerprint() {
                 return refused(format!(
                     "{} has changed since the copy began, so it cannot be resumed; use --restart to start over",
@@ -495,7 +502,7 @@ fn open_manifest(request: &CopyRequest<'_>, rejects: &Rejects) -> Result<Manifes
             None => request.source.splits(request.parallel)?,
         };
         let header = Header::new(request.settings.clone(), request.source.fingerprint(), splits);
-        Ok(Header { target: request.sink.mark(), ..header })
+        Ok(Header { target: request.sink.mark(), tasks: request.tasks.is_some(), ..header })
     })
 }
 

@@ -13,7 +13,7 @@ use super::{CopyRequest, Progress, Shared, work};
 use crate::error::TransferError;
 use crate::manifest::{Counts, Damage, Header, Manifest};
 use crate::measure::Meter;
-use crate::rejects::{Reject, Rejects};
+use crate::rejects::{Places, Reject, Rejects};
 use crate::sink::{Again, TargetState};
 use crate::source::Split;
 use crate::verify::passes::{Compared, Here, Listed, Passes};
@@ -22,6 +22,9 @@ use crate::verify::reread::reread;
 /// Tasks for each one that runs at the same time. With more, a slow task delays the end less; with fewer, connections
 /// are opened less often.
 const SHARES: usize = 4;
+
+/// The most bytes of rejected records that a task reports.
+const MOST_REJECTED: u64 = 64 << 20;
 
 /// Runs tasks in other processes.
 pub trait Tasks: Send + Sync {
@@ -55,10 +58,12 @@ pub struct Task {
     pub copy: String,
     /// What the task must know of the target.
     pub target: TargetState,
-    /// The number of tasks that run at the same time.
+    /// The collection of the source, as the first process found it.
+    pub collection: Option<String>,
+    /// The number of tasks among which limits are divided.
     pub at_once: u32,
-    /// The places of rejected records in the source, by split.
-    rejected: BTreeMap<u32, BTreeSet<String>>,
+    /// The rejected records, by split.
+    rejected: BTreeMap<u32, Places>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -93,14 +98,26 @@ impl SplitReport {
 /// Whether tasks can perform this copy.
 pub(super) fn check(request: &CopyRequest<'_>, tasks: &dyn Tasks) -> Result<(), TransferError> {
     let refused = |what: String| Err(TransferError::BadInput(what));
+    if request.shape.counts() && !request.source.repeats() {
+        return refused(format!(
+            "{} returns its records in a different order each time, so a key with {{uuid}} or {{seq}} would differ if a task \
+             runs again; make the key of a field",
+            request.source.describe()
+        ));
+    }
     if !request.source.reopens() {
         return refused("tasks cannot read standard input; copy it to a file first".into());
     }
     match request.sink.again() {
         Again::Never => refused("tasks cannot write to standard output; write to a file or a folder".into()),
         Again::Once if !tasks.may_repeat() => refused(format!(
-            "a task that fails or is slow may run again, and `{}` must not be applied twice; use an operation that can be \
-             repeated, or accept repeated changes explicitly",
+            "a task may run twice, and `{}` must not be applied twice; use an operation such as upsert or insert, or \
+             accept repeated changes with allow_repeats=True",
+            if request.op == "unknown" { "op_field" } else { request.op }
+        )),
+        Again::Once if request.begin == super::Begin::Resume => refused(format!(
+            "which records an interrupted task has applied is unknown, and `{}` must not be applied twice; restore the \
+             target and use --restart",
             request.op
         )),
         Again::Once | Again::Free => request.sink.state().map(drop),
@@ -111,21 +128,29 @@ pub(super) fn check(request: &CopyRequest<'_>, tasks: &dyn Tasks) -> Result<(), 
 fn over(
     request: &CopyRequest<'_>,
     splits: &[Split],
-    (work, rejected): (&Work, &BTreeMap<u32, BTreeSet<String>>),
+    (work, rejected): (&Work, &BTreeMap<u32, Places>),
     tasks: &dyn Tasks,
     stop: &Stop,
     take: &mut dyn FnMut(SplitReport) -> Result<(), TransferError>,
 ) -> Result<(), TransferError> {
     let (source, copy, target) = (request.source.fingerprint(), request.shape.copy(), request.sink.state()?);
+    if splits.is_empty() {
+        return Ok(());
+    }
+    let collection = request.settings.get("--from-collection").cloned();
     let at_once = tasks.at_once().max(1);
-    let shares = splits.len().min(at_once as usize * SHARES);
+    let is_limited = request.docs_per_s.is_some() || request.bytes_per_s.is_some();
+    // More tasks than run now may run later, and together they must keep the limit.
+    let shares = splits.len().min(if is_limited { 1 } else { SHARES } * at_once as usize);
+    let at_once = at_once.min(u32::try_from(shares).unwrap_or(u32::MAX));
     let task = |share: usize| {
         // Neighbours go to different tasks: sizes and speeds of neighbours are often alike.
         let splits: Vec<Split> = splits.iter().skip(share).step_by(shares).cloned().collect();
         let of = |split: &Split| Some((split.number, rejected.get(&split.number)?.clone()));
         let rejected = splits.iter().filter_map(of).collect();
         let (source, copy, target) = (source.clone(), copy.to_owned(), target.clone());
-        Task { work: work.clone(), splits, source, copy, target, at_once, rejected }
+        let collection = collection.clone();
+        Task { work: work.clone(), splits, source, copy, target, collection, at_once, rejected }
     };
     let mut missing: BTreeSet<u32> = splits.iter().map(|split| split.number).collect();
     tasks.run((0..shares).map(task).collect(), stop, &mut |TaskReport(all)| {
@@ -136,7 +161,7 @@ fn over(
         0 => Ok(()),
         _ if stop.asked() => Ok(()),
         missing => Err(TransferError::Target(format!(
-            "{missing} parts have no report, although every task ended; use --resume to continue"
+            "no report for {missing} parts, although all tasks have ended; use --resume to copy these parts"
         ))),
     }
 }
@@ -169,14 +194,15 @@ pub(super) fn copy(
 }
 
 fn out_of_step() -> TransferError {
-    TransferError::Target("a task did something else than it was asked to; use the same version everywhere".into())
+    let why = "unexpected report from a task; install the same version of Storebench on the driver and all workers";
+    TransferError::Target(why.into())
 }
 
 /// Passes of a verification by tasks. They read the source again, because what the first tasks kept may be lost.
 pub(super) struct Elsewhere<'a> {
     pub(super) request: &'a CopyRequest<'a>,
     pub(super) splits: &'a [Split],
-    pub(super) rejected: BTreeMap<u32, BTreeSet<String>>,
+    pub(super) rejected: BTreeMap<u32, Places>,
     pub(super) stop: &'a Stop,
     pub(super) tasks: &'a dyn Tasks,
 }
@@ -189,7 +215,7 @@ impl Elsewhere<'_> {
     ) -> Result<(), TransferError> {
         over(self.request, self.splits, (work, &self.rejected), self.tasks, self.stop, take)?;
         match self.stop.asked() {
-            true => Err(TransferError::Target("interrupted before everything was verified".into())),
+            true => Err(TransferError::Target("interrupted during verification; use --resume to verify again".into())),
             false => Ok(()),
         }
     }
@@ -224,7 +250,7 @@ impl Passes for Elsewhere<'_> {
 pub fn perform(request: &CopyRequest<'_>, task: &Task, stop: &Arc<Stop>) -> Result<TaskReport, TransferError> {
     if request.source.fingerprint() != task.source {
         return Err(TransferError::BadInput(format!(
-            "{} is not the same here as where the copy began; all workers must read the same unchanged source",
+            "{}: differs between this worker and the driver; give all workers the same files, and do not change them",
             request.source.describe()
         )));
     }
@@ -251,7 +277,7 @@ fn each(
     pass: &dyn Fn(&Here<'_>) -> Result<Vec<SplitReport>, TransferError>,
 ) -> Result<TaskReport, TransferError> {
     let target = request.sink.target()?;
-    let (target, folder, none) = (&*target, &*request.folder, BTreeSet::new());
+    let (target, folder, none) = (&*target, &*request.folder, Places::new());
     let mut reports = Vec::new();
     for split in task.splits.chunks(1) {
         let number = split[0].number;
@@ -270,6 +296,12 @@ fn copied(request: &CopyRequest<'_>, task: &Task, stop: &Arc<Stop>) -> Result<Ve
     let mut meter = Meter::new(request.source.requests(), request.sink.writes()?, workers, request.interval);
     work(&shared, workers, &mut meter, &mut |_| {})?;
     let mut rejects: BTreeMap<u32, Vec<Reject>> = BTreeMap::new();
+    if std::fs::metadata(&request.rejects).is_ok_and(|file| file.len() > MOST_REJECTED) {
+        let first = shared.rejects.first().unwrap_or_default();
+        return Err(TransferError::Target(format!(
+            "too many rejected records in one task to report them all; the first: {first}; correct the cause, and use --resume"
+        )));
+    }
     shared.rejects.all().for_each(|reject| rejects.entry(reject.split).or_default().push(reject));
     drop(shared);
     let mut log = Manifest::resume(&request.folder)?;

@@ -103,6 +103,11 @@ impl KeyRule {
         }
     }
 
+    /// Whether keys depend on the position of a record in its source.
+    pub(crate) fn counts(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Uuid | Part::Seq))
+    }
+
     fn add_field(&mut self, path: &str) -> Result<(), &'static str> {
         let mut names = path.split('.').map(str::to_owned);
         let first = names.next().filter(|name| !name.is_empty() && !name.contains('{')).ok_or("names no field")?;

@@ -52,6 +52,11 @@ impl Shape {
         &self.copy
     }
 
+    /// Whether keys depend on the position of a record in its source: `{uuid}` and `{seq}`.
+    pub fn counts(&self) -> bool {
+        self.key.counts()
+    }
+
     fn by(key: KeyRule, copy: &str, keeps_keys: bool) -> Self {
         Self {
             names: key.names().to_vec(),

@@ -183,7 +183,7 @@ impl FileSink {
         match &state.parts {
             Some(parts) if !parts.join("lock").exists() => {
                 return Err(TransferError::BadInput(format!(
-                    "{}: not found; write to storage that all workers share, under the same path",
+                    "{}: not found on this worker; use storage that all workers mount under the same path",
                     parts.display()
                 )));
             }
@@ -376,7 +376,7 @@ impl Sink for FileSink {
         let local = place.as_ref().is_some_and(|place| place.path().is_some());
         if !local && !folder {
             return Err(TransferError::BadInput(format!(
-                "{} is a single file, so several processes cannot write it; write to a folder, whose name ends with `/`",
+                "{}: several processes cannot write one remote file; write to a folder (end the URL with `/`)",
                 self.describe()
             )));
         }

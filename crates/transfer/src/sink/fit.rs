@@ -36,8 +36,10 @@ pub(crate) struct Rows<'a> {
     index: HashMap<&'a str, usize>,
     /// Whether cells are text, as in CSV, and not typed values.
     as_text: bool,
-    /// Whether fields without a column are left out, even without an overflow.
-    only: bool,
+    /// Whether a value is either in its column or in the overflow, and never in both. Then who changes a column changes
+    /// the document. Numbers may come back in another notation. Without an overflow, fields without a column are left
+    /// out.
+    once: bool,
     // State of the current row.
     overflow: Vec<u8>,
     overflowed: bool,
@@ -53,12 +55,12 @@ struct Row<'d> {
 impl<'a> Rows<'a> {
     pub(crate) fn new(columns: &'a Columns, key_field: Option<&'a str>, as_text: bool) -> Self {
         let index = columns.list.iter().enumerate().map(|(at, (name, _))| (name.as_str(), at)).collect();
-        Self { columns, key_field, index, as_text, only: false, overflow: Vec::new(), overflowed: false }
+        Self { columns, key_field, index, as_text, once: false, overflow: Vec::new(), overflowed: false }
     }
 
-    /// Leaves out fields without a column if there is no overflow.
-    pub(crate) fn only(self) -> Self {
-        Self { only: self.columns.overflow.is_none(), ..self }
+    /// Puts each value into one place only.
+    pub(crate) fn once(self) -> Self {
+        Self { once: true, ..self }
     }
 
     /// Whether the last row, made or refused, has fields that its columns do not hold.
@@ -119,7 +121,7 @@ impl<'a> Rows<'a> {
             return Err("it is not a JSON object, so it has no columns".into());
         }
         let fields = members::all(body)?;
-        let Self { columns, key_field, index, as_text, only, overflow, overflowed } = self;
+        let Self { columns, key_field, index, as_text, once, overflow, overflowed } = self;
         let column = |name: &str| index.get(name).copied();
         let mut times = vec![0_u32; columns.list.len()];
         fields.iter().filter_map(|(name, _)| column(name)).for_each(|at| times[at] += 1);
@@ -137,7 +139,7 @@ impl<'a> Rows<'a> {
                 continue;
             }
             let found = column(name);
-            if *only && found.is_none() {
+            if *once && found.is_none() && columns.overflow.is_none() {
                 continue;
             }
             let fit = match found.map(|at| (at, &columns.list[at].1)) {
@@ -146,13 +148,14 @@ impl<'a> Rows<'a> {
                 Some((at, _)) if times[at] > 1 && columns.overflow.is_some() => Fit::Not,
                 Some((_, kind)) => fit(kind, json, At::Field, *as_text),
             };
-            if let Some(at) = found.filter(|_| fit != Fit::Not) {
+            let in_column = if *once { fit <= Fit::Rewritten } else { fit != Fit::Not };
+            if let Some(at) = found.filter(|_| in_column) {
                 row.cells[at] = Some(json);
             }
             let lost = match fit {
                 Fit::Exact => false,
                 // Without an overflow, an equal value is good enough.
-                Fit::Rewritten => columns.overflow.is_some(),
+                Fit::Rewritten => columns.overflow.is_some() && !*once,
                 // An empty cell is read back as null.
                 Fit::Not if json == "null" && columns.overflow.is_none() => false,
                 Fit::Partly | Fit::Not => true,

@@ -76,16 +76,16 @@ impl<'a> RecordBatches<'a> {
     /// Most records of one batch.
     pub const ROWS: usize = 8_192;
 
-    /// `key_field` is the column that receives the key. With `only`, fields without a column are left out, even if there
-    /// is no overflow column.
+    /// `key_field` is the column that receives the key. A value that does not fit its column is in the overflow column. If
+    /// there is none, it is an error, and fields without a column are left out.
     ///
     /// # Errors
     /// Arrow has no such columns.
-    pub fn new(columns: &'a Columns, key_field: Option<&'a str>, only: bool) -> Result<Self, ArrowError> {
+    pub fn new(columns: &'a Columns, key_field: Option<&'a str>) -> Result<Self, ArrowError> {
         let schema = Arc::new(columns.arrow());
         let decoder = ReaderBuilder::new(Arc::clone(&schema)).with_batch_size(Self::ROWS).build_decoder()?;
-        let rows = Rows::new(columns, key_field, false);
-        Ok(Self { rows: if only { rows.only() } else { rows }, decoder, schema, lines: Vec::new() })
+        let rows = Rows::new(columns, key_field, false).once();
+        Ok(Self { rows, decoder, schema, lines: Vec::new() })
     }
 
     /// The batch of these records, at most [`ROWS`](Self::ROWS).

@@ -153,7 +153,7 @@ fn in_parallel<I: Sync, T: Send>(
 ) -> Result<(), TransferError> {
     for some in items.chunks(parallel.max(1) as usize) {
         if stop.asked() {
-            return Err(TransferError::Target("interrupted before everything was verified".into()));
+            return Err(TransferError::Target("interrupted during verification; use --resume to verify again".into()));
         }
         std::thread::scope(|scope| {
             let threads: Vec<_> = some.iter().map(|item| scope.spawn(|| work(item))).collect();

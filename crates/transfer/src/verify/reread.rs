@@ -1,6 +1,6 @@
 //! Rebuilds missing spools by reading the source again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use storebench_engine::Stop;
 
@@ -8,52 +8,56 @@ use super::spool::{Spool, path};
 use super::{hash, in_parallel};
 use crate::copy::CopyRequest;
 use crate::error::TransferError;
+use crate::rejects::Places;
 use crate::runtime::block_on;
 use crate::source::{Split, read_to_end};
 
-/// Creates missing spools from the source. Returns how many were missing. `rejected` are the places of rejected
-/// records, by split.
+/// Creates missing spools from the source. Returns how many were missing. `rejected` are the rejected records, by split.
 ///
 /// # Errors
 /// The source cannot be read.
 pub(crate) fn missing_spools(
     request: &CopyRequest<'_>,
     splits: &[Split],
-    rejected: &BTreeMap<u32, BTreeSet<String>>,
+    rejected: &BTreeMap<u32, Places>,
     stop: &Stop,
 ) -> Result<u64, TransferError> {
     let missing: Vec<&Split> = splits.iter().filter(|split| !path(&request.folder, split.number).exists()).collect();
-    let none = BTreeSet::new();
+    let none = Places::new();
     let read = |split: &&Split| reread(request, split, rejected.get(&split.number).unwrap_or(&none));
     in_parallel(&missing, request.parallel, stop, read, |()| {})?;
     Ok(missing.len() as u64)
 }
 
-/// Writes a split's spool from the source. `rejected` are the places of its rejected records.
+/// Writes a split's spool from the source, up to damage. `rejected` are its rejected records.
 ///
 /// # Errors
 /// The source cannot be read.
-pub(crate) fn reread(
-    request: &CopyRequest<'_>,
-    split: &Split,
-    rejected: &BTreeSet<String>,
-) -> Result<(), TransferError> {
+pub(crate) fn reread(request: &CopyRequest<'_>, split: &Split, rejected: &Places) -> Result<(), TransferError> {
     let (own, nulls) = (request.sink.own_members(), request.sink.keeps_nulls());
     let rewritten = request.sink.rewrites();
     // Use another name until it is complete: an existing spool counts as complete.
     let mut spool = Spool::begin(&request.folder, split.number)?;
     block_on(async {
-        let mut reader = request.source.open(split, request.shape).await?;
-        read_to_end(&mut *reader, request.sink.room(), |chunk| {
+        let mut reader = match request.source.open(split, request.shape).await {
+            // What came before was copied, and the copy's report names the damage.
+            Err(TransferError::Damaged(_)) => return Ok(()),
+            reader => reader?,
+        };
+        let read = read_to_end(&mut *reader, request.sink.room(), |chunk| {
             for (key, body, origin) in chunk.records.iter() {
-                if rejected.is_empty() || !rejected.contains(&request.source.place(split, origin)) {
+                let is_rejected = || rejected.contains(&(request.source.place(split, origin), key.to_owned()));
+                if rejected.is_empty() || !is_rejected() {
                     let sent = rewritten(key, body);
                     spool.add(key, hash::seen(key, sent.as_deref().unwrap_or(body), own, nulls))?;
                 }
             }
             Ok(true)
-        })
-        .await
+        });
+        match read.await {
+            Ok(_) | Err(TransferError::Damaged(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
     })?;
     spool.end()
 }

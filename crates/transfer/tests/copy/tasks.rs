@@ -9,7 +9,7 @@ use super::*;
 
 /// Performs tasks one after the other, some twice. Of the tasks in `lost`, the first attempt ends without a report.
 struct Elsewhere<'a> {
-    source: &'a FileSource,
+    source: &'a dyn Source,
     store: &'a Arc<dyn AnyStore>,
     verb: Verb,
     lost: Vec<usize>,
@@ -19,7 +19,7 @@ struct Elsewhere<'a> {
 }
 
 impl<'a> Elsewhere<'a> {
-    fn new(source: &'a FileSource, store: &'a Arc<dyn AnyStore>, verb: Verb) -> Self {
+    fn new(source: &'a dyn Source, store: &'a Arc<dyn AnyStore>, verb: Verb) -> Self {
         let between: Mutex<Box<dyn FnMut() + Send>> = Mutex::new(Box::new(|| ()));
         Self { source, store, verb, lost: Vec::new(), performed: AtomicUsize::new(0), between }
     }
@@ -178,9 +178,47 @@ fn tasks_see_the_source_that_was_divided() {
     let tasks = Records(&recorded);
     let ended = copy(&request(&lab, (&source, &sink), &shape, Some(&tasks)), &lab.stop, &mut |_| {});
     // A scheduler that forgets a task does not make a copy complete.
-    assert!(matches!(ended, Err(TransferError::Target(text)) if text.contains("1 parts have no report")));
+    assert!(matches!(ended, Err(TransferError::Target(text)) if text.contains("no report for 1 parts")));
     let here = Lab::new();
     let task = recorded.lock().unwrap()[0].clone();
     let refused = perform(&request(&here, (&changed, &sink), &shape, None), &task, &here.stop);
-    assert!(matches!(refused, Err(TransferError::BadInput(text)) if text.contains("not the same here")));
+    assert!(
+        matches!(refused, Err(TransferError::BadInput(text)) if text.contains("differs between this worker and the driver"))
+    );
+}
+
+#[test]
+fn a_reject_of_a_store_hides_no_other_record_from_a_verification() {
+    let lab = Lab::new();
+    let path = lab.write("a.jsonl", lines(2_000));
+    let (from, store) = (memory(), memory());
+    lab.copy(&files(&[&path]), &store_sink(&from, Verb::Upsert)).unwrap();
+    // An insert of this key is refused.
+    let other = lab.write("other.jsonl", lines(8).lines().last().unwrap().replace("\"n\":7", "\"n\":-7") + "\n");
+    lab.copy(&files(&[&other]), &store_sink(&store, Verb::Upsert)).unwrap();
+    let mut last = lab;
+    for lost in [false, true] {
+        let lab = Lab::new();
+        let source = store_source(&from);
+        let elsewhere = Elsewhere::new(&source, &store, Verb::Insert);
+        let (target, mut jobs) = (Arc::clone(&store), 0);
+        *elsewhere.between.lock().unwrap() = Box::new(move || {
+            jobs += 1;
+            if lost && jobs == 2 {
+                caller(&*target)(Op::Delete { key: "k000100" }).unwrap();
+            }
+        });
+        let report = copied(&lab, &elsewhere).unwrap();
+        assert_eq!((report.counts.written, report.counts.rejected), (1_999, 1));
+        let verified = report.verified.unwrap();
+        assert_eq!((verified.equal, verified.written), (!lost, 1_999), "{verified:?}");
+        last = lab;
+    }
+    // So does a resume in this process.
+    last.begin = Begin::Resume;
+    let (shape, sink, source) = (Shape::new(None, "test"), store_sink(&store, Verb::Insert), store_source(&from));
+    let report = copy(&request(&last, (&source, &sink), &shape, None), &last.stop, &mut |_| {}).unwrap().report;
+    let verified = report.verified.unwrap();
+    assert_eq!((verified.equal, verified.written), (true, 1_999), "{verified:?}");
+    assert_eq!(contents(&store).len(), 2_000);
 }

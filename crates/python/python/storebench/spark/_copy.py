@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOK_EVERY_S = 0.1
-"""How often a running job looks whether it must stop."""
+"""How often a running job checks whether it must stop."""
 
 
 def copy(
@@ -42,11 +42,11 @@ def copy(
         spark: The session.
         source: A file or file pattern that every worker can read, or the URL of a store.
         target: The URL of a store, or a folder that all workers share.
-        allow_repeats: Whether ``append``, ``prepend``, ``counter`` and other operations that must not be applied twice
-            are allowed. If Spark runs a task again, they are.
+        allow_repeats: Whether to allow ``append``, ``prepend``, ``counter`` and other operations that are not
+            idempotent. If Spark runs a task again, it applies them twice.
         progress: Whether to show progress. By default, shows it in a notebook and on a terminal.
-        **options: The options of ``storebench copy --help``. ``workers`` is the number of tasks to divide the source
-            for; the default is the number that Spark runs at the same time.
+        **options: The options of ``storebench copy --help``. ``workers`` controls how many parts the source is divided
+            into; the default is the number of tasks that Spark can run at once.
 
     Returns:
         The report of the copy; see :func:`storebench.copy`.

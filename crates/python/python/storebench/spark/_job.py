@@ -17,6 +17,8 @@ OTHER = re.compile(r"\n(?!org\.|java\.)(\w[\w.]*(?:Error|Exception|Interrupt)\w*
 
 def absolute(place: str) -> str:
     """Returns a path that is the same in every process. URLs stay as they are."""
+    if not isinstance(place, str):
+        raise _errors.of(2, f"Spark's workers need the URL of a store or a path, not {place!r}")
     if re.match(r"[a-z][a-z0-9+.-]*:", place) or place == "-":
         return place
     return os.path.abspath(place) + ("/" if place.endswith("/") else "")
@@ -27,7 +29,9 @@ def failure(error: Exception, what: str) -> _errors.StorebenchError:
     text = str(error)
     found = ERROR.search(text)
     if found is None:
-        said = next(iter(OTHER.findall(text)), text.splitlines()[0] if text else type(error).__name__)
+        # Py4J's first line names only a method; Spark's own message follows.
+        first = [line.lstrip(": ") for line in text.splitlines() if not line.startswith("An error occurred while")]
+        said = next(iter([*OTHER.findall(text), *first]), type(error).__name__)
         if "No module named 'storebench'" in said:
             said += "; install this package for the Python of every worker (PYSPARK_PYTHON)"
         return _errors.of(1, f"{what} failed: {said}")

@@ -62,16 +62,18 @@ def run(
         Unreachable: A store does not answer.
     """
     context = spark.sparkContext
-    free = _job.slots(context)
-    if generators < 1 or generators > free:
+    if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
+        raise _errors.of(2, "barrier tasks need a fixed number of executors; set spark.dynamicAllocation.enabled=false")
+    slots = _job.slots(context)
+    if generators < 1 or generators > slots:
         raise _errors.of(
             2,
-            f"{generators} generators need {generators} free slots, and Spark has {free}; add executors or cores, or use"
-            f" fewer generators. If executors are still starting, wait for them; how often Spark itself looks for free"
-            f" slots is spark.scheduler.barrier.maxConcurrentTasksCheck.interval",
+            f"{generators} generators need {generators} slots, but Spark has {slots}; add executors or cores, use fewer"
+            " generators, or wait until all executors have started (Spark itself would wait for"
+            " spark.scheduler.barrier.maxConcurrentTasksCheck.interval times its maxFailures)",
         )
     overrides: Option = [set] if isinstance(set, str) else list(set)
-    words = _call.arguments({"store": words_of(stores), "set": overrides, **options})
+    words = _call.arguments({"store": words_of(stores if stores is None else checked(stores)), "set": overrides, **options})
     task = Generator(Sent.of(study), words, None if shared is None else str(folder_of(shared)), generators)
     merge = ["merge", "--out", out]
     with tempfile.TemporaryDirectory(prefix="storebench-parts-") as local:
@@ -80,18 +82,30 @@ def run(
         try:
             parts = context.parallelize(range(generators), generators).barrier().mapPartitions(task.perform).collect()
         except Exception as error:
-            lost, parts = _job.failure(error, "a generator was lost, and the Spark job"), []
+            lost, parts = _job.failure(error, "the Spark job lost a generator or did not start: it"), []
         for part in parts:
             part.unpack(place)
         folders = sorted(str(path.parent) for path in place.glob("*/run.json"))
+        failed = [(number, part) for number, part in enumerate(parts, 1) if part.code != 0]
+        said = [
+            _errors.of(part.code, f"part {number}: {part.message or 'failed without a message'}") for number, part in failed
+        ]
         if not folders:
-            failed = [part for part in parts if part.code != 0]
-            said = [_errors.of(part.code, part.message or "a generator failed without a message") for part in failed]
             raise lost or next(iter(said), _errors.of(1, "no generator measured anything"))
         found = _verbs.measured([*merge, *folders], progress)
-    if lost is not None:
-        found.messages.append(str(lost))
+    found.messages += [str(error) for error in ([] if lost is None else [lost]) + said]
     return found
+
+
+def checked(stores: str | Sequence[str] | Mapping[str, str]) -> str | Sequence[str] | Mapping[str, str]:
+    """Refuses stores that are classes: workers do not have them."""
+    if isinstance(stores, str):
+        return stores
+    all = stores.values() if isinstance(stores, Mapping) else stores if isinstance(stores, Sequence) else [stores]
+    for store in all:
+        if not isinstance(store, str):
+            raise _errors.of(2, f"load generators on Spark need the URL of a store, not {store!r}")
+    return stores
 
 
 def folder_of(shared: str) -> pathlib.Path:
@@ -145,7 +159,7 @@ class Part:
 
 
 class Meeting:
-    """Exchanges messages through the barrier. Who has ended still takes part, so that the others do not wait forever."""
+    """Exchanges messages through the barrier. A generator that has ended keeps answering, so that no other waits forever."""
 
     def __init__(self, gather: Callable[[str], list[str]]) -> None:
         self.gather = gather
@@ -183,7 +197,7 @@ class Generator:
         """Runs the part of this task."""
         context: Any = BarrierTaskContext.get()
         if context.attemptNumber() > 0:
-            raise _errors.of(1, "a generator was lost; the run was not repeated, because its store has changed")
+            raise _errors.of(1, "a generator was lost; the run was not retried, because the store has changed; start it again")
         meeting = Meeting(context.allGather)
         for number in numbers:
             with tempfile.TemporaryDirectory(prefix="storebench-part-") as local:

@@ -6,10 +6,12 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -36,10 +38,17 @@ MORE = "_more"
 """The column with fields that have no column of their own, as JSON."""
 MARK = "storebench"
 """Metadata of an Arrow schema: which columns are not fields of the document."""
-OWN = {"url", "collection", "documents", "allow_repeats", "out", "max_errors"}
-"""Options that are not those of ``copy``, or that the driver handles."""
+OWN = frozenset({"url", "collection", "documents", "allow_repeats", "out", "max_errors"})
+"""Options that the data source handles itself and does not pass to ``copy``."""
+WRITES = frozenset(
+    "into_existing to_key to_body op durability key filter map fields without rename value op_field merge merge_absent"
+    " own_members expiry expiry_field batch batch_bytes in_flight timeout tries retry_cap retry_total overflow".split()
+)
+"""The options of ``copy`` that concern the records and the target."""
 ONCE = {"append", "prepend", "counter"}
 """Operations that must not be applied twice."""
+READ_TOO = frozenset({"url", "collection", "documents"})
+"""Options for reading that are not those of ``copy``."""
 REJECTS = 1_000
 """The most rejects that one task brings to the driver. All are counted."""
 
@@ -48,7 +57,7 @@ class Options:
     """The options of a data source. They arrive as text."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self.all = {name.lower(): value for name, value in options.items()}
+        self.all = {name.lower().replace("-", "_").rstrip("_"): value for name, value in options.items()}
         self.all.pop("path", None)
         if "url" not in self.all:
             raise _errors.of(2, 'name the store or the files: .option("url", "postgres://…")')
@@ -80,7 +89,7 @@ class DefaultSource(DataSource):
     ``documents``
         ``true`` for two columns: the key ``_id``, and the whole document as JSON in ``document``.
     ``workers``
-        For reading: the number of tasks to divide the source for; a store has about four parts for each.
+        For reading: controls the number of partitions. A store gets about four for each.
     ``max_errors``
         For writing: the number of rejected rows with which the job still succeeds; the default is 0.
     ``out``
@@ -103,19 +112,24 @@ class DefaultSource(DataSource):
     def schema(self) -> types.StructType:
         if self.given.flag("documents"):
             return document_schema(self.given)
+        _documents.check_options(self.given.all, (_documents.READS - {"from_collection", "schema"}) | READ_TOO)
         reader = opened(self.given)
         with _documents.errors():
             text, more = reader.columns()
         columns = json.loads(text)
+        # Documents that are written later may have other fields.
+        columns["overflow"] = columns["overflow"] or self.given.all.get("overflow", MORE)
         seen = "a sample" if more else "all documents"
-        note = f"; fields outside them are in `{columns['overflow']}`" if more else ""
-        print(f"storebench: {len(columns['list'])} columns inferred from {seen}{note}", file=sys.stderr)
+        note = f"fields outside them are in `{columns['overflow']}`"
+        print(f"storebench: {len(columns['list'])} columns inferred from {seen}; {note}", file=sys.stderr)
         return of_columns(columns)
 
     def reader(self, schema: types.StructType) -> Reader:
+        _documents.check_options(self.given.all, (_documents.READS - {"from_collection", "schema"}) | READ_TOO)
         return Reader(self.given, schema)
 
     def writer(self, schema: types.StructType, overwrite: bool) -> Writer:
+        _documents.check_options(self.given.all, WRITES | OWN)
         if overwrite:
             raise _errors.of(
                 2, 'mode("overwrite") would remove documents; use mode("append"), which replaces those with the same key'
@@ -136,7 +150,7 @@ def document_schema(options: Options) -> types.StructType:
     return types.StructType([types.StructField(key, text, False), types.StructField(DOCUMENT, text, False)])
 
 
-# How columns and types of Spark correspond. Spark types without an entry cannot be read.
+# The Spark type of each inferred column. Other columns become strings.
 SIMPLE: dict[str, types.DataType] = {
     "boolean": types.BooleanType(),
     "integer": types.LongType(),
@@ -179,8 +193,11 @@ def to_kind(name: str, kind: types.DataType) -> Any:
             return "boolean"
         case types.IntegralType():
             return "integer"
-        case types.FloatType() | types.DoubleType() | types.DecimalType():
+        case types.DoubleType():
             return "number"
+        case types.DecimalType():
+            # Its digits as text: a double would round them.
+            return "json"
         case types.StringType() | types.DateType() | types.TimestampType() | types.TimestampNTZType():
             return "text"
         case types.ArrayType():
@@ -189,8 +206,8 @@ def to_kind(name: str, kind: types.DataType) -> Any:
             return {"object": [(field.name, to_kind(f"{name}.{field.name}", field.dataType)) for field in kind.fields]}
     raise _errors.of(
         2,
-        f"column `{name}`: documents have no {kind.simpleString()}; use string, boolean, int, double, date, timestamp,"
-        " array or struct",
+        f"column `{name}`: unsupported type {kind.simpleString()}; expected string, boolean, int, double, decimal, date,"
+        " timestamp, array or struct",
     )
 
 
@@ -200,11 +217,13 @@ class Split(InputPartition):
 
     text: str
     fingerprint: str
+    collection: str | None
 
-    def __init__(self, text: str, fingerprint: str) -> None:
+    def __init__(self, text: str, fingerprint: str, collection: str | None) -> None:
         super().__init__(text)
         self.text = text
         self.fingerprint = fingerprint
+        self.collection = collection
 
 
 class Reader(DataSourceReader):
@@ -217,18 +236,24 @@ class Reader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         reader = opened(self.options)
         with _documents.errors():
-            return [Split(text, reader.fingerprint()) for text in reader.splits()]
+            return [Split(text, reader.fingerprint(), reader.collection()) for text in reader.splits()]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         import pyarrow
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        assert isinstance(partition, Split)
+        if not isinstance(partition, Split):
+            # Spark's own, for a source without parts.
+            return
         options = self.options
+        # The one that the driver found, if it is the default.
+        options.collection = partition.collection
         reader = opened(options)
         if reader.fingerprint() != partition.fingerprint:
             raise _errors.of(
-                2, "the source is not the same here as on the driver; all workers must read the same unchanged source"
+                2,
+                "the source differs between this worker and the driver; give all workers the same files, and do not"
+                " change them",
             )
         wanted = to_arrow_schema(self.types, timezone="UTC")
         key, document = options.all.get("key_field", KEY), DOCUMENT
@@ -236,7 +261,7 @@ class Reader(DataSourceReader):
         if not options.flag("documents"):
             columns = json.dumps(to_columns(self.types, options.all.get("overflow", MORE)))
         with _documents.errors():
-            stream = reader.stream([partition.text], columns, (key, document), False, True)
+            stream = reader.stream([partition.text], columns, (key, document), False)
         batches = pyarrow.RecordBatchReader.from_stream(stream)
         while True:
             try:
@@ -245,7 +270,24 @@ class Reader(DataSourceReader):
                 return
             except pyarrow.ArrowException as error:
                 raise _errors.of(1, str(error).removeprefix("External error: ")) from None
-            yield batch.select(wanted.names).cast(wanted)
+            yield converted(batch.select(wanted.names), wanted, key)
+
+
+def converted(batch: pyarrow.RecordBatch, wanted: pyarrow.Schema, key: str) -> pyarrow.RecordBatch:
+    """Converts columns to the types of the schema. An error names the document, if the schema has the key."""
+    import pyarrow
+
+    try:
+        return batch.cast(wanted)
+    except pyarrow.ArrowException:
+        for row in range(batch.num_rows):
+            one = batch.slice(row, 1)
+            try:
+                one.cast(wanted)
+            except pyarrow.ArrowException as error:
+                name = f"document `{one[key][0].as_py()}`" if key in batch.schema.names else f"document {one.to_pylist()[0]}"
+                raise _errors.of(1, f"{name} does not fit the schema: {error}") from None
+        raise
 
 
 @dataclasses.dataclass
@@ -270,11 +312,17 @@ class Writer(DataSourceArrowWriter):
         if once and not options.flag("allow_repeats"):
             raise _errors.of(
                 2,
-                f"Spark may run a task again, and `{op}` must not be applied twice; use an operation that can be repeated,"
-                ' or accept repeated changes with .option("allow_repeats", "true")',
+                f"a task may run twice, and `{'op_field' if 'op_field' in options.all else op}` must not be applied twice;"
+                ' use an operation such as upsert or insert, or accept repeated changes with'
+                ' .option("allow_repeats", "true")',
             )
         if options.collection is None:
             raise _errors.of(2, 'name the collection to write: .option("collection", "books")')
+        if re.search(r"\{(uuid|seq)\}", options.all.get("key", "")):
+            raise _errors.of(2, "each task counts its own rows, so {uuid} and {seq} would repeat; make the key of columns")
+        with _documents.errors():
+            _native.check_server(options.url)
+        pathlib.Path(self.out).mkdir(parents=True, exist_ok=True)
         # Creates the collection, or finds out that it cannot be written, before any task starts.
         self.copied(iter(()))
 
@@ -333,7 +381,7 @@ class Writer(DataSourceArrowWriter):
         for message in written:
             for name, count in message.report["counts"].items():
                 counts[name] = counts.get(name, 0) + count
-        folder = pathlib.Path(self.out) / f"spark-write-{time.strftime('%Y-%m-%dT%H-%M-%S')}-{os.getpid()}"
+        folder = pathlib.Path(self.out) / f"spark-write-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
         folder.mkdir(parents=True)
         (folder / "write.json").write_text(json.dumps({"tasks": len(written), "counts": counts}, indent=2) + "\n")
         rejects = [line for message in written for line in message.rejects]
@@ -346,13 +394,13 @@ class Writer(DataSourceArrowWriter):
             first = json.loads(rejects[0]) if rejects else {"why": "unknown", "key": None}
             raise _errors.of(
                 1,
-                f"{rejected} rows were rejected, the first because: {first['why']} (key {first['key']}); the other"
-                f" {counts.get('written', 0)} were written; see {folder}",
+                f"{rejected} rows were rejected, the first because: {first['why']} (key {first['key']});"
+                f" {counts.get('written', 0)} rows were written. See {folder}; to tolerate bad rows, raise max_errors",
             )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         count = sum(message.report["counts"]["written"] for message in messages if isinstance(message, Written))
-        print(f"storebench: the job failed; at least {count} rows were written and stay", file=sys.stderr)
+        print(f"storebench: the job failed; at least {count} rows were already written", file=sys.stderr)
 
 
 def lines(path: pathlib.Path) -> Iterator[str]:

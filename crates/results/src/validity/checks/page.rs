@@ -5,7 +5,8 @@ use storebench_engine::ledger::guarantee_table;
 use super::{
     client_saturated as saturated, compressible_payload as payload, data_to_memory_differs, few_distinct_keys as keys,
     fits_in_memory, misses, noisy_rounds as rounds, not_steady, parallelism_not_reached as parallelism, parts_apart,
-    rate_not_sustained, search_unsure, send_delay, too_few_connections as connections, too_short as short,
+    python_bound, rate_not_sustained, search_unsure, send_delay, too_few_connections as connections,
+    too_short as short,
 };
 use crate::comparability::{COMPRESSION, COUNTED, MIX, OWN_FORM, PER_OPERATION};
 use crate::human::{count, duration, percent};
@@ -36,6 +37,7 @@ fn figures() -> Vec<(&'static str, String)> {
         ("client-saturated.got-invalid", percent(1.0 - saturated::WITHHELD.1)),
         ("client-saturated.mostly", percent(saturated::MOSTLY_QUEUED)),
         ("client-saturated.telling", duration(saturated::TELLING_NS)),
+        ("python-bound.samples", count(python_bound::SAMPLES as u64)),
         ("send-delay.least", duration(send_delay::LEAST_NS)),
         ("send-delay.much", duration(send_delay::MUCH_NS.0)),
         ("send-delay.most", duration(send_delay::MUCH_NS.1)),
