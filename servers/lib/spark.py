@@ -1,5 +1,5 @@
 """Spark from the Python Package Index: a standalone master and two workers, each a JVM. Installed only by name, because
-it has 700 MB.
+it takes 700 MB.
 """
 
 import os
@@ -29,7 +29,9 @@ def start(port, folder, options):
     """A master on this port and the workers `worker-1` and `worker-2`. An option is a setting such as `cores=2`, the
     number of tasks that each worker runs at the same time."""
     home = install() / "pyspark"
-    given = dict(option.split("=", 1) for option in options.option)
+    given = dict(option.partition("=")[::2] for option in options.option)
+    for name in given.keys() - {"cores", "memory"}:
+        raise Fault(f"unknown option `{name}`; expected cores=N or memory=SIZE")
     if shutil.which("java") is None:
         raise Fault("Spark needs Java; install a Java runtime, version 17 or later")
     # Not `SPARK_LOCAL_IP`, which Spark would put into messages of executors.
