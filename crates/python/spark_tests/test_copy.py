@@ -112,9 +112,9 @@ def test_a_killed_worker_loses_nothing_and_repeats_nothing(
     spark: Any, cluster: Server, postgres: Server, here: pathlib.Path, seed: int
 ) -> None:
     all_slots(spark)
-    count = 200_000
+    count = 80_000
     all, name = books(here / "books.jsonl", count), collection("books")
-    moment = random.Random(seed).uniform(1, 8)
+    moment = random.Random(seed).uniform(0.5, 4)
 
     def begun() -> bool:
         try:

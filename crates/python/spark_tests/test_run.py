@@ -36,7 +36,7 @@ def quietly(run: Any, *words: Any, **options: Any) -> storebench.Run:
 
 def test_four_generators_make_one_run(spark: Any, redis: Server) -> None:
     all_slots(spark)
-    run = quietly(storebench.spark.run, spark, STUDY, 4, redis.url, keep=False)
+    run = quietly(storebench.spark.run, spark, STUDY, 4, f"{redis.url}/1", keep=False)
     generators = run.generators().to_pylist()
     print(generators)
     assert {row["part"] for row in generators} == {1, 2, 3, 4}
@@ -50,14 +50,14 @@ def test_four_generators_make_one_run(spark: Any, redis: Server) -> None:
         assert spread_ms < 50
         attempts = sum(op["count"] for op in phases[name]["ops"].values())
         assert attempts == sum(row["operations"] for row in of), "the merged run is the sum of its parts"
-    assert storebench.verify(redis.url, STUDY, progress=False)["collections"]
+    assert storebench.verify(f"{redis.url}/1", STUDY, progress=False)["collections"]
 
 
 def test_more_generators_than_slots_fail_at_once_with_advice(spark: Any, redis: Server) -> None:
     all_slots(spark)
     began = time.monotonic()
     with pytest.raises(storebench.BadInput, match="5 slots, but Spark has 4.*maxConcurrentTasksCheck"):
-        storebench.spark.run(spark, STUDY, 5, redis.url)
+        storebench.spark.run(spark, STUDY, 5, f"{redis.url}/1")
     assert time.monotonic() - began < 10
 
 
@@ -83,7 +83,7 @@ def test_a_lost_generator_makes_the_run_partial(spark: Any, redis: Server, here:
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
-    run = quietly(storebench.spark.run, spark, longer, 4, redis.url, shared="shared", progress=False)
+    run = quietly(storebench.spark.run, spark, longer, 4, f"{redis.url}/1", shared="shared", progress=False)
     killer.join()
     assert not run.valid and any(check.name == "parts-incomplete" for check in run.checks), run.checks
     assert any("lost" in message for message in run.messages)

@@ -76,7 +76,7 @@ pub use sink::{RecordBatches, TableLines};
 pub use source::parquet_rows;
 pub use source::{
     FileSource, FileSourceOptions, Packing, Part, Reader, Room, Snapshot, Source, Split, StoreSource,
-    StoreSourceOptions, TheirExpiry, Unreadable, read_split,
+    StoreSourceOptions, TakeRecords, TheirExpiry, Unreadable, read_split,
 };
 pub use source::{ViewKeys, ViewKeysError, ViewSource};
 pub use verify::{Changed, Differing, Target, Verification};

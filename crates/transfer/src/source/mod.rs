@@ -203,6 +203,9 @@ pub struct Room {
     pub bytes: usize,
 }
 
+/// Takes records and the unreadable ones that came with them. Returns whether it wants more.
+pub type TakeRecords<'a> = dyn FnMut(&Records, &[Unreadable]) -> Result<bool, TransferError> + 'a;
+
 /// Reads a split on this thread, which must not be inside a runtime. Passes batches of records, and the unreadable ones,
 /// to `each`, until it returns false.
 ///
@@ -213,7 +216,7 @@ pub fn read_split(
     split: &Split,
     shape: &Shape,
     room: Room,
-    each: &mut dyn FnMut(&Records, &[Unreadable]) -> Result<bool, TransferError>,
+    each: &mut TakeRecords<'_>,
 ) -> Result<(), TransferError> {
     block_on(async {
         let mut reader = source.open(split, shape).await?;
