@@ -109,7 +109,7 @@ impl Lab {
         let servers = root.join("servers");
         let package = folder.path().join("package");
         std::fs::create_dir(&package)?;
-        for name in ["storebench", "pyspark_storebench.py"] {
+        for name in ["storebench", "pyspark_storebench"] {
             Command::new("cp").arg("-r").arg(root.join("crates/python/python").join(name)).arg(&package).status()?;
         }
         let module = program.with_file_name("lib_native.so");

@@ -4,6 +4,7 @@ use clap::Parser as _;
 use storebench_results::redact;
 use storebench_transfer::{Columns, Format, Shape, Source, Split, TransferError, name_of};
 
+use crate::allocator::keep_freed_memory;
 use crate::args::{Args, CopyArgs, Verb};
 use crate::called::{Outcome, of_clap};
 use crate::endpoints::Endpoint;
@@ -31,6 +32,7 @@ impl Reading {
     /// # Errors
     /// The message and the exit code of `copy`.
     pub fn open(from: &str, options: &[String]) -> Result<Self, Outcome> {
+        keep_freed_memory();
         let words = ["storebench", "copy", from, "-"].into_iter().chain(options.iter().map(String::as_str));
         let args = match Args::try_parse_from(words) {
             Ok(Args { verb: Verb::Copy(args), .. }) => args,

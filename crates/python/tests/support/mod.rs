@@ -22,7 +22,7 @@ pub(crate) fn installed(name: &str) -> PathBuf {
 
 /// Copies the package into a folder, as `pip` would install it, but for the command.
 pub(crate) fn copied(into: &Path) {
-    for name in ["storebench", "pyspark_storebench.py"] {
+    for name in ["storebench", "pyspark_storebench"] {
         let from = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/python")).join(name);
         let copied = Command::new("cp").arg("-r").arg(from).arg(into).status().unwrap();
         assert!(copied.success());
