@@ -210,7 +210,7 @@ fn documents(records: &Records, schema: &SchemaRef) -> Result<RecordBatch, Trans
     let bodies: ArrayRef = if schema.field(1).data_type() == &DataType::Utf8 {
         let mut bodies = StringBuilder::with_capacity(rows, bytes);
         for (key, body, _) in records.iter() {
-            bodies.append_value(std::str::from_utf8(body).map_err(|e| {
+            bodies.append_value(simdutf8::compat::from_utf8(body).map_err(|e| {
                 TransferError::Source(format!("document `{key}` is not valid UTF-8 ({e}); use read(…, binary=True)"))
             })?);
         }

@@ -73,7 +73,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // The Python package, around the program.
     (
         "storebench-python",
-        &["storebench", "storebench-documents", "storebench-lab", "storebench-results", "storebench-study"],
+        &[
+            "storebench",
+            "storebench-documents",
+            "storebench-engine",
+            "storebench-lab",
+            "storebench-results",
+            "storebench-stores",
+            "storebench-study",
+            "storebench-transfer",
+        ],
     ),
     // What writes the documentation from definitions.
     ("xtask", &["storebench", "storebench-engine", "storebench-study", "storebench-results", "storebench-transfer"]),

@@ -407,11 +407,11 @@ fn work(
     meter: &mut Meter,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), TransferError> {
-    let mut error = None;
+    let (mut error, waiting) = (None, std::thread::current());
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..workers)
             .map(|number| {
-                let mut probe = meter.probe(number);
+                let (mut probe, waiting) = (meter.probe(number), waiting.clone());
                 let thread = std::thread::Builder::new().name(format!("copy-{number}")).stack_size(STACK_BYTES);
                 thread.spawn_scoped(scope, move || {
                     probe.begin();
@@ -420,12 +420,13 @@ fn work(
                     if ended.is_err() {
                         shared.failed.ask();
                     }
+                    waiting.unpark();
                     ended
                 })
             })
             .collect();
         while threads.iter().any(|thread| thread.as_ref().is_ok_and(|thread| !thread.is_finished())) {
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::park_timeout(Duration::from_millis(20));
             meter.tick();
             let now = *shared.progress();
             progress(now);
