@@ -39,6 +39,7 @@ OPERATIONS = (
 NEEDED = ("read", "upsert", "collections", "drop")
 """The methods that every store needs."""
 
+
 @functools.cache
 def loop() -> asyncio.AbstractEventLoop:
     """The event loop of all coroutines, on a thread of its own."""
@@ -174,6 +175,8 @@ class Adapter:
                 except Exception as error:
                     raise failed(error) from error
                 if inspect.isawaitable(value):
+                    # Otherwise Python warns that nobody awaited it.
+                    getattr(value, "close", lambda: None)()
                     raise Refused("a method returned an awaitable; define it with `async def`")
                 done.append(value)
             return reply(done)
