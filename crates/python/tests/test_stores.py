@@ -325,7 +325,7 @@ def test_the_url_of_a_class_is_the_same_in_every_call() -> None:
         storebench.run({"title": "t"}, {"a": Mine, "b": same})
 
 
-def test_a_killed_emptying_is_finished_and_marks_of_others_stay() -> None:
+def test_marks_of_others_stay_and_a_killed_emptying_is_finished() -> None:
     class Theirs(Store):
         marker: Any = None
         then: Any = None
@@ -352,6 +352,13 @@ def test_a_killed_emptying_is_finished_and_marks_of_others_stay() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", storebench.StorebenchWarning)
         bench()
+        # As a process leaves it that was killed while it emptied.
+        Theirs.data["storebench-marker"]["marker"] = Theirs.data["storebench-marker"]["marker"].replace(b"; study", b"; removing")
+        pathlib.Path("docs.jsonl").write_text('{"_id": "a"}\n')
+        with pytest.raises(storebench.StorebenchError, match="is removing its collections, or was killed"):
+            storebench.copy("docs.jsonl", Theirs, progress=False)
+        bench()
+        assert marks() == {"docs": "json; study"}
         Theirs.then = staticmethod(other)
         try:
             bench()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use storebench_engine::Stop;
 use storebench_results::redact_url;
 use storebench_transfer::{
-    Begin, CopyRequest, FileSink, Sink, StoreSink, StoreSinkOptions, Task, Tasks, perform as perform_task,
+    Begin, CopyRequest, FileSink, Sink, StoreSink, StoreSinkOptions, Task, Tasks, check_tasks, perform as perform_task,
 };
 
 use crate::args::CopyArgs;
@@ -28,16 +28,9 @@ pub(super) fn check(
     (from, to): (&Endpoint, &Endpoint),
     tasks: &dyn Tasks,
 ) -> Result<(), Failure> {
-    if from == &Endpoint::Standard {
-        return Err(Failure::bad_input("tasks cannot read standard input; copy it to a file first"));
-    }
-    if !plan.repeatable && !tasks.may_repeat() {
-        return Err(Failure::bad_input(format!(
-            "a task may run twice, and `{}` must not be applied twice; use an operation such as upsert or insert, or \
-             accept repeated changes with allow_repeats=True",
-            if args.records.op_field.is_some() { "op_field" } else { args.op.name() }
-        )));
-    }
+    let op = if args.records.op_field.is_some() { "op_field" } else { args.op.name() };
+    check_tasks(op, plan.repeatable, from != &Endpoint::Standard, tasks)
+        .map_err(|error| Failure::bad_input(error.to_string()))?;
     match to {
         Endpoint::Store(url) if is_embedded(url)? => Err(Failure::bad_input(format!(
             "{}: several processes cannot write to an embedded store; use a store with a server, or storebench.copy",

@@ -93,7 +93,9 @@ impl Site for ClassSite<'_> {
 
     async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
         let names = self.class.collections()?;
-        if names.iter().any(|name| name == MARKER.0) && self.marker()? != self.found {
+        let there = names.iter().any(|name| name == MARKER.0);
+        // Also changed if others have removed it.
+        if self.found != if there { self.marker()? } else { None } {
             return Ok(Made::Changed);
         }
         self.create(&names, MARKER.0)?;

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use storebench_engine::Stop;
 use storebench_engine::measure::PhaseRecord;
 
-pub use self::tasks::{Task, TaskReport, Tasks, perform};
+pub use self::tasks::{Task, TaskReport, Tasks, check_tasks, perform};
 
 use self::repeats::Repeats;
 use crate::error::TransferError;
@@ -481,11 +481,7 @@ fn open_manifest(request: &CopyRequest<'_>, rejects: &Rejects) -> Result<Manifes
             let manifest = Manifest::resume(folder)?;
             same_settings(&manifest.header.settings, &request.settings)?;
             if manifest.header.tasks && request.sink.again() == Again::Once {
-                return refused(format!(
-                    "which records interrupted tasks have applied is unknown, and `{}` must not be applied twice; restore \
-                     the target and use --restart",
-                    request.op
-                ));
+                return Err(tasks::unknown_which(request.op));
             }
             if manifest.header.source != request.source.fingerprint() {
                 return refused(format!(

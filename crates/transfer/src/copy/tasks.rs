@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use serde::{Deserialize, Serialize};
 use storebench_engine::Stop;
 
-use super::{CopyRequest, Progress, Shared, work};
+use super::{Begin, CopyRequest, Progress, Shared, work};
 use crate::error::TransferError;
 use crate::manifest::{Counts, Damage, Header, Manifest};
 use crate::measure::Meter;
@@ -19,8 +19,7 @@ use crate::source::Split;
 use crate::verify::passes::{Compared, Here, Listed, Passes};
 use crate::verify::reread::reread;
 
-/// Tasks for each one that runs at the same time. With more, a slow task delays the end less; with fewer, connections
-/// are opened less often.
+/// Tasks per slot. More tasks shorten the wait for a slow one; fewer tasks open fewer connections.
 const SHARES: usize = 4;
 
 /// The most bytes of rejected records that a task reports.
@@ -98,6 +97,8 @@ impl SplitReport {
 /// Whether tasks can perform this copy.
 pub(super) fn check(request: &CopyRequest<'_>, tasks: &dyn Tasks) -> Result<(), TransferError> {
     let refused = |what: String| Err(TransferError::BadInput(what));
+    let again = request.sink.again();
+    check_tasks(request.op, again != Again::Once, request.source.reopens(), tasks)?;
     if request.shape.counts() && !request.source.repeats() {
         return refused(format!(
             "{} returns its records in a different order each time, so a key with {{uuid}} or {{seq}} would differ if a task \
@@ -105,23 +106,39 @@ pub(super) fn check(request: &CopyRequest<'_>, tasks: &dyn Tasks) -> Result<(), 
             request.source.describe()
         ));
     }
-    if !request.source.reopens() {
-        return refused("tasks cannot read standard input; copy it to a file first".into());
-    }
-    match request.sink.again() {
+    match again {
         Again::Never => refused("tasks cannot write to standard output; write to a file or a folder".into()),
-        Again::Once if !tasks.may_repeat() => refused(format!(
-            "a task may run twice, and `{}` must not be applied twice; use an operation such as upsert or insert, or \
-             accept repeated changes with allow_repeats=True",
-            if request.op == "unknown" { "op_field" } else { request.op }
-        )),
-        Again::Once if request.begin == super::Begin::Resume => refused(format!(
-            "which records an interrupted task has applied is unknown, and `{}` must not be applied twice; restore the \
-             target and use --restart",
-            request.op
-        )),
+        Again::Once if request.begin == Begin::Resume => Err(unknown_which(request.op)),
         Again::Once | Again::Free => request.sink.state().map(drop),
     }
+}
+
+/// Checks that tasks can read the source and apply the operation, before anything is opened or changed. `repeatable`
+/// says whether applying the operation twice has the same effect as applying it once.
+///
+/// # Errors
+/// `BadInput`.
+pub fn check_tasks(op: &str, repeatable: bool, reopens: bool, tasks: &dyn Tasks) -> Result<(), TransferError> {
+    if !reopens {
+        return Err(TransferError::BadInput("tasks cannot read standard input; copy it to a file first".into()));
+    }
+    if !repeatable && !tasks.may_repeat() {
+        // Each record names its own operation.
+        let op = if op == "unknown" { "op_field" } else { op };
+        return Err(TransferError::BadInput(format!(
+            "a task may run twice, and `{op}` must not be applied twice; use an operation such as upsert or insert, or \
+             accept repeated changes with allow_repeats=True"
+        )));
+    }
+    Ok(())
+}
+
+/// Why a copy in tasks cannot be resumed.
+pub(super) fn unknown_which(op: &str) -> TransferError {
+    TransferError::BadInput(format!(
+        "it is unknown which records the interrupted copy has applied, and `{op}` must not be applied twice; restore the \
+         target and use --restart"
+    ))
 }
 
 /// Runs tasks over splits, and passes the first report of each split to `take`.
