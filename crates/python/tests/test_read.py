@@ -122,7 +122,7 @@ def test_tasks_copy_verify_and_copy_again_what_differs() -> None:
     def lose() -> None:
         del Target.data["books"]["b/00007"]
 
-    with pytest.raises(storebench.DataLost) as caught:
+    with pytest.raises(storebench.DataLost, match="b/00007 is missing; the same call with resume=True") as caught:
         by_tasks(words, lose)
     report = caught.value.report
     assert report is not None and report["counts"]["written"] == 30_000

@@ -94,16 +94,26 @@ def copied(done: _call.Done, options: Mapping[str, Option]) -> dict[str, Any]:
         return {"dry_run": printed}
     report: dict[str, Any] = json.loads(printed)
     if done.code != 0:
-        counts = report["counts"]
-        said = done.message or (
-            f"{counts['read']} documents read, {counts['written']} written, {counts['rejected']} rejected"
-            f" ({report.get('first_reject') or 'see the report'}); rejects: {report.get('rejects')};"
-            f" verified: {report.get('verified')}"
-        )
+        said = done.message or why(report)
         error = _errors.of(done.code, said)
         error.report = report
         raise error
     return report
+
+
+def why(report: Mapping[str, Any]) -> str:
+    """Says why a copy did not succeed."""
+    counts, verified = report["counts"], report["verified"]
+    said = [f"{counts['read']} documents read, {counts['written']} written, {counts['rejected']} rejected"]
+    said += [f"damaged: {damage['what']}" for damage in report["damaged"][:3]]
+    if report["first_reject"]:
+        said.append(f"first rejected record: {report['first_reject']}; all: {report['rejects']}")
+    if verified is not None and not verified["equal"]:
+        differing = ", ".join(f"{one['key']} {one['what']}" for one in verified["differing"][:5])
+        said.append(f"verification found differences: {differing}")
+    if report["splits_to_repeat"]:
+        said.append(f"the same call with resume=True copies the {report['splits_to_repeat']} parts that differ again")
+    return "; ".join(said)
 
 
 def plan(study: Study, stores: Stores | None = None, **options: Option) -> dict[str, Any]:
