@@ -27,7 +27,7 @@ pub(crate) const FIGURES: &[&str] = &[
 ];
 
 /// Documents of 2 KB.
-const DOCUMENTS: u64 = 300_000;
+const DOCUMENTS: u64 = 600_000;
 
 pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
     let lab = Lab::new(options)?;
