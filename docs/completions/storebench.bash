@@ -231,7 +231,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__compare)
-            opts="-o -h --baseline --save-baseline --force --baselines --threshold --fail-on --anyway --all --format --output --json --help"
+            opts="-o -h --baseline --save-baseline --force --keep-newest --baselines --threshold --fail-on --must-detect --anyway --all --format --output --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -245,6 +245,10 @@ _storebench() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --keep-newest)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --baselines)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -254,6 +258,10 @@ _storebench() {
                     return 0
                     ;;
                 --fail-on)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --must-detect)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -126,15 +126,17 @@ complete -c storebench -n "__fish_storebench_using_subcommand merge" -l json -d 
 complete -c storebench -n "__fish_storebench_using_subcommand merge" -s q -l quiet -d 'Do not show progress on stderr'
 complete -c storebench -n "__fish_storebench_using_subcommand merge" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l baseline -d 'Compare with this baseline, which is A' -r
-complete -c storebench -n "__fish_storebench_using_subcommand compare" -l save-baseline -d 'Save the run as a baseline with this name, and compare nothing' -r
+complete -c storebench -n "__fish_storebench_using_subcommand compare" -l save-baseline -d 'Add the run to the baseline with this name, and compare nothing' -r
+complete -c storebench -n "__fish_storebench_using_subcommand compare" -l keep-newest -d 'With --save-baseline, remove all but the newest runs of the baseline' -r
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l baselines -d 'Folder with the baselines' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l threshold -d 'Treat differences within this percentage as too small to matter' -r
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l fail-on -d 'Exit with 1 if the entire interval of B/A is beyond a limit: \'[PHASE.][OP.]MEASURE > +5%\', or < -5%, or > x1.05; repeatable' -r
+complete -c storebench -n "__fish_storebench_using_subcommand compare" -l must-detect -d 'Exit with 4 if a gate could not have detected a change of this percentage' -r
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l format -d 'Output format' -r -f -a "text\t'For a terminal'
 markdown\t'For a comment on a pull request'
 json\t'One document with all figures'"
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -s o -l output -d 'Also write the comparison as a page (HTML) into this file, with time lines of A and B' -r -F
-complete -c storebench -n "__fish_storebench_using_subcommand compare" -l force -d 'Overwrite the --output file, or with --save-baseline an existing baseline'
+complete -c storebench -n "__fish_storebench_using_subcommand compare" -l force -d 'Overwrite the --output file, or with --save-baseline remove the baseline\'s other runs'
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l anyway -d 'Compare runs even if they are partial, incomparable or invalid'
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l all -d 'Show all figures'
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l json -d 'Print one JSON document; same as --format json'

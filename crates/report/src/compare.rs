@@ -4,13 +4,13 @@
 use indexmap::{IndexMap, IndexSet};
 use maud::{Markup, PreEscaped, html};
 use storebench_results::compare::format::{
-    APART, PAIRED, checks, counts, facts, interval, notes, outcome, ratio, reservations, shown, spread, unmatched,
-    value,
+    about_gates, checks, counts, detectable, facts, how, interval, notes, outcome, ratio, reservations, shown, spread,
+    unmatched, value,
 };
 use storebench_results::compare::{
     CompareResult, ComparedConfiguration, ComparedFigure, ComparedPair, GateOutcome, GateResult,
 };
-use storebench_results::human::percent;
+use storebench_results::human::{percent, plural};
 use storebench_results::validity::Severity;
 
 use crate::charts::charts as all_charts;
@@ -43,7 +43,12 @@ pub fn compare_page(result: &CompareResult, runs: Vec<(String, Recorded)>) -> Re
     for side in ["A", "B"] {
         for pair in &result.pairs {
             let of = if side == "A" { &pair.a } else { &pair.b };
-            let at = names.iter().position(|name| *name == of.run).map(|run| subject.position(run, &of.configuration));
+            let position = |name: &str| {
+                let run = names.iter().position(|known| known == name)?;
+                Some(subject.position(run, &of.configuration))
+            };
+            // Of several runs, the first has the time line.
+            let at = of.runs().find_map(|run| position(&run.run));
             labels.insert(of.label(), at);
             let Some(at) = at else { continue };
             panels.entry(at).or_insert_with(|| format!("{side}: {}", short(of)));
@@ -118,6 +123,9 @@ fn answer(result: &CompareResult) -> Markup {
     let found = match (failed, gates) {
         (0, 0) => result.pairs.iter().map(|pair| changed(pair, result)).collect::<Vec<_>>().join("; "),
         (0, _) if result.exit_code() == 0 => format!("No gate failed ({gates} judged)"),
+        (0, _) if result.gates.iter().any(|gate| gate.outcome == GateOutcome::TooWeak) => {
+            "A gate could not have detected what it must".to_owned()
+        }
         (0, _) => "A gate could not be judged".to_owned(),
         (n, _) => format!("{n} of {gates} gates failed: {}", failed_gates(result)),
     };
@@ -125,6 +133,7 @@ fn answer(result: &CompareResult) -> Markup {
         0 if gates > 0 => ("pass", "passed"),
         0 => ("note", "no gates"),
         1 => ("invalid", "failed"),
+        4 if result.gates.iter().any(|gate| gate.outcome == GateOutcome::TooWeak) => ("invalid", "too weak"),
         4 => ("invalid", "invalid"),
         _ => ("caution", "not judged"),
     };
@@ -135,8 +144,9 @@ fn answer(result: &CompareResult) -> Markup {
             p.worth {
                 span class=(format!("badge {class}")) { (word) } " "
                 @if let (Some(trouble), 0) = (result.trouble(), failed) { (trouble) }
-                @else if result.pairs.iter().all(|pair| pair.paired_by_round) { (PAIRED) }
-                @else { (APART) }
+                @else if let Some(pair) = result.pairs.iter().find(|pair| !pair.paired_by_round).or(result.pairs.first()) {
+                    (how(pair))
+                }
             }
         }
         @if !reservations.is_empty() {
@@ -169,8 +179,12 @@ fn failed_gates(result: &CompareResult) -> String {
 /// The configuration, and its run folder or baseline.
 fn short(of: &ComparedConfiguration) -> String {
     let run = of.baseline.as_ref().map(|name| format!("baseline {name}"));
-    let run = run.unwrap_or_else(|| of.run.rsplit('/').next().unwrap_or(&of.run).to_owned());
-    format!("{} ({run})", of.configuration)
+    let name = &of.first.run;
+    let run = run.unwrap_or_else(|| name.rsplit('/').next().unwrap_or(name).to_owned());
+    match of.more_runs.len() {
+        0 => format!("{} ({run})", of.configuration),
+        n => format!("{} ({run} and {})", of.configuration, plural(n as u64, "more run")),
+    }
 }
 
 /// The name of a pair among several.
@@ -197,11 +211,12 @@ fn gates_table(result: &CompareResult) -> Markup {
         let class = match gate.outcome {
             GateOutcome::Passed => "pass",
             GateOutcome::Inconclusive | GateOutcome::NotJudged => "caution",
-            GateOutcome::Failed => "invalid",
+            GateOutcome::Failed | GateOutcome::TooWeak => "invalid",
         };
         let told = html! {
             span class=(format!("badge {class}")) { (outcome(gate.outcome)) }
             @if let Some(why) = &gate.why { " " span.dim { (why) } }
+            @if gate.detectable.is_some() { " " span.dim { (detectable(gate)) } }
         };
         let value = gate.ratio.map(|of| of.value);
         vec![
@@ -216,6 +231,7 @@ fn gates_table(result: &CompareResult) -> Markup {
         figure.table.brief #gates {
             figcaption { b { "Gates" } }
             div.scroll { (tables::table("", titles, result.gates.iter().map(row))) }
+            p.dim { (about_gates(result)) }
         }
     }
 }

@@ -107,7 +107,7 @@ fn rank(judgement: Judgement) -> u8 {
     match judgement {
         Judgement::Missing | Judgement::Worse => 0,
         Judgement::Better => 1,
-        Judgement::Inconclusive | Judgement::AtLeast | Judgement::OneTrial => 2,
+        Judgement::Inconclusive | Judgement::AtLeast | Judgement::OneTrial | Judgement::OneRun => 2,
         Judgement::Unchanged => 3,
     }
 }
@@ -116,7 +116,7 @@ fn class(judgement: Judgement) -> &'static str {
     match judgement {
         Judgement::Better => "better",
         Judgement::Worse | Judgement::Missing => "worse",
-        Judgement::Inconclusive | Judgement::AtLeast | Judgement::OneTrial => "open",
+        Judgement::Inconclusive | Judgement::AtLeast | Judgement::OneTrial | Judgement::OneRun => "open",
         Judgement::Unchanged => "same",
     }
 }

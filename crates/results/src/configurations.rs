@@ -2,7 +2,7 @@
 
 use indexmap::{IndexMap, IndexSet};
 
-use crate::figures::{Better, DOCUMENTS, Figure, Measure, THROUGHPUT, in_documents, of_trial};
+use crate::figures::{Better, DOCUMENTS, THROUGHPUT, in_documents, of_trial};
 use crate::plan::Plan;
 use crate::series::Series;
 use crate::sweep::{Measured, PRACTICAL, sweep};
@@ -46,14 +46,23 @@ pub(crate) fn configurations_of<'a>(plan: &'a Plan, trials: &'a [TrialResult]) -
     configurations.into_iter().map(|(name, trials)| Configuration { name, trials }).collect()
 }
 
+/// How many ratios a run has of each figure: each other configuration is compared with one, be it the first or the best.
+/// Their intervals hold together, so that a reader may pick any of them.
+pub(crate) fn compared_together(configurations: &[Configuration<'_>]) -> usize {
+    configurations.len().saturating_sub(1).max(1)
+}
+
 /// Each configuration over its trials, in the order of the plan.
 pub(crate) fn over_trials(plan: &Plan, trials: &[TrialResult]) -> Vec<ConfigurationResult> {
     let mut first: Option<IndexMap<String, Series>> = None;
     let mut out = Vec::new();
-    for configuration in configurations_of(plan, trials) {
+    let configurations = configurations_of(plan, trials);
+    let together = compared_together(&configurations);
+    for configuration in configurations {
         let Some(any) = configuration.trials.first() else { continue };
         let whole: Vec<&TrialResult> = configuration.whole().collect();
-        let series = Series::of(whole.iter().copied(), |_| Vec::new());
+        let mut series = Series::of(whole.iter().copied(), |_| Vec::new());
+        series.retain(|_, series| !series.always_too_few());
         let in_first = |name: &str| first.as_ref().and_then(|first| first.get(name));
         out.push(ConfigurationResult {
             configuration: configuration.name.to_owned(),
@@ -61,7 +70,10 @@ pub(crate) fn over_trials(plan: &Plan, trials: &[TrialResult]) -> Vec<Configurat
             values: any.values.clone(),
             trials: whole.len() as u32,
             failed: (configuration.trials.len() - whole.len()) as u32,
-            figures: series.iter().map(|(name, series)| (name.clone(), series.result(in_first(name)))).collect(),
+            figures: series
+                .iter()
+                .map(|(name, series)| (name.clone(), series.result(in_first(name), together)))
+                .collect(),
         });
         first.get_or_insert(series);
     }
@@ -73,6 +85,7 @@ pub(crate) fn over_trials(plan: &Plan, trials: &[TrialResult]) -> Vec<Configurat
 /// given.
 pub(crate) fn sweeps_of(result: &RunResult) -> Vec<FactorSweep> {
     let factors: IndexSet<&str> = result.trials.iter().flat_map(|t| t.values.keys()).map(String::as_str).collect();
+    let together = compared_together(&configurations_of(&result.plan, &result.trials));
     let mut out = Vec::new();
     for factor in factors {
         // Configurations that differ only in this factor, by store and the other values.
@@ -90,7 +103,7 @@ pub(crate) fn sweeps_of(result: &RunResult) -> Vec<FactorSweep> {
                     continue;
                 }
                 let others = others(any, factor);
-                if let Some(sweep) = sweep(Better::More, PRACTICAL, &values) {
+                if let Some(sweep) = sweep(Better::More, PRACTICAL, together, &values) {
                     out.push(FactorSweep { factor: factor.to_owned(), store: store.clone(), others, figure, sweep });
                 }
             }
@@ -111,9 +124,9 @@ fn values_of(trials: &[(f64, &TrialResult)], figure: &str) -> Vec<Measured> {
         if !is_whole(trial) {
             continue;
         }
-        let found = of_trial(trial).into_iter().find(|f| f.name() == figure).and_then(|f| f.value);
+        let found = of_trial(trial).into_iter().find(|f| f.name() == figure).and_then(|f| f.observed(trial.trial));
         match (found, values.iter_mut().find(|(known, _)| known == value)) {
-            (Some(value), Some((_, figures))) => figures.push((trial.round, value)),
+            (Some(found), Some((_, figures))) => figures.push((trial.round, found)),
             _ => lacking.push(*value),
         }
     }
@@ -143,10 +156,9 @@ fn swept_figures(trials: &[(f64, &TrialResult)], factor: &str) -> Vec<String> {
             *bulk.entry(&phase.name).or_default() |= in_documents([phase]);
         }
     }
-    let name = |phase: &str, measure: Measure| {
-        Figure { phase: phase.to_owned(), op: None, measure, value: None, up_to: 1.0 }.name()
-    };
-    bulk.into_iter().map(|(phase, bulk)| name(phase, if bulk { DOCUMENTS } else { THROUGHPUT })).collect()
+    bulk.into_iter()
+        .map(|(phase, bulk)| format!("{phase}.{}", if bulk { DOCUMENTS } else { THROUGHPUT }.name))
+        .collect()
 }
 
 #[cfg(test)]

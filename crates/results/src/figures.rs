@@ -2,6 +2,7 @@
 //!
 //! A name is `PHASE.MEASURE` for all operations of a phase, `PHASE.OP.MEASURE` for one: `by-user.page.response.p99`.
 
+use crate::stats::Observed;
 use crate::times::{response, response_of_all, service, service_of_all};
 use crate::{OpResult, Percentiles, PhaseResult, TrialResult, WatchedProcess};
 
@@ -50,6 +51,13 @@ pub(crate) const WRITE_AMPLIFICATION: Measure = measure("write-amplification", B
 /// Bytes on disk for each byte of documents that the store holds.
 pub(crate) const SPACE_AMPLIFICATION: Measure = measure("space-amplification", Better::Less, "");
 
+/// The share to which histograms round times, at most: they keep 3 significant digits, in steps of powers of two.
+const TIMES_ROUNDED: f64 = 1.0 / 1024.0;
+/// The unit of files and memory.
+const PAGE_BYTES: f64 = 4096.0;
+/// The unit of the CPU time of another process: the kernel shows hundredths of a second.
+const TICK_NS: f64 = 1e7;
+
 /// Percentiles by their names in paths, with the fewest values needed for one to lie at or beyond the percentile.
 type Percentile = (&'static str, &'static str, u64, fn(&Percentiles) -> Option<u64>);
 const PERCENTILES: [Percentile; 7] = [
@@ -77,12 +85,36 @@ pub(crate) struct Figure {
     /// By what factor the true value may exceed `value`. It is 1, except for a rate that was searched: that lies below
     /// the lowest rate that misses the limits. Infinite if every rate meets them.
     pub up_to: f64,
+    /// To what share of it the value is rounded: by a histogram, by whole operations, or by pages.
+    pub rounded: f64,
+    /// Whether there is no value because too few attempts were answered for the percentile.
+    pub too_few: bool,
 }
 
 impl Figure {
     fn new(phase: &str, op: Option<&str>, measure: Measure, value: Option<f64>) -> Self {
         let value = value.filter(|value| value.is_finite() && *value > 0.0);
-        Self { phase: phase.to_owned(), op: op.map(str::to_owned), measure, value, up_to: 1.0 }
+        Self {
+            phase: phase.to_owned(),
+            op: op.map(str::to_owned),
+            measure,
+            value,
+            up_to: 1.0,
+            rounded: 0.0,
+            too_few: false,
+        }
+    }
+
+    /// The figure of this trial. `None` without a value.
+    pub(crate) fn observed(&self, trial: u32) -> Option<Observed> {
+        let (value, rounded) = (self.value?, 1.0 + self.rounded);
+        Some(Observed { at: trial, value, from: value / rounded, to: value * rounded * self.up_to })
+    }
+
+    /// The figure, rounded to multiples of `unit` in its own unit.
+    fn rounded_to(self, unit: f64) -> Self {
+        let rounded = self.value.map_or(0.0, |value| unit / value).max(self.rounded);
+        Self { rounded, ..self }
     }
 
     /// `PHASE.MEASURE` or `PHASE.OP.MEASURE`.
@@ -108,12 +140,16 @@ pub(crate) fn of_trial(trial: &TrialResult) -> Vec<Figure> {
 /// are over all attempts; those that failed or were not answered count as infinite.
 pub(crate) fn of_phase(phase: &PhaseResult) -> Vec<Figure> {
     let total = |pick: fn(&OpResult) -> f64| phase.ops.values().map(pick).sum::<f64>();
+    // Where the work is given, its time is measured, and where the rate is given, it is not counted either.
+    let counted = phase.rate.is_none() && !phase.loads && phase.tasks.is_none();
+    let counted = |succeeded: f64| if counted { succeeded } else { f64::INFINITY };
+    let succeeded = counted(total(|op| op.succeeded as f64));
     let all = &phase.all;
     let mut out = Vec::new();
     let rates = Some([total(|op| op.throughput_per_s), total(|op| op.documents_per_s)]);
-    add(&mut out, phase, None, rates, response_of_all(all), service_of_all(all));
+    add(&mut out, phase, None, (rates, succeeded), response_of_all(all), service_of_all(all));
     let disk = phase.store_after.as_ref().and_then(|after| after.disk_bytes).filter(|bytes| *bytes > 0);
-    out.extend(disk.map(|bytes| Figure::new(&phase.name, None, DISK, Some(bytes as f64))));
+    out.extend(disk.map(|bytes| Figure::new(&phase.name, None, DISK, Some(bytes as f64)).rounded_to(PAGE_BYTES)));
     out.extend(of_resources(phase));
     if phase.ops.len() < 2 {
         return out;
@@ -121,7 +157,7 @@ pub(crate) fn of_phase(phase: &PhaseResult) -> Vec<Figure> {
     for (name, op) in &phase.ops {
         // Collections are loaded one after another; the time of each is not known.
         let rates = if phase.loads { None } else { Some([op.throughput_per_s, op.documents_per_s]) };
-        add(&mut out, phase, Some(name), rates, response(op), service(op));
+        add(&mut out, phase, Some(name), (rates, counted(op.succeeded as f64)), response(op), service(op));
     }
     out
 }
@@ -135,15 +171,17 @@ fn of_resources(phase: &PhaseResult) -> Vec<Figure> {
         true => (phase.client.process_cpu_us_per_op, phase.client.rss_max_bytes),
         false => (store.cpu_us_per_op, store.rss_max_bytes),
     });
+    let operations = phase.ops.values().map(|op| op.count as f64).sum::<f64>();
+    let tick_ns = if own { 0.0 } else { TICK_NS / operations.max(1.0) };
     [
-        (STORE_CPU, store.and_then(|(cpu_us, _)| cpu_us).map(|us| us * 1e3)),
-        (STORE_MEMORY, store.map(|(_, bytes)| bytes as f64)),
-        (WRITE_AMPLIFICATION, used.disk.as_ref().and_then(|disk| disk.write_amplification)),
-        (SPACE_AMPLIFICATION, used.folder.as_ref().and_then(|folder| folder.space_amplification)),
+        (STORE_CPU, store.and_then(|(cpu_us, _)| cpu_us).map(|us| us * 1e3), tick_ns),
+        (STORE_MEMORY, store.map(|(_, bytes)| bytes as f64), PAGE_BYTES),
+        (WRITE_AMPLIFICATION, used.disk.as_ref().and_then(|disk| disk.write_amplification), 0.0),
+        (SPACE_AMPLIFICATION, used.folder.as_ref().and_then(|folder| folder.space_amplification), 0.0),
     ]
     .into_iter()
-    .filter(|(_, value)| value.is_some_and(|value| value > 0.0))
-    .map(|(measure, value)| Figure::new(&phase.name, None, measure, value))
+    .filter(|(_, value, _)| value.is_some_and(|value| value > 0.0))
+    .map(|(measure, value, unit)| Figure::new(&phase.name, None, measure, value).rounded_to(unit))
     .collect()
 }
 
@@ -162,27 +200,28 @@ fn add(
     out: &mut Vec<Figure>,
     phase: &PhaseResult,
     op: Option<&str>,
-    rates: Option<[f64; 2]>,
+    (rates, succeeded): (Option<[f64; 2]>, f64),
     response: Option<Percentiles>,
     service: Percentiles,
 ) {
-    let mut push = |measure: Measure, value: Option<f64>| out.push(Figure::new(&phase.name, op, measure, value));
+    let figure = |measure, value| Figure::new(&phase.name, op, measure, value);
     if let Some([throughput, documents]) = rates {
-        push(THROUGHPUT, Some(throughput));
+        // One operation more or less.
+        out.push(figure(THROUGHPUT, Some(throughput)).rounded_to(throughput / succeeded.max(1.0)));
         // Operations that only count have no documents.
         if documents > 0.0 {
-            push(DOCUMENTS, Some(documents));
+            out.push(figure(DOCUMENTS, Some(documents)).rounded_to(documents / succeeded.max(1.0)));
         }
     }
     for (response_name, service_name, fewest, pick) in PERCENTILES {
         let ns = |times: Percentiles| pick(&times).map(|ns| ns as f64);
-        // An operation that was never scheduled has no times, and the highest of a few values is not a p99.9.
-        let enough = |times: &Percentiles| times.count >= fewest;
-        if let Some(times) = response.filter(enough) {
-            push(measure(response_name, Better::Less, "ns"), ns(times));
-        }
-        if let Some(times) = Some(service).filter(enough) {
-            push(measure(service_name, Better::Less, "ns"), ns(times));
+        for (name, times) in [(response_name, response), (service_name, Some(service))] {
+            let Some(times) = times else { continue };
+            // The highest of a few values is not a p99.9.
+            let too_few = times.count < fewest;
+            let found = ns(times).filter(|_| !too_few);
+            let unit = found.map_or(0.0, |ns| (ns * TIMES_ROUNDED).max(1.0));
+            out.push(Figure { too_few, ..figure(measure(name, Better::Less, "ns"), found).rounded_to(unit) });
         }
     }
 }

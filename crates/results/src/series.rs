@@ -2,9 +2,14 @@
 
 use indexmap::IndexMap;
 
-use crate::figures::{Figure, of_trial};
-use crate::stats::{Estimate, geometric_mean, outlying, paired_ratio, unpaired_ratio};
+use crate::figures::{Figure, RATE_WITHIN_LIMITS, of_trial};
+use crate::stats::{
+    Estimate, Observed, Uncertain, mean_of_runs, mean_of_trials, outlying, paired_ratio, ratio_of_runs,
+};
 use crate::{FigureOverTrials, TrialResult};
+
+/// Fewer searches have no interval: each ends at one of the few rates that it tries.
+const LEAST_SEARCHES: usize = 3;
 
 /// One figure over trials.
 #[derive(Debug, Clone)]
@@ -18,8 +23,8 @@ pub(crate) struct Series {
 struct Point {
     trial: u32,
     round: u32,
-    value: Option<f64>,
-    up_to: f64,
+    found: Option<Observed>,
+    too_few: bool,
 }
 
 impl Series {
@@ -32,7 +37,8 @@ impl Series {
         let mut all: IndexMap<String, Self> = IndexMap::new();
         for trial in trials {
             for figure in of_trial(trial).into_iter().chain(further(trial)) {
-                let point = Point { trial: trial.trial, round: trial.round, value: figure.value, up_to: figure.up_to };
+                let (found, too_few) = (figure.observed(trial.trial), figure.too_few);
+                let point = Point { trial: trial.trial, round: trial.round, found, too_few };
                 let series = all.entry(figure.name()).or_insert_with(|| Self { figure, points: Vec::new() });
                 series.points.push(point);
             }
@@ -40,19 +46,19 @@ impl Series {
         all
     }
 
-    /// The figure over the trials that have it: the geometric mean, with Student's interval on logarithms. The upper
-    /// end is raised by how far the true values may exceed the values. There is no interval if a trial has no value or
-    /// only a lower bound. `trials` is 0 if no trial has a value.
+    /// The figure over the trials that have it: the geometric mean, with its interval. There is no interval if a trial
+    /// has no value or only a lower bound. `trials` is 0 if no trial has a value.
     pub(crate) fn over_trials(&self) -> Estimate {
-        let values: Vec<f64> = self.points.iter().filter_map(|point| point.value).collect();
-        let Some(found) = geometric_mean(&values) else {
-            return Estimate { value: 0.0, low: None, high: None, trials: 0 };
-        };
-        if self.none_in().is_empty() && !self.at_least() {
-            Estimate { high: found.high.map(|high| high * self.up_to()), ..found }
-        } else {
-            Estimate { low: None, high: None, ..found }
-        }
+        let found: Vec<Observed> = self.points.iter().filter_map(|point| point.found).collect();
+        let none = Estimate { value: 0.0, low: None, high: None, trials: 0 };
+        mean_of_trials(&found)
+            .map_or(none, |mean| self.certain(mean, found.len(), self.none_in().is_empty()).estimate(1))
+    }
+
+    /// Removes the interval of what cannot have one.
+    fn certain(&self, found: Uncertain, trials: usize, whole: bool) -> Uncertain {
+        let searched = self.figure.measure == RATE_WITHIN_LIMITS && trials < LEAST_SEARCHES;
+        if whole && !searched { found } else { found.without_interval() }
     }
 
     /// How many trials there are, including those without a value.
@@ -62,61 +68,85 @@ impl Series {
 
     /// Trials without a value.
     pub(crate) fn none_in(&self) -> Vec<u32> {
-        self.points.iter().filter(|point| point.value.is_none()).map(|point| point.trial).collect()
+        self.points.iter().filter(|point| point.found.is_none()).map(|point| point.trial).collect()
+    }
+
+    /// The trials without a value in which too few attempts were answered.
+    pub(crate) fn too_few_in(&self) -> Vec<u32> {
+        self.points.iter().filter(|point| point.too_few).map(|point| point.trial).collect()
+    }
+
+    /// Whether each trial has too few attempts for this percentile.
+    pub(crate) fn always_too_few(&self) -> bool {
+        self.points.iter().all(|point| point.too_few)
     }
 
     /// Whether a trial only has a lower bound.
     pub(crate) fn at_least(&self) -> bool {
-        self.points.iter().any(|point| point.up_to.is_infinite())
+        self.points.iter().filter_map(|point| point.found).any(|found| found.to.is_infinite())
     }
 
     /// Trials that are outliers.
     pub(crate) fn outlying_trials(&self) -> Vec<u32> {
-        let known: Vec<(u32, f64)> = self.points.iter().filter_map(|p| Some((p.trial, p.value?))).collect();
-        let values: Vec<f64> = known.iter().map(|(_, value)| *value).collect();
-        outlying(&values).into_iter().filter_map(|(at, _)| known.get(at).map(|(trial, _)| *trial)).collect()
+        let known: Vec<Observed> = self.points.iter().filter_map(|point| point.found).collect();
+        let values: Vec<f64> = known.iter().map(|found| found.value).collect();
+        outlying(&values).into_iter().filter_map(|(at, _)| Some(known.get(at)?.at)).collect()
     }
 
-    /// The ratio of this figure to another: over the rounds that both have if `paired`, otherwise over all trials.
-    /// `None` if a trial lacks the figure. Its ends are widened by how far the true values may exceed the values. There
-    /// is no interval if a value is a lower bound.
-    pub(crate) fn ratio_to(&self, base: &Self, paired: bool) -> Option<Estimate> {
-        let values = |points: &[Point]| points.iter().map(|point| point.value).collect::<Option<Vec<f64>>>();
-        let ratio = if paired {
-            let pair = |point: &Point| {
-                let other = base.points.iter().find(|other| other.round == point.round)?;
-                Some(point.value.zip(other.value))
-            };
-            paired_ratio(&self.points.iter().filter_map(pair).collect::<Option<Vec<_>>>()?)?
-        } else {
-            unpaired_ratio(&values(&self.points)?, &values(&base.points)?)?
+    /// The ratio of this figure to another of the same run, over the rounds that both have. `None` if a trial lacks the
+    /// figure. There is no interval if a value is a lower bound.
+    pub(crate) fn ratio_to(&self, base: &Self) -> Option<Uncertain> {
+        let pair = |point: &Point| {
+            let other = base.points.iter().find(|other| other.round == point.round)?;
+            Some(point.found.zip(other.found))
         };
-        if self.at_least() || base.at_least() {
-            return Some(Estimate { low: None, high: None, ..ratio });
-        }
-        Some(Estimate {
-            low: ratio.low.map(|low| low / base.up_to()),
-            high: ratio.high.map(|high| high * self.up_to()),
-            ..ratio
-        })
+        let pairs = self.points.iter().filter_map(pair).collect::<Option<Vec<_>>>()?;
+        Some(self.certain(paired_ratio(&pairs)?, pairs.len(), true))
     }
 
-    /// The geometric mean of the factors by which the true values may exceed the values.
-    fn up_to(&self) -> f64 {
-        let logs: Vec<f64> = self.points.iter().map(|point| point.up_to.ln()).collect();
-        (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()
+    /// The figure of a run: the mean over its trials. `None` if a trial lacks it.
+    fn of_run(&self) -> Option<Observed> {
+        let found = self.points.iter().map(|point| point.found).collect::<Option<Vec<_>>>()?;
+        let mean = |pick: fn(&Observed) -> f64| {
+            (found.iter().map(|found| pick(found).ln()).sum::<f64>() / found.len() as f64).exp()
+        };
+        let (value, from, to) = (mean(|found| found.value), mean(|found| found.from), mean(|found| found.to));
+        (!found.is_empty()).then_some(Observed { at: 0, value, from, to })
     }
 
-    /// The figure as a result holds it, with its ratio to the first configuration.
-    pub(crate) fn result(&self, first: Option<&Self>) -> FigureOverTrials {
+    /// The figure as a result holds it, with its ratio to the first configuration, one of so many ratios.
+    pub(crate) fn result(&self, first: Option<&Self>, together: usize) -> FigureOverTrials {
         FigureOverTrials {
             figure: self.over_trials(),
-            to_first: first.and_then(|first| self.ratio_to(first, true)),
+            to_first: first.and_then(|first| Some(self.ratio_to(first)?.estimate(together))),
             none_in: self.none_in(),
+            too_few_in: self.too_few_in(),
             at_least: self.at_least(),
             outlying_trials: self.outlying_trials(),
         }
     }
+}
+
+/// The ratio of a figure to another, each of several runs: the runs are the unit. `None` if a trial lacks the figure.
+/// There is no interval with one run on a side.
+pub(crate) fn ratio_of(runs: &[&Series], base: &[&Series]) -> Option<Uncertain> {
+    let ratio = ratio_of_runs(&of_runs(runs)?, &of_runs(base)?)?;
+    Some(runs.first()?.certain(ratio, runs.len().min(base.len()), true))
+}
+
+/// The figure over several runs. Of a single run, over its trials.
+pub(crate) fn over_runs(runs: &[&Series]) -> Estimate {
+    match (runs, of_runs(runs).and_then(|figures| mean_of_runs(&figures))) {
+        ([], _) => Estimate { value: 0.0, low: None, high: None, trials: 0 },
+        ([one], _) => one.over_trials(),
+        ([first, ..], Some(mean)) => first.certain(mean, runs.len(), true).estimate(1),
+        // A trial lacks the figure.
+        ([first, ..], None) => first.over_trials(),
+    }
+}
+
+fn of_runs(runs: &[&Series]) -> Option<Vec<Observed>> {
+    runs.iter().map(|run| run.of_run()).collect()
 }
 
 #[cfg(test)]
@@ -127,14 +157,22 @@ mod tests {
 
     /// A figure of one trial in each round.
     fn series(values: &[(Option<f64>, f64)]) -> Series {
-        let figure = Figure { phase: "mixed".into(), op: None, measure: THROUGHPUT, value: None, up_to: 1.0 };
-        let point = |(at, (value, up_to)): (usize, &(Option<f64>, f64))| Point {
-            trial: at as u32 + 1,
-            round: at as u32 + 1,
-            value: *value,
-            up_to: *up_to,
+        let figure = Figure {
+            phase: "mixed".into(),
+            op: None,
+            measure: THROUGHPUT,
+            value: None,
+            up_to: 1.0,
+            rounded: 0.0,
+            too_few: false,
         };
-        Series { figure, points: values.iter().enumerate().map(point).collect() }
+        let point = |(at, (value, up_to)): (usize, &(Option<f64>, f64))| {
+            let at = at as u32 + 1;
+            let found = Figure { value: *value, up_to: *up_to, ..figure.clone() }.observed(at);
+            Point { trial: at, round: at, found, too_few: false }
+        };
+        let points = values.iter().enumerate().map(point).collect();
+        Series { figure, points }
     }
 
     fn exactly(values: &[f64]) -> Series {
@@ -144,14 +182,14 @@ mod tests {
     #[test]
     fn a_trial_that_has_none_is_not_left_out_of_a_mean() {
         let some = series(&[(Some(267.0), 1.0), (None, 1.0), (Some(260.0), 1.0)]);
-        let found = some.result(Some(&exactly(&[270.0, 265.0, 268.0])));
+        let found = some.result(Some(&exactly(&[270.0, 265.0, 268.0])), 1);
         assert_eq!((found.figure.trials, found.figure.low, found.figure.high), (2, None, None));
         assert_eq!((found.none_in, found.to_first), (vec![2], None));
-        assert_eq!(exactly(&[270.0, 265.0, 268.0]).ratio_to(&some, false), None);
+        assert_eq!(exactly(&[270.0, 265.0, 268.0]).ratio_to(&some), None);
         let none = series(&[(None, 1.0), (None, 1.0)]);
         assert_eq!((none.over_trials().trials, none.over_trials().value), (0, 0.0));
         // A round that only one of them has is in no ratio.
-        assert_eq!(exactly(&[1.0, 2.0]).ratio_to(&exactly(&[1.0, 2.0, 3.0]), true).unwrap().trials, 2);
+        assert_eq!(exactly(&[1.0, 2.0]).ratio_to(&exactly(&[1.0, 2.0, 3.0])).unwrap().estimate(1).trials, 2);
     }
 
     /// Capacities of 705 and 685 lie between the same two rates of a coarse search. Their ratio may be 1, or anything
@@ -160,13 +198,13 @@ mod tests {
     fn the_steps_of_a_search_are_in_its_interval() {
         let found = |rate: f64, up_to: f64| series(&[(Some(rate), up_to); 3]);
         let (a, b) = (found(600.0, 1.25), found(600.0, 1.25));
-        let ratio = b.ratio_to(&a, true).unwrap();
+        let ratio = b.ratio_to(&a).unwrap().estimate(1);
         assert!((ratio.low.unwrap() - 0.8).abs() < 1e-9 && (ratio.high.unwrap() - 1.25).abs() < 1e-9, "{ratio:?}");
         let (low, high) = (a.over_trials().low.unwrap(), a.over_trials().high.unwrap());
         assert!((low - 600.0).abs() < 1e-6 && (high - 750.0).abs() < 1e-6, "{low} {high}");
         let open = found(1_000.0, f64::INFINITY);
-        assert!(open.result(None).at_least && open.over_trials().high.is_none());
-        let ratio = open.ratio_to(&a, true).unwrap();
+        assert!(open.result(None, 1).at_least && open.over_trials().high.is_none());
+        let ratio = open.ratio_to(&a).unwrap().estimate(1);
         assert_eq!((ratio.low, ratio.high), (None, None));
     }
 

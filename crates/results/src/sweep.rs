@@ -29,7 +29,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::figures::Better;
-use crate::stats::{Estimate, geometric_mean, paired_ratio};
+use crate::stats::{Estimate, Observed, mean_of_trials, paired_ratio};
 
 pub(crate) use words::{is_parallel, is_spent, value_in_words};
 
@@ -37,7 +37,7 @@ pub(crate) use words::{is_parallel, is_spent, value_in_words};
 pub(crate) const PRACTICAL: f64 = 0.05;
 
 /// One value of a factor as it was measured: the value, and a figure for each round.
-pub(crate) type Measured = (f64, Vec<(u32, f64)>);
+pub(crate) type Measured = (f64, Vec<(u32, Observed)>);
 
 /// One value of the curve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -120,26 +120,29 @@ enum Judged {
 /// The curve over the values of one factor, and its sweet spot. Values and rounds may come in any order. A value
 /// without figures (all its trials failed) stays in the curve and takes part in nothing. `better` says whether more or
 /// less of the figure is better. `threshold` says which differences count, as a share ([`PRACTICAL`]). `None` for fewer
-/// than two values, and for values, figures and thresholds that have no ratios.
-pub(crate) fn sweep(better: Better, threshold: f64, values: &[Measured]) -> Option<Sweep> {
+/// than two values, and for values, figures and thresholds that have no ratios. `together` is the number of speed-ups that
+/// are looked at together.
+pub(crate) fn sweep(better: Better, threshold: f64, together: usize, values: &[Measured]) -> Option<Sweep> {
     let values = checked(values).filter(|_| (0.0..1.0).contains(&threshold))?;
     // The later figure divided by the earlier one, inverted if less is better, so that above 1 is better.
-    let gain = |earlier: usize, later: usize| {
+    let gain_of = |together: usize, earlier: usize, later: usize| {
         let (from, to) = (&values[earlier].1, &values[later].1);
-        let pairs: Vec<(f64, f64)> =
+        let pairs: Vec<(Observed, Observed)> =
             to.iter().filter_map(|(round, to)| from.get(round).map(|from| (*to, *from))).collect();
-        let ratio = paired_ratio(&pairs)?;
+        let ratio = paired_ratio(&pairs)?.estimate(together);
         Some(if better == Better::More { ratio } else { ratio.inverse() })
     };
+    // The threshold makes up for the many pairs.
+    let gain = |earlier: usize, later: usize| gain_of(1, earlier, later);
     let curve = values
         .iter()
         .enumerate()
         .map(|(at, (value, figures))| {
-            let speed_up = gain(0, at);
+            let speed_up = gain_of(together, 0, at);
             let grown = value / values[0].0;
             SweptValue {
                 value: *value,
-                figure: geometric_mean(&figures.values().copied().collect::<Vec<_>>()),
+                figure: mean_of_trials(&figures.values().copied().collect::<Vec<_>>()).map(|mean| mean.estimate(1)),
                 speed_up,
                 efficiency: speed_up.map(|speed_up| speed_up.map(|times| times / grown)),
             }
@@ -198,15 +201,16 @@ pub(crate) fn sweep(better: Better, threshold: f64, values: &[Measured]) -> Opti
 }
 
 /// A value and its figures by round.
-type ByRound = (f64, BTreeMap<u32, f64>);
+type ByRound = (f64, BTreeMap<u32, Observed>);
 
 /// The values in ascending order, with their figures by round. `None` if a value or a round of it occurs twice, or if a
 /// number is not positive and finite.
 fn checked(values: &[Measured]) -> Option<Vec<ByRound>> {
     let sound = |number: &f64| number.is_finite() && *number > 0.0;
     let by_round = |(value, figures): &Measured| {
-        let rounds: BTreeMap<u32, f64> = figures.iter().copied().collect();
-        (sound(value) && rounds.len() == figures.len() && rounds.values().all(sound)).then_some((*value, rounds))
+        let rounds: BTreeMap<u32, Observed> = figures.iter().copied().collect();
+        (sound(value) && rounds.len() == figures.len() && rounds.values().all(|figure| sound(&figure.value)))
+            .then_some((*value, rounds))
     };
     let mut out: Vec<ByRound> = values.iter().map(by_round).collect::<Option<_>>()?;
     out.sort_by(|a, b| a.0.total_cmp(&b.0));

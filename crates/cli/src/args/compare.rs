@@ -30,8 +30,8 @@ Examples:
 pub(crate) struct CompareArgs {
     /// Run folders or their run.json; PATH#CONFIGURATION selects one configuration
     ///
-    /// The first run is A, and the others are compared with it. With a single run, its configurations are compared with
-    /// its first one.
+    /// The first is A, and the others are compared with it. Several runs of one side are separated by commas: A1,A2,A3
+    /// B1,B2,B3. With a single run, its configurations are compared with its first one.
     #[arg(value_name = "RUN", required = true)]
     pub(crate) runs: Vec<String>,
 
@@ -39,18 +39,29 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "NAME", help_heading = "Baselines")]
     pub(crate) baseline: Option<String>,
 
-    /// Save the run as a baseline with this name, and compare nothing
+    /// Add the run to the baseline with this name, and compare nothing
     #[arg(
         long,
         value_name = "NAME",
-        conflicts_with_all = ["baseline", "fail_on", "threshold", "anyway", "all", "format", "json", "output"],
+        conflicts_with_all = ["baseline", "fail_on", "must_detect", "threshold", "anyway", "all", "format", "json", "output"],
         help_heading = "Baselines"
     )]
     pub(crate) save_baseline: Option<String>,
 
-    /// Overwrite the --output file, or with --save-baseline an existing baseline
+    /// Overwrite the --output file, or with --save-baseline remove the baseline's other runs
     #[arg(long)]
     pub(crate) force: bool,
+
+    /// With --save-baseline, remove all but the newest runs of the baseline
+    #[arg(
+        long,
+        value_name = "RUNS",
+        requires = "save_baseline",
+        conflicts_with = "force",
+        value_parser = clap::value_parser!(u16).range(1..),
+        help_heading = "Baselines"
+    )]
+    pub(crate) keep_newest: Option<u16>,
 
     /// Folder with the baselines
     #[arg(long, value_name = "DIR", default_value = ".storebench/baselines", help_heading = "Baselines")]
@@ -68,6 +79,12 @@ pub(crate) struct CompareArgs {
                 < -5%, or > x1.05; repeatable"
     )]
     pub(crate) fail_on: Vec<String>,
+
+    /// Exit with 4 if a gate could not have detected a change of this percentage
+    ///
+    /// A gate detects a change if it fails in 8 of 10 such comparisons.
+    #[arg(long, value_name = "PERCENT", value_parser = parse_threshold, requires = "fail_on")]
+    pub(crate) must_detect: Option<f64>,
 
     /// Compare runs even if they are partial, incomparable or invalid
     ///

@@ -1,10 +1,11 @@
 //! `compare RUN…`: compares runs.
 
 use storebench_results::compare::{
-    CompareRequest, Gate, Source, compare as compare_runs, markdown, save_baseline, text,
+    CompareRequest, Gate, Keep, Source, compare as compare_runs, markdown, save_baseline, text,
 };
 
 use storebench_report::{Recorded, compare_page};
+use storebench_results::human::plural;
 
 use crate::args::{CompareArgs, CompareFormat};
 use crate::failure::Failure;
@@ -26,12 +27,13 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
     let gates =
         args.fail_on.iter().map(|gate| gate.parse()).collect::<Result<Vec<Gate>, _>>().map_err(Failure::bad_input)?;
     let baseline = args.baseline.iter().map(|name| Source::baseline(&args.baselines, name));
-    let runs = baseline.chain(named).collect::<Result<Vec<_>, _>>().map_err(Failure::bad_input)?;
-    let request = CompareRequest { runs: &runs, threshold: args.threshold, gates: &gates, anyway: args.anyway };
+    let sides = baseline.chain(named).collect::<Result<Vec<_>, _>>().map_err(Failure::bad_input)?;
+    let CompareArgs { threshold, must_detect, anyway, .. } = *args;
+    let request = CompareRequest { sides: &sides, threshold, gates: &gates, must_detect, anyway };
     let result = compare_runs(&request).map_err(Failure::bad_input)?;
     if let Some(file) = &args.output {
         let mut recorded = Vec::new();
-        for run in &runs {
+        for run in sides.iter().flat_map(|side| &side.runs) {
             recorded.push((run.name.clone(), Recorded::open(&run.file, READ_OLD_TABLE).map_err(Failure::bad_input)?));
         }
         let page = compare_page(&result, recorded).map_err(Failure::bad_input)?;
@@ -56,8 +58,17 @@ fn save(args: &CompareArgs, name: &str) -> Result<u8, Failure> {
         return Err(Failure::bad_input("--save-baseline saves one run; name one"));
     };
     let run = Source::open(run).map_err(Failure::bad_input)?;
-    let saved = save_baseline(&run, &args.baselines, name, args.force).map_err(Failure::bad_input)?;
-    let before = if saved.replaced { ", replacing the previous one" } else { "" };
-    print(&format!("saved as baseline {name} in {}{before}\n", saved.path.display()))?;
+    let keep = match (args.keep_newest, args.force) {
+        (Some(runs), _) => Keep::Newest(runs.into()),
+        (None, true) => Keep::None,
+        (None, false) => Keep::All,
+    };
+    let saved = save_baseline(&run, &args.baselines, name, keep).map_err(Failure::bad_input)?;
+    let removed = match saved.removed {
+        0 => String::new(),
+        n => format!("; removed {}", plural(n as u64, "older run")),
+    };
+    let runs = plural(saved.runs as u64, "run");
+    print(&format!("saved in {}; baseline {name} has {runs}{removed}\n", saved.path.display()))?;
     Ok(0)
 }

@@ -27,12 +27,20 @@ mix = { read = 3, update = 1 }
 operations = 400
 "#;
 
-/// Two runs of the same study, in `a` and `b`.
+/// Two runs of the same study, in `a` and `b`, and more runs of it: `a2` is like `a`, `b2` like `b`.
 fn measured() -> Cli {
     let cli = Cli::new();
     cli.write("books.toml", STUDY);
     run(&cli, "a", "");
     run(&cli, "b", "");
+    for (name, of, began) in [("a2", "a", "2026-01-01T00:00:00Z"), ("b2", "b", "2026-01-02T00:00:00Z")] {
+        std::fs::create_dir(cli.path(name)).unwrap();
+        std::fs::copy(cli.path(of).join("run.json"), cli.path(name).join("run.json")).unwrap();
+        change(&cli, name, |result| {
+            result["run"]["began"] = began.into();
+            throughput(result, 1_001.0);
+        });
+    }
     cli
 }
 
@@ -75,8 +83,10 @@ fn change(cli: &Cli, name: &str, change: impl FnOnce(&mut Value)) {
 fn a_run_and_its_like() {
     let cli = measured();
     let gates = ["--fail-on", "mixed.throughput < -10%", "--fail-on", "service.p50 > +10%"];
-    let done = cli.run_args(&[&["compare", "a", "b"], &gates[..]].concat()).code(0);
-    for part in ["a · first", "b · second", "not paired", "mixed.update", "service.p99 ", "Gates", "B/A"] {
+    let done = cli.run_args(&[&["compare", "a,a2", "b,b2"], &gates[..]].concat()).code(0);
+    let parts =
+        ["a and 1 more run · first", "b and 1 more run · second", "each run counts", "mixed.update", "service.p99 "];
+    for part in parts.into_iter().chain(["Gates", "B/A", "would have failed from"]) {
         assert!(done.out.contains(part), "{part} in {}", done.out);
     }
     assert!(done.out.lines().all(|line| line.chars().count() <= 120) && !done.out.contains('\u{1b}'), "{}", done.out);
@@ -89,8 +99,12 @@ fn a_run_and_its_like() {
     );
     let configurations = cli.run("compare a#sec a#fir --format markdown --all").code(0);
     assert!(configurations.out.contains("| `mixed.read.service.p99` |"), "{}", configurations.out);
+    // One run on a side cannot say how much runs differ by themselves.
+    let one = cli.run_args(&["compare", "a", "b,b2", "--fail-on", "mixed.throughput < -10%"]).code(5);
+    assert!(one.out.contains("cannot tell run-to-run noise") && !one.out.contains("slower"), "{}", one.out);
     change(&cli, "b", |result| throughput(result, 800.0));
-    let args = ["compare", "a#first", "b#first", "--fail-on", "mixed.throughput < -10%"];
+    change(&cli, "b2", |result| throughput(result, 801.0));
+    let args = ["compare", "a#first,a2", "b#first,b2", "--fail-on", "mixed.throughput < -10%"];
     let done = cli.run_args(&args).code(1);
     assert!(
         done.out.contains("FAILED") && done.err.starts_with("error: gate failed: mixed.throughput"),
@@ -102,19 +116,21 @@ fn a_run_and_its_like() {
 #[test]
 fn json_is_as_its_schema_says() {
     let cli = measured();
-    let args = ["compare", "a", "b", "--json", "--fail-on", "mixed.read.throughput < -10%"];
+    let args =
+        ["compare", "a,a2", "b,b2", "--json", "--fail-on", "mixed.read.throughput < -10%", "--must-detect", "30%"];
     let result = cli.run_args(&args).code(0).json();
     let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema/compare.schema.json");
     let schema: Value = serde_json::from_slice(&std::fs::read(schema).unwrap()).unwrap();
     assert_eq!(storebench_schema::faults(&schema, &result), Vec::<String>::new());
     assert_eq!(result["format"], "storebench-compare/2");
     assert_eq!(result["pairs"].as_array().unwrap().len(), 2);
-    assert_eq!(result["gates"][0]["outcome"], "passed");
+    assert_eq!((&result["gates"][0]["outcome"], &result["must_detect"]), (&"passed".into(), &0.3.into()));
+    assert_eq!(result["pairs"][0]["a"]["more_runs"][0]["run"], "a2");
     let figures = result["pairs"][0]["figures"].as_array().unwrap();
     let read = figures.iter().find(|figure| figure["figure"] == "mixed.read.service.p99").unwrap();
-    assert_eq!((&read["a"]["trials"], &read["op"]), (&3.into(), &"read".into()));
+    assert_eq!((&read["a"]["trials"], &read["op"]), (&2.into(), &"read".into()));
     assert!(read["ratio"]["low"].is_number() && read["unit"] == "ns", "{read}");
-    assert_eq!(cli.run("compare a b --format json").code(0).json()["pairs"], result["pairs"]);
+    assert_eq!(cli.run("compare a,a2 b,b2 --format json").code(0).json()["pairs"], result["pairs"]);
 }
 
 #[test]
@@ -181,14 +197,26 @@ fn a_baseline_is_kept_and_used() {
     let missing = cli.run("compare b --baseline main").code(2);
     assert!(missing.err.contains("compare RUN --save-baseline main"), "{}", missing.err);
     let kept = cli.run("compare a --save-baseline main").code(0);
-    assert_eq!(kept.out, "saved as baseline main in .storebench/baselines/main.json\n");
-    let file = |name: &str| std::fs::read(cli.path(name)).unwrap();
-    assert_eq!(file(".storebench/baselines/main.json"), file("a/run.json"));
-    let done = cli.run_args(&["compare", "b", "--baseline", "main", "--fail-on", "throughput < -10%"]).code(0);
-    assert!(done.out.contains("A  baseline main · first"), "{}", done.out);
-    assert!(cli.run("compare b --save-baseline main").code(2).err.contains("--force"));
-    assert!(cli.run("compare b --save-baseline main --force").code(0).out.contains("replacing the previous one"));
-    assert_eq!(file(".storebench/baselines/main.json"), file("b/run.json"));
+    assert!(
+        kept.out.starts_with("saved in .storebench/baselines/main/2") && kept.out.ends_with("main has 1 run\n"),
+        "{}",
+        kept.out
+    );
+    let runs = |name: &str| -> Vec<Vec<u8>> {
+        let files = std::fs::read_dir(cli.path(".storebench/baselines").join(name)).unwrap();
+        files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect()
+    };
+    let file = |name: &str| std::fs::read(cli.path(name).join("run.json")).unwrap();
+    assert_eq!(runs("main"), [file("a")]);
+    assert!(cli.run("compare a --save-baseline main").code(2).err.contains("has this run already"));
+    assert!(cli.run("compare a2 --save-baseline main").code(0).out.ends_with("main has 2 runs\n"));
+    let done = cli.run_args(&["compare", "b,b2", "--baseline", "main", "--fail-on", "throughput < -10%"]).code(0);
+    assert!(done.out.contains("A  baseline main, 2 runs · first"), "{}", done.out);
+    let newest = cli.run("compare b2 --save-baseline main --keep-newest 2").code(0);
+    assert!(newest.out.ends_with("has 2 runs; removed 1 older run\n"), "{}", newest.out);
+    let one = cli.run("compare b --save-baseline main --force").code(0);
+    assert!(one.out.ends_with("has 1 run; removed 2 older runs\n"), "{}", one.out);
+    assert_eq!(runs("main"), [file("b")]);
     cli.run("compare a --save-baseline main --baselines elsewhere").code(0);
     assert!(cli.run("compare b#second --baseline main --baselines elsewhere").code(0).out.contains("· second ·"));
 }

@@ -17,6 +17,9 @@ from ._studies import Study, as_file
 Folder = str | os.PathLike[str]
 """A run: its folder, or the path of its ``run.json``."""
 
+Side = Run | Folder | Sequence[Run | Folder]
+"""One side of a comparison: a run, or several runs of the same study."""
+
 Stores = OneStore | Sequence[OneStore] | Mapping[str, OneStore]
 """Stores: one, several, or a mapping of names to stores. Each is a URL or a class (``docs/python-stores.md``)."""
 
@@ -136,10 +139,11 @@ def verify(url: OneStore, study: Study, *, progress: bool | None = None, **optio
     return printed
 
 
-def compare(a: Run | Folder, b: Run | Folder | None = None, **options: Option) -> dict[str, Any]:
-    """Compares run ``b`` with run ``a``.
+def compare(a: Side, b: Side | None = None, **options: Option) -> dict[str, Any]:
+    """Compares run ``b`` with run ``a``, or two lists of runs.
 
-    Without ``b``, compares the configurations of ``a`` with its first one, or ``a`` with a baseline.
+    Without ``b``, compares the configurations of ``a`` with its first one, or ``a`` with a baseline. Two single runs
+    cannot show how much runs differ by themselves: pass several runs on each side.
 
     Args:
         **options: The options of ``storebench compare --help``: ``fail_on=["mixed.read.response.p99 > +10%"]``,
@@ -148,7 +152,7 @@ def compare(a: Run | Folder, b: Run | Folder | None = None, **options: Option) -
     Returns:
         The comparison. Its ``passed`` is false if a gate fails.
     """
-    runs = [folder(a)] if b is None else [folder(a), folder(b)]
+    runs = [side(a)] if b is None else [side(a), side(b)]
     words = ["compare", *runs, "--json", *_call.arguments(options)]
     printed: dict[str, Any] = json.loads(_call.call(words, False).printed(keeps=(0, 1, 4, 5)))
     return printed
@@ -172,6 +176,13 @@ def measured(words: Sequence[str], progress: bool | None) -> Run:
     if done.message:
         warnings.warn(done.message, _errors.StorebenchWarning, stacklevel=3)
     return found
+
+
+def side(runs: Side) -> str:
+    """Returns the folders of one side of a comparison."""
+    if isinstance(runs, (Run, str, os.PathLike)):
+        return folder(runs)
+    return ",".join(folder(run) for run in runs)
 
 
 def folder(run: Run | Folder) -> str:

@@ -6,19 +6,11 @@ use storebench_results::stats::{Estimate, band};
 use super::timeline::{Timeline, rates};
 use crate::recorded::IntervalRow;
 
-/// The fewest intervals of a phase with a band. With fewer, a bootstrap interval is too narrow.
-const FEWEST_OF_A_BAND: usize = 10;
-
 /// Places on the time axis, and the estimates there.
 type Line = (Vec<Option<f64>>, Vec<Option<Estimate>>);
 
 /// The mean rate of each phase that is long enough, with its band, as a horizontal line over the phase.
-pub(super) fn means(
-    rows: &[&IntervalRow],
-    axis: &Timeline,
-    counted: &dyn Fn(&IntervalRow) -> u64,
-    seed: u64,
-) -> Option<Line> {
+pub(super) fn means(rows: &[&IntervalRow], axis: &Timeline, counted: &dyn Fn(&IntervalRow) -> u64) -> Option<Line> {
     let mut phases: IndexMap<&str, Vec<&IntervalRow>> = IndexMap::new();
     for row in rows {
         phases.entry(&row.phase).or_default().push(row);
@@ -29,7 +21,7 @@ pub(super) fn means(
         let (Some(from), Some(to)) = (rows.iter().map(|r| r.from_ns).min(), rows.iter().map(|r| r.to_ns).max()) else {
             continue;
         };
-        let Some(found) = band(&values, seed).filter(|_| values.len() >= FEWEST_OF_A_BAND) else { continue };
+        let Some(found) = band(&values) else { continue };
         let (from, to) = (axis.at(phase, from), axis.at(phase, to));
         if let Some(before) = x.last().copied().flatten() {
             // An empty place between two phases breaks the line.

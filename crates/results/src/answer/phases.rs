@@ -3,7 +3,7 @@
 use indexmap::{IndexMap, IndexSet};
 
 use super::listed;
-use crate::configurations::{Configuration, configuration_of, configurations_of, is_whole};
+use crate::configurations::{Configuration, compared_together, configuration_of, configurations_of, is_whole};
 use crate::figures::{Better, DOCUMENTS, Measure, RATE_WITHIN_LIMITS, THROUGHPUT, in_documents};
 use crate::human::{count, duration, percent, plural, rate, ratio};
 use crate::in_flight::carried_at_most;
@@ -26,6 +26,8 @@ pub(super) struct Standing {
     pub(super) series: Series,
     /// The fewest operations of the phase in a trial.
     requests: u64,
+    /// How many ratios the run has of this figure.
+    together: usize,
 }
 
 impl Standing {
@@ -65,6 +67,9 @@ fn shown(measure: Measure, figure: Estimate, at_least: bool) -> String {
     }
 }
 
+/// A smaller difference does not matter, as in `compare`.
+const MATTERS: f64 = 0.02;
+
 /// How one configuration compares with another: a ratio that is above 1 if the first is better.
 struct Lead {
     ratio: Option<Estimate>,
@@ -76,17 +81,29 @@ impl Lead {
             Better::More => (ahead, other),
             Better::Less => (other, ahead),
         };
-        Self { ratio: more.series.ratio_to(&less.series, true) }
+        Self { ratio: more.series.ratio_to(&less.series).map(|ratio| ratio.estimate(ahead.together)) }
     }
 
-    /// Whether the whole interval is above 1.
+    /// Whether the whole interval is above 1, and the difference large enough to matter.
     fn sure(&self) -> bool {
-        self.ratio.and_then(|r| r.low).is_some_and(|low| low > 1.0)
+        self.ratio.is_some_and(|r| r.low.is_some_and(|low| low > 1.0) && r.value > 1.0 + MATTERS)
     }
 
-    /// Whether there is an interval that reaches down to 1 or below.
+    /// Whether there is an interval that does not show who is ahead.
     fn open(&self) -> bool {
         self.ratio.is_some_and(|r| r.low.is_some()) && !self.sure()
+    }
+
+    /// Why nobody is ahead.
+    fn why_open(&self) -> String {
+        let shown = self.shown();
+        match self.ratio.and_then(|r| r.low.zip(r.high)) {
+            Some((low, high)) if low >= 1.0 - MATTERS && high <= 1.0 + MATTERS => {
+                format!("{shown} lies within {} of 1", percent(MATTERS))
+            }
+            Some((low, _)) if low > 1.0 => format!("{shown} may be too little to matter"),
+            _ => format!("the interval of {shown} includes 1"),
+        }
     }
 
     /// `×2.75 [2.40, 3.20]`.
@@ -149,6 +166,8 @@ fn places(phase: &str, figure: &str, found: &[&PhaseResult]) -> Vec<String> {
 /// Every configuration that has the figure in all of its completed trials. `place` is `PHASE` or `PHASE.OP`.
 pub(super) fn standings(result: &RunResult, place: &str, measure: &str) -> Vec<Standing> {
     let figure = &format!("{place}.{measure}");
+    let all = configurations_of(&result.plan, &result.trials);
+    let together = compared_together(&all);
     let of = |configuration: Configuration<'_>| {
         let trials: Vec<&TrialResult> = configuration.whole().collect();
         let store = trials.first()?.store.clone();
@@ -166,9 +185,10 @@ pub(super) fn standings(result: &RunResult, place: &str, measure: &str) -> Vec<S
             store,
             series,
             requests,
+            together,
         })
     };
-    configurations_of(&result.plan, &result.trials).into_iter().filter_map(of).collect()
+    all.into_iter().filter_map(of).collect()
 }
 
 /// The best standing.
@@ -208,15 +228,26 @@ pub(super) fn one_before(ahead: &Standing, other: &Standing, place: &str) -> Str
     let (a, b) = (&ahead.configuration, &other.configuration);
     let (x, y) = (ahead.shown(), other.shown());
     if lead.open() {
-        let ratio = lead.shown();
-        return format!(
-            "No clear difference between {a} and {b}{place}: {x} and {y}; the interval of {ratio} includes 1."
-        );
+        return format!("{a} and {b} cannot be told apart{place}: {x} and {y}; {}.", lead.why_open());
     }
     match lead.sure() {
         true => format!("{a} is ahead{place}: {x} against {y} of {b}, {}.", lead.shown()),
         false => format!("{a} came out ahead{place}, {TOO_FEW}: {x} against {y} of {b}, {}.", lead.shown()),
     }
+}
+
+/// Who is ahead, best first: one, or all that cannot be told apart from it.
+fn leaders(ranked: &[&Standing], place: &str) -> String {
+    let [first, second, ..] = ranked else { return String::new() };
+    let like_first: Vec<&Standing> =
+        ranked[1..].iter().copied().filter(|other| Lead::of(first, other).open()).collect();
+    if let [] | [_] = like_first[..] {
+        return one_before(first, like_first.first().unwrap_or(second), place);
+    }
+    let all: Vec<&Standing> = std::iter::once(*first).chain(like_first).collect();
+    let names = listed(all.iter().map(|of| of.configuration.clone()));
+    let figures = listed(all.iter().map(|of| of.shown()));
+    format!("{names} cannot be told apart{place}: {figures}.")
 }
 
 /// Who is ahead in which phase.
@@ -236,10 +267,7 @@ pub(super) fn ahead(result: &RunResult) -> Option<String> {
     let text = match (all.as_slice(), stores) {
         (_, 1) if all.iter().all(|(_, of)| of.len() == 1) => figures(&all),
         (_, 1) => values(&all),
-        ([(phase, of)], _) => {
-            let ranked = best_of_stores(of);
-            one_before(ranked[0], ranked[1], &format!(" in {phase}"))
-        }
+        ([(phase, of)], _) => leaders(&best_of_stores(of), &format!(" in {phase}")),
         _ => stores_by_phase(&all),
     };
     Some([text].into_iter().chain(missed).collect::<Vec<_>>().join(" "))

@@ -161,10 +161,11 @@ impl WholeTrial<'_> {
         })
     }
 
-    /// The share of attempts within a limit, by its path.
-    pub(super) fn share_within(&self, path: &str) -> Option<f64> {
+    /// The share of attempts within a limit, by its path, and the number of attempts.
+    pub(super) fn share_within(&self, path: &str) -> Option<(f64, u64)> {
         let phases = self.trial.phases.iter().filter(|phase| !phase.warm_up);
-        phases.flat_map(|phase| &phase.limits).find(|limit| limit.path == path)?.share_within
+        let limit = phases.flat_map(|phase| &phase.limits).find(|limit| limit.path == path)?;
+        Some((limit.share_within?, limit.attempts))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::configurations::{Key, value_text};
 use crate::TrialResult;
-use crate::stats::{Estimate, paired_ratio};
+use crate::stats::{Estimate, Observed, paired_ratio};
 
 /// One trial's value and its place in the grid.
 #[derive(Debug, Clone)]
@@ -14,6 +14,8 @@ pub(super) struct Cell {
     /// Which side of the comparison, from 0.
     pub(super) side: usize,
     pub(super) round: u32,
+    /// The number of the trial.
+    pub(super) trial: u32,
     /// What is averaged: the logarithm of a figure, or a share.
     pub(super) value: f64,
 }
@@ -43,6 +45,8 @@ pub(super) struct Grid {
     pub(super) groups: Vec<(String, Sides)>,
     /// The mean over groups.
     pub(super) all: Sides,
+    /// The first trial of each round, which says how far the rounds are apart.
+    pub(super) at: Vec<u32>,
     /// Rounds that lack a configuration.
     pub(super) rounds_left_out: Vec<u32>,
     /// Groups that lack a side in all rounds.
@@ -93,7 +97,9 @@ impl Grid {
         let over_groups =
             |side: usize, round: usize| average(&groups.iter().map(|(_, of)| of[side][round]).collect::<Vec<_>>());
         let all = (0..sides).map(|side| (0..kept.len()).map(|round| over_groups(side, round)).collect()).collect();
-        Ok(Self { groups, all, rounds_left_out, groups_left_out })
+        let first = |round: &u32| cells.iter().filter(|cell| cell.round == *round).map(|cell| cell.trial).min();
+        let at = kept.iter().filter_map(first).collect();
+        Ok(Self { groups, all, at, rounds_left_out, groups_left_out })
     }
 }
 
@@ -104,6 +110,7 @@ fn average(values: &[f64]) -> f64 {
 /// The ratio of side `of` to side `to`, from logarithms, paired by rounds.
 pub(super) fn ratio(sides: &Sides, of: usize, to: usize) -> Option<Estimate> {
     // Subtracts before `exp`, so that no intermediate value overflows.
-    let pairs: Vec<(f64, f64)> = sides[of].iter().zip(&sides[to]).map(|(of, to)| ((of - to).exp(), 1.0)).collect();
-    paired_ratio(&pairs)
+    let pair = |(of, to): (&f64, &f64)| (Observed::exactly(1, (of - to).exp()), Observed::exactly(1, 1.0));
+    let pairs: Vec<_> = sides[of].iter().zip(&sides[to]).map(pair).collect();
+    Some(paired_ratio(&pairs)?.estimate(1))
 }

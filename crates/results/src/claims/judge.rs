@@ -13,7 +13,7 @@ use super::model::{ClaimPart, ClaimResult, ClaimVerdict};
 use crate::RunResult;
 use crate::figures::Better;
 use crate::human::{count, number};
-use crate::stats::{Estimate, geometric_mean};
+use crate::stats::{Estimate, Observed, mean_of_trials, share_of};
 use crate::sweep::PRACTICAL;
 use crate::validity::{CheckResult, Severity};
 
@@ -163,7 +163,7 @@ fn cells(
             let trial = whole.trial.trial;
             let figure =
                 figure.ok_or_else(|| format!("trial {trial} has no `{name}`: nothing succeeded, or too little"))?;
-            out.push(Cell { group, side, round: whole.trial.round, value: figure.ln() });
+            out.push(Cell { group, side, round: whole.trial.round, trial, value: figure.ln() });
         }
     }
     let better = way.ok_or_else(|| configurations.no_figure(name))?;
@@ -393,14 +393,15 @@ fn peak(configurations: &Configurations<'_>, test: &PeakTest) -> Result<Outcome,
     Ok(ladder.note(outcome))
 }
 
-/// The share within a limit: the mean over rounds with Student's interval. It uses the shares themselves, not their
+/// The share within a limit: the mean over rounds with its interval. It uses the shares themselves, not their
 /// logarithms, because a share may be 0.
 fn share_within(configurations: &Configurations<'_>, test: &ShareTest) -> Result<Outcome, String> {
     let picked = configurations.picked(&test.at)?;
     let compared = picked.iter().map(|(key, _)| key.clone()).collect();
     let cell = |whole: &WholeTrial<'_>| {
-        let value = whole.share_within(&test.share_within)?;
-        Some(Cell { group: group(whole.trial, &compared), side: 0, round: whole.trial.round, value })
+        let (value, _) = whole.share_within(&test.share_within)?;
+        let (group, round, trial) = (group(whole.trial, &compared), whole.trial.round, whole.trial.trial);
+        Some(Cell { group, side: 0, round, trial, value })
     };
     let cells: Vec<Cell> =
         configurations.whole.iter().filter(|whole| picks(&picked, whole.trial)).filter_map(cell).collect();
@@ -408,7 +409,21 @@ fn share_within(configurations: &Configurations<'_>, test: &ShareTest) -> Result
         return Err(no_limit(configurations, &test.share_within));
     }
     let grid = Grid::of(1, &cells)?;
-    conclude(configurations, &test.share_within, &[picked], &grid, |sides| Some(place(mean(&sides[0])?, &test.between)))
+    let of_all = configurations.whole.iter().filter(|whole| picks(&picked, whole.trial));
+    let attempts: u64 = of_all.filter_map(|whole| Some(whole.share_within(&test.share_within)?.1)).sum();
+    conclude(configurations, &test.share_within, &[picked], &grid, |sides| {
+        Some(place(at_least_of(mean(&grid.at, &sides[0])?, attempts), &test.between))
+    })
+}
+
+/// An interval that is never narrower than that of so many independent attempts. Shares that are all 1 have no width, but
+/// the next attempt may still fail.
+fn at_least_of(share: Estimate, attempts: u64) -> Estimate {
+    let (low, high) = share_of(share.value * attempts as f64, attempts as f64);
+    if attempts == 0 {
+        return share;
+    }
+    Estimate { low: share.low.map(|of| of.min(low)), high: share.high.map(|of| of.max(high)), ..share }
 }
 
 fn no_limit(configurations: &Configurations<'_>, path: &str) -> String {
@@ -428,7 +443,11 @@ fn no_limit(configurations: &Configurations<'_>, path: &str) -> String {
 
 /// The arithmetic mean of shares with its interval, computed as the logarithm of the geometric mean of their
 /// exponentials.
-fn mean(shares: &[f64]) -> Option<Estimate> {
-    let raised: Vec<f64> = shares.iter().map(|share| share.exp()).collect();
-    Some(geometric_mean(&raised)?.map(|raised| raised.ln().clamp(0.0, 1.0)))
+fn mean(at: &[u32], shares: &[f64]) -> Option<Estimate> {
+    let raised = |(at, share): (&u32, &f64)| Observed::exactly(*at, share.exp());
+    Some(
+        mean_of_trials(&at.iter().zip(shares).map(raised).collect::<Vec<_>>())?
+            .estimate(1)
+            .map(|raised| raised.ln().clamp(0.0, 1.0)),
+    )
 }

@@ -1,4 +1,4 @@
-//! Named baselines: copies of `run.json` in one folder.
+//! Named baselines: copies of `run.json` in one folder each.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,18 +6,31 @@ use std::path::{Path, PathBuf};
 use storebench_study::workload::did_you_mean;
 
 use super::error::{CompareError, list};
-use super::sides::Source;
+use super::sides::{OneRun, Source};
 
 /// The longest name.
 const LONGEST_NAME: usize = 100;
 
-/// A baseline that was written.
+/// A run that was added to a baseline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
-    /// Where.
+    /// Its file.
     pub path: PathBuf,
-    /// Whether another was there before.
-    pub replaced: bool,
+    /// The runs that the baseline has now.
+    pub runs: usize,
+    /// The runs that were removed from it.
+    pub removed: usize,
+}
+
+/// The runs of a baseline to keep when another is added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// All of them.
+    All,
+    /// None.
+    None,
+    /// So many, with the added one: the newest.
+    Newest(usize),
 }
 
 impl Source {
@@ -28,79 +41,108 @@ impl Source {
     pub fn baseline(dir: &Path, text: &str) -> Result<Self, CompareError> {
         let (name, configuration) =
             text.split_once('#').map_or((text, None), |(name, configuration)| (name, Some(configuration)));
-        let path = path_of(dir, name)?;
-        if !path.exists() {
+        let runs = runs_of(dir, name)?;
+        if runs.is_empty() {
             return Err(CompareError::Baseline(missing(dir, name)));
         }
-        Self::read(path.display().to_string(), Some(name.to_owned()), &path, configuration)
+        let path = folder_of(dir, name)?.display().to_string();
+        Ok(Self::of(&path, Some(name), configuration, runs))
     }
 }
 
-/// Keeps a run as a baseline: its `run.json`, byte for byte, put in place whole.
+/// Adds a run to a baseline: its `run.json`, byte for byte.
 ///
 /// # Errors
-/// The run is partial, the name does not make a file name, a baseline of this name is there and is not to be replaced, or
-/// the file cannot be written: what was there before stays.
-pub fn save_baseline(run: &Source, dir: &Path, name: &str, replace: bool) -> Result<Saved, CompareError> {
-    let path = path_of(dir, name)?;
-    let taken = || {
-        let text = format!("{} exists; choose another name, or use --force to overwrite it", path.display());
-        Err(CompareError::Baseline(text))
+/// The run is partial or already in the baseline, the name does not make a file name, or the file cannot be written:
+/// what was there before stays.
+pub fn save_baseline(source: &Source, dir: &Path, name: &str, keep: Keep) -> Result<Saved, CompareError> {
+    let folder = folder_of(dir, name)?;
+    let [run] = &source.runs[..] else {
+        return Err(CompareError::Baseline("save one run at a time".to_owned()));
     };
-    if !replace && path.exists() {
-        return taken();
-    }
-    if let Some(configuration) = &run.configuration {
+    if let Some(configuration) = &source.configuration {
         let text = format!(
-            "a baseline holds a whole run: leave `#{configuration}` out, and name the configuration when you compare"
+            "a baseline holds whole runs: leave `#{configuration}` out, and name the configuration when you compare"
         );
         return Err(CompareError::Baseline(text));
     }
-    let mut partial: Vec<String> = run.unfinished().map(|why| format!("{}: {why}", run.label())).into_iter().collect();
-    for configuration in run.configurations()? {
-        let (_, left_out) = configuration.whole();
-        partial
-            .extend(left_out.into_iter().map(|t| format!("{}, trial {}: {}", configuration.label(), t.trial, t.why)));
-    }
+    let mut partial: Vec<String> =
+        source.configurations()?.iter().flat_map(super::sides::Configuration::partial).collect();
+    partial.dedup();
     if !partial.is_empty() {
         let text = format!("a partial run cannot be a baseline:\n  {}\nrun it again", partial.join("\n  "));
         return Err(CompareError::Baseline(text));
     }
+    let mut before = runs_of(dir, name)?;
+    if let Some(same) = before.iter().find(|other| other.is(run)) {
+        let text = format!("baseline {name} has this run already: {}", same.file.display());
+        return Err(CompareError::Baseline(text));
+    }
+    let path = free_name(&folder, &run.run.run.began);
     let failed = |source| CompareError::Write { path: path.clone(), source };
     let put = || {
         let bytes = std::fs::read(&run.file)?;
-        std::fs::create_dir_all(dir)?;
-        let mut file = tempfile::NamedTempFile::new_in(dir)?;
+        std::fs::create_dir_all(&folder)?;
+        let mut file = tempfile::NamedTempFile::new_in(&folder)?;
         file.write_all(&bytes)?;
         file.as_file().sync_data()?;
-        let replaced = path.exists();
-        let put = if replace { file.persist(&path) } else { file.persist_noclobber(&path) };
-        put.map(|_| replaced).map_err(|e| e.error)
+        file.persist_noclobber(&path).map_err(|e| e.error)
     };
-    let replaced = match put() {
-        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && !replace => return taken(),
-        put => put.map_err(failed)?,
+    put().map_err(failed)?;
+    // Only now: there is always a baseline.
+    before.sort_by(|a, b| b.run.run.began.cmp(&a.run.run.began));
+    let kept = match keep {
+        Keep::All => before.len(),
+        Keep::None => 0,
+        Keep::Newest(most) => most.saturating_sub(1).min(before.len()),
     };
-    Ok(Saved { path: path.clone(), replaced })
+    let removed = before.split_off(kept);
+    for old in &removed {
+        std::fs::remove_file(&old.file).map_err(failed)?;
+    }
+    Ok(Saved { path: path.clone(), runs: kept + 1, removed: removed.len() })
 }
 
-fn path_of(dir: &Path, name: &str) -> Result<PathBuf, CompareError> {
+/// The runs of a baseline, oldest first. Older versions kept a single run as `NAME.json`.
+fn runs_of(dir: &Path, name: &str) -> Result<Vec<OneRun>, CompareError> {
+    let folder = folder_of(dir, name)?;
+    let single = dir.join(format!("{name}.json"));
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|f| f.path()).collect();
+    files.retain(|file| file.extension().is_some_and(|end| end == "json"));
+    files.sort();
+    let files = Some(single).filter(|single| single.is_file()).into_iter().chain(files);
+    files.map(|file| OneRun::read(&file.display().to_string())).collect()
+}
+
+/// A file name for a run that began then, which no other has.
+fn free_name(folder: &Path, began: &str) -> PathBuf {
+    let stem: String = began.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let name = |more: u32| if more == 1 { format!("{stem}.json") } else { format!("{stem}-{more}.json") };
+    (1..).map(|more| folder.join(name(more))).find(|path| !path.exists()).unwrap_or_else(|| folder.join(name(1)))
+}
+
+fn folder_of(dir: &Path, name: &str) -> Result<PathBuf, CompareError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.starts_with('.') || name.len() > LONGEST_NAME || !name.chars().all(fits) {
         return Err(CompareError::Baseline(format!(
             "`{name}` names no baseline: use letters, digits, `-`, `_` and `.`, such as main or v1.2"
         )));
     }
-    Ok(dir.join(format!("{name}.json")))
+    Ok(dir.join(name))
 }
 
 fn missing(dir: &Path, name: &str) -> String {
     let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut there: Vec<String> = files
-        .filter_map(|file| Some(file.file_name().to_str()?.strip_suffix(".json")?.to_owned()))
+        .filter_map(|file| {
+            let name = file.file_name().to_str()?.to_owned();
+            if file.path().is_dir() { Some(name) } else { name.strip_suffix(".json").map(str::to_owned) }
+        })
         .filter(|name| !name.starts_with('.'))
         .collect();
     there.sort();
+    there.dedup();
     let none = format!("there is no baseline `{name}` in {}", dir.display());
     if there.is_empty() {
         return format!("{none}, nor any other: keep one with `storebench compare RUN --save-baseline {name}`");

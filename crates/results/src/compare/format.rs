@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use indexmap::{IndexMap, IndexSet};
 
 use super::model::{
-    CheckCount, CompareResult, ComparedConfiguration, ComparedFigure, ComparedPair, GateOutcome, Judgement,
-    LeftOutTrial,
+    CheckCount, CompareResult, ComparedConfiguration, ComparedFigure, ComparedPair, ComparedRun, GateOutcome,
+    GateResult, Judgement, LeftOutTrial,
 };
 use crate::figures::{DOCUMENTS, THROUGHPUT};
 use crate::human::{bytes, digits, duration, percent, plural, rate};
@@ -18,16 +18,28 @@ use crate::validity::Severity;
 const SHOWN: [&str; 3] = ["p50", "p99", "p99.9"];
 
 /// The note on ratios that are not taken within rounds.
-pub const APART: &str = "not paired: every ratio includes any drift of the machine between A and B";
+pub const APART: &str = "each run counts as one measurement: B/A is the ratio of two sets of runs";
+/// The note on ratios between two runs, or one run and others.
+pub const ONE_RUN: &str =
+    "one run on a side: any difference may be one between runs; compare several runs on each side";
 /// The note on ratios within rounds.
 pub const PAIRED: &str = "paired by round: drift of the machine between rounds cancels out";
+/// How A and B are compared.
+pub fn how(pair: &ComparedPair) -> &'static str {
+    match (pair.paired_by_round, pair.a.more_runs.is_empty() || pair.b.more_runs.is_empty()) {
+        (true, _) => PAIRED,
+        (_, true) => ONE_RUN,
+        _ => APART,
+    }
+}
+
 /// The note on a single trial.
 pub const ONE_TRIAL: &str = "a single trial has no interval; run with repeats = 5";
 
 /// A figure with its unit.
 pub fn value(figure: &ComparedFigure, estimate: &Estimate) -> String {
     if estimate.trials == 0 {
-        return if figure.unit == "ns" { INFINITE } else { "none" }.to_owned();
+        return if figure.unit == "ns" && !figure.too_few { INFINITE } else { "none" }.to_owned();
     }
     match figure.unit.as_str() {
         "/s" => format!("{}/s", rate(estimate.value)),
@@ -80,7 +92,9 @@ pub fn shown(pair: &ComparedPair, all: bool) -> Vec<&ComparedFigure> {
         Some(("service", percentile)) => SHOWN.contains(&percentile) && !has_response(figure),
         _ => true,
     };
-    pair.figures.iter().filter(|figure| all || wanted(figure)).collect()
+    // Neither side has enough attempts for this percentile.
+    let empty = |figure: &ComparedFigure| figure.too_few && figure.a.trials + figure.b.trials == 0;
+    pair.figures.iter().filter(|figure| all || wanted(figure) && !empty(figure)).collect()
 }
 
 /// `3 slower, 1 faster, 8 unchanged`, worst first.
@@ -93,6 +107,7 @@ pub fn counts(figures: &[&ComparedFigure]) -> String {
         Judgement::AtLeast,
         Judgement::Unchanged,
         Judgement::OneTrial,
+        Judgement::OneRun,
     ];
     let mut out = Vec::new();
     for judgement in order {
@@ -103,20 +118,32 @@ pub fn counts(figures: &[&ComparedFigure]) -> String {
         let with = if judgement == Judgement::OneTrial { "with " } else { "" };
         out.extend(words.into_iter().map(|(word, n)| match judgement {
             Judgement::Missing => format!("{} {word}", plural(n as u64, "figure")),
+            Judgement::OneRun => format!("{}: {word}", plural(n as u64, "figure")),
             _ => format!("{n} {with}{word}"),
         }));
     }
     if out.is_empty() { "no figure in common".to_owned() } else { out.join(", ") }
 }
 
-/// Facts about a configuration: run, name, version of the store, trials, when.
+/// Facts about a configuration: runs, name, version of the store, trials, when.
 pub fn facts(configuration: &ComparedConfiguration) -> Vec<String> {
-    let run =
-        configuration.baseline.as_ref().map_or_else(|| configuration.run.clone(), |name| format!("baseline {name}"));
-    let trials = plural(configuration.trials.len() as u64, "trial");
+    let first = &configuration.first;
+    let runs: Vec<_> = configuration.runs().collect();
+    let name = configuration.baseline.as_ref().map_or_else(|| first.run.clone(), |name| format!("baseline {name}"));
+    let name = match runs.len() {
+        1 => name,
+        n if configuration.baseline.is_some() => format!("{name}, {n} runs"),
+        n => format!("{name} and {}", plural(n as u64 - 1, "more run")),
+    };
+    let trials = plural(runs.iter().map(|run| run.trials.len() as u64).sum(), "trial");
     // To the minute: enough to distinguish runs.
-    let began = configuration.began.get(..16).unwrap_or(&configuration.began).replace('T', " ");
-    [run, configuration.configuration.clone(), configuration.store_version.clone(), trials, began]
+    let minute = |run: &ComparedRun| run.began.get(..16).unwrap_or(&run.began).replace('T', " ");
+    let (begin, end) = (runs.iter().map(|run| minute(run)).min(), runs.iter().map(|run| minute(run)).max());
+    let began = match (begin, end) {
+        (Some(begin), Some(end)) if begin != end => format!("{begin} to {end}"),
+        (begin, _) => begin.unwrap_or_default(),
+    };
+    [name, configuration.configuration.clone(), first.store_version.clone(), trials, began]
         .into_iter()
         .filter(|fact| !fact.is_empty())
         .collect()
@@ -136,9 +163,16 @@ pub fn reservations(result: &CompareResult) -> Vec<String> {
         let (a, b) = (pair.a.label(), pair.b.label());
         out.extend(pair.differences.iter().map(|d| format!("{a} and {b} differ: {}", d.place_and_text())));
         for configuration in [&pair.a, &pair.b] {
-            let told =
-                |t: &LeftOutTrial| format!("{}, trial {} is excluded: {}", configuration.label(), t.trial, t.why);
-            out.extend(configuration.left_out.iter().map(told));
+            let several = !configuration.more_runs.is_empty();
+            for run in configuration.runs() {
+                let of = if several {
+                    format!("{}#{}", run.run, configuration.configuration)
+                } else {
+                    configuration.label()
+                };
+                let told = |t: &LeftOutTrial| format!("{of}, trial {} is excluded: {}", t.trial, t.why);
+                out.extend(run.left_out.iter().map(told));
+            }
         }
     }
     out.into_iter().collect()
@@ -182,5 +216,28 @@ pub fn outcome(outcome: GateOutcome) -> &'static str {
         GateOutcome::Inconclusive => "inconclusive",
         GateOutcome::Failed => "FAILED",
         GateOutcome::NotJudged => "not judged",
+        GateOutcome::TooWeak => "TOO WEAK",
+    }
+}
+
+/// `would have failed from +12 %`: the smallest change that the gate could have detected; empty without an interval.
+pub fn detectable(gate: &GateResult) -> String {
+    let change = |ratio: f64| {
+        let share = percent((ratio - 1.0).abs());
+        if ratio < 1.0 { format!("−{share}") } else { format!("+{share}") }
+    };
+    gate.detectable.map_or_else(String::new, |ratio| format!("would have failed from {} on", change(ratio)))
+}
+
+/// What a reader must know about all gates.
+pub fn about_gates(result: &CompareResult) -> String {
+    let figures: IndexSet<(u32, &str)> = result.gates.iter().map(|gate| (gate.pair, &*gate.figure)).collect();
+    let together = match figures.len() {
+        1 => String::new(),
+        n => format!("The intervals of the gates hold together at 95 % for {}. ", plural(n as u64, "figure")),
+    };
+    match result.gates.iter().any(|gate| gate.detectable.is_some()) {
+        true => format!("{together}A gate would have failed in 8 of 10 such comparisons from the given change on."),
+        false => String::new(),
     }
 }

@@ -119,48 +119,70 @@ pub fn parse_threshold(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a percentage below 100, such as 2%".to_owned())
 }
 
-/// Judges each gate on each figure that it names.
-pub(super) fn judge_gates(gates: &[Gate], pairs: &[ComparedPair]) -> Result<Vec<GateResult>, CompareError> {
-    let mut results = Vec::new();
+/// Judges each gate on each figure that it names. All of their intervals cover the true ratios with the confidence of
+/// one: more gates do not fail more builds by chance.
+pub(super) fn judge_gates(
+    gates: &[Gate],
+    must_detect: Option<f64>,
+    pairs: &[ComparedPair],
+) -> Result<Vec<GateResult>, CompareError> {
+    let mut named = Vec::new();
     for gate in gates {
-        for (n, pair) in pairs.iter().enumerate() {
-            let before = results.len();
-            for figure in pair.figures.iter().filter(|figure| names(&gate.path, figure)) {
-                let (outcome, why) = gate.judge(figure);
-                results.push(GateResult {
-                    gate: gate.text.clone(),
-                    pair: n as u32 + 1,
-                    figure: figure.figure.clone(),
-                    line: gate.line,
-                    ratio: figure.ratio,
-                    outcome,
-                    why,
-                });
-            }
+        for (pair, number) in pairs.iter().zip(1..) {
+            let before = named.len();
+            let figures = pair.figures.iter().filter(|figure| names(&gate.path, figure));
+            named.extend(figures.map(|figure| (gate, number, figure)));
             // A gate without a figure must not pass.
-            if results.len() == before {
+            if named.len() == before {
                 return Err(CompareError::NoFigure { gate: gate.text.clone(), what: no_figure(&gate.path, pair) });
             }
         }
     }
-    Ok(results)
+    // Several gates on one figure use the same interval.
+    let together: IndexSet<(u32, &str)> = named.iter().map(|(_, pair, figure)| (*pair, &*figure.figure)).collect();
+    let judged = named
+        .iter()
+        .map(|(gate, pair, figure)| GateResult { pair: *pair, ..gate.judge(figure, together.len(), must_detect) });
+    Ok(judged.collect())
 }
 
 impl Gate {
-    fn judge(&self, figure: &ComparedFigure) -> (GateOutcome, Option<String>) {
+    fn judge(&self, figure: &ComparedFigure, together: usize, must_detect: Option<f64>) -> GateResult {
+        let ratio = figure.uncertain.map(|ratio| ratio.estimate(together));
+        let detectable = figure.uncertain.and_then(|ratio| ratio.detectable(self.line, self.above, together));
         let beyond = |ratio: f64| if self.above { ratio > self.line } else { ratio < self.line };
         let why = || Some(figure.word.clone());
-        match (figure.judgement, figure.ratio.and_then(|ratio| Some((ratio.value, ratio.low?, ratio.high?)))) {
-            // A missing figure is worse than any value.
-            (Judgement::Missing, _) if figure.none_in_a.is_empty() && self.above == (figure.better == "less") => {
-                (GateOutcome::Failed, why())
-            }
-            (Judgement::Missing | Judgement::AtLeast, _) => (GateOutcome::NotJudged, why()),
-            (_, Some((_, low, high))) if beyond(low) && beyond(high) => (GateOutcome::Failed, None),
-            (_, Some((value, ..))) if beyond(value) => (GateOutcome::Inconclusive, None),
-            (_, Some(_)) => (GateOutcome::Passed, None),
-            (_, None) => (GateOutcome::NotJudged, Some("a single trial has no interval; use repeats".to_owned())),
-        }
+        let (outcome, why) =
+            match (figure.judgement, ratio.and_then(|ratio| Some((ratio.value, ratio.low?, ratio.high?)))) {
+                // A missing figure is worse than any value.
+                (Judgement::Missing, _) if self.is_worse_if_missing(figure) => (GateOutcome::Failed, why()),
+                (Judgement::Missing | Judgement::AtLeast, _) => (GateOutcome::NotJudged, why()),
+                (_, Some((_, low, high))) if beyond(low) && beyond(high) => (GateOutcome::Failed, None),
+                (_, Some(_)) if self.overlooks(detectable, must_detect) => (GateOutcome::TooWeak, None),
+                (_, Some((value, ..))) if beyond(value) => (GateOutcome::Inconclusive, None),
+                (_, Some(_)) => (GateOutcome::Passed, None),
+                (Judgement::OneRun, None) => {
+                    let why =
+                        "cannot tell run-to-run noise; compare several runs on each side, or measure both in one study";
+                    (GateOutcome::NotJudged, Some(why.to_owned()))
+                }
+                (_, None) => (GateOutcome::NotJudged, Some("a single trial has no interval; use repeats".to_owned())),
+            };
+        let (gate, figure, line) = (self.text.clone(), figure.figure.clone(), self.line);
+        GateResult { gate, pair: 0, figure, line, ratio, detectable, outcome, why }
+    }
+
+    /// Whether the figure is missing in B only, and not because too few operations were attempted there.
+    fn is_worse_if_missing(&self, figure: &ComparedFigure) -> bool {
+        figure.none_in_a.is_empty() && self.above == (figure.better == "less") && !figure.too_few
+    }
+
+    /// Whether the smallest change that the gate could have detected is greater than what it must detect.
+    fn overlooks(&self, detectable: Option<f64>, must_detect: Option<f64>) -> bool {
+        let Some(share) = must_detect else { return false };
+        // As for times and rates: twice the time is half the rate.
+        let most = if self.above { 1.0 + share } else { 1.0 / (1.0 + share) };
+        detectable.is_none_or(|ratio| if self.above { ratio > most } else { ratio < most })
     }
 }
 

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::format::{
-    APART, PAIRED, checks, counts, facts, interval, notes, outcome, ratio, reservations, shown, spread, unmatched,
-    value,
+    about_gates, checks, counts, detectable, facts, how, interval, notes, outcome, ratio, reservations, shown, spread,
+    unmatched, value,
 };
 use super::model::{CompareResult, ComparedFigure, ComparedPair, GateOutcome, Judgement};
 use crate::human::percent;
@@ -42,7 +42,7 @@ fn pair_markdown(out: &mut String, pair: &ComparedPair, all: bool) {
     for (side, configuration) in [("A", &pair.a), ("B", &pair.b)] {
         let _ = writeln!(out, "- **{side}**: {}", escaped(&facts(configuration).join(" · ")));
     }
-    let _ = writeln!(out, "- {}", if pair.paired_by_round { PAIRED } else { APART });
+    let _ = writeln!(out, "- {}", how(pair));
     let figures = shown(pair, all);
     let _ = writeln!(out, "\n**{}**\n", counts(&figures));
     if !figures.is_empty() {
@@ -88,9 +88,15 @@ fn gates(out: &mut String, result: &CompareResult) {
             _ => code(&gate.figure),
         };
         let word = gate.why.as_ref().map_or_else(|| word.clone(), |why| format!("{word}: {}", escaped(why)));
+        let detectable = detectable(gate);
+        let word = if detectable.is_empty() { word } else { format!("{word}; {detectable}") };
         table.row([code(&gate.gate), figure, ratio(gate.ratio), interval(gate.ratio), word]);
     }
     out.push_str(&table.markdown(str::to_owned));
+    let about = about_gates(result);
+    if !about.is_empty() {
+        let _ = writeln!(out, "\n<sub>{about}</sub>");
+    }
     out.push('\n');
 }
 

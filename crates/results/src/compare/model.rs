@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::comparability::Difference;
-use crate::stats::Estimate;
+use crate::stats::{Estimate, Uncertain};
 use crate::validity::Severity;
 
 /// The name of the format that this version writes.
@@ -28,6 +28,9 @@ pub struct CompareResult {
     pub pairs: Vec<ComparedPair>,
     /// Configurations that only one of the runs has.
     pub unmatched: Vec<UnmatchedConfiguration>,
+    /// The change that every gate must be able to detect, as a share: 0.1 for 10 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub must_detect: Option<f64>,
     /// The outcome of each `--fail-on`, once for each figure that it names.
     pub gates: Vec<GateResult>,
 }
@@ -40,7 +43,7 @@ pub struct ComparedPair {
     pub a: ComparedConfiguration,
     /// The configuration that is compared with A.
     pub b: ComparedConfiguration,
-    /// Whether ratios were taken within rounds of one run. Otherwise they contain any drift between A and B.
+    /// Whether ratios were taken within rounds of one run. Otherwise they are between runs.
     pub paired_by_round: bool,
     /// How their work, guarantees, copies or documents differ. Empty unless compared anyway.
     pub differences: Vec<Difference>,
@@ -50,18 +53,32 @@ pub struct ComparedPair {
     pub figures: Vec<ComparedFigure>,
 }
 
-/// One configuration of a run.
+/// One configuration, in a run or in several.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ComparedConfiguration {
-    /// The run as it was named.
-    pub run: String,
+    /// The first run.
+    #[serde(flatten)]
+    pub first: ComparedRun,
+    /// The other runs of this side.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more_runs: Vec<ComparedRun>,
     /// The baseline's name, if it is one.
     pub baseline: Option<String>,
     /// The configuration.
     pub configuration: String,
     /// The study's title.
     pub title: String,
+    /// Its checks at `caution` and `invalid`, worst first.
+    pub checks: Vec<CheckCount>,
+}
+
+/// A run of a compared configuration.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct ComparedRun {
+    /// The run as it was named.
+    pub run: String,
     /// When the run began (RFC 3339, UTC).
     pub began: String,
     /// Version of Storebench that measured it.
@@ -72,8 +89,6 @@ pub struct ComparedConfiguration {
     pub trials: Vec<u32>,
     /// Incomplete trials, which are in no figure.
     pub left_out: Vec<LeftOutTrial>,
-    /// Its checks at `caution` and `invalid`, worst first.
-    pub checks: Vec<CheckCount>,
 }
 
 /// An incomplete trial, which is in no figure.
@@ -147,6 +162,12 @@ pub struct ComparedFigure {
     pub judgement: Judgement,
     /// The same in the figure's own word: `faster`, `larger`, `unchanged`, …
     pub word: String,
+    /// Whether it is missing only because too few operations were attempted.
+    #[serde(skip)]
+    pub(crate) too_few: bool,
+    /// The ratio before it gets an interval.
+    #[serde(skip)]
+    pub(crate) uncertain: Option<Uncertain>,
     /// The figure's name with the operation, where the phase has a single one: gates may say it.
     #[serde(skip)]
     pub(crate) also: Option<String>,
@@ -167,6 +188,8 @@ pub enum Judgement {
     Inconclusive,
     /// A single trial has no interval.
     OneTrial,
+    /// Two runs show a difference, but not how much runs differ by themselves.
+    OneRun,
     /// A trial of A, of B or of both lacks the figure.
     Missing,
     /// The limits are met at the highest rate of a search, so the figure is a lower bound.
@@ -185,8 +208,11 @@ pub struct GateResult {
     pub figure: String,
     /// The limit as a ratio B / A.
     pub line: f64,
-    /// B / A; null where a trial has no such figure.
+    /// B / A; null where a trial has no such figure. The intervals of all gates cover the true ratios together.
     pub ratio: Option<Estimate>,
+    /// The smallest change beyond the limit at which this gate would have failed in 8 of 10 such comparisons, as a ratio
+    /// B / A. Null without an interval.
+    pub detectable: Option<f64>,
     /// The outcome.
     pub outcome: GateOutcome,
     /// Why it failed without a ratio, or could not be judged.
@@ -207,17 +233,22 @@ pub enum GateOutcome {
     Failed,
     /// The ratio has no interval.
     NotJudged,
+    /// The gate would have overlooked a change that `--must-detect` asks it to detect.
+    TooWeak,
 }
 
 impl CompareResult {
-    /// The exit code: 4 if a run is invalid by its own checks (unless compared anyway), 1 if a gate failed, 5 if a gate
-    /// could not be judged, otherwise 0. The first that applies counts: a gate on invalid figures has no meaning.
+    /// The exit code: 4 if a run is invalid by its own checks (unless compared anyway), 1 if a gate failed, 4 if a gate
+    /// is too weak, 5 if one could not be judged, otherwise 0. The first that applies counts: a gate on invalid figures
+    /// has no meaning.
     pub fn exit_code(&self) -> u8 {
         let any = |outcome| self.gates.iter().any(|gate| gate.outcome == outcome);
         if !self.anyway && !self.invalid().is_empty() {
             4
         } else if any(GateOutcome::Failed) {
             1
+        } else if any(GateOutcome::TooWeak) {
+            4
         } else if any(GateOutcome::NotJudged) {
             5
         } else {
@@ -233,12 +264,15 @@ impl CompareResult {
             gates.map(|gate| format!("{} ({}){}", gate.figure, gate.gate, why(gate))).collect()
         };
         let invalid = self.invalid();
-        let (failed, not_judged) = (of(GateOutcome::Failed), of(GateOutcome::NotJudged));
+        let [failed, weak, not_judged] = [GateOutcome::Failed, GateOutcome::TooWeak, GateOutcome::NotJudged].map(of);
         if !self.anyway && !invalid.is_empty() {
             let runs = invalid.join("; ");
             Some(format!("invalid by its own checks: {runs}; measure again, or use --anyway"))
         } else if !failed.is_empty() {
             Some(format!("gate failed: {}", failed.join("; ")))
+        } else if !weak.is_empty() {
+            let next = "use more rounds, longer phases or a quieter machine";
+            Some(format!("gate too weak: {}; {next}", weak.join("; ")))
         } else if !not_judged.is_empty() {
             Some(format!("gate not judged: {}", not_judged.join("; ")))
         } else {
@@ -266,11 +300,21 @@ impl ComparedFigure {
 }
 
 impl ComparedConfiguration {
+    /// All runs of this side.
+    pub fn runs(&self) -> impl Iterator<Item = &ComparedRun> {
+        std::iter::once(&self.first).chain(&self.more_runs)
+    }
+
+    /// The names of its runs.
+    pub fn names(&self) -> String {
+        self.runs().map(|run| run.run.as_str()).collect::<Vec<_>>().join(",")
+    }
+
     /// How it is named in one word: `RUN#CONFIGURATION`.
     pub fn label(&self) -> String {
         match &self.baseline {
             Some(name) => format!("baseline {name}#{}", self.configuration),
-            None => format!("{}#{}", self.run, self.configuration),
+            None => format!("{}#{}", self.names(), self.configuration),
         }
     }
 }

@@ -7,14 +7,15 @@ use indexmap::{IndexMap, IndexSet};
 use super::error::CompareError;
 use super::gate::{Gate, judge_gates};
 use super::model::{
-    COMPARE_FORMAT, CheckCount, CompareResult, ComparedConfiguration, ComparedFigure, ComparedPair, Judgement,
+    COMPARE_FORMAT, CheckCount, CompareResult, ComparedConfiguration, ComparedFigure, ComparedPair, ComparedRun,
+    Judgement,
 };
-use super::sides::{Configuration, Source, matched};
+use super::sides::{Configuration, OneRun, Source, matched};
 use crate::comparability::{Difference, client_differences, differences};
 use crate::cost::{PriceSheet, cost_figure};
 use crate::figures::{Better, COST, DISK, Figure, Measure, RATE_WITHIN_LIMITS, SPACE_AMPLIFICATION, STORE_CPU};
 use crate::human::bytes;
-use crate::series::Series;
+use crate::series::{Series, over_runs, ratio_of};
 use crate::stats::{CONFIDENCE, Estimate};
 use crate::validity::{CheckResult, Severity};
 use crate::{RunResult, TrialResult};
@@ -25,12 +26,14 @@ const SPOILED: [&str; 2] = ["lost-writes", "wrong-content"];
 /// What is compared, and how.
 #[derive(Debug, Clone, Copy)]
 pub struct CompareRequest<'a> {
-    /// The runs. The others are compared with the first. Of a single run, the configurations are compared.
-    pub runs: &'a [Source],
+    /// The sides. The others are compared with the first. Of a single side, the configurations are compared.
+    pub sides: &'a [Source],
     /// Ratios within this share of 1 count as unchanged.
     pub threshold: f64,
     /// Limits on the change of figures.
     pub gates: &'a [Gate],
+    /// The change that every gate must be able to detect, as a share.
+    pub must_detect: Option<f64>,
     /// Whether to compare runs even if they are partial or not comparable.
     pub anyway: bool,
 }
@@ -41,29 +44,32 @@ pub struct CompareRequest<'a> {
 /// There is nothing to compare; a run is partial or not comparable without `anyway`; a gate names no
 /// figure.
 pub fn compare(request: &CompareRequest<'_>) -> Result<CompareResult, CompareError> {
-    let matched = matched(request.runs)?;
+    let matched = matched(request.sides)?;
     if !request.anyway {
         let configurations = matched.pairs.iter().flat_map(|(a, b)| [a, b]);
-        let refused: IndexSet<String> = configurations.flat_map(partial).collect();
+        let refused: IndexSet<String> = configurations.flat_map(Configuration::partial).collect();
         if !refused.is_empty() {
             return Err(CompareError::Partial(refused.into_iter().collect()));
         }
     }
     let mut pairs = Vec::new();
     let mut unlike = Vec::new();
+    // Of one run, any of the other configurations may be the one that catches the eye.
+    let together = if request.sides.len() == 1 { matched.pairs.len() } else { 1 };
     for (a, b) in &matched.pairs {
-        let pair = compare_configurations(a, b, request.threshold)?;
+        let pair = compare_configurations(a, b, request.threshold, together)?;
         let told = |d: &Difference| format!("{} and {}: {}", a.label(), b.label(), d.place_and_text());
         unlike.extend(pair.differences.iter().map(told));
         if a.is(b) {
             unlike.push(format!("{} and {}: the same trials", a.label(), b.label()));
         }
+        unlike.extend([a, b].into_iter().flat_map(unlike_runs));
         pairs.push(pair);
     }
     if !request.anyway && !unlike.is_empty() {
         return Err(CompareError::Unlike(unlike));
     }
-    let gates = judge_gates(request.gates, &pairs)?;
+    let gates = judge_gates(request.gates, request.must_detect, &pairs)?;
     Ok(CompareResult {
         format: COMPARE_FORMAT.to_owned(),
         threshold: request.threshold,
@@ -71,37 +77,50 @@ pub fn compare(request: &CompareRequest<'_>) -> Result<CompareResult, CompareErr
         anyway: request.anyway,
         pairs,
         unmatched: matched.unmatched,
+        must_detect: request.must_detect,
         gates,
     })
 }
 
-/// The reasons why a configuration or its run is partial.
-fn partial(configuration: &Configuration<'_>) -> Vec<String> {
-    let run = configuration.source.unfinished().map(|why| format!("{}: {why}", configuration.source.label()));
-    let (_, left_out) = configuration.whole();
-    let trials = left_out.into_iter().map(|t| format!("{}, trial {}: {}", configuration.label(), t.trial, t.why));
-    run.into_iter().chain(trials).collect()
+/// How the runs of one side differ from its first one.
+fn unlike_runs(side: &Configuration<'_>) -> Vec<String> {
+    let Some((first, others)) = side.runs.split_first() else { return Vec::new() };
+    let (trials, _) = first.whole();
+    let mut unlike = Vec::new();
+    for other in others {
+        let found = differences(&trials, &other.whole().0);
+        unlike
+            .extend(found.iter().map(|d| format!("{} and {}: {}", first.run.name, other.run.name, d.place_and_text())));
+    }
+    unlike
 }
 
 fn compare_configurations(
     a: &Configuration<'_>,
     b: &Configuration<'_>,
     threshold: f64,
+    together: usize,
 ) -> Result<ComparedPair, CompareError> {
     let (side_a, trials_a) = side(a)?;
     let (side_b, trials_b) = side(b)?;
     let rounds = |trials: &[&TrialResult]| trials.iter().map(|trial| trial.round).collect::<BTreeSet<_>>();
     let (rounds_a, rounds_b) = (rounds(&trials_a), rounds(&trials_b));
     let paired = a.source.is_run_of(b.source) && !rounds_a.is_disjoint(&rounds_b);
-    let (mut series_a, mut series_b) = (series(&a.source.run, &trials_a), series(&b.source.run, &trials_b));
-    let sheets = sheets(&a.source.run, &b.source.run);
+    let (mut series_a, mut series_b) = (series(a), series(b));
+    let sheets = a.runs.iter().chain(&b.runs).find_map(|of| sheets(&a.runs[0].run.run, &of.run.run));
     if let Some((true, _)) = sheets {
-        series_a.retain(|_, series| series.figure.measure != COST);
-        series_b.retain(|_, series| series.figure.measure != COST);
+        series_a.retain(|_, series| series[0].figure.measure != COST);
+        series_b.retain(|_, series| series[0].figure.measure != COST);
     }
-    let both = series_a.iter().filter_map(|(name, of_a)| Some((of_a, series_b.get(name)?)));
-    let figures = both.map(|(of_a, of_b)| compared(of_a, of_b, &trials_a, paired, threshold)).collect();
-    let mut notes = notes(a.source, b.source);
+    let mut figures = Vec::new();
+    for (name, of_a) in &series_a {
+        let Some(of_b) = series_b.get(name) else { continue };
+        let both = Both { a: of_a.iter().collect(), b: of_b.iter().collect(), paired };
+        figures.push(both.compared(&trials_a, threshold, together));
+    }
+    let others = b.runs.iter().chain(a.runs.iter().skip(1));
+    let unlike: IndexSet<String> = others.flat_map(|other| notes(a.runs[0].run, other.run)).collect();
+    let mut notes: Vec<String> = unlike.into_iter().collect();
     if a.is(b) {
         notes.push("A and B are the same trials".to_owned());
     }
@@ -133,43 +152,55 @@ fn compare_configurations(
 
 /// A configuration as it is reported, and its complete trials.
 fn side<'a>(configuration: &Configuration<'a>) -> Result<(ComparedConfiguration, Vec<&'a TrialResult>), CompareError> {
-    let (whole, left_out) = configuration.whole();
-    let Some(first) = whole.first() else {
-        return Err(CompareError::Nothing(format!("{} has no complete trial; run it again", configuration.label())));
-    };
-    let run = &configuration.source.run;
+    let mut runs = Vec::new();
+    let mut all = Vec::new();
     let mut checks: Vec<CheckCount> = Vec::new();
-    let is_of = |trials: &[&TrialResult], number: u32| trials.iter().any(|trial| trial.trial == number);
-    // Lost or wrong data are reported even for excluded trials.
-    let ours = |v: &CheckResult| match v.trial {
-        None => true,
-        Some(number) if SPOILED.contains(&v.check.as_str()) => is_of(&configuration.trials, number),
-        Some(number) => is_of(&whole, number),
-    };
-    for v in run.checks.iter().filter(|v| v.severity >= Severity::Caution && ours(v)) {
-        match checks.iter_mut().find(|found| found.check == v.check && found.severity == v.severity) {
-            Some(found) => found.count += 1,
-            None => checks.push(CheckCount { check: v.check.clone(), severity: v.severity, count: 1 }),
+    for of in &configuration.runs {
+        let (whole, left_out) = of.whole();
+        let run = &of.run.run;
+        let Some(first) = whole.first() else {
+            let name = &of.run.name;
+            let label = if configuration.runs.len() > 1 { name.clone() } else { configuration.label() };
+            return Err(CompareError::Nothing(format!("{label} has no complete trial; run it again")));
+        };
+        let is_of = |trials: &[&TrialResult], number: u32| trials.iter().any(|trial| trial.trial == number);
+        // Lost or wrong data are reported even for excluded trials.
+        let ours = |v: &CheckResult| match v.trial {
+            None => true,
+            Some(number) if SPOILED.contains(&v.check.as_str()) => is_of(&of.trials, number),
+            Some(number) => is_of(&whole, number),
+        };
+        for v in run.checks.iter().filter(|v| v.severity >= Severity::Caution && ours(v)) {
+            match checks.iter_mut().find(|found| found.check == v.check && found.severity == v.severity) {
+                Some(found) => found.count += 1,
+                None => checks.push(CheckCount { check: v.check.clone(), severity: v.severity, count: 1 }),
+            }
         }
+        runs.push(ComparedRun {
+            run: of.run.name.clone(),
+            began: run.run.began.clone(),
+            storebench_version: run.run.storebench_version.clone(),
+            store_version: first.version.clone(),
+            trials: whole.iter().map(|trial| trial.trial).collect(),
+            left_out,
+        });
+        all.extend(whole);
     }
     checks.sort_by_key(|found| std::cmp::Reverse(found.severity));
+    let mut runs = runs.into_iter();
     let side = ComparedConfiguration {
-        run: configuration.source.name.clone(),
+        first: runs.next().unwrap_or_default(),
+        more_runs: runs.collect(),
         baseline: configuration.source.baseline.clone(),
         configuration: configuration.name.to_owned(),
-        title: run.run.title.clone(),
-        began: run.run.began.clone(),
-        storebench_version: run.run.storebench_version.clone(),
-        store_version: first.version.clone(),
-        trials: whole.iter().map(|trial| trial.trial).collect(),
-        left_out,
+        title: configuration.runs[0].run.run.run.title.clone(),
         checks,
     };
-    Ok((side, whole))
+    Ok((side, all))
 }
 
 /// Differences that leave two runs comparable, but may explain the figures.
-fn notes(a: &Source, b: &Source) -> Vec<String> {
+fn notes(a: &OneRun, b: &OneRun) -> Vec<String> {
     let (of_a, of_b) = (&a.run, &b.run);
     let or =
         |text: &Option<String>| text.clone().filter(|text| !text.is_empty()).unwrap_or_else(|| "unknown".to_owned());
@@ -190,13 +221,22 @@ fn notes(a: &Source, b: &Source) -> Vec<String> {
     if differing.is_empty() { Vec::new() } else { vec![format!("A and B differ in {}", differing.join("; "))] }
 }
 
-/// The figures to compare. If a phase's rate was searched, only the rate is compared: its times and throughput are those
-/// of a different rate in each trial.
-fn series(run: &RunResult, trials: &[&TrialResult]) -> IndexMap<String, Series> {
-    let mut all = Series::of(trials.iter().copied(), |trial| cost_figure(run, trial).into_iter().collect());
-    let searched = searched_phases(trials);
-    let kept = [RATE_WITHIN_LIMITS, DISK, SPACE_AMPLIFICATION, COST];
-    all.retain(|_, series| !searched.contains(&series.figure.phase) || kept.contains(&series.figure.measure));
+/// The figures to compare, each for every run. A figure that a run lacks is left out. If a phase's rate was searched,
+/// only the rate is compared: its times and throughput are those of a different rate in each trial.
+fn series(configuration: &Configuration<'_>) -> IndexMap<String, Vec<Series>> {
+    let mut all: IndexMap<String, Vec<Series>> = IndexMap::new();
+    for of in &configuration.runs {
+        let (trials, run) = (of.whole().0, &of.run.run);
+        let searched = searched_phases(&trials);
+        let kept = [RATE_WITHIN_LIMITS, DISK, SPACE_AMPLIFICATION, COST];
+        for (name, series) in Series::of(trials.iter().copied(), |trial| cost_figure(run, trial).into_iter().collect())
+        {
+            if !searched.contains(&series.figure.phase) || kept.contains(&series.figure.measure) {
+                all.entry(name).or_default().push(series);
+            }
+        }
+    }
+    all.retain(|_, series| series.len() == configuration.runs.len());
     all
 }
 
@@ -219,50 +259,81 @@ fn sheets(a: &RunResult, b: &RunResult) -> Option<(bool, String)> {
     (a != b).then(|| (other, format!("{told}: A is priced by {}; B by {}", name(a), name(b))))
 }
 
-fn compared(a: &Series, b: &Series, trials_a: &[&TrialResult], paired: bool, threshold: f64) -> ComparedFigure {
-    let Figure { phase, op, measure, .. } = &a.figure;
-    let (none_in_a, none_in_b) = (a.none_in(), b.none_in());
-    let ratio = b.ratio_to(a, paired).filter(|_| none_in_a.is_empty() && none_in_b.is_empty());
-    let judgement = match ratio {
-        None => Judgement::Missing,
-        Some(_) if a.at_least() || b.at_least() => Judgement::AtLeast,
-        Some(ratio) => judge(&ratio, measure.better, threshold),
-    };
-    let word = match judgement {
-        Judgement::Missing => match (none_in_a.is_empty(), none_in_b.is_empty()) {
-            (true, _) => lacking("B", &none_in_b, b),
-            (_, true) => lacking("A", &none_in_a, a),
-            _ => format!("{}, {}", lacking("A", &none_in_a, a), lacking("B", &none_in_b, b)),
-        },
-        _ => judgement.word(measure).to_owned(),
-    };
-    ComparedFigure {
-        figure: a.figure.name(),
-        phase: phase.clone(),
-        op: op.clone(),
-        measure: measure.name.to_owned(),
-        unit: measure.unit.to_owned(),
-        better: if measure.better == Better::More { "more" } else { "less" }.to_owned(),
-        a: a.over_trials(),
-        b: b.over_trials(),
-        outlying_a: a.outlying_trials(),
-        outlying_b: b.outlying_trials(),
-        none_in_a,
-        none_in_b,
-        ratio,
-        judgement,
-        word,
-        also: trials_a.first().and_then(|trial| lone_name(trial, &a.figure)),
+/// A figure of both sides, for each run.
+struct Both<'a> {
+    a: Vec<&'a Series>,
+    b: Vec<&'a Series>,
+    paired: bool,
+}
+
+impl Both<'_> {
+    fn compared(&self, trials_a: &[&TrialResult], threshold: f64, together: usize) -> ComparedFigure {
+        let first = self.a[0];
+        let Figure { phase, op, measure, .. } = &first.figure;
+        let all =
+            |series: &[&Series], of: fn(&Series) -> Vec<u32>| series.iter().flat_map(|series| of(series)).collect();
+        let (none_in_a, none_in_b): (Vec<u32>, Vec<u32>) =
+            (all(&self.a, Series::none_in), all(&self.b, Series::none_in));
+        let uncertain = if self.paired { self.b[0].ratio_to(first) } else { ratio_of(&self.b, &self.a) };
+        let uncertain = uncertain.filter(|_| none_in_a.is_empty() && none_in_b.is_empty());
+        let ratio = uncertain.map(|ratio| ratio.estimate(together));
+        let at_least = self.a.iter().chain(&self.b).any(|series| series.at_least());
+        let judgement = match ratio {
+            None => Judgement::Missing,
+            Some(_) if at_least => Judgement::AtLeast,
+            Some(ratio) if ratio.low.is_none() && !self.paired => Judgement::OneRun,
+            Some(ratio) => judge(&ratio, measure.better, threshold),
+        };
+        let missing = none_in_a.len() + none_in_b.len();
+        let too_few = self.a.iter().chain(&self.b).map(|series| series.too_few_in().len()).sum::<usize>();
+        let word = match judgement {
+            Judgement::Missing if self.never_enough() => "too few attempts".to_owned(),
+            Judgement::Missing => match (none_in_a.is_empty(), none_in_b.is_empty()) {
+                (true, _) => lacking("B", &none_in_b, &self.b),
+                (_, true) => lacking("A", &none_in_a, &self.a),
+                _ => format!("{}, {}", lacking("A", &none_in_a, &self.a), lacking("B", &none_in_b, &self.b)),
+            },
+            _ => judgement.word(measure).to_owned(),
+        };
+        ComparedFigure {
+            figure: first.figure.name(),
+            phase: phase.clone(),
+            op: op.clone(),
+            measure: measure.name.to_owned(),
+            unit: measure.unit.to_owned(),
+            better: if measure.better == Better::More { "more" } else { "less" }.to_owned(),
+            a: over_runs(&self.a),
+            b: over_runs(&self.b),
+            outlying_a: all(&self.a, Series::outlying_trials),
+            outlying_b: all(&self.b, Series::outlying_trials),
+            none_in_a,
+            none_in_b,
+            ratio,
+            judgement,
+            word,
+            uncertain,
+            too_few: missing > 0 && too_few == missing,
+            also: trials_a.first().and_then(|trial| lone_name(trial, &first.figure)),
+        }
     }
 }
 
-/// `missing in 2 of 3 trials of B`.
-fn lacking(side: &str, none_in: &[u32], series: &Series) -> String {
-    let trials = series.trials();
-    match (none_in.len(), trials) {
+impl Both<'_> {
+    /// Whether no trial of either side has enough attempts.
+    fn never_enough(&self) -> bool {
+        self.a.iter().chain(&self.b).all(|series| series.always_too_few())
+    }
+}
+
+/// `missing in 2 of 3 trials of B`, `too few attempts in 1 of 3 trials of B`.
+fn lacking(side: &str, none_in: &[u32], series: &[&Series]) -> String {
+    let of: usize = series.iter().map(|series| series.trials()).sum();
+    let too_few: usize = series.iter().map(|series| series.too_few_in().len()).sum();
+    let what = if too_few == none_in.len() { "too few attempts" } else { "missing" };
+    match (none_in.len(), of) {
         (0, _) => format!("no round in common with {side}"),
-        (_, 1) => format!("missing in {side}"),
-        (n, of) => format!("missing in {n} of {of} trials of {side}"),
+        (_, 1) => format!("{what} in {side}"),
+        (n, of) => format!("{what} in {n} of {of} trials of {side}"),
     }
 }
 
@@ -300,6 +371,7 @@ impl Judgement {
             Self::Unchanged => "unchanged",
             Self::Inconclusive => "inconclusive",
             Self::OneTrial => "one trial",
+            Self::OneRun => "cannot tell run-to-run noise",
             Self::Missing => "missing",
             Self::AtLeast => "lower bound: the limits are met at the highest rate of the search",
         }

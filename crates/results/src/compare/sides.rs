@@ -7,47 +7,65 @@ use super::model::{LeftOutTrial, UnmatchedConfiguration};
 use crate::configurations::configurations_of;
 use crate::{RESULT_FILE, RunResult, TrialResult, read_run};
 
-/// A run to compare.
+/// One side of a comparison: a run, or several runs of the same study.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// The run as it was named.
+    /// The runs as they were named.
     pub name: String,
     /// The baseline's name, if it is one.
     pub baseline: Option<String>,
-    /// Its `run.json`.
-    pub file: PathBuf,
     /// The only configuration to compare: its name or a part of it.
     pub configuration: Option<String>,
+    /// The runs; at least one.
+    pub runs: Vec<OneRun>,
+}
+
+/// A run that was read.
+#[derive(Debug, Clone)]
+pub struct OneRun {
+    /// The run as it was named.
+    pub name: String,
+    /// Its `run.json`.
+    pub file: PathBuf,
     /// Its result.
     pub run: RunResult,
 }
 
 impl Source {
     /// Reads `PATH` or `PATH#CONFIGURATION`; a path is a run folder or its `run.json`. A `#` may be part of the path.
+    /// Several runs of one side are separated by commas.
     ///
     /// # Errors
-    /// The run cannot be read.
+    /// A run cannot be read, is named twice, or two of them select different configurations.
     pub fn open(text: &str) -> Result<Self, CompareError> {
-        let splits = text.match_indices('#').map(|(at, _)| (&text[..at], Some(&text[at + 1..])));
-        let (path, configuration) = std::iter::once((text, None))
-            .chain(splits)
-            .find(|(path, _)| Path::new(path).exists())
-            .or_else(|| text.rsplit_once('#').map(|(path, configuration)| (path, Some(configuration))))
-            .unwrap_or((text, None));
-        // Shells complete folders with a slash.
-        let name = Some(path.trim_end_matches('/')).filter(|name| !name.is_empty()).unwrap_or(path);
-        Self::read(name.to_owned(), None, Path::new(path), configuration)
+        let named: Vec<(&str, Option<&str>)> = text.split(',').map(str::trim).map(parts).collect();
+        // Names of folders and configurations may contain a comma.
+        if named.len() == 1 || Path::new(text).exists() || !named.iter().all(|(path, _)| Path::new(path).exists()) {
+            let (path, configuration) = parts(text);
+            return Ok(Self::of(text, None, configuration, vec![OneRun::read(path)?]));
+        }
+        let configuration = named.iter().find_map(|(_, configuration)| *configuration);
+        if named.iter().any(|(_, other)| other.is_some() && *other != configuration) {
+            return Err(CompareError::Nothing(format!("{text}: runs of one side must have the same configuration")));
+        }
+        let runs = named.iter().map(|(path, _)| OneRun::read(path)).collect::<Result<Vec<_>, _>>()?;
+        for (nth, run) in runs.iter().enumerate() {
+            if let Some(same) = runs[..nth].iter().find(|other| other.is(run)) {
+                return Err(CompareError::Nothing(format!(
+                    "{} and {} are the same run; several runs of one side must be different ones",
+                    same.name, run.name
+                )));
+            }
+        }
+        Ok(Self::of(text, None, configuration, runs))
     }
 
-    pub(super) fn read(
-        name: String,
-        baseline: Option<String>,
-        path: &Path,
-        configuration: Option<&str>,
-    ) -> Result<Self, CompareError> {
-        let run = read_run(path)?;
-        let file = if path.is_dir() { path.join(RESULT_FILE) } else { path.to_owned() };
-        Ok(Self { name, baseline, file, configuration: configuration.map(str::to_owned), run })
+    pub(super) fn of(name: &str, baseline: Option<&str>, configuration: Option<&str>, runs: Vec<OneRun>) -> Self {
+        let name = match (&runs[..], baseline) {
+            ([run], None) => run.name.clone(),
+            _ => name.to_owned(),
+        };
+        Self { name, baseline: baseline.map(str::to_owned), configuration: configuration.map(str::to_owned), runs }
     }
 
     /// Its name for the user.
@@ -55,9 +73,9 @@ impl Source {
         self.baseline.as_ref().map_or_else(|| self.name.clone(), |name| format!("baseline {name}"))
     }
 
-    /// Whether both are the same run; a copy counts as the same.
+    /// Whether both are the same single run; a copy counts as the same.
     pub(super) fn is_run_of(&self, other: &Self) -> bool {
-        self.run.run == other.run.run
+        matches!((&self.runs[..], &other.runs[..]), ([a], [b]) if a.is(b))
     }
 
     /// Its configurations in the order they were first measured; with `#CONFIGURATION` that one only.
@@ -65,7 +83,8 @@ impl Source {
         let all = self.all_configurations();
         let Some(wanted) = &self.configuration else {
             return if all.is_empty() {
-                Err(CompareError::Nothing(format!("{} has no trials; run it again", self.label())))
+                let none = if self.runs.len() > 1 { "configuration that all of its runs have" } else { "trials" };
+                Err(CompareError::Nothing(format!("{} has no {none}; run it again", self.label())))
             } else {
                 Ok(all)
             };
@@ -85,16 +104,54 @@ impl Source {
         Err(self.no_configuration(wanted, false, &all))
     }
 
-    /// All configurations, regardless of `#CONFIGURATION`.
+    /// All configurations that all of its runs have, regardless of `#CONFIGURATION`.
     pub(super) fn all_configurations(&self) -> Vec<Configuration<'_>> {
-        let all = configurations_of(&self.run.plan, &self.run.trials).into_iter();
-        all.map(|crate::configurations::Configuration { name, trials }| Configuration { source: self, name, trials })
-            .collect()
+        fn of(run: &OneRun) -> Vec<crate::configurations::Configuration<'_>> {
+            configurations_of(&run.run.plan, &run.run.trials)
+        }
+        let Some((first, others)) = self.runs.split_first() else { return Vec::new() };
+        let others: Vec<_> = others.iter().map(|run| (run, of(run))).collect();
+        let mut all = Vec::new();
+        for crate::configurations::Configuration { name, trials } in of(first) {
+            let in_others = others.iter().map(|(run, all)| {
+                let trials = all.iter().find(|of| of.name == name)?.trials.clone();
+                Some(RunOfConfiguration { run, trials })
+            });
+            let runs = std::iter::once(Some(RunOfConfiguration { run: first, trials })).chain(in_others);
+            all.extend(runs.collect::<Option<Vec<_>>>().map(|runs| Configuration { source: self, name, runs }));
+        }
+        all
     }
 
     fn no_configuration(&self, wanted: &str, several: bool, configurations: &[Configuration<'_>]) -> CompareError {
         let there = configurations.iter().map(|configuration| configuration.name.to_owned()).collect();
         CompareError::Configuration { run: self.label(), wanted: wanted.to_owned(), several, there }
+    }
+}
+
+/// The path and the configuration of `PATH` or `PATH#CONFIGURATION`.
+fn parts(text: &str) -> (&str, Option<&str>) {
+    let splits = text.match_indices('#').map(|(at, _)| (&text[..at], Some(&text[at + 1..])));
+    std::iter::once((text, None))
+        .chain(splits)
+        .find(|(path, _)| Path::new(path).exists())
+        .or_else(|| text.rsplit_once('#').map(|(path, configuration)| (path, Some(configuration))))
+        .unwrap_or((text, None))
+}
+
+impl OneRun {
+    /// Reads a run folder or its `run.json`.
+    pub(super) fn read(path: &str) -> Result<Self, CompareError> {
+        let run = read_run(Path::new(path))?;
+        let file = if Path::new(path).is_dir() { Path::new(path).join(RESULT_FILE) } else { PathBuf::from(path) };
+        // Shells complete folders with a slash.
+        let name = Some(path.trim_end_matches('/')).filter(|name| !name.is_empty()).unwrap_or(path);
+        Ok(Self { name: name.to_owned(), file, run })
+    }
+
+    /// Whether both are the same run; a copy counts as the same.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.run.run == other.run.run
     }
 
     /// Why the run is partial, if it is.
@@ -109,25 +166,47 @@ impl Source {
     }
 }
 
-/// Trials of one configuration of a run.
+/// One configuration of a side.
 #[derive(Debug, Clone)]
 pub(super) struct Configuration<'a> {
     pub(super) source: &'a Source,
     pub(super) name: &'a str,
+    /// One for each run of the side.
+    pub(super) runs: Vec<RunOfConfiguration<'a>>,
+}
+
+/// The trials of a configuration in one run.
+#[derive(Debug, Clone)]
+pub(super) struct RunOfConfiguration<'a> {
+    pub(super) run: &'a OneRun,
     pub(super) trials: Vec<&'a TrialResult>,
 }
 
-impl<'a> Configuration<'a> {
+impl Configuration<'_> {
     /// Its name for the user.
     pub(super) fn label(&self) -> String {
         format!("{}#{}", self.source.label(), self.name)
     }
 
-    /// Whether both are the same trials.
+    /// Whether both are the same trials, or have some in common.
     pub(super) fn is(&self, other: &Self) -> bool {
-        self.name == other.name && self.source.is_run_of(other.source)
+        self.name == other.name && self.runs.iter().any(|a| other.runs.iter().any(|b| a.run.is(b.run)))
     }
 
+    /// The reasons why the configuration or its runs are partial.
+    pub(super) fn partial(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        for of in &self.runs {
+            let run = if self.runs.len() > 1 { of.run.name.clone() } else { self.source.label() };
+            out.extend(of.run.unfinished().map(|why| format!("{run}: {why}")));
+            let (_, left_out) = of.whole();
+            out.extend(left_out.into_iter().map(|t| format!("{run}#{}, trial {}: {}", self.name, t.trial, t.why)));
+        }
+        out
+    }
+}
+
+impl<'a> RunOfConfiguration<'a> {
     /// Trials that completed, and the others with the reason.
     pub(super) fn whole(&self) -> (Vec<&'a TrialResult>, Vec<LeftOutTrial>) {
         let (mut whole, mut left_out) = (Vec::new(), Vec::new());
@@ -148,10 +227,10 @@ impl<'a> Configuration<'a> {
         if let Some((phase, why)) = trial.phases.iter().find_map(partial) {
             return Some(format!("phase {phase} ended early: {why}"));
         }
-        let run = &self.source.run;
+        let run = &self.run.run;
         let last = run.trials.last().is_some_and(|last| last.trial == trial.trial);
         // If the run ended between two phases, only the missing phases show it.
-        (last && self.source.unfinished().is_some() && trial.phases.len() < run.plan.phases.len())
+        (last && self.run.unfinished().is_some() && trial.phases.len() < run.plan.phases.len())
             .then(|| "phases are missing".to_owned())
     }
 }
@@ -164,9 +243,9 @@ pub(super) struct Matched<'a> {
 
 /// The pairs to compare. Within one run: its first configuration (or the selected one) with each other one. Of several
 /// runs: each run with the first, configurations of the same name.
-pub(super) fn matched(runs: &[Source]) -> Result<Matched<'_>, CompareError> {
+pub(super) fn matched(sides: &[Source]) -> Result<Matched<'_>, CompareError> {
     let mut found = Matched { pairs: Vec::new(), unmatched: Vec::new() };
-    let Some((first, others)) = runs.split_first() else {
+    let Some((first, others)) = sides.split_first() else {
         return Err(CompareError::Nothing("give a run to compare".to_owned()));
     };
     let bases = first.configurations()?;

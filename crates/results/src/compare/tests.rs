@@ -35,7 +35,26 @@ fn run(began: &str, configurations: &[(&str, &[f64])]) -> RunResult {
 }
 
 fn source(name: &str, run: RunResult) -> Source {
-    Source { name: name.into(), baseline: None, file: PathBuf::from(name).join("run.json"), configuration: None, run }
+    several(name, [run])
+}
+
+/// Several runs of one side.
+fn several(name: &str, runs: impl IntoIterator<Item = RunResult>) -> Source {
+    let of = |(nth, run): (usize, RunResult)| {
+        let name = if nth == 0 { name.to_owned() } else { format!("{name}-{}", nth + 1) };
+        OneRun { file: PathBuf::from(&name).join("run.json"), name, run }
+    };
+    let runs = runs.into_iter().enumerate().map(of).collect();
+    Source { name: name.into(), baseline: None, configuration: None, runs }
+}
+
+/// Three runs of a day, which differ by 1 %.
+fn runs_of(day: &str, configuration: &str, speeds: &[f64]) -> Vec<RunResult> {
+    let of = |(nth, by): (usize, f64)| {
+        let speeds: Vec<f64> = speeds.iter().map(|speed| speed * by).collect();
+        run(&day.replace("T00", &format!("T0{nth}")), &[(configuration, &speeds)])
+    };
+    [0.99, 1.0, 1.01].into_iter().enumerate().map(of).collect()
 }
 
 fn with_configuration(name: &str, run: RunResult, configuration: &str) -> Source {
@@ -50,13 +69,13 @@ fn faster(by: f64) -> Vec<f64> {
     EVEN.iter().rev().map(|factor| factor * by).collect()
 }
 
-fn compared(runs: &[Source], gates: &[&str]) -> Result<CompareResult, CompareError> {
+fn compared(sides: &[Source], gates: &[&str]) -> Result<CompareResult, CompareError> {
     let gates: Vec<Gate> = gates.iter().map(|gate| gate.parse().unwrap()).collect();
-    compare(&CompareRequest { runs, threshold: 0.02, gates: &gates, anyway: false })
+    compare(&CompareRequest { sides, threshold: 0.02, gates: &gates, must_detect: None, anyway: false })
 }
 
-fn anyway(runs: &[Source]) -> CompareResult {
-    compare(&CompareRequest { runs, threshold: 0.02, gates: &[], anyway: true }).unwrap()
+fn anyway(sides: &[Source]) -> CompareResult {
+    compare(&CompareRequest { sides, threshold: 0.02, gates: &[], must_detect: None, anyway: true }).unwrap()
 }
 
 fn figure<'a>(result: &'a CompareResult, name: &str) -> &'a ComparedFigure {
@@ -64,7 +83,7 @@ fn figure<'a>(result: &'a CompareResult, name: &str) -> &'a ComparedFigure {
 }
 
 fn two(by: f64) -> [Source; 2] {
-    [source("runs/a", run(DAY_1, &[("sqlite", EVEN)])), source("runs/b", run(DAY_2, &[("sqlite", &faster(by))]))]
+    [several("runs/a", runs_of(DAY_1, "sqlite", EVEN)), several("runs/b", runs_of(DAY_2, "sqlite", &faster(by)))]
 }
 
 #[test]
@@ -81,9 +100,12 @@ fn configurations_of_a_run_are_paired_by_round_and_drift_cancels() {
     assert!((p99.ratio.unwrap().value - 1.0 / 1.1).abs() < 1e-3 && p99.word == "faster", "{p99:?}");
     // The same as two runs: nothing tells the drift from a difference.
     let apart = [source("a", run(DAY_1, &[("old", &drift)])), source("b", run(DAY_2, &[("new", &b)]))];
-    let result = compared(&apart, &[]).unwrap();
+    let result = compared(&apart, &["steady.throughput < -5%"]).unwrap();
     assert!(!result.pairs[0].paired_by_round);
-    assert_eq!(figure(&result, "steady.throughput").judgement, Judgement::Inconclusive);
+    let throughput = figure(&result, "steady.throughput");
+    assert_eq!((throughput.judgement, throughput.word.as_str()), (Judgement::OneRun, "cannot tell run-to-run noise"));
+    assert_eq!((throughput.ratio.unwrap().low, result.gates[0].outcome), (None, GateOutcome::NotJudged));
+    assert!(result.trouble().unwrap().contains("compare several runs on each side"));
 }
 
 #[test]
@@ -104,12 +126,13 @@ fn what_only_one_of_two_has_is_no_ratio_and_passes_no_gate() {
     let gates = ["steady.throughput < -50%", "steady.throughput > +50%", "steady.read.response.p99 > +900%"];
     let outcomes = |change: &dyn Fn(&mut RunResult), swapped: bool| {
         let mut of = two(1.0);
-        change(&mut of[1].run);
+        change(&mut of[1].runs[0].run);
         if swapped {
             of.reverse();
         }
         let gates: Vec<Gate> = gates.iter().map(|gate| gate.parse().unwrap()).collect();
-        let result = compare(&CompareRequest { runs: &of, threshold: 0.02, gates: &gates, anyway: true }).unwrap();
+        let request = CompareRequest { sides: &of, threshold: 0.02, gates: &gates, must_detect: None, anyway: true };
+        let result = compare(&request).unwrap();
         let words = ["steady.throughput", "steady.read.response.p99"].map(|name| figure(&result, name).word.clone());
         (result.gates.iter().map(|gate| gate.outcome).collect::<Vec<_>>(), words, result.exit_code())
     };
@@ -118,10 +141,10 @@ fn what_only_one_of_two_has_is_no_ratio_and_passes_no_gate() {
     };
     let (gates_of, words, code) = outcomes(&idle, false);
     assert_eq!(gates_of, [GateOutcome::Failed, GateOutcome::NotJudged, GateOutcome::Passed]);
-    assert_eq!((words[0].as_str(), code), ("missing in 1 of 5 trials of B", 1));
+    assert_eq!((words[0].as_str(), code), ("missing in 1 of 15 trials of B", 1));
     let (gates_of, words, code) = outcomes(&idle, true);
     assert_eq!(gates_of[..2], [GateOutcome::NotJudged, GateOutcome::NotJudged]);
-    assert_eq!((words[0].as_str(), code), ("missing in 1 of 5 trials of A", 5));
+    assert_eq!((words[0].as_str(), code), ("missing in 1 of 15 trials of A", 5));
     // More than 1 % of its attempts fail: its 99th percentile is among them, however fast the others are.
     let failing = |run: &mut RunResult| {
         for trial in &mut run.trials {
@@ -133,14 +156,14 @@ fn what_only_one_of_two_has_is_no_ratio_and_passes_no_gate() {
     };
     let (gates_of, words, code) = outcomes(&failing, false);
     assert_eq!((gates_of[2], code), (GateOutcome::Failed, 1));
-    assert_eq!(words[1], "missing in 5 of 5 trials of B");
+    assert_eq!(words[1], "missing in 5 of 15 trials of B");
 }
 
 #[test]
 fn a_phase_that_was_searched_is_compared_by_its_rate_alone() {
     let mut of = two(1.0);
     for (n, source) in of.iter_mut().enumerate() {
-        for trial in &mut source.run.trials {
+        for trial in source.runs.iter_mut().flat_map(|of| &mut of.run.trials) {
             let fails_at = (n == 0).then_some(1_100.0);
             let found =
                 SearchResult { phase: "steady".into(), rate: Some(1_000.0), fails_at, ..SearchResult::default() };
@@ -172,9 +195,11 @@ fn money_of_two_currencies_is_not_compared_and_of_two_sheets_is_told() {
         };
         let mut of = two(1.0);
         for (source, sheet) in of.iter_mut().zip([sheet("USD", 1.0), sheet(currency, per_hour)]) {
-            let run = &mut source.run;
-            run.configurations = over_trials(&run.plan, &run.trials);
-            run.cost = Some(cost_of_run(&sheet, run));
+            for of in &mut source.runs {
+                let run = &mut of.run;
+                run.configurations = over_trials(&run.plan, &run.trials);
+                run.cost = Some(cost_of_run(&sheet, run));
+            }
         }
         let result = compared(&of, &[]).unwrap();
         let pair = &result.pairs[0];
@@ -188,9 +213,9 @@ fn money_of_two_currencies_is_not_compared_and_of_two_sheets_is_told() {
 #[test]
 fn what_was_lost_is_told_of_trials_that_are_in_no_figure_too() {
     let mut of = two(1.0);
-    of[1].run.trials[1].failure = Some(Failure::default());
+    of[1].runs[0].run.trials[1].failure = Some(Failure::default());
     let of_trial_2 = |name: &str| check(name, Severity::Invalid, Some(2));
-    of[1].run.checks = vec![of_trial_2("lost-writes"), of_trial_2("too-short")];
+    of[1].runs[0].run.checks = vec![of_trial_2("lost-writes"), of_trial_2("too-short")];
     let result = anyway(&of);
     let told: Vec<&str> = result.pairs[0].b.checks.iter().map(|v| v.check.as_str()).collect();
     assert_eq!(told, ["lost-writes"]);
@@ -355,7 +380,7 @@ fn gates_that_cannot_be_read_say_where() {
 
 #[test]
 fn one_trial_is_shown_and_cannot_be_judged() {
-    let runs = [source("a", run(DAY_1, &[("x", &[1.0])])), source("b", run(DAY_2, &[("x", &[0.5])]))];
+    let runs = [source("a", run(DAY_1, &[("x", &[1.0]), ("y", &[0.5])]))];
     let result = compared(&runs, &["steady.throughput < -5%"]).unwrap();
     assert_eq!(figure(&result, "steady.throughput").word, "one trial");
     assert_eq!(result.gates[0].outcome, GateOutcome::NotJudged);
@@ -375,8 +400,8 @@ fn what_is_partial_is_refused_by_name() {
     let text = compared(&runs, &[]).unwrap_err().to_string();
     insta::assert_snapshot!(text);
     let result = anyway(&runs);
-    assert_eq!(result.pairs[0].b.trials, [1, 3, 4]);
-    assert_eq!(result.pairs[0].b.left_out.len(), 2);
+    assert_eq!(result.pairs[0].b.first.trials, [1, 3, 4]);
+    assert_eq!(result.pairs[0].b.first.left_out.len(), 2);
     assert_eq!(figure(&result, "steady.throughput").b.trials, 3);
 
     let mut killed = run(DAY_2, &[("x", EVEN)]);
@@ -385,7 +410,7 @@ fn what_is_partial_is_refused_by_name() {
     killed.trials[4].phases.pop();
     let runs = [source("a", run(DAY_1, &[("x", EVEN)])), source("b", killed)];
     assert!(compared(&runs, &[]).unwrap_err().to_string().contains("it is still running"));
-    assert_eq!(anyway(&runs).pairs[0].b.trials, [1, 2, 3, 4]);
+    assert_eq!(anyway(&runs).pairs[0].b.first.trials, [1, 2, 3, 4]);
 }
 
 #[test]
@@ -421,11 +446,12 @@ fn check(name: &str, severity: Severity, trial: Option<u32>) -> CheckResult {
 #[test]
 fn an_invalid_run_ends_with_4_before_any_gate() {
     let [a, mut b] = two(0.5);
-    b.run.checks = vec![check("client-saturated", Severity::Invalid, Some(1)), check("noisy", Severity::Caution, None)];
+    b.runs[0].run.checks =
+        vec![check("client-saturated", Severity::Invalid, Some(1)), check("noisy", Severity::Caution, None)];
     let runs = [a, b];
     let result = compared(&runs, &["steady.throughput < -5%"]).unwrap();
     assert_eq!((result.exit_code(), result.pairs[0].b.checks.len()), (4, 2));
-    assert!(result.trouble().unwrap().contains("runs/b#sqlite (client-saturated)"));
+    assert!(result.trouble().unwrap().contains("runs/b,runs/b-2,runs/b-3#sqlite (client-saturated)"));
     assert_eq!(anyway(&runs).exit_code(), 0);
     // Of a configuration that is not compared: no concern.
     let mut other = run(DAY_1, &[("x", EVEN), ("y", EVEN), ("z", EVEN)]);
@@ -440,25 +466,37 @@ fn an_invalid_run_ends_with_4_before_any_gate() {
 
 /// A comparison with something of everything.
 fn rich() -> CompareResult {
-    let mut b = run(DAY_2, &[("sqlite", &faster(0.93)), ("redb", EVEN)]);
-    b.environment.kernel = "6.2".into();
-    b.checks = vec![
+    let with_disk = |mut runs: Vec<RunResult>, bytes: u64| {
+        for (at, trial) in runs.iter_mut().flat_map(|run| &mut run.trials).enumerate() {
+            let after = crate::StoreAfter { disk_bytes: Some(bytes + at as u64), ..Default::default() };
+            trial.phases[0].store_after = Some(after);
+        }
+        runs
+    };
+    let mut b = with_disk(runs_of(DAY_2, "sqlite", &faster(0.93)), 70_000_000);
+    for run in &mut b {
+        let also = run.trials[0].clone();
+        run.trials.push(TrialResult { trial: 6, configuration: "redb".into(), store: "redb".into(), ..also });
+    }
+    b[0].environment.kernel = "6.2".into();
+    b[0].checks = vec![
         check("too-short", Severity::Caution, Some(1)),
         check("too-short", Severity::Caution, Some(3)),
         check("client-shares-host", Severity::Caution, None),
         check("single-run", Severity::Note, None),
     ];
-    for (at, trial) in b.trials.iter_mut().enumerate() {
-        let after = crate::StoreAfter { disk_bytes: Some(70_000_000 + at as u64), ..Default::default() };
-        trial.phases[0].store_after = Some(after);
-    }
-    let mut a = run(DAY_1, &[("sqlite", EVEN)]);
-    for (at, trial) in a.trials.iter_mut().enumerate() {
-        let after = crate::StoreAfter { disk_bytes: Some(64_000_000 + at as u64), ..Default::default() };
-        trial.phases[0].store_after = Some(after);
-    }
-    let gates = ["read.response.p99 > +5%", "steady.throughput < -7%", "disk > +20%"];
-    compared(&[source("runs/base", a), source("runs/cand", b)], &gates).unwrap()
+    let a = with_disk(runs_of(DAY_1, "sqlite", EVEN), 64_000_000);
+    let gates = ["read.response.p99 > +2%", "steady.throughput < -7%", "disk > +20%"];
+    compared(&[several("runs/base", a), several("runs/cand", b)], &gates).unwrap()
+}
+
+#[test]
+fn one_run_on_a_side_as_text() {
+    let sides =
+        [source("runs/base", run(DAY_1, &[("x", EVEN)])), source("runs/cand", run(DAY_2, &[("x", &faster(0.8))]))];
+    let shown = text(&compared(&sides, &["read.response.p99 > +5%"]).unwrap(), false, Layout::plain());
+    assert!(!shown.contains("slower") && !shown.contains("faster"), "{shown}");
+    insta::assert_snapshot!(shown);
 }
 
 #[test]
@@ -519,30 +557,132 @@ fn kept(dir: &Path, name: &str, run: &RunResult) -> Source {
 }
 
 #[test]
-fn baselines_are_kept_whole_and_found_by_name() {
+fn a_baseline_is_a_set_of_runs_that_are_kept_whole() {
     let dir = tempfile::tempdir().unwrap();
     let baselines = dir.path().join("deep/baselines");
-    let a = kept(dir.path(), "a", &run(DAY_1, &[("x", EVEN)]));
+    let mains: Vec<Source> =
+        runs_of(DAY_1, "x", EVEN).iter().zip(["a", "b", "c"]).map(|(r, n)| kept(dir.path(), n, r)).collect();
     let missing = |name: &str| Source::baseline(&baselines, name).unwrap_err().to_string();
     assert!(missing("main").contains("--save-baseline main"));
-    let saved = save_baseline(&a, &baselines, "main", false).unwrap();
-    assert!(!saved.replaced && saved.path.ends_with("main.json"));
-    assert_eq!(std::fs::read(&saved.path).unwrap(), std::fs::read(&a.file).unwrap());
-    let b = kept(dir.path(), "b", &run(DAY_2, &[("x", &faster(1.2))]));
-    let result = compared(&[Source::baseline(&baselines, "main").unwrap(), b.clone()], &[]).unwrap();
+    for (of, runs) in mains.iter().zip(1..) {
+        let saved = save_baseline(of, &baselines, "main", Keep::All).unwrap();
+        assert_eq!((saved.runs, saved.removed), (runs, 0));
+        assert_eq!(std::fs::read(&saved.path).unwrap(), std::fs::read(&of.runs[0].file).unwrap());
+    }
+    let again = save_baseline(&mains[0], &baselines, "main", Keep::None).unwrap_err().to_string();
+    assert!(again.contains("has this run already"), "{again}");
+    let topic = several("topic", runs_of(DAY_2, "x", &faster(1.2)));
+    let result = compared(&[Source::baseline(&baselines, "main").unwrap(), topic.clone()], &[]).unwrap();
     assert_eq!(result.pairs[0].a.label(), "baseline main#x");
+    assert_eq!((result.pairs[0].a.more_runs.len(), figure(&result, "steady.throughput").a.trials), (2, 3));
     assert_eq!(figure(&result, "steady.throughput").word, "faster");
-    let refused = save_baseline(&b, &baselines, "main", false).unwrap_err().to_string();
-    assert!(refused.contains("--force"), "{refused}");
-    assert!(save_baseline(&b, &baselines, "main", true).unwrap().replaced);
-    assert_eq!(std::fs::read_dir(&baselines).unwrap().count(), 1, "nothing else is left there");
+    // Only the newest are kept if that is said.
+    let next = kept(dir.path(), "d", &run(DAY_2, &[("x", EVEN)]));
+    let saved = save_baseline(&next, &baselines, "main", Keep::Newest(2)).unwrap();
+    assert_eq!((saved.runs, saved.removed), (2, 2));
+    let days = |name: &str| -> Vec<String> {
+        Source::baseline(&baselines, name).unwrap().runs.iter().map(|of| of.run.run.began.clone()).collect()
+    };
+    assert_eq!(days("main"), ["2026-01-01T02:00:00Z", DAY_2]);
+    let other = kept(dir.path(), "e", &run("2026-01-03T00:00:00Z", &[("x", EVEN)]));
+    assert_eq!(save_baseline(&other, &baselines, "main", Keep::None).unwrap().removed, 2);
+    assert_eq!(std::fs::read_dir(baselines.join("main")).unwrap().count(), 1, "nothing else is left there");
     assert!(Source::baseline(&baselines, "main#x").unwrap().configuration.is_some());
     assert!(missing("mian").contains("did you mean `main`"));
     assert!(missing("../main").contains("names no baseline"));
+    // Earlier versions kept one run, as a file.
+    std::fs::copy(&mains[0].runs[0].file, baselines.join("old.json")).unwrap();
+    assert_eq!(days("old"), [DAY_1]);
+    save_baseline(&mains[1], &baselines, "old", Keep::All).unwrap();
+    assert_eq!(days("old"), [DAY_1, "2026-01-01T01:00:00Z"]);
     let mut cut = run(DAY_2, &[("x", EVEN)]);
     cut.run.interrupted = true;
     let cut = kept(dir.path(), "cut", &cut);
-    assert!(save_baseline(&cut, &baselines, "cut", false).unwrap_err().to_string().contains("interrupted"));
+    assert!(save_baseline(&cut, &baselines, "cut", Keep::All).unwrap_err().to_string().contains("interrupted"));
+}
+
+#[test]
+fn several_runs_of_one_side_are_named_with_commas() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths: Vec<String> = runs_of(DAY_1, "x", EVEN)
+        .iter()
+        .zip(["a", "b", "c"])
+        .map(|(run, name)| kept(dir.path(), name, run).runs[0].name.clone())
+        .collect();
+    let three = Source::open(&paths.join(",")).unwrap();
+    assert_eq!((three.runs.len(), three.name.as_str()), (3, paths.join(",").as_str()));
+    let one = Source::open(&format!("{}#x, {}", paths[0], paths[1])).unwrap();
+    assert_eq!((one.runs.len(), one.configuration.as_deref()), (2, Some("x")));
+    let refusal = |text: String| Source::open(&text).unwrap_err().to_string();
+    assert!(refusal(format!("{0},{1},{0}", paths[0], paths[1])).contains("are the same run"));
+    assert!(refusal(format!("{}#x,{}#y", paths[0], paths[1])).contains("must have the same configuration"));
+    // A run that measured something else does not belong to them.
+    let mut odd = run(DAY_2, &[("x", EVEN)]);
+    odd.trials.iter_mut().flat_map(|trial| &mut trial.phases).for_each(|phase| phase.durability.name = "fsync".into());
+    let sides = [several("a", runs_of(DAY_1, "x", EVEN)), several("b", [run(DAY_2, &[("x", EVEN)]), odd])];
+    let told = compared(&sides, &[]).unwrap_err().to_string();
+    assert!(told.contains("b and b-2: durability"), "{told}");
+}
+
+/// A percentile that a trial cannot reach is no reason to leave the trial out, nor the gate.
+#[test]
+fn a_trial_with_too_few_attempts_for_a_percentile_stays_and_no_gate_on_it_passes() {
+    let gate = ["steady.read.response.p99.9 > +5%"];
+    let outcome = |few: &[usize]| {
+        let mut of = run(DAY_1, &[("a", EVEN), ("b", EVEN)]);
+        for at in few {
+            for op in of.trials[*at].phases[1].ops.values_mut() {
+                let times = [op.response_ns.as_mut(), Some(&mut op.service_ns)].into_iter().flatten();
+                times
+                    .chain(&mut op.response_of_attempts_ns)
+                    .chain(&mut op.service_of_attempts_ns)
+                    .for_each(|of| of.count = 500);
+            }
+        }
+        let result = compared(&[source("r", of)], &gate).unwrap();
+        (figure(&result, "steady.read.response.p99.9").word.clone(), result.gates[0].outcome, result.exit_code())
+    };
+    assert_eq!(outcome(&[]).1, GateOutcome::Passed);
+    assert_eq!(outcome(&[3]), ("too few attempts in 1 of 5 trials of B".into(), GateOutcome::NotJudged, 5));
+    assert_eq!(outcome(&[2]), ("too few attempts in 1 of 5 trials of A".into(), GateOutcome::NotJudged, 5));
+    let all: Vec<usize> = (0..10).collect();
+    assert_eq!((outcome(&all).1, outcome(&all).2), (GateOutcome::NotJudged, 5));
+}
+
+#[test]
+fn a_gate_that_could_not_have_seen_enough_does_not_pass() {
+    let noisy = [1.0, 1.1, 0.9, 1.05, 0.95];
+    let judged = |speeds: &[f64], must_detect: Option<f64>| {
+        let sides = [source("r", run(DAY_1, &[("a", EVEN), ("b", speeds)]))];
+        let gates = ["steady.throughput < -2%".parse().unwrap()];
+        let request = CompareRequest { sides: &sides, threshold: 0.02, gates: &gates, must_detect, anyway: false };
+        compare(&request).unwrap()
+    };
+    let quiet = judged(&faster(1.0), Some(0.1));
+    assert_eq!((quiet.gates[0].outcome, quiet.exit_code()), (GateOutcome::Passed, 0));
+    assert!((0.9..0.98).contains(&quiet.gates[0].detectable.unwrap()), "{quiet:?}");
+    assert_eq!(judged(&noisy, None).gates[0].outcome, GateOutcome::Passed);
+    let weak = judged(&noisy, Some(0.1));
+    assert_eq!((weak.gates[0].outcome, weak.exit_code()), (GateOutcome::TooWeak, 4));
+    assert!(weak.gates[0].detectable.unwrap() < 1.0 / 1.1);
+    let shown = text(&weak, false, Layout::plain());
+    assert!(shown.contains("TOO WEAK") && shown.contains("would have failed from −"), "{shown}");
+    // What is seen is seen, however noisy.
+    let slow = noisy.map(|speed| speed * 0.4);
+    assert_eq!(judged(&slow, Some(0.1)).exit_code(), 1);
+}
+
+/// One interval in twenty misses. Twenty gates on like stores must not fail one build in two.
+#[test]
+fn gates_on_many_figures_have_wider_intervals_than_one() {
+    let sides = [source("r", run(DAY_1, &[("a", EVEN), ("b", &faster(1.0))]))];
+    let width =
+        |gates: &[&str]| compared(&sides, gates).unwrap().gates[0].ratio.unwrap().relative_half_width().unwrap();
+    let (one, many) =
+        (width(&["steady.read.response.p99 > +5%"]), width(&["steady.read.response.p99 > +5%", "service.p50 > +5%"]));
+    assert!(many > 1.3 * one, "{one} {many}");
+    let twice = width(&["steady.read.response.p99 > +5%", "steady.read.response.p99 < -5%"]);
+    assert!((twice / one - 1.0).abs() < 1e-9, "two limits on one figure share an interval");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::format::{
-    APART, PAIRED, checks, counts, facts, interval, notes, outcome, ratio, reservations, shown, spread, unmatched,
-    value,
+    about_gates, checks, counts, detectable, facts, how, interval, notes, outcome, ratio, reservations, shown, spread,
+    unmatched, value,
 };
 use super::model::{CompareResult, ComparedFigure, ComparedPair, GateOutcome, Judgement};
 use crate::human::percent;
@@ -49,7 +49,7 @@ fn pair_text(out: &mut String, pair: &ComparedPair, all: bool, layout: Layout) {
     }
     out.push_str(&in_lines("A  ", &facts(&pair.a), layout.width));
     out.push_str(&in_lines("B  ", &facts(&pair.b), layout.width));
-    let _ = writeln!(out, "{}", if pair.paired_by_round { PAIRED } else { APART });
+    out.push_str(&lines::paragraph("", "", how(pair), layout.width));
     let figures = shown(pair, all);
     let _ = writeln!(out, "\n{}", paint.bold(&counts(&figures)));
     for (side, configuration) in [("A", &pair.a), ("B", &pair.b)] {
@@ -76,7 +76,7 @@ fn table(figures: &[&ComparedFigure], paint: Paint) -> String {
             Judgement::Better => "32",
             Judgement::Worse => "31",
             Judgement::Missing => "1;31",
-            Judgement::Inconclusive | Judgement::OneTrial | Judgement::AtLeast => "33",
+            Judgement::Inconclusive | Judgement::OneTrial | Judgement::OneRun | Judgement::AtLeast => "33",
             Judgement::Unchanged => "0",
         };
         table.row([
@@ -117,7 +117,7 @@ fn gates(out: &mut String, result: &CompareResult, layout: Layout) {
         let code = match gate.outcome {
             GateOutcome::Passed => "32",
             GateOutcome::Inconclusive => "33",
-            GateOutcome::Failed | GateOutcome::NotJudged => "1;31",
+            GateOutcome::Failed | GateOutcome::NotJudged | GateOutcome::TooWeak => "1;31",
         };
         let head = paint.with(code, &format!("{:<10}", outcome(gate.outcome)));
         let mut facts = vec![gate.gate.clone(), gate.figure.clone()];
@@ -132,8 +132,13 @@ fn gates(out: &mut String, result: &CompareResult, layout: Layout) {
             _ => Some(format!("B/A {ratio} ({interval})")),
         });
         facts.extend(gate.why.clone());
+        facts.extend(Some(detectable(gate)).filter(|text| !text.is_empty()));
         let lines = in_lines("", &facts, layout.width - 14);
         let _ = write!(out, "  {head}  {}", lines.replace("\n ", "\n              "));
+    }
+    let about = about_gates(result);
+    if !about.is_empty() {
+        paragraph(out, "", &about, layout);
     }
 }
 

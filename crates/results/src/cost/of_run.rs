@@ -48,7 +48,7 @@ pub(crate) fn cost_figure(result: &RunResult, trial: &TrialResult) -> Option<Fig
     let usage = cost.usage.as_ref().map_or(0.0, UsageCost::per_million);
     let value = cost.per_hour.without_clients / (per_s * 3_600.0) * 1e6 + usage;
     let value = (value.is_finite() && value > 0.0).then_some(value);
-    Some(Figure { phase: name, op: None, measure: COST, value, up_to: 1.0 })
+    Some(Figure { phase: name, op: None, measure: COST, value, up_to: 1.0, rounded: 0.0, too_few: false })
 }
 
 /// The phase whose operations are priced. It is the same for all configurations and trials.

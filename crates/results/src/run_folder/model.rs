@@ -479,6 +479,9 @@ pub struct FigureOverTrials {
     /// the limits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub none_in: Vec<u32>,
+    /// Those of `none_in` in which too few attempts were answered for the percentile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub too_few_in: Vec<u32>,
     /// Whether it is a lower bound: a search found no rate that misses the limits.
     #[serde(default)]
     pub at_least: bool,

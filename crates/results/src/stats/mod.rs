@@ -12,7 +12,9 @@ mod simulated;
 mod steady;
 
 pub use interval::Estimate;
-pub(crate) use interval::{CONFIDENCE, geometric_mean, paired_ratio, unpaired_ratio};
+pub(crate) use interval::{
+    CONFIDENCE, Observed, Uncertain, mean_of_runs, mean_of_trials, paired_ratio, ratio_of_runs, share_of,
+};
 pub(crate) use outliers::outlying;
 pub use series::{Band, band};
 pub(crate) use steady::{CHANGE, STALLED, steadiness};

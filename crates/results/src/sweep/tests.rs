@@ -12,13 +12,18 @@ fn curve(shape: &[(f64, f64)], rounds: u32, noise: f64, seed: u64) -> Vec<Measur
         .iter()
         .map(|(value, figure)| {
             let mut trial = |round: u32| figure * drift[round as usize - 1] * (1.0 + noise * (random.unit() - 0.5));
-            (*value, (1..=rounds).map(|round| (round, trial(round))).collect())
+            (*value, (1..=rounds).map(|round| (round, Observed::exactly(round, trial(round)))).collect())
         })
         .collect()
 }
 
+/// Figures by round.
+fn by_round(figures: &[(u32, f64)]) -> Vec<(u32, Observed)> {
+    figures.iter().map(|(round, value)| (*round, Observed::exactly(*round, *value))).collect()
+}
+
 fn more(values: &[Measured]) -> Sweep {
-    sweep(Better::More, PRACTICAL, values).unwrap()
+    sweep(Better::More, PRACTICAL, 1, values).unwrap()
 }
 
 const SATURATING: [(f64, f64); 6] =
@@ -61,7 +66,7 @@ fn a_value_that_failed_is_on_the_curve() {
 #[test]
 fn times_are_better_when_they_are_less() {
     let times: Vec<(f64, f64)> = PEAKING.iter().map(|(value, figure)| (*value, 1e9 / figure)).collect();
-    let sweep = sweep(Better::Less, PRACTICAL, &curve(&times, 5, 0.01, 3)).unwrap();
+    let sweep = sweep(Better::Less, PRACTICAL, 1, &curve(&times, 5, 0.01, 3)).unwrap();
     assert_eq!((sweep.sweet_spot, sweep.worse_from), (Some(4.0), Some(16.0)));
     assert!((sweep.curve[2].speed_up.unwrap().value - 3.0).abs() < 0.05);
 }
@@ -130,7 +135,7 @@ fn a_value_whose_trials_failed_stays_in_the_curve() {
     assert_eq!(sweep.sweet_spot, Some(8.0));
     assert_eq!((sweep.curve[5].figure, sweep.curve[5].speed_up), (None, None));
     // Values that share no round cannot be compared.
-    let apart = more(&[(1.0, vec![(1, 5.0), (2, 5.0)]), (2.0, vec![(3, 5.0), (4, 5.0)])]);
+    let apart = more(&[(1.0, by_round(&[(1, 5.0), (2, 5.0)])), (2.0, by_round(&[(3, 5.0), (4, 5.0)]))]);
     assert_eq!(apart.undecided, [OpenPair { value: 1.0, later: 2.0, gain: None }]);
     // Without measurements there is no result.
     let none = more(&[(1.0, vec![]), (2.0, vec![])]);
@@ -148,15 +153,15 @@ fn the_order_of_values_and_rounds_does_not_matter() {
 
 #[test]
 fn what_has_no_ratio_is_no_sweep() {
-    let refused = |values: &[Measured]| assert_eq!(sweep(Better::More, PRACTICAL, values), None, "{values:?}");
-    let one = (1.0, vec![(1, 5.0)]);
+    let refused = |values: &[Measured]| assert_eq!(sweep(Better::More, PRACTICAL, 1, values), None, "{values:?}");
+    let one = (1.0, by_round(&[(1, 5.0)]));
     refused(std::slice::from_ref(&one));
     refused(&[one.clone(), (0.0, vec![])]);
     refused(&[one.clone(), one.clone()]);
-    refused(&[one.clone(), (2.0, vec![(1, 0.0)])]);
-    refused(&[one.clone(), (2.0, vec![(1, 1.0), (1, 2.0)])]);
-    assert_eq!(sweep(Better::More, 1.0, &[one.clone(), (2.0, vec![])]), None);
-    assert!(sweep(Better::More, PRACTICAL, &[one, (2.0, vec![])]).is_some());
+    refused(&[one.clone(), (2.0, by_round(&[(1, 0.0)]))]);
+    refused(&[one.clone(), (2.0, by_round(&[(1, 1.0), (1, 2.0)]))]);
+    assert_eq!(sweep(Better::More, 1.0, 1, &[one.clone(), (2.0, vec![])]), None);
+    assert!(sweep(Better::More, PRACTICAL, 1, &[one, (2.0, vec![])]).is_some());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::OpResult;
 use crate::configurations::Configuration;
 use crate::figures::in_documents;
 use crate::human::{duration, percent, rate};
-use crate::stats::{CONFIDENCE, geometric_mean, outlying};
+use crate::stats::{CONFIDENCE, Observed, mean_of_trials, outlying};
 use crate::times;
 use crate::validity::check::{Check, Configurations, Finding, Looks, some};
 use crate::validity::model::Severity;
@@ -16,12 +16,12 @@ pub(super) const CHECK: Check = Check::new("noisy-rounds", "rounds differ widely
 /// The fewest trials of a configuration whose spread can be judged.
 pub(super) const LEAST_TRIALS: usize = 3;
 /// Half width of the interval, relative to the figure. Above this, differences that matter to people are hidden.
-pub(super) const WIDE: f64 = 0.05;
+pub(super) const WIDE: f64 = 0.10;
 /// Above this, the trials did not measure the same thing.
-pub(super) const WILD: f64 = 0.25;
+pub(super) const WILD: f64 = 0.50;
 /// The same for the p99 of an open loop, which rests on few values.
-pub(super) const WIDE_TAIL: f64 = 0.50;
-pub(super) const WILD_TAIL: f64 = 1.0;
+pub(super) const WIDE_TAIL: f64 = 1.0;
+pub(super) const WILD_TAIL: f64 = 2.0;
 
 /// How far the trials of each configuration lie apart.
 fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
@@ -36,7 +36,13 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
             if !idle.is_empty() && idle.len() < values.len() {
                 wild.push(format!("{place}: nothing succeeded in trial {} of {}", idle.join(", "), values.len()));
             }
-            let Some(figure) = geometric_mean(&values).filter(|_| values.len() >= LEAST_TRIALS) else { continue };
+            let trials: Vec<Observed> =
+                judged.values.iter().map(|(trial, value)| Observed::exactly(*trial, *value)).collect();
+            let Some(figure) =
+                mean_of_trials(&trials).map(|mean| mean.estimate(1)).filter(|_| values.len() >= LEAST_TRIALS)
+            else {
+                continue;
+            };
             let Some(half) = figure.relative_half_width().filter(|half| half.is_finite()) else { continue };
             for (trial, value) in outlying(&values).into_iter().filter_map(|(at, _)| judged.values.get(at)) {
                 odd.push(format!(
@@ -147,9 +153,9 @@ mod tests {
     #[test]
     fn trials_that_agree_and_trials_that_do_not() {
         assert_eq!(severity(&trials(&[1_000.0, 1_005.0, 995.0]), "noisy-rounds"), PASS);
-        // 3 trials: half of the interval is 2.48 standard deviations.
+        // 3 trials that follow each other: half of the interval is 4.4 standard deviations.
         assert_eq!(severity(&trials(&[1_000.0, 1_019.0, 981.0]), "noisy-rounds"), PASS);
-        assert_eq!(severity(&trials(&[1_000.0, 1_021.0, 979.0]), "noisy-rounds"), CAUTION);
+        assert_eq!(severity(&trials(&[1_000.0, 1_030.0, 970.0]), "noisy-rounds"), CAUTION);
         let wild = all(&trials(&[1_000.0, 1_500.0, 600.0]), "noisy-rounds");
         assert!(wild[0].advice.contains("did not measure the same thing"), "{wild:?}");
         assert_eq!(Some(wild[0].severity), CAUTION);
