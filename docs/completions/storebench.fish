@@ -30,7 +30,7 @@ complete -c storebench -n "__fish_storebench_needs_command" -f -a "init" -d 'Wri
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "run" -d 'Run a study on its stores and check the results'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "bench" -d 'Measure one store quickly, without a study file'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "merge" -d 'Merge the parts of a run into one run folder'
-complete -c storebench -n "__fish_storebench_needs_command" -f -a "compare" -d 'Compare two runs, or the configurations of one run, with 95 % intervals'
+complete -c storebench -n "__fish_storebench_needs_command" -f -a "compare" -d 'Compare the configurations of one run, or sets of runs, with 95 % intervals'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "report" -d 'Create the report of a run again, or one report of several runs'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "copy" -d 'Copy documents between files and stores, in parallel and without losing any'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "generate" -d 'Write a study\'s documents as JSON lines'
@@ -127,7 +127,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand merge" -s q -l qui
 complete -c storebench -n "__fish_storebench_using_subcommand merge" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l baseline -d 'Compare with this baseline, which is A' -r
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l save-baseline -d 'Add the run to the baseline with this name, and compare nothing' -r
-complete -c storebench -n "__fish_storebench_using_subcommand compare" -l keep-newest -d 'With --save-baseline, remove all but the newest runs of the baseline' -r
+complete -c storebench -n "__fish_storebench_using_subcommand compare" -l keep-newest -d 'With --save-baseline, remove all but so many runs of the baseline: the newest, with this one' -r
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l baselines -d 'Folder with the baselines' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l threshold -d 'Treat differences within this percentage as too small to matter' -r
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l fail-on -d 'Exit with 1 if the entire interval of B/A is beyond a limit: \'[PHASE.][OP.]MEASURE > +5%\', or < -5%, or > x1.05; repeatable' -r

@@ -119,13 +119,14 @@ fn body(result: &CompareResult, subject: &Subject, over_time: &[Chart], without:
 /// The outcome of the gates, or without gates the number of changed figures. Then a table of the gates.
 fn answer(result: &CompareResult) -> Markup {
     let failed = result.gates.iter().filter(|gate| gate.outcome == GateOutcome::Failed).count();
-    let gates = result.gates.len();
+    let (gates, code) = (result.gates.len(), result.exit_code());
+    // With an invalid run, the gates have no meaning.
+    let is_weak = code == 4 && result.trouble().is_some_and(|trouble| trouble.starts_with("gate too weak"));
     let found = match (failed, gates) {
         (0, 0) => result.pairs.iter().map(|pair| changed(pair, result)).collect::<Vec<_>>().join("; "),
         (0, _) if result.exit_code() == 0 => format!("No gate failed ({gates} judged)"),
-        (0, _) if result.gates.iter().any(|gate| gate.outcome == GateOutcome::TooWeak) => {
-            "A gate could not have detected what it must".to_owned()
-        }
+        (0, _) if is_weak => "A gate could not have detected what it must".to_owned(),
+        (0, _) if code == 4 => "The gates say nothing: a run is invalid".to_owned(),
         (0, _) => "A gate could not be judged".to_owned(),
         (n, _) => format!("{n} of {gates} gates failed: {}", failed_gates(result)),
     };
@@ -133,7 +134,7 @@ fn answer(result: &CompareResult) -> Markup {
         0 if gates > 0 => ("pass", "passed"),
         0 => ("note", "no gates"),
         1 => ("invalid", "failed"),
-        4 if result.gates.iter().any(|gate| gate.outcome == GateOutcome::TooWeak) => ("invalid", "too weak"),
+        4 if is_weak => ("invalid", "too weak"),
         4 => ("invalid", "invalid"),
         _ => ("caution", "not judged"),
     };

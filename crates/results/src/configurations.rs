@@ -46,8 +46,10 @@ pub(crate) fn configurations_of<'a>(plan: &'a Plan, trials: &'a [TrialResult]) -
     configurations.into_iter().map(|(name, trials)| Configuration { name, trials }).collect()
 }
 
-/// How many ratios a run has of each figure: each other configuration is compared with one, be it the first or the best.
-/// Their intervals hold together, so that a reader may pick any of them.
+/// How many ratios a run has of each figure: each other configuration is compared with one. Their intervals hold together,
+/// so that a reader may pick any of them. If that one is the best, it is the true best, or cannot be told apart from it, in
+/// at least 95 % of all studies (Hsu, *Constrained Simultaneous Confidence Intervals for Multiple Comparisons with the
+/// Best*, 1984).
 pub(crate) fn compared_together(configurations: &[Configuration<'_>]) -> usize {
     configurations.len().saturating_sub(1).max(1)
 }

@@ -208,8 +208,8 @@ fn add(
     if let Some([throughput, documents]) = rates {
         // One operation more or less.
         out.push(figure(THROUGHPUT, Some(throughput)).rounded_to(throughput / succeeded.max(1.0)));
-        // Operations that only count have no documents.
-        if documents > 0.0 {
+        // Operations that only count have no documents. Those that all failed may have had some.
+        if documents > 0.0 || throughput == 0.0 {
             out.push(figure(DOCUMENTS, Some(documents)).rounded_to(documents / succeeded.max(1.0)));
         }
     }

@@ -140,8 +140,13 @@ pub(crate) fn over_runs(runs: &[&Series]) -> Estimate {
         ([], _) => Estimate { value: 0.0, low: None, high: None, trials: 0 },
         ([one], _) => one.over_trials(),
         ([first, ..], Some(mean)) => first.certain(mean, runs.len(), true).estimate(1),
-        // A trial lacks the figure.
-        ([first, ..], None) => first.over_trials(),
+        // A trial lacks the figure, so there is no interval.
+        (runs, None) => {
+            let found: Vec<Observed> =
+                runs.iter().flat_map(|run| &run.points).filter_map(|point| point.found).collect();
+            let mean = mean_of_runs(&found).map(|mean| mean.without_interval().estimate(1));
+            mean.unwrap_or(Estimate { value: 0.0, low: None, high: None, trials: 0 })
+        }
     }
 }
 

@@ -3,28 +3,27 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
-use storebench_results::compare::{DEFAULT_THRESHOLD, parse_threshold};
+use storebench_results::compare::{DEFAULT_THRESHOLD, parse_change, parse_threshold};
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0    no gate failed
   1    a gate failed: the entire interval of B/A is beyond its limit
   2    invalid input: partial or incomparable runs, or a gate without a figure
-  4    a run is invalid by its own checks
-  5    a gate cannot be judged, for example because a single trial has no interval
+  4    a run is invalid by its own checks, or a gate could not have detected what it must
+  5    a gate cannot be judged: a single trial, or a single run on a side, has no interval
 
 Examples:
-  storebench compare runs/before runs/after
   storebench compare runs/both
-  storebench compare runs/before runs/after -o compare.html
   storebench compare runs/both#v1 runs/both#v2 --fail-on 'read.response.p99 > +5%'
-  storebench compare runs/after --baseline main --format markdown";
+  storebench compare runs/old-1,runs/old-2,runs/old-3 runs/new-1,runs/new-2 -o compare.html
+  storebench compare runs/new-1,runs/new-2 --baseline main --format markdown";
 
-/// Compare two runs, or the configurations of one run, with 95 % intervals
+/// Compare the configurations of one run, or sets of runs, with 95 % intervals
 ///
 /// For each figure that both have, prints A, B, the ratio B/A with its 95 % interval, and one word. Configurations
-/// of one run are paired by round. Those of two runs are not paired, so every ratio includes a drift of the machine.
-/// Nothing is measured again.
+/// of one run are paired by round. In sets of runs, each run counts as one measurement; one run alone cannot show how
+/// much runs differ by themselves. Nothing is measured again.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct CompareArgs {
@@ -52,7 +51,7 @@ pub(crate) struct CompareArgs {
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// With --save-baseline, remove all but the newest runs of the baseline
+    /// With --save-baseline, remove all but so many runs of the baseline: the newest, with this one
     #[arg(
         long,
         value_name = "RUNS",
@@ -82,8 +81,8 @@ pub(crate) struct CompareArgs {
 
     /// Exit with 4 if a gate could not have detected a change of this percentage
     ///
-    /// A gate detects a change if it fails in 8 of 10 such comparisons.
-    #[arg(long, value_name = "PERCENT", value_parser = parse_threshold, requires = "fail_on")]
+    /// It must detect such a change in 8 of 10 comparisons that are as noisy as this one.
+    #[arg(long, value_name = "PERCENT", value_parser = parse_change, requires = "fail_on")]
     pub(crate) must_detect: Option<f64>,
 
     /// Compare runs even if they are partial, incomparable or invalid

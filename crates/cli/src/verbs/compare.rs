@@ -66,7 +66,7 @@ fn save(args: &CompareArgs, name: &str) -> Result<u8, Failure> {
     let saved = save_baseline(&run, &args.baselines, name, keep).map_err(Failure::bad_input)?;
     let removed = match saved.removed {
         0 => String::new(),
-        n => format!("; removed {}", plural(n as u64, "older run")),
+        n => format!("; removed {}", plural(n as u64, "other run")),
     };
     let runs = plural(saved.runs as u64, "run");
     print(&format!("saved in {}; baseline {name} has {runs}{removed}\n", saved.path.display()))?;

@@ -86,7 +86,7 @@ fn a_run_and_its_like() {
     let done = cli.run_args(&[&["compare", "a,a2", "b,b2"], &gates[..]].concat()).code(0);
     let parts =
         ["a and 1 more run · first", "b and 1 more run · second", "each run counts", "mixed.update", "service.p99 "];
-    for part in parts.into_iter().chain(["Gates", "B/A", "would have failed from"]) {
+    for part in parts.into_iter().chain(["Gates", "B/A", "would detect"]) {
         assert!(done.out.contains(part), "{part} in {}", done.out);
     }
     assert!(done.out.lines().all(|line| line.chars().count() <= 120) && !done.out.contains('\u{1b}'), "{}", done.out);
@@ -213,9 +213,9 @@ fn a_baseline_is_kept_and_used() {
     let done = cli.run_args(&["compare", "b,b2", "--baseline", "main", "--fail-on", "throughput < -10%"]).code(0);
     assert!(done.out.contains("A  baseline main, 2 runs · first"), "{}", done.out);
     let newest = cli.run("compare b2 --save-baseline main --keep-newest 2").code(0);
-    assert!(newest.out.ends_with("has 2 runs; removed 1 older run\n"), "{}", newest.out);
+    assert!(newest.out.ends_with("has 2 runs; removed 1 other run\n"), "{}", newest.out);
     let one = cli.run("compare b --save-baseline main --force").code(0);
-    assert!(one.out.ends_with("has 1 run; removed 2 older runs\n"), "{}", one.out);
+    assert!(one.out.ends_with("has 1 run; removed 2 other runs\n"), "{}", one.out);
     assert_eq!(runs("main"), [file("b")]);
     cli.run("compare a --save-baseline main --baselines elsewhere").code(0);
     assert!(cli.run("compare b#second --baseline main --baselines elsewhere").code(0).out.contains("· second ·"));

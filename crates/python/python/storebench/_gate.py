@@ -54,6 +54,8 @@ class Condition:
             return f"{name} has no figure in some of {trials} trials, so it cannot be judged"
         if of.get("at_least") and self.below:
             return f"{name} is only a lower bound, so it cannot be judged"
+        if figure["trials"] > 1 and figure.get("low") is None:
+            return f"{name} has no interval, so it cannot be judged; measure more rounds"
         value = float(figure["value"])
         low, high = (figure[end] if figure.get(end) is not None else value for end in ("low", "high"))
         shown = number(value) + ("" if low == high else f" [{number(low)}, {number(high)}]")

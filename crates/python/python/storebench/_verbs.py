@@ -150,7 +150,7 @@ def compare(a: Side, b: Side | None = None, **options: Option) -> dict[str, Any]
             ``baseline="main"``, …
 
     Returns:
-        The comparison. Its ``passed`` is false if a gate fails.
+        The comparison: ``docs/compare.md`` has its keys. ``gates`` holds the outcome of each gate.
     """
     runs = [side(a)] if b is None else [side(a), side(b)]
     words = ["compare", *runs, "--json", *_call.arguments(options)]

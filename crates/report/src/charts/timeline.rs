@@ -399,7 +399,7 @@ mod tests {
         let span = |length_s| Span { length_s, ..Span::default() };
         let lengths = [("long", 40.0), ("short", 5.0), ("last", 40.0)];
         let axis = Timeline::laid_out(lengths.map(|(name, length)| (name.to_owned(), span(length))).into());
-        let mut all = rows("long", (0..40).map(|n| 90 + n % 2 * 20));
+        let mut all = rows("long", (0..40).map(|n| 90 + n / 10 % 2 * 20));
         all.extend(rows("short", [1; 5]));
         all.extend(rows("last", [50; 40]));
         let rows: Vec<&IntervalRow> = all.iter().collect();

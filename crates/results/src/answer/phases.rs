@@ -94,14 +94,17 @@ impl Lead {
         self.ratio.is_some_and(|r| r.low.is_some()) && !self.sure()
     }
 
+    /// Whether the whole interval is so close to 1 that the difference does not matter.
+    fn alike(&self) -> bool {
+        let interval = self.ratio.and_then(|r| r.low.zip(r.high));
+        interval.is_some_and(|(low, high)| low >= 1.0 - MATTERS && high <= 1.0 + MATTERS)
+    }
+
     /// Why nobody is ahead.
     fn why_open(&self) -> String {
         let shown = self.shown();
         match self.ratio.and_then(|r| r.low.zip(r.high)) {
-            Some((low, high)) if low >= 1.0 - MATTERS && high <= 1.0 + MATTERS => {
-                format!("{shown} lies within {} of 1", percent(MATTERS))
-            }
-            Some((low, _)) if low > 1.0 => format!("{shown} may be too little to matter"),
+            Some((low, _)) if low > 1.0 => format!("{shown} may be too small a difference to matter"),
             _ => format!("the interval of {shown} includes 1"),
         }
     }
@@ -227,6 +230,13 @@ pub(super) fn one_before(ahead: &Standing, other: &Standing, place: &str) -> Str
     let lead = Lead::of(ahead, other);
     let (a, b) = (&ahead.configuration, &other.configuration);
     let (x, y) = (ahead.shown(), other.shown());
+    if ahead.series.at_least() {
+        let what = if other.series.at_least() { "cannot be told apart" } else { "differ" };
+        return format!("{a} and {b} {what}{place}: {x} and {y}; the search ended at its highest rate.");
+    }
+    if lead.alike() {
+        return format!("{a} and {b} differ by less than {}{place}: {x} and {y}, {}.", percent(MATTERS), lead.shown());
+    }
     if lead.open() {
         return format!("{a} and {b} cannot be told apart{place}: {x} and {y}; {}.", lead.why_open());
     }

@@ -7,6 +7,7 @@ use storebench_study::workload::{FactorValues, did_you_mean, short_name};
 
 use crate::configurations::is_whole;
 use crate::figures::{Better, Figure, of_trial};
+use crate::stats::Observed;
 use crate::validity::Severity;
 use crate::{RunResult, TrialResult};
 
@@ -146,10 +147,10 @@ impl WholeTrial<'_> {
     /// from 1 on, or over mixes, has its figure at every value.
     ///
     /// The value is `None` if the trial has none: nothing succeeded, or too few attempts were answered.
-    pub(super) fn figure(&self, name: &str) -> Option<(Option<f64>, Better)> {
+    pub(super) fn figure(&self, name: &str) -> Option<(Option<Observed>, Better)> {
         let get = |name: &str| {
             let figure = self.figures.iter().find(|figure| figure.name() == name)?;
-            Some((figure.value, figure.measure.better))
+            Some((figure.observed(self.trial.trial), figure.measure.better))
         };
         let either =
             |name: &str| get(name).or_else(|| get(&format!("{}.throughput", name.strip_suffix(".documents")?)));

@@ -18,6 +18,8 @@ pub(super) struct Cell {
     pub(super) trial: u32,
     /// What is averaged: the logarithm of a figure, or a share.
     pub(super) value: f64,
+    /// How far the true value may lie from it, because the figure is rounded or was searched.
+    pub(super) within: f64,
 }
 
 /// The group of a trial: its store and values, except for what is compared.
@@ -47,6 +49,8 @@ pub(super) struct Grid {
     pub(super) all: Sides,
     /// The first trial of each round, which says how far the rounds are apart.
     pub(super) at: Vec<u32>,
+    /// How far true values may lie from these, at most.
+    pub(super) within: f64,
     /// Rounds that lack a configuration.
     pub(super) rounds_left_out: Vec<u32>,
     /// Groups that lack a side in all rounds.
@@ -99,7 +103,8 @@ impl Grid {
         let all = (0..sides).map(|side| (0..kept.len()).map(|round| over_groups(side, round)).collect()).collect();
         let first = |round: &u32| cells.iter().filter(|cell| cell.round == *round).map(|cell| cell.trial).min();
         let at = kept.iter().filter_map(first).collect();
-        Ok(Self { groups, all, at, rounds_left_out, groups_left_out })
+        let within = cells.iter().map(|cell| cell.within).fold(0.0, f64::max);
+        Ok(Self { groups, all, at, within, rounds_left_out, groups_left_out })
     }
 }
 
@@ -108,9 +113,14 @@ fn average(values: &[f64]) -> f64 {
 }
 
 /// The ratio of side `of` to side `to`, from logarithms, paired by rounds.
-pub(super) fn ratio(sides: &Sides, of: usize, to: usize) -> Option<Estimate> {
+pub(super) fn ratio(sides: &Sides, of: usize, to: usize, within: f64) -> Option<Estimate> {
     // Subtracts before `exp`, so that no intermediate value overflows.
-    let pair = |(of, to): (&f64, &f64)| (Observed::exactly(1, (of - to).exp()), Observed::exactly(1, 1.0));
+    let pair = |(of, to): (&f64, &f64)| {
+        let value = (of - to).exp();
+        let ratio = Observed { at: 1, value, from: value / within.exp(), to: value * within.exp() };
+        let one = Observed { at: 1, value: 1.0, from: 1.0 / within.exp(), to: within.exp() };
+        (ratio, one)
+    };
     let pairs: Vec<_> = sides[of].iter().zip(&sides[to]).map(pair).collect();
     Some(paired_ratio(&pairs)?.estimate(1))
 }

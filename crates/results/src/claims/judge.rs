@@ -161,9 +161,15 @@ fn cells(
             way = Some(better);
             let group = group(whole.trial, compared);
             let trial = whole.trial.trial;
-            let figure =
+            let found =
                 figure.ok_or_else(|| format!("trial {trial} has no `{name}`: nothing succeeded, or too little"))?;
-            out.push(Cell { group, side, round: whole.trial.round, trial, value: figure.ln() });
+            if found.to.is_infinite() {
+                return Err(format!(
+                    "`{name}` of trial {trial} is a lower bound: the search ended at its highest rate"
+                ));
+            }
+            let (round, value) = (whole.trial.round, f64::midpoint(found.from.ln(), found.to.ln()));
+            out.push(Cell { group, side, round, trial, value, within: (found.to / found.from).ln() / 2.0 });
         }
     }
     let better = way.ok_or_else(|| configurations.no_figure(name))?;
@@ -234,7 +240,9 @@ fn judge_ratio(configurations: &Configurations<'_>, test: &RatioTest) -> Result<
     let compared = sides.iter().flatten().map(|(key, _)| key.clone()).collect();
     let (cells, _) = cells(configurations, &test.ratio, &sides, &compared)?;
     let grid = Grid::of(sides.len(), &cells)?;
-    conclude(configurations, &test.ratio, &sides, &grid, |sides| Some(place(ratio(sides, 0, 1)?, &test.between)))
+    conclude(configurations, &test.ratio, &sides, &grid, |sides| {
+        Some(place(ratio(sides, 0, 1, grid.within)?, &test.between))
+    })
 }
 
 /// Which way a figure goes over a factor.
@@ -320,12 +328,12 @@ fn trend(
     let grid = Grid::of(ladder.sides.len(), &cells)?;
     let last = ladder.values.len() - 1;
     let outcome = conclude(configurations, name, &ladder.sides, &grid, |sides| {
-        let mut judged = place(ratio(sides, last, 0)?, &between);
+        let mut judged = place(ratio(sides, last, 0, grid.within)?, &between);
         let back = (1..=last).find(|to| {
             // The ratio is above 1 if the step goes the wrong way.
             let step = match trend {
-                Trend::Up => ratio(sides, to - 1, *to),
-                Trend::Down => ratio(sides, *to, to - 1),
+                Trend::Up => ratio(sides, to - 1, *to, grid.within),
+                Trend::Down => ratio(sides, *to, to - 1, grid.within),
             };
             step.and_then(|step| step.low).is_some_and(|low| low > 1.0 + PRACTICAL)
         });
@@ -362,7 +370,8 @@ fn peak(configurations: &Configurations<'_>, test: &PeakTest) -> Result<Outcome,
         };
         let best = (0..sides.len()).max_by(|a, b| worth(a).total_cmp(&worth(b)))?;
         let beaten = |side: usize| {
-            let gain = if better == Better::More { ratio(sides, best, side) } else { ratio(sides, side, best) };
+            let (of, to) = if better == Better::More { (best, side) } else { (side, best) };
+            let gain = ratio(sides, of, to, grid.within);
             side != best && gain.and_then(|gain| gain.low).is_some_and(|low| low > 1.0)
         };
         let maybe: Vec<f64> = (0..sides.len()).filter(|side| !beaten(*side)).map(|side| ladder.values[side]).collect();
@@ -401,7 +410,7 @@ fn share_within(configurations: &Configurations<'_>, test: &ShareTest) -> Result
     let cell = |whole: &WholeTrial<'_>| {
         let (value, _) = whole.share_within(&test.share_within)?;
         let (group, round, trial) = (group(whole.trial, &compared), whole.trial.round, whole.trial.trial);
-        Some(Cell { group, side: 0, round, trial, value })
+        Some(Cell { group, side: 0, round, trial, value, within: 0.0 })
     };
     let cells: Vec<Cell> =
         configurations.whole.iter().filter(|whole| picks(&picked, whole.trial)).filter_map(cell).collect();
@@ -410,7 +419,10 @@ fn share_within(configurations: &Configurations<'_>, test: &ShareTest) -> Result
     }
     let grid = Grid::of(1, &cells)?;
     let of_all = configurations.whole.iter().filter(|whole| picks(&picked, whole.trial));
-    let attempts: u64 = of_all.filter_map(|whole| Some(whole.share_within(&test.share_within)?.1)).sum();
+    let attempts = of_all.filter_map(|whole| Some(whole.share_within(&test.share_within)?.1)).sum::<u64>() as f64;
+    // Those of one group, in the rounds that are kept.
+    let rounds = (grid.at.len() + grid.rounds_left_out.len()) * (grid.groups.len() + grid.groups_left_out.len());
+    let attempts = attempts * grid.at.len() as f64 / rounds.max(1) as f64;
     conclude(configurations, &test.share_within, &[picked], &grid, |sides| {
         Some(place(at_least_of(mean(&grid.at, &sides[0])?, attempts), &test.between))
     })
@@ -418,9 +430,9 @@ fn share_within(configurations: &Configurations<'_>, test: &ShareTest) -> Result
 
 /// An interval that is never narrower than that of so many independent attempts. Shares that are all 1 have no width, but
 /// the next attempt may still fail.
-fn at_least_of(share: Estimate, attempts: u64) -> Estimate {
-    let (low, high) = share_of(share.value * attempts as f64, attempts as f64);
-    if attempts == 0 {
+fn at_least_of(share: Estimate, attempts: f64) -> Estimate {
+    let (low, high) = share_of(share.value * attempts, attempts);
+    if attempts < 1.0 {
         return share;
     }
     Estimate { low: share.low.map(|of| of.min(low)), high: share.high.map(|of| of.max(high)), ..share }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use storebench_study::workload::did_you_mean;
 
 use super::error::{CompareError, list};
-use super::sides::{OneRun, Source};
+use super::sides::{OneRun, Source, different};
+use crate::comparability::differences;
+use crate::human::plural;
 
 /// The longest name.
 const LONGEST_NAME: usize = 100;
@@ -45,6 +47,7 @@ impl Source {
         if runs.is_empty() {
             return Err(CompareError::Baseline(missing(dir, name)));
         }
+        different(&runs)?;
         let path = folder_of(dir, name)?.display().to_string();
         Ok(Self::of(&path, Some(name), configuration, runs))
     }
@@ -74,9 +77,22 @@ pub fn save_baseline(source: &Source, dir: &Path, name: &str, keep: Keep) -> Res
         return Err(CompareError::Baseline(text));
     }
     let mut before = runs_of(dir, name)?;
+    before.sort_by(|a, b| b.run.run.began.cmp(&a.run.run.began));
+    let refused = |text: String| Err(CompareError::Baseline(text));
     if let Some(same) = before.iter().find(|other| other.is(run)) {
-        let text = format!("baseline {name} has this run already: {}", same.file.display());
-        return Err(CompareError::Baseline(text));
+        return refused(format!("baseline {name} has this run already: {}", same.file.display()));
+    }
+    if let (Some(other), true) = (before.first(), keep != Keep::None) {
+        fits(run, other, name)?;
+    }
+    if let Keep::Newest(most) = keep
+        && let newer = before.iter().filter(|other| other.run.run.began > run.run.run.began).count()
+        && newer >= most
+    {
+        return refused(format!(
+            "baseline {name} has {} that began later than this one, so it would not be among the newest {most}",
+            plural(newer as u64, "run")
+        ));
     }
     let path = free_name(&folder, &run.run.run.began);
     let failed = |source| CompareError::Write { path: path.clone(), source };
@@ -90,7 +106,6 @@ pub fn save_baseline(source: &Source, dir: &Path, name: &str, keep: Keep) -> Res
     };
     put().map_err(failed)?;
     // Only now: there is always a baseline.
-    before.sort_by(|a, b| b.run.run.began.cmp(&a.run.run.began));
     let kept = match keep {
         Keep::All => before.len(),
         Keep::None => 0,
@@ -98,7 +113,11 @@ pub fn save_baseline(source: &Source, dir: &Path, name: &str, keep: Keep) -> Res
     };
     let removed = before.split_off(kept);
     for old in &removed {
-        std::fs::remove_file(&old.file).map_err(failed)?;
+        std::fs::remove_file(&old.file).map_err(|e| {
+            let text =
+                format!("{}: cannot be removed: {e}; the run was saved in {}", old.file.display(), path.display());
+            CompareError::Baseline(text)
+        })?;
     }
     Ok(Saved { path: path.clone(), runs: kept + 1, removed: removed.len() })
 }
@@ -107,12 +126,37 @@ pub fn save_baseline(source: &Source, dir: &Path, name: &str, keep: Keep) -> Res
 fn runs_of(dir: &Path, name: &str) -> Result<Vec<OneRun>, CompareError> {
     let folder = folder_of(dir, name)?;
     let single = dir.join(format!("{name}.json"));
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|f| f.path()).collect();
+    let unreadable = |e: std::io::Error| CompareError::Baseline(format!("{}: cannot be read: {e}", folder.display()));
+    let paths = |entries: std::fs::ReadDir| entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>();
+    let mut files: Vec<PathBuf> = match std::fs::read_dir(&folder).and_then(paths) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        files => files.map_err(unreadable)?,
+    };
     files.retain(|file| file.extension().is_some_and(|end| end == "json"));
     files.sort();
     let files = Some(single).filter(|single| single.is_file()).into_iter().chain(files);
     files.map(|file| OneRun::read(&file.display().to_string())).collect()
+}
+
+/// Refuses a run that can never be compared together with the runs of the baseline.
+fn fits(run: &OneRun, other: &OneRun, name: &str) -> Result<(), CompareError> {
+    let of = |run: &OneRun| Source::of(&run.name, None, None, vec![run.clone()]);
+    let (new, old) = (of(run), of(other));
+    let (new, old) = (new.configurations()?, old.configurations()?);
+    let mut both = old.iter().filter_map(|old| Some((old, new.iter().find(|new| new.name == old.name)?))).peekable();
+    let told = |what: &str| {
+        let next = "use another name, or --force to replace the baseline";
+        Err(CompareError::Baseline(format!("{} does not belong to baseline {name}: {what}; {next}", run.name)))
+    };
+    if both.peek().is_none() {
+        return told("they have no configuration in common");
+    }
+    for (old, new) in both {
+        if let Some(first) = differences(&old.runs[0].whole().0, &new.runs[0].whole().0).first() {
+            return told(&first.place_and_text());
+        }
+    }
+    Ok(())
 }
 
 /// A file name for a run that began then, which no other has.
@@ -124,7 +168,13 @@ fn free_name(folder: &Path, began: &str) -> PathBuf {
 
 fn folder_of(dir: &Path, name: &str) -> Result<PathBuf, CompareError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if name.is_empty() || name.starts_with('.') || name.len() > LONGEST_NAME || !name.chars().all(fits) {
+    // Earlier versions kept NAME.json.
+    if name.is_empty()
+        || name.ends_with(".json")
+        || name.starts_with('.')
+        || name.len() > LONGEST_NAME
+        || !name.chars().all(fits)
+    {
         return Err(CompareError::Baseline(format!(
             "`{name}` names no baseline: use letters, digits, `-`, `_` and `.`, such as main or v1.2"
         )));

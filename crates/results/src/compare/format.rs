@@ -21,7 +21,7 @@ const SHOWN: [&str; 3] = ["p50", "p99", "p99.9"];
 pub const APART: &str = "each run counts as one measurement: B/A is the ratio of two sets of runs";
 /// The note on ratios between two runs, or one run and others.
 pub const ONE_RUN: &str =
-    "one run on a side: any difference may be one between runs; compare several runs on each side";
+    "with one run on a side, a difference may be run-to-run noise; compare several runs on each side";
 /// The note on ratios within rounds.
 pub const PAIRED: &str = "paired by round: drift of the machine between rounds cancels out";
 /// How A and B are compared.
@@ -220,13 +220,13 @@ pub fn outcome(outcome: GateOutcome) -> &'static str {
     }
 }
 
-/// `would have failed from +12 %`: the smallest change that the gate could have detected; empty without an interval.
+/// `would detect +12 %`: the smallest change that the gate could have detected; empty without an interval.
 pub fn detectable(gate: &GateResult) -> String {
     let change = |ratio: f64| {
         let share = percent((ratio - 1.0).abs());
         if ratio < 1.0 { format!("−{share}") } else { format!("+{share}") }
     };
-    gate.detectable.map_or_else(String::new, |ratio| format!("would have failed from {} on", change(ratio)))
+    gate.detectable.map_or_else(String::new, |ratio| format!("would detect {}", change(ratio)))
 }
 
 /// What a reader must know about all gates.
@@ -237,7 +237,7 @@ pub fn about_gates(result: &CompareResult) -> String {
         n => format!("The intervals of the gates hold together at 95 % for {}. ", plural(n as u64, "figure")),
     };
     match result.gates.iter().any(|gate| gate.detectable.is_some()) {
-        true => format!("{together}A gate would have failed in 8 of 10 such comparisons from the given change on."),
+        true => format!("{together}A gate would detect such a change in 8 of 10 comparisons with this noise."),
         false => String::new(),
     }
 }

@@ -8,6 +8,7 @@ use storebench_study::workload::did_you_mean;
 
 use super::error::{CompareError, list};
 use super::model::{ComparedFigure, ComparedPair, GateOutcome, GateResult, Judgement};
+use crate::human::percent;
 
 /// At most this many phases and operations are listed in the error about a gate that names no figure.
 const PLACES_AT_MOST: usize = 12;
@@ -119,6 +120,18 @@ pub fn parse_threshold(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a percentage below 100, such as 2%".to_owned())
 }
 
+/// Parses the change that gates must detect: `20%` is 0.2.
+///
+/// # Errors
+/// It is not a percentage above 0.
+pub fn parse_change(text: &str) -> Result<f64, String> {
+    let percent = text.trim().strip_suffix('%').and_then(|percent| number(percent.trim_end()));
+    percent
+        .filter(|percent| *percent > 0.0)
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| "expected a percentage above 0, such as 20%".to_owned())
+}
+
 /// Judges each gate on each figure that it names. All of their intervals cover the true ratios with the confidence of
 /// one: more gates do not fail more builds by chance.
 pub(super) fn judge_gates(
@@ -128,6 +141,11 @@ pub(super) fn judge_gates(
 ) -> Result<Vec<GateResult>, CompareError> {
     let mut named = Vec::new();
     for gate in gates {
+        if let Some(share) = must_detect.filter(|share| gate.is_beyond(*share)) {
+            let what =
+                format!("this limit lies beyond the {} that the gate must detect; use one nearer to 1", percent(share));
+            return Err(CompareError::NoFigure { gate: gate.text.clone(), what });
+        }
         for (pair, number) in pairs.iter().zip(1..) {
             let before = named.len();
             let figures = pair.figures.iter().filter(|figure| names(&gate.path, figure));
@@ -158,7 +176,9 @@ impl Gate {
                 (Judgement::Missing, _) if self.is_worse_if_missing(figure) => (GateOutcome::Failed, why()),
                 (Judgement::Missing | Judgement::AtLeast, _) => (GateOutcome::NotJudged, why()),
                 (_, Some((_, low, high))) if beyond(low) && beyond(high) => (GateOutcome::Failed, None),
-                (_, Some(_)) if self.overlooks(detectable, must_detect) => (GateOutcome::TooWeak, None),
+                (_, Some(_)) if self.overlooks(detectable, must_detect) => {
+                    (GateOutcome::TooWeak, must_detect.map(|share| format!("it must detect {}", percent(share))))
+                }
                 (_, Some((value, ..))) if beyond(value) => (GateOutcome::Inconclusive, None),
                 (_, Some(_)) => (GateOutcome::Passed, None),
                 (Judgement::OneRun, None) => {
@@ -166,7 +186,12 @@ impl Gate {
                         "cannot tell run-to-run noise; compare several runs on each side, or measure both in one study";
                     (GateOutcome::NotJudged, Some(why.to_owned()))
                 }
-                (_, None) => (GateOutcome::NotJudged, Some("a single trial has no interval; use repeats".to_owned())),
+                (_, None) if figure.word == "one trial" => {
+                    (GateOutcome::NotJudged, Some("a single trial has no interval; use repeats".to_owned()))
+                }
+                (_, None) => {
+                    (GateOutcome::NotJudged, Some(format!("{}, so it has no interval; use more rounds", figure.word)))
+                }
             };
         let (gate, figure, line) = (self.text.clone(), figure.figure.clone(), self.line);
         GateResult { gate, pair: 0, figure, line, ratio, detectable, outcome, why }
@@ -179,10 +204,19 @@ impl Gate {
 
     /// Whether the smallest change that the gate could have detected is greater than what it must detect.
     fn overlooks(&self, detectable: Option<f64>, must_detect: Option<f64>) -> bool {
-        let Some(share) = must_detect else { return false };
-        // As for times and rates: twice the time is half the rate.
-        let most = if self.above { 1.0 + share } else { 1.0 / (1.0 + share) };
+        let Some(most) = must_detect.map(|share| self.change(share)) else { return false };
         detectable.is_none_or(|ratio| if self.above { ratio > most } else { ratio < most })
+    }
+
+    /// A change by this share, as a ratio in the gate's direction. Twice the time is half the rate.
+    fn change(&self, share: f64) -> f64 {
+        if self.above { 1.0 + share } else { 1.0 / (1.0 + share) }
+    }
+
+    /// Whether the limit allows a change by this share.
+    fn is_beyond(&self, share: f64) -> bool {
+        let change = self.change(share);
+        if self.above { self.line >= change } else { self.line <= change }
     }
 }
 

@@ -19,7 +19,7 @@ mod text;
 pub use crate::comparability::{Difference, DifferenceKind};
 pub use baseline::{Keep, Saved, save_baseline};
 pub use error::CompareError;
-pub use gate::{Gate, GateError, parse_threshold};
+pub use gate::{Gate, GateError, parse_change, parse_threshold};
 pub use markdown::markdown;
 pub use model::{
     COMPARE_FORMAT, CheckCount, CompareResult, ComparedConfiguration, ComparedFigure, ComparedPair, ComparedRun,

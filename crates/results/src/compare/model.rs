@@ -271,7 +271,7 @@ impl CompareResult {
         } else if !failed.is_empty() {
             Some(format!("gate failed: {}", failed.join("; ")))
         } else if !weak.is_empty() {
-            let next = "use more rounds, longer phases or a quieter machine";
+            let next = "measure more rounds or longer phases, or use a quieter machine";
             Some(format!("gate too weak: {}; {next}", weak.join("; ")))
         } else if !not_judged.is_empty() {
             Some(format!("gate not judged: {}", not_judged.join("; ")))

@@ -53,7 +53,7 @@ pub fn compare(request: &CompareRequest<'_>) -> Result<CompareResult, CompareErr
         }
     }
     let mut pairs = Vec::new();
-    let mut unlike = Vec::new();
+    let mut unlike = IndexSet::new();
     // Of one run, any of the other configurations may be the one that catches the eye.
     let together = if request.sides.len() == 1 { matched.pairs.len() } else { 1 };
     for (a, b) in &matched.pairs {
@@ -61,13 +61,13 @@ pub fn compare(request: &CompareRequest<'_>) -> Result<CompareResult, CompareErr
         let told = |d: &Difference| format!("{} and {}: {}", a.label(), b.label(), d.place_and_text());
         unlike.extend(pair.differences.iter().map(told));
         if a.is(b) {
-            unlike.push(format!("{} and {}: the same trials", a.label(), b.label()));
+            unlike.insert(format!("{} and {}: the same trials", a.label(), b.label()));
         }
         unlike.extend([a, b].into_iter().flat_map(unlike_runs));
         pairs.push(pair);
     }
     if !request.anyway && !unlike.is_empty() {
-        return Err(CompareError::Unlike(unlike));
+        return Err(CompareError::Unlike(unlike.into_iter().collect()));
     }
     let gates = judge_gates(request.gates, request.must_detect, &pairs)?;
     Ok(CompareResult {
@@ -76,7 +76,7 @@ pub fn compare(request: &CompareRequest<'_>) -> Result<CompareResult, CompareErr
         confidence: CONFIDENCE,
         anyway: request.anyway,
         pairs,
-        unmatched: matched.unmatched,
+        unmatched: matched.unmatched.into_iter().chain(request.sides.iter().flat_map(Source::incomplete)).collect(),
         must_detect: request.must_detect,
         gates,
     })
@@ -107,7 +107,9 @@ fn compare_configurations(
     let (rounds_a, rounds_b) = (rounds(&trials_a), rounds(&trials_b));
     let paired = a.source.is_run_of(b.source) && !rounds_a.is_disjoint(&rounds_b);
     let (mut series_a, mut series_b) = (series(a), series(b));
-    let sheets = a.runs.iter().chain(&b.runs).find_map(|of| sheets(&a.runs[0].run.run, &of.run.run));
+    let others = a.runs.iter().chain(&b.runs).filter_map(|of| sheets(&a.runs[0].run.run, &of.run.run));
+    // Another currency is worse than another sheet.
+    let sheets = others.max_by_key(|(other_currency, _)| *other_currency);
     if let Some((true, _)) = sheets {
         series_a.retain(|_, series| series[0].figure.measure != COST);
         series_b.retain(|_, series| series[0].figure.measure != COST);
@@ -121,8 +123,9 @@ fn compare_configurations(
     let others = b.runs.iter().chain(a.runs.iter().skip(1));
     let unlike: IndexSet<String> = others.flat_map(|other| notes(a.runs[0].run, other.run)).collect();
     let mut notes: Vec<String> = unlike.into_iter().collect();
+    notes.extend([a, b].into_iter().flat_map(unlike_runs));
     if a.is(b) {
-        notes.push("A and B are the same trials".to_owned());
+        notes.push("a run is on both sides: A and B have trials in common".to_owned());
     }
     let client = client_differences(&trials_a, &trials_b);
     if !client.is_empty() {
@@ -281,7 +284,9 @@ impl Both<'_> {
         let judgement = match ratio {
             None => Judgement::Missing,
             Some(_) if at_least => Judgement::AtLeast,
-            Some(ratio) if ratio.low.is_none() && !self.paired => Judgement::OneRun,
+            Some(ratio) if ratio.low.is_none() && self.a.len().min(self.b.len()) == 1 && !self.paired => {
+                Judgement::OneRun
+            }
             Some(ratio) => judge(&ratio, measure.better, threshold),
         };
         let missing = none_in_a.len() + none_in_b.len();
@@ -292,6 +297,10 @@ impl Both<'_> {
                 (true, _) => lacking("B", &none_in_b, &self.b),
                 (_, true) => lacking("A", &none_in_a, &self.a),
                 _ => format!("{}, {}", lacking("A", &none_in_a, &self.a), lacking("B", &none_in_b, &self.b)),
+            },
+            Judgement::OneTrial if first.trials() > 1 || !self.paired => match *measure == RATE_WITHIN_LIMITS {
+                true => "too few searches".to_owned(),
+                false => "one round in common".to_owned(),
             },
             _ => judgement.word(measure).to_owned(),
         };

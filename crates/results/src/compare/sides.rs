@@ -49,14 +49,7 @@ impl Source {
             return Err(CompareError::Nothing(format!("{text}: runs of one side must have the same configuration")));
         }
         let runs = named.iter().map(|(path, _)| OneRun::read(path)).collect::<Result<Vec<_>, _>>()?;
-        for (nth, run) in runs.iter().enumerate() {
-            if let Some(same) = runs[..nth].iter().find(|other| other.is(run)) {
-                return Err(CompareError::Nothing(format!(
-                    "{} and {} are the same run; several runs of one side must be different ones",
-                    same.name, run.name
-                )));
-            }
-        }
+        different(&runs)?;
         Ok(Self::of(text, None, configuration, runs))
     }
 
@@ -123,10 +116,38 @@ impl Source {
         all
     }
 
+    /// Configurations that only some of its runs have.
+    pub(super) fn incomplete(&self) -> Vec<UnmatchedConfiguration> {
+        let all = self.all_configurations();
+        let mut left: Vec<UnmatchedConfiguration> = Vec::new();
+        for of in &self.runs {
+            let here = configurations_of(&of.run.plan, &of.run.trials);
+            left.extend(
+                here.iter()
+                    .filter(|here| all.iter().all(|of| of.name != here.name))
+                    .map(|here| UnmatchedConfiguration { run: of.name.clone(), configuration: here.name.to_owned() }),
+            );
+        }
+        left
+    }
+
     fn no_configuration(&self, wanted: &str, several: bool, configurations: &[Configuration<'_>]) -> CompareError {
         let there = configurations.iter().map(|configuration| configuration.name.to_owned()).collect();
         CompareError::Configuration { run: self.label(), wanted: wanted.to_owned(), several, there }
     }
+}
+
+/// Refuses runs of which two are the same: they would count twice.
+pub(super) fn different(runs: &[OneRun]) -> Result<(), CompareError> {
+    for (nth, run) in runs.iter().enumerate() {
+        if let Some(same) = runs[..nth].iter().find(|other| other.is(run)) {
+            return Err(CompareError::Nothing(format!(
+                "{} and {} are the same run; several runs of one side must be different ones",
+                same.name, run.name
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The path and the configuration of `PATH` or `PATH#CONFIGURATION`.

@@ -666,7 +666,7 @@ fn a_gate_that_could_not_have_seen_enough_does_not_pass() {
     assert_eq!((weak.gates[0].outcome, weak.exit_code()), (GateOutcome::TooWeak, 4));
     assert!(weak.gates[0].detectable.unwrap() < 1.0 / 1.1);
     let shown = text(&weak, false, Layout::plain());
-    assert!(shown.contains("TOO WEAK") && shown.contains("would have failed from −"), "{shown}");
+    assert!(shown.contains("TOO WEAK") && shown.contains("would detect −"), "{shown}");
     // What is seen is seen, however noisy.
     let slow = noisy.map(|speed| speed * 0.4);
     assert_eq!(judged(&slow, Some(0.1)).exit_code(), 1);

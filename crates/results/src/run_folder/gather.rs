@@ -129,13 +129,12 @@ pub(crate) fn gather(
     }
 }
 
-/// Whether a figure stayed level over the intervals. A short last interval is left out. `None` if an interval lacks the
-/// figure.
+/// Whether a figure stayed level over the intervals. A short last interval is left out.
 fn steadiness_of(record: &PhaseRecord, of: impl Fn(&Interval) -> Option<f64>) -> Option<Steadiness> {
     let sent = || record.intervals.iter().filter(|i| i.to_ns <= record.sending_ns);
     let longest_ns = sent().map(length).max()?;
     let whole = sent().filter(|i| length(i) >= longest_ns / 10 * 9);
-    steadiness(&whole.map(of).collect::<Option<Vec<f64>>>()?)
+    steadiness(&whole.map(of).collect::<Vec<_>>())
 }
 
 /// The most parts in the course of a phase.

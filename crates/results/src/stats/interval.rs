@@ -15,11 +15,11 @@ pub(crate) const CONFIDENCE: f64 = 0.95;
 pub struct Estimate {
     /// The geometric mean over trials; for a ratio, over rounds.
     pub value: f64,
-    /// Lower end of the 95 % interval. Null with fewer than two trials.
+    /// Lower end of the 95 % interval. Null with one trial, with two searches, or if a trial lacks the figure.
     pub low: Option<f64>,
-    /// Upper end of the 95 % interval. Null with fewer than two trials.
+    /// Upper end, likewise.
     pub high: Option<f64>,
-    /// The number of trials, or of pairs of trials, behind it.
+    /// The number of trials behind it, or of pairs of trials, or of runs.
     pub trials: u32,
 }
 

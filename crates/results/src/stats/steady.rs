@@ -82,25 +82,28 @@ impl Steadiness {
 /// Sen. It must pass the test of Mann and Kendall, whose variance includes the autocorrelation of the slope's residuals
 /// (after Yue and Wang 2004, by the effective size). If there are both, the one with the smaller residual variance is
 /// reported.
-pub(crate) fn steadiness(series: &[f64]) -> Option<Steadiness> {
-    if series.len() < 2 * SHORTEST || series.iter().any(|value| !value.is_finite()) {
+///
+/// A value may be missing: nothing was answered in that second. The others are judged as if it had not been there.
+pub(crate) fn steadiness(series: &[Option<f64>]) -> Option<Steadiness> {
+    let known: Vec<f64> = series.iter().copied().flatten().collect();
+    if known.len() < 2 * SHORTEST || known.iter().any(|value| !value.is_finite()) {
         return None;
     }
-    let middle = median(series);
-    let mut found = Steadiness { effective_size: effective_size(series), ..Steadiness::default() };
+    let middle = median(&known);
+    let mut found = Steadiness { effective_size: effective_size(&known), ..Steadiness::default() };
     let stalled = |value: &f64| middle > 0.0 && *value < STALLED * middle;
     let mut at = 0;
     while at < series.len() {
-        let length = series[at..].iter().take_while(|value| stalled(value)).count();
+        let length = series[at..].iter().take_while(|value| value.as_ref().is_some_and(stalled)).count();
         if length > 0 {
-            let after = series[at..at + length].iter().sum::<f64>() / length as f64;
+            let after = series[at..at + length].iter().flatten().sum::<f64>() / length as f64;
             let (from, to) = (at as u64, (at + length) as u64);
             found.events.push(SeriesEvent { kind: SeriesEventKind::Stall, from, to, before: middle, after });
         }
         at += length.max(1);
     }
-    let calm: Vec<(u64, f64)> =
-        series.iter().enumerate().filter(|(_, v)| !stalled(v)).map(|(n, v)| (n as u64, *v)).collect();
+    let calm = series.iter().enumerate().filter_map(|(n, value)| Some((n as u64, (*value)?)));
+    let calm: Vec<(u64, f64)> = calm.filter(|(_, value)| !stalled(value)).collect();
     let calm = averaged(&calm);
     if calm.len() < 2 * SHORTEST {
         return Some(found);
@@ -269,21 +272,24 @@ mod tests {
         noise(seed, n, phi).iter().enumerate().map(|(at, noise)| level(at) * (1.0 + 0.05 * noise)).collect()
     }
 
+    fn look(series: &[f64]) -> Option<Steadiness> {
+        steadiness(&series.iter().copied().map(Some).collect::<Vec<_>>())
+    }
+
     fn kinds(found: &Steadiness) -> Vec<SeriesEventKind> {
         found.events.iter().map(|event| event.kind).collect()
     }
 
     #[test]
     fn a_level_that_stays_has_no_events_though_its_noise_remembers() {
-        let told = (0..100)
-            .filter(|seed| !steadiness(&series(*seed, 120, 0.6, |_| 1_000.0)).unwrap().events.is_empty())
-            .count();
+        let told =
+            (0..100).filter(|seed| !look(&series(*seed, 120, 0.6, |_| 1_000.0)).unwrap().events.is_empty()).count();
         assert!(told <= 3, "{told} of 100");
     }
 
     #[test]
     fn a_change_of_level_is_found_where_it_is() {
-        let found = steadiness(&series(1, 120, 0.3, |at| if at < 70 { 1_000.0 } else { 700.0 })).unwrap();
+        let found = look(&series(1, 120, 0.3, |at| if at < 70 { 1_000.0 } else { 700.0 })).unwrap();
         assert_eq!(kinds(&found), [SeriesEventKind::Change], "{found:?}");
         let event = &found.events[0];
         assert!(event.from.abs_diff(70) <= 2 && event.to == 120, "{event:?}");
@@ -293,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_stall_is_no_change_of_level() {
-        let found = steadiness(&series(2, 120, 0.3, |at| if (50..55).contains(&at) { 10.0 } else { 1_000.0 })).unwrap();
+        let found = look(&series(2, 120, 0.3, |at| if (50..55).contains(&at) { 10.0 } else { 1_000.0 })).unwrap();
         assert_eq!(kinds(&found), [SeriesEventKind::Stall], "{found:?}");
         assert_eq!((found.events[0].from, found.events[0].to), (50, 55));
         assert!(found.is_steady());
@@ -301,29 +307,42 @@ mod tests {
 
     #[test]
     fn a_level_that_moves_all_the_time_is_a_slope() {
-        let found = steadiness(&series(3, 200, 0.3, |at| 1_000.0 - 2.0 * at as f64)).unwrap();
+        let found = look(&series(3, 200, 0.3, |at| 1_000.0 - 2.0 * at as f64)).unwrap();
         assert_eq!(kinds(&found), [SeriesEventKind::Slope], "{found:?}");
         assert!((-0.65..-0.4).contains(&found.slope_share), "{found:?}");
         assert!(found.events[0].before > 930.0 && found.events[0].after < 680.0, "{found:?}");
         // A certain slope, but too small to matter.
-        assert!(steadiness(&series(4, 400, 0.0, |at| 1_000.0 + 0.1 * at as f64)).unwrap().is_steady());
+        assert!(look(&series(4, 400, 0.0, |at| 1_000.0 + 0.1 * at as f64)).unwrap().is_steady());
     }
 
     #[test]
     fn several_changes_are_told_in_order() {
         let level = |at: usize| [1_000.0, 500.0, 900.0][at / 60];
-        let found = steadiness(&series(5, 180, 0.2, level)).unwrap();
+        let found = look(&series(5, 180, 0.2, level)).unwrap();
         assert_eq!(kinds(&found), [SeriesEventKind::Change; 2], "{found:?}");
         assert!(found.events[0].from.abs_diff(60) <= 2 && found.events[1].from.abs_diff(120) <= 2, "{found:?}");
     }
 
     #[test]
+    fn an_empty_second_does_not_hide_a_change() {
+        let mut gaps: Vec<Option<f64>> =
+            series(7, 120, 0.3, |at| if at < 70 { 1_000.0 } else { 1_500.0 }).into_iter().map(Some).collect();
+        for at in [0, 30, 31, 90] {
+            gaps[at] = None;
+        }
+        let found = steadiness(&gaps).unwrap();
+        assert_eq!(kinds(&found), [SeriesEventKind::Change], "{found:?}");
+        assert!(found.events[0].from.abs_diff(70) <= 2, "the number of the second counts empty ones: {found:?}");
+        assert_eq!(steadiness(&[None; 30]), None);
+    }
+
+    #[test]
     fn short_and_long_series() {
-        assert_eq!(steadiness(&[1.0; 9]), None);
-        assert!(steadiness(&[1_000.0; 30]).unwrap().events.is_empty());
-        assert!(steadiness(&[0.0; 30]).unwrap().events.is_empty());
+        assert_eq!(look(&[1.0; 9]), None);
+        assert!(look(&[1_000.0; 30]).unwrap().events.is_empty());
+        assert!(look(&[0.0; 30]).unwrap().events.is_empty());
         let long = series(6, 7_200, 0.5, |at| if at < 3_600 { 1_000.0 } else { 500.0 });
-        let found = steadiness(&long).unwrap();
+        let found = look(&long).unwrap();
         assert_eq!(kinds(&found), [SeriesEventKind::Change]);
         assert!(found.events[0].from.abs_diff(3_600) <= 24, "{found:?}");
     }
