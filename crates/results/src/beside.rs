@@ -211,13 +211,20 @@ fn limits(result: &RunResult, configuration: &ConfigurationResult, phase: &str) 
 /// Up to this relative half width an interval is roughly symmetric.
 const EVEN: f64 = 0.2;
 
+/// Whether the figure lies near the middle of its interval. The rate that a search found is the lower end of a range.
+pub(crate) fn is_central(estimate: &Estimate) -> bool {
+    let Some((low, high)) = estimate.low.zip(estimate.high) else { return false };
+    let (below, above) = ((estimate.value / low).ln(), (high / estimate.value).ln());
+    (above - below).abs() <= 0.2 * (above + below)
+}
+
 /// A figure with its interval, if there is one: ± for a narrow one, both ends for a wide one.
 pub(crate) fn with_width(show: impl Fn(f64) -> String, estimate: &Estimate) -> String {
     let text = show(estimate.value);
     match (estimate.relative_half_width(), estimate.low, estimate.high) {
         // All values are equal: the figure is coarser than its variation, so the width is unknown.
         (Some(0.0), ..) => text,
-        (Some(half), ..) if half <= EVEN => format!("{text} ±{}", percent(half)),
+        (Some(half), ..) if half <= EVEN && is_central(estimate) => format!("{text} ±{}", percent(half)),
         (_, Some(low), Some(high)) if high.is_finite() && high <= low * USELESS => {
             format!("{text} [{}, {}]", show(low), show(high))
         }

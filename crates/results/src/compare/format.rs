@@ -8,6 +8,7 @@ use super::model::{
     CheckCount, CompareResult, ComparedConfiguration, ComparedFigure, ComparedPair, ComparedRun, GateOutcome,
     GateResult, Judgement, LeftOutTrial,
 };
+use crate::beside::is_central;
 use crate::figures::{DOCUMENTS, THROUGHPUT};
 use crate::human::{bytes, digits, duration, percent, plural, rate};
 use crate::stats::Estimate;
@@ -24,6 +25,13 @@ pub const ONE_RUN: &str =
     "with one run on a side, a difference may be run-to-run noise; compare several runs on each side";
 /// The note on ratios within rounds.
 pub const PAIRED: &str = "paired by round: drift of the machine between rounds cancels out";
+/// What a reader must know about the intervals of several comparisons.
+pub fn about_intervals(result: &CompareResult) -> Option<String> {
+    let several = result.pairs.len() > 1 && result.pairs.iter().all(|pair| pair.paired_by_round);
+    several
+        .then(|| format!("the intervals of a figure hold together at 95 % in all {} comparisons", result.pairs.len()))
+}
+
 /// How A and B are compared.
 pub fn how(pair: &ComparedPair) -> &'static str {
     match (pair.paired_by_round, pair.a.more_runs.is_empty() || pair.b.more_runs.is_empty()) {
@@ -51,10 +59,12 @@ pub fn value(figure: &ComparedFigure, estimate: &Estimate) -> String {
 
 /// `±1.2 %`; empty without an interval.
 pub fn spread(estimate: &Estimate) -> String {
-    estimate
-        .relative_half_width()
-        .filter(|share| *share > 0.0)
-        .map_or_else(String::new, |share| format!("±{}", percent(share)))
+    let Some(half) = estimate.relative_half_width().filter(|share| *share > 0.0) else { return String::new() };
+    match estimate.high {
+        // A search knows a range above its rate.
+        Some(high) if !is_central(estimate) => format!("to +{}", percent(high / estimate.value - 1.0)),
+        _ => format!("±{}", percent(half)),
+    }
 }
 
 /// A ratio, with three decimals below 10; empty without a ratio.

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::format::{
-    about_gates, checks, counts, detectable, facts, how, interval, notes, outcome, ratio, reservations, shown, spread,
-    unmatched, value,
+    about_gates, about_intervals, checks, counts, detectable, facts, how, interval, notes, outcome, ratio,
+    reservations, shown, spread, unmatched, value,
 };
 use super::model::{CompareResult, ComparedFigure, ComparedPair, GateOutcome, Judgement};
 use crate::human::percent;
@@ -37,6 +37,9 @@ pub fn text(result: &CompareResult, all: bool, layout: Layout) -> String {
     }
     gates(&mut out, result, layout);
     let _ = writeln!(out, "\nunchanged: the whole 95 % interval of B/A lies within {} of 1", percent(result.threshold));
+    if let Some(about) = about_intervals(result) {
+        let _ = writeln!(out, "{about}");
+    }
     out
 }
 

@@ -155,7 +155,7 @@ fn two_sets_of_runs() {
 fn searches() {
     for (step, trials) in [(1.02_f64, 3), (1.02, 5), (1.05, 5), (1.05, 10)] {
         let found = covered(TRUE, |seed| {
-            let offset = Rng::new(seed ^ 0x0067_7269_64).unit();
+            let offset = Rng::new(seed ^ 0x6772_6964).unit();
             let trials = study(seed, trials, 1, 0.0);
             let searched = trials[0].iter().map(|trial| {
                 let rung = ((trial.value.ln() / step.ln()) - offset).floor();
@@ -174,7 +174,7 @@ fn searches() {
 fn shares() {
     for (attempts, chance) in [(1_000, 0.9), (10_000, 0.99)] {
         let found = covered(chance, |seed| {
-            let mut random = Rng::new(seed ^ 0x7368_6172_65);
+            let mut random = Rng::new(seed ^ 0x0073_6861_7265);
             let noise = noise(seed, 5, 0.5);
             let shares: Vec<f64> = noise
                 .iter()
