@@ -6,7 +6,7 @@ use crate::OpResult;
 use crate::configurations::Configuration;
 use crate::figures::in_documents;
 use crate::human::{duration, percent, rate};
-use crate::stats::{CONFIDENCE, Observed, mean_of_trials, outlying};
+use crate::stats::{CONFIDENCE, Observed, mean_of_runs, mean_of_trials, outlying};
 use crate::times;
 use crate::validity::check::{Check, Configurations, Finding, Looks, some};
 use crate::validity::model::Severity;
@@ -15,13 +15,13 @@ pub(super) const CHECK: Check = Check::new("noisy-rounds", "rounds differ widely
 
 /// The fewest trials of a configuration whose spread can be judged.
 pub(super) const LEAST_TRIALS: usize = 3;
-/// Half width of the interval, relative to the figure. Above this, differences that matter to people are hidden.
-pub(super) const WIDE: f64 = 0.10;
+/// Half width of the interval of independent trials, relative to the figure: how far trials lie apart. Above this, differences that matter to people are hidden.
+pub(super) const WIDE: f64 = 0.05;
 /// Above this, the trials did not measure the same thing.
-pub(super) const WILD: f64 = 0.50;
+pub(super) const WILD: f64 = 0.25;
 /// The same for the p99 of an open loop, which rests on few values.
-pub(super) const WIDE_TAIL: f64 = 1.0;
-pub(super) const WILD_TAIL: f64 = 2.0;
+pub(super) const WIDE_TAIL: f64 = 0.50;
+pub(super) const WILD_TAIL: f64 = 1.0;
 
 /// How far the trials of each configuration lie apart.
 fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
@@ -43,7 +43,12 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
             else {
                 continue;
             };
-            let Some(half) = figure.relative_half_width().filter(|half| half.is_finite()) else { continue };
+            // The spread is judged, not the certainty of the mean, which also depends on how far trials depend on each
+            // other.
+            let apart = mean_of_runs(&trials).map(|mean| mean.estimate(1));
+            let Some(half) = apart.and_then(|apart| apart.relative_half_width()).filter(|half| half.is_finite()) else {
+                continue;
+            };
             for (trial, value) in outlying(&values).into_iter().filter_map(|(at, _)| judged.values.get(at)) {
                 odd.push(format!(
                     "{place}: {} in trial {trial}; the mean is {}",
@@ -51,8 +56,13 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
                     (judged.text)(figure.value)
                 ));
             }
-            let observed =
-                format!("{place}: {} ± {} over {} trials", (judged.text)(figure.value), percent(half), values.len());
+            let shown = figure.relative_half_width().map_or_else(String::new, percent);
+            let observed = format!(
+                "{place}: {} ± {shown} over {} trials (± {} for independent ones)",
+                (judged.text)(figure.value),
+                values.len(),
+                percent(half)
+            );
             match half {
                 _ if half > judged.wild => wild.push(observed.clone()),
                 _ if half > judged.wide => wide.push(observed.clone()),
@@ -64,7 +74,7 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
         }
     }
     let threshold = format!(
-        "caution above ± {} at {} confidence ({} for the p99 of an open loop), note for an outlying trial",
+        "caution above ± {} for independent trials at {} confidence ({} for the p99 of an open loop), note for an outlying trial",
         percent(WIDE),
         percent(CONFIDENCE),
         percent(WIDE_TAIL)
@@ -153,9 +163,9 @@ mod tests {
     #[test]
     fn trials_that_agree_and_trials_that_do_not() {
         assert_eq!(severity(&trials(&[1_000.0, 1_005.0, 995.0]), "noisy-rounds"), PASS);
-        // 3 trials that follow each other: half of the interval is 4.4 standard deviations.
+        // 3 trials: half of the interval of independent ones is 2.48 standard deviations.
         assert_eq!(severity(&trials(&[1_000.0, 1_019.0, 981.0]), "noisy-rounds"), PASS);
-        assert_eq!(severity(&trials(&[1_000.0, 1_030.0, 970.0]), "noisy-rounds"), CAUTION);
+        assert_eq!(severity(&trials(&[1_000.0, 1_021.0, 979.0]), "noisy-rounds"), CAUTION);
         let wild = all(&trials(&[1_000.0, 1_500.0, 600.0]), "noisy-rounds");
         assert!(wild[0].advice.contains("did not measure the same thing"), "{wild:?}");
         assert_eq!(Some(wild[0].severity), CAUTION);
