@@ -241,3 +241,25 @@ fn gates_detect_what_they_say() {
         assert!((740..=860).contains(&failed), "{rounds} rounds, {typical}: {failed} of {STUDIES}");
     }
 }
+
+/// The recipe of `docs/compare.md` for CI: ten rounds, four gates with limits of 2 %, on a machine whose trials differ by
+/// 10 %.
+#[test]
+fn the_recipe_for_ci_fails_slower_builds_and_no_others() {
+    let noisier = |of: &Observed| Observed::exactly(of.at, TRUE * (of.value / TRUE).powf(0.1 / NOISE));
+    let figure = |seed: u64, effect: f64| {
+        let slower = |(a, b): &(Observed, Observed)| {
+            let a = noisier(a);
+            (Observed::exactly(a.at, a.value * effect), noisier(b))
+        };
+        paired_ratio(&pairs(seed, 10, 1.0).iter().map(slower).collect::<Vec<_>>()).unwrap()
+    };
+    let fails = |seed: u64, effect: f64| figure(seed, effect).estimate(4).low.unwrap() > 1.02;
+    let slower = (0..STUDIES).filter(|seed| fails(*seed, 1.2)).count();
+    assert!(slower >= 930, "{slower} of {STUDIES} slower builds fail");
+    let alike = (0..STUDIES).filter(|seed| (0..4).any(|figure| fails(seed * 4 + figure, 1.0))).count();
+    assert!(alike <= 15, "{alike} of {STUDIES} like builds fail");
+    let weak = |seed: u64| figure(seed, 1.0).detectable(1.02, true, 4).unwrap() > 1.3;
+    let weak = (0..STUDIES).filter(|seed| (0..4).any(|figure| weak(seed * 4 + figure))).count();
+    assert!(weak <= 10, "{weak} of {STUDIES} studies are too weak");
+}
