@@ -21,6 +21,13 @@
 //!
 //! The result is therefore a rate and a bracket with two confirmed ends, not a confidence interval.
 //!
+//! # Why the rate must then hold for longer
+//! The rate was chosen because its probes met the limits, so they say too much good about it. And most probes are too
+//! short for what happens rarely: of a store that stalls for 1 s in every 30 s, most probes of 10 s see nothing. So the
+//! phase runs once more at the rate, `hold` times as long, and that is the phase of the result. If a limit is missed,
+//! the next lower rates have to hold: lower by `within`, then by `within` three times, then `from`. Between one that
+//! held and one that did not, the search bisects as before.
+//!
 //! # What the caller does before each probe
 //! The previous probe may have failed and left something behind. Two things must be gone before the next one; otherwise
 //! its failure counts twice and the search ends too low:
@@ -50,6 +57,8 @@ pub(crate) enum Step {
         rate: f64,
         /// The reason for this rate.
         why: ProbeReason,
+        /// How many times as long as the phase it lasts.
+        times: u32,
     },
     /// The search is over, with this result.
     Done(SearchResult),
@@ -86,13 +95,15 @@ pub(crate) struct Search<'a> {
     wanted: &'a RateSearch,
     /// By rate, ascending.
     ballots: Vec<Ballot>,
+    /// The rates that had to hold for longer, and whether they did, in order.
+    holds: Vec<(f64, bool)>,
     probes: Vec<ProbeResult>,
 }
 
 impl<'a> Search<'a> {
     /// A new search. Its study must have been checked.
     pub(crate) fn new(wanted: &'a RateSearch) -> Self {
-        Self { wanted, ballots: Vec::new(), probes: Vec::new() }
+        Self { wanted, ballots: Vec::new(), holds: Vec::new(), probes: Vec::new() }
     }
 
     /// The result so far, whether or not the search is over.
@@ -104,7 +115,10 @@ impl<'a> Search<'a> {
     pub(crate) fn next(&self) -> Step {
         match self.next_rate() {
             Some(_) if self.probes.len() >= self.wanted.most_probes as usize => Step::Done(self.found(false)),
-            Some((rate, why)) => Step::Probe { number: self.probes.len() as u32 + 1, rate, why },
+            Some((rate, why)) => {
+                let times = if why == ProbeReason::Hold { self.wanted.hold } else { 1 };
+                Step::Probe { number: self.probes.len() as u32 + 1, rate, why, times }
+            }
             None => Step::Done(self.found(true)),
         }
     }
@@ -114,6 +128,11 @@ impl<'a> Search<'a> {
     /// The search is deterministic, so an interrupted search is resumed by telling it its probes again.
     pub(crate) fn tell(&mut self, probe: ProbeResult) {
         let (rate, met) = (probe.rate, probe.met);
+        if probe.why == ProbeReason::Hold {
+            self.holds.push((rate, met));
+            self.probes.push(probe);
+            return;
+        }
         let at = self.ballots.partition_point(|ballot| ballot.rate < rate);
         if self.ballots.get(at).is_none_or(|ballot| ballot.rate != rate) {
             self.ballots.insert(at, Ballot { rate, met: 0, failed: 0 });
@@ -142,37 +161,72 @@ impl<'a> Search<'a> {
         match self.bracket() {
             (None, None) => Some((from, ProbeReason::First)),
             (None, Some(high)) => again(high, ProbeReason::ConfirmFails),
-            (Some(low), None) if low.rate >= to => again(low, ProbeReason::ConfirmMet),
+            (Some(low), None) if low.rate >= to => again(low, ProbeReason::ConfirmMet).or_else(|| self.next_hold()),
             (Some(low), None) => Some(((low.rate * GROWTH).min(to), ProbeReason::Grow)),
             (Some(low), Some(high)) if high.rate > low.rate * (1.0 + within) => {
                 Some((middle(low.rate, high.rate, within), ProbeReason::Bisect))
             }
             (Some(low), Some(high)) => {
-                again(low, ProbeReason::ConfirmMet).or_else(|| again(high, ProbeReason::ConfirmFails))
+                let again = again(low, ProbeReason::ConfirmMet).or_else(|| again(high, ProbeReason::ConfirmFails));
+                again.or_else(|| self.next_hold())
             }
         }
     }
 
+    /// The lowest rate that did not hold for longer, and the highest below it that did.
+    fn held(&self) -> (Option<f64>, Option<f64>) {
+        let failed = self.holds.iter().filter(|(_, met)| !met).map(|(rate, _)| *rate).reduce(f64::min);
+        let below = self.holds.iter().filter(|(rate, met)| *met && failed.is_none_or(|failed| *rate < failed));
+        (below.map(|(rate, _)| *rate).reduce(f64::max), failed)
+    }
+
+    /// The next rate that must hold for longer. `None` if one did, within reach of one that did not.
+    fn next_hold(&self) -> Option<(f64, ProbeReason)> {
+        let RateSearch { from, within, hold, .. } = *self.wanted;
+        let (Some(low), _) = self.bracket() else { return None };
+        let rate = match self.held() {
+            _ if hold == 0 => return None,
+            (None, None) => low.rate,
+            (None, Some(failed)) if failed <= from => return None,
+            (None, Some(failed)) => {
+                let steps = match self.holds.len() {
+                    1 => 1,
+                    2 => 3,
+                    _ => return Some((from, ProbeReason::Hold)),
+                };
+                let lower = low.rate / (1.0 + within).powi(steps);
+                rounded(lower, within, from, failed).unwrap_or(lower).max(from)
+            }
+            (Some(_), None) => return None,
+            (Some(held), Some(failed)) if failed > held * (1.0 + within) => middle(held, failed, within),
+            (Some(_), Some(_)) => return None,
+        };
+        Some((rate, ProbeReason::Hold))
+    }
+
     fn found(&self, complete: bool) -> SearchResult {
         let (low, high) = self.bracket();
-        SearchResult {
-            phase: self.wanted.phase.clone(),
-            rate: low.map(|low| low.rate),
-            fails_at: high.map(|high| high.rate),
-            complete,
-            probes: self.probes.clone(),
-        }
+        let (rate, fails_at) = match self.held() {
+            (None, None) => (low.map(|low| low.rate), high.map(|high| high.rate)),
+            (held, failed) => (held, failed.or(high.map(|high| high.rate))),
+        };
+        SearchResult { phase: self.wanted.phase.clone(), rate, fails_at, complete, probes: self.probes.clone() }
     }
 }
 
-/// The logarithmic middle of a bracket, rounded to two more digits than `within` has, so that rates in a report are
-/// readable.
+/// The logarithmic middle of a bracket, rounded.
 fn middle(low: f64, high: f64, within: f64) -> f64 {
     let exact = (low.ln().midpoint(high.ln())).exp();
+    rounded(exact, within, low, high).unwrap_or(exact)
+}
+
+/// A rate rounded to two more digits than `within` has, so that rates in a report are readable. `None` if it is then not
+/// between these.
+fn rounded(exact: f64, within: f64, low: f64, high: f64) -> Option<f64> {
     let digits = 2 - within.log10().floor() as i32;
     let shift = 10f64.powi(digits - 1 - exact.log10().floor() as i32);
     let rounded = (exact * shift).round() / shift;
-    if rounded > low && rounded < high { rounded } else { exact }
+    (rounded > low && rounded < high).then_some(rounded)
 }
 
 #[cfg(test)]

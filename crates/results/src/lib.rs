@@ -19,6 +19,7 @@ pub mod human;
 mod in_flight;
 pub mod lines;
 pub mod merge;
+mod own_delay;
 pub mod plan;
 mod run_folder;
 mod series;
@@ -30,4 +31,5 @@ pub mod times;
 pub mod validity;
 
 pub use generators::generators;
+pub use own_delay::own_delay;
 pub use run_folder::*;

@@ -353,7 +353,12 @@ fn searched(search: &SearchResult) -> String {
     let found = match (search.rate, search.fails_at) {
         (Some(found), Some(fails)) => format!("{}/s ({}/s fails; {probes})", rate(found), rate(fails)),
         (Some(found), None) => format!("at least {}/s ({probes})", rate(found)),
-        (None, Some(fails)) => format!("none ({}/s fails; {probes})", rate(fails)),
+        (None, Some(fails)) => match search.not_held() {
+            Some((highest, times)) => {
+                format!("none ({}/s met the limits, but not for {times} times as long; {probes})", rate(highest))
+            }
+            None => format!("none ({}/s fails; {probes})", rate(fails)),
+        },
         (None, None) => format!("unknown ({probes})"),
     };
     let ended = if search.complete { "" } else { "; the search did not finish" };

@@ -114,6 +114,14 @@ fn not_of_one_part(used: &mut ResourcesResult) {
     }
 }
 
+/// How far a probe counts for the result of a search: first whether it met the limits, then how long it lasted.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+struct Standing {
+    met: bool,
+    times: u32,
+    rate: f64,
+}
+
 /// A phase, or one pass of it, that was measured.
 struct Measured {
     found: PhaseResult,
@@ -394,10 +402,10 @@ impl Session<'_> {
         journal: &mut Journal<'_>,
     ) -> Result<(SearchResult, PhaseResult, Option<Partial>), StoreError> {
         let mut search = Search::new(wanted);
-        let mut best: Option<(f64, bool, PhaseResult)> = None;
+        let mut best: Option<(Standing, PhaseResult)> = None;
         let out = loop {
-            let (number, rate, why) = match search.next() {
-                Step::Probe { number, rate, why } => (number, rate, why),
+            let (number, rate, why, times) = match search.next() {
+                Step::Probe { number, rate, why, times } => (number, rate, why, times),
                 Step::Done(found) => break found,
             };
             // Otherwise the leftovers of the previous rate would count against this one.
@@ -408,7 +416,7 @@ impl Session<'_> {
                     None
                 }
             };
-            let probe = self.at_rate(configuration, position, rate)?;
+            let probe = self.at_rate(configuration, position, rate, times)?;
             // Use different keys and arrivals each time: the same ones would confirm nothing.
             let Measured { mut found, partial, record } =
                 self.measure(configuration, planned, position, &probe, Some(number), journal)?;
@@ -426,14 +434,16 @@ impl Session<'_> {
             };
             let met = partial.is_none() && judged.limits.iter().all(|limit| limit.met);
             journal.note(format!(
-                "{} at {}/s: limits {}",
+                "{} at {}/s{}: limits {}",
                 wanted.phase,
                 storebench_results::human::rate(rate),
+                if times == 1 { String::new() } else { format!(", {times} times as long") },
                 if met { "are met" } else { "are not met" }
             ));
             search.tell(ProbeResult {
                 rate,
                 why,
+                times,
                 met,
                 limits: judged.limits.clone(),
                 achieved_per_s: judged.rate.as_ref().map_or(0.0, |r| r.achieved_per_s),
@@ -441,7 +451,8 @@ impl Session<'_> {
                 send_delay_p99_ns: judged.client.send_delay_ns.p99,
                 rested,
             });
-            let better = best.as_ref().is_none_or(|(known, met_before, _)| met && (!met_before || rate >= *known));
+            let standing = Standing { met, times, rate };
+            let better = best.as_ref().is_none_or(|(before, _)| met && standing >= *before);
             // Lost or wrong documents at any rate must be in the result, whatever rate is found.
             // What a part's own phases did before may decide it.
             let spoiled = self.parts.any("spoiled", spoiled(trial, &judged), journal)?;
@@ -450,14 +461,14 @@ impl Session<'_> {
                 return Ok((out, found, partial));
             }
             if better {
-                best = Some((rate, met, found));
+                best = Some((standing, found));
             }
         };
         // A rate above the result may have met the limits once by luck. The phase shown must be at the resulting rate.
         let shown = match (out.rate, best) {
-            (Some(rate), Some((of, _, found))) if (of / rate - 1.0).abs() < 1e-9 => (found, None),
+            (Some(rate), Some((of, found))) if (of.rate / rate - 1.0).abs() < 1e-9 => (found, None),
             (rate, _) => {
-                let again = self.at_rate(configuration, position, rate.unwrap_or(wanted.from))?;
+                let again = self.at_rate(configuration, position, rate.unwrap_or(wanted.from), 1)?;
                 let Measured { found, partial, .. } =
                     self.measure(configuration, planned, position, &again, None, journal)?;
                 (found, partial)
@@ -466,11 +477,20 @@ impl Session<'_> {
         Ok((out, shown.0, shown.1))
     }
 
-    /// A phase in open loop at this rate. The drain is at least as long as the limits on times, so that only slower
+    /// A phase in open loop at this rate, this many times as long. The drain is at least as long as the limits on times, so that only slower
     /// operations remain unfinished.
-    fn at_rate(&self, configuration: &Configuration, position: usize, rate: f64) -> Result<PhasePlan, StoreError> {
+    fn at_rate(
+        &self,
+        configuration: &Configuration,
+        position: usize,
+        rate: f64,
+        times: u32,
+    ) -> Result<PhasePlan, StoreError> {
         let study = configuration.study();
         let mut phase = study.phases[position].clone();
+        if let Some(duration) = &mut phase.duration {
+            duration.0 = duration.0.saturating_mul(times);
+        }
         let times = study.limits.iter().filter_map(|(path, limit)| match limit {
             Limit::Time(span) if LimitPath::parse(path).is_some_and(|of| of.phase == phase.name) => Some(span.0),
             _ => None,

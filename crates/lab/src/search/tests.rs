@@ -9,22 +9,86 @@ use super::*;
 
 fn spec(from: f64, to: f64, within: f64, confirm: u32) -> RateSearch {
     let rest = Span(std::time::Duration::ZERO);
-    RateSearch { phase: "any".into(), from, to, within, confirm, most_probes: 100_000, rest }
+    RateSearch { phase: "any".into(), from, to, within, confirm, most_probes: 100_000, hold: 0, rest }
 }
 
 /// Runs a search on a store. The store is a function from the rate and the number of the probe, from 0, to whether it
 /// met the limits.
 fn run(spec: &RateSearch, mut store: impl FnMut(f64, usize) -> bool) -> SearchResult {
+    let mut number = 0;
+    run_for(spec, |rate, _| {
+        number += 1;
+        store(rate, number - 1)
+    })
+}
+
+/// The same. The store is a function from the rate, and from how many times as long as the phase the probe lasts.
+fn run_for(spec: &RateSearch, mut store: impl FnMut(f64, u32) -> bool) -> SearchResult {
     let mut search = Search::new(spec);
     loop {
         match search.next() {
             Step::Done(found) => return found,
-            Step::Probe { number, rate, why } => {
-                let met = store(rate, number as usize - 1);
-                search.tell(ProbeResult { rate, why, met, ..ProbeResult::default() });
+            Step::Probe { rate, why, times, .. } => {
+                let met = store(rate, times);
+                search.tell(ProbeResult { rate, why, times, met, ..ProbeResult::default() });
             }
         }
     }
+}
+
+fn holding(from: f64, to: f64) -> RateSearch {
+    RateSearch { hold: 5, ..spec(from, to, 0.05, 1) }
+}
+
+/// A store that stalls for 1 s in every 30 s at rates from `stalls_from` on, probed for 10 s with 5 s between the probes.
+/// The limit is on the p99: at most a hundredth of the operations may be scheduled during a stall. Beyond 7,300/s it
+/// never meets the limit.
+fn stalling(stalls_from: f64) -> impl FnMut(f64, u32) -> bool {
+    let mut now_s = 0;
+    move |rate, times| {
+        let length_s = 10 * times;
+        let stalled_s = (now_s..now_s + length_s).filter(|second| second % 30 == 29).count() as f64;
+        now_s += length_s + 5;
+        rate <= 7_300.0 && (rate < stalls_from || stalled_s / f64::from(length_s) <= 0.01)
+    }
+}
+
+#[test]
+fn a_store_that_stalls_now_and_then_does_not_pass() {
+    // Every probe happens to lie between two stalls.
+    let short = run_for(&spec(100.0, 100_000.0, 0.05, 1), stalling(0.0));
+    assert_eq!((short.rate, short.is_held()), (Some(7_288.0), false));
+    let found = run_for(&holding(100.0, 100_000.0), stalling(0.0));
+    assert_eq!((found.rate, found.fails_at, found.complete), (None, Some(100.0), true));
+    assert_eq!(found.not_held(), Some((7_288.0, 5)));
+    let held: Vec<f64> = found.probes.iter().filter(|p| p.why == ProbeReason::Hold).map(|p| p.rate).collect();
+    assert_eq!(held, [7_288.0, 6_941.0, 6_296.0, 100.0]);
+}
+
+#[test]
+fn a_rate_that_holds_for_longer_is_the_result() {
+    let found = run_for(&holding(100.0, 100_000.0), stalling(f64::INFINITY));
+    assert_eq!((found.rate, found.fails_at, found.is_held()), (Some(7_288.0), Some(7_611.0), true));
+    assert_eq!(found.probes.iter().filter(|p| p.times == 5).count(), 1);
+    // A store that stalls only when it is busy.
+    for stalls_from in [7_000.0, 6_500.0, 5_000.0, 150.0] {
+        let found = run_for(&holding(100.0, 100_000.0), stalling(stalls_from));
+        let (rate, fails) = (found.rate.unwrap(), found.fails_at.unwrap());
+        assert!(found.complete && found.is_held(), "{found:?}");
+        assert!(rate < stalls_from && fails >= stalls_from && fails <= rate * 1.05 * (1.0 + 1e-9), "{found:?}");
+    }
+}
+
+#[test]
+fn probes_that_run_out_before_a_rate_held_give_none() {
+    let whole = run_for(&holding(100.0, 100_000.0), stalling(0.0));
+    let short = RateSearch { most_probes: whole.probes.len() as u32 - 2, ..holding(100.0, 100_000.0) };
+    let found = run_for(&short, stalling(0.0));
+    assert_eq!((found.rate, found.fails_at, found.complete), (None, Some(6_941.0), false));
+    // Before any rate had to hold, the rate is what most probes say.
+    let short = RateSearch { most_probes: whole.probes.len() as u32 - 4, ..holding(100.0, 100_000.0) };
+    let found = run_for(&short, stalling(0.0));
+    assert_eq!((found.rate, found.complete, found.is_held()), (Some(7_288.0), false, false));
 }
 
 /// The usual number of probes if none is wrong.
@@ -160,21 +224,28 @@ proptest! {
     }
 
     #[test]
-    fn it_ends_whatever_the_answers(seed: u64, within in 0.01f64..1.0, confirm in 0u32..4, chance in 0.0f64..1.0) {
+    fn it_ends_whatever_the_answers(
+        seed: u64, within in 0.01f64..1.0, confirm in 0u32..4, chance in 0.0f64..1.0, hold in 0u32..3,
+    ) {
         let mut random = Rng::new(seed);
         let (from, to) = (10.0f64, 1e5f64);
-        let found = run(&spec(from, to, within, confirm), |_, _| random.unit() < chance);
+        let wanted = RateSearch { hold, ..spec(from, to, within, confirm) };
+        let found = run(&wanted, |_, _| random.unit() < chance);
         prop_assert!(found.complete);
+        prop_assert!(found.rate.is_none() || hold == 0 || found.is_held());
         // Rates lie √(1 + within) apart, slightly less because of rounding.
         let rates = (to / from).ln() / (within.ln_1p() / 2.2) + 3.0;
-        prop_assert!(found.probes.len() as f64 <= rates * f64::from(2 * confirm + 1), "{}", found.probes.len());
+        let holds = found.probes.iter().filter(|probe| probe.why == ProbeReason::Hold).count();
+        let others = found.probes.len() - holds;
+        prop_assert!(others as f64 <= rates * f64::from(2 * confirm + 1), "{}", found.probes.len());
+        prop_assert!(holds as f64 <= rates);
         prop_assert!(found.probes.iter().all(|p| p.rate >= from && p.rate <= to));
     }
 
     #[test]
     fn a_search_is_taken_up_by_telling_it_its_probes(limit in 50.0f64..20_000.0, cut in 0usize..20) {
-        let spec = spec(100.0, 10_000.0, 0.05, 1);
-        let whole = run(&spec, |rate, _| rate <= limit);
+        let spec = holding(100.0, 10_000.0);
+        let whole = run(&spec, |rate, n| rate <= limit && n % 7 != 6);
         let mut again = Search::new(&spec);
         whole.probes.iter().take(cut).for_each(|probe| again.tell(probe.clone()));
         match (again.next(), whole.probes.get(cut)) {

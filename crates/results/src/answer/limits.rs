@@ -9,7 +9,7 @@ use super::phases::{best_of_stores, one_before, ranked, standings};
 use crate::configurations::{configuration_of, is_whole};
 use crate::figures::RATE_WITHIN_LIMITS;
 use crate::human::{duration, percent, rate};
-use crate::{PhaseResult, RunResult, TrialResult};
+use crate::{PhaseResult, RunResult, SearchResult, TrialResult};
 
 /// The highest rates that searches found.
 pub(super) fn searched(result: &RunResult) -> Option<String> {
@@ -22,8 +22,12 @@ pub(super) fn searched(result: &RunResult) -> Option<String> {
         several => several,
     };
     let (Some(first), second) = (ranked.first(), ranked.get(1)) else {
+        let not_held = result.trials.iter().flat_map(|t| &t.searches).filter_map(SearchResult::not_held);
+        let for_longer = not_held.max_by(|a, b| a.0.total_cmp(&b.0)).map_or_else(String::new, |(highest, times)| {
+            format!(" for {times} times as long, although most probes met them up to {}/s", rate(highest))
+        });
         return Some(format!(
-            "No configuration met the limits of {phase}{} at any rate that was tried.",
+            "No configuration met the limits of {phase}{} at any rate that was tried{for_longer}.",
             in_words(result, phase)
         ));
     };

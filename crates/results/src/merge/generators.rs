@@ -27,6 +27,21 @@ pub(super) fn generators(parts: &[(&ReadPart, &PhaseResult, u64, Option<u64>)]) 
     parts.iter().map(one).collect()
 }
 
+/// At each percentile, the longest delay of all parts.
+fn longest_stops<'a>(parts: impl Iterator<Item = &'a Percentiles> + Clone) -> Percentiles {
+    let longest = |pick: fn(&Percentiles) -> Option<u64>| parts.clone().filter_map(pick).max();
+    Percentiles {
+        count: parts.clone().map(|of| of.count).sum(),
+        p50: longest(|of| of.p50),
+        p90: longest(|of| of.p90),
+        p95: longest(|of| of.p95),
+        p99: longest(|of| of.p99),
+        p99_9: longest(|of| of.p99_9),
+        p99_99: longest(|of| of.p99_99),
+        ..Percentiles::default()
+    }
+}
+
 /// The combined resource use of all clients. CPU times per operation cover all operations. Peaks and shares are the
 /// maximum over all parts.
 pub(super) fn all_clients(generators: &[GeneratorResult], send_delay_ns: Percentiles) -> ClientUse {
@@ -62,6 +77,7 @@ pub(super) fn all_clients(generators: &[GeneratorResult], send_delay_ns: Percent
         process_cpu_s: clients().map(|client| client.process_cpu_s).sum(),
         busiest_worker_share: greatest(|client| client.busiest_worker_share),
         starved_s: greatest(|client| client.starved_s),
+        stopped_ns: longest_stops(clients().map(|client| &client.stopped_ns)),
         rss_max_bytes: clients().map(|client| client.rss_max_bytes).max().unwrap_or(0),
         send_delay_ns,
         worker_use: clients().flat_map(|client| client.worker_use.iter().copied()).collect(),

@@ -13,6 +13,7 @@ use storebench_study::workload::Claim;
 
 use crate::bottleneck::Bottleneck;
 use crate::conclude::conclude;
+use crate::own_delay::own_delay;
 use crate::run_folder::{PartRow, StoreFacts, gather, judge_again};
 use crate::{
     Failure, FailureKind, FigureRow, FolderError, Pass, PhaseResult, ResourcesResult, RunFolder, RunInfo, RunResult,
@@ -233,6 +234,7 @@ fn merged_phase(
         op.query_plan.clone_from(&of_first.query_plan);
     }
     found.client = all_clients(&generators, found.client.send_delay_ns);
+    found.all.own_delay_share = own_delay(&found.all, &found.client);
     found.generators = generators;
     found.settings.clone_from(&first.settings);
     found.limits = judge_again(&record, &first.limits);

@@ -6,6 +6,7 @@ use storebench_documents::Compression;
 use storebench_engine::measure::{Interval, Label, PhaseRecord, Recorder, ResourceSample, Tally, WorkerUse};
 use storebench_engine::store::{Capabilities, ErrorKind};
 
+use crate::own_delay::{ORDINARY_LATENESS_NS, own_delay, stopped_at};
 use crate::stats::{Steadiness, steadiness};
 
 use super::attempts::{self, merged};
@@ -13,9 +14,6 @@ use super::model::{
     AllOps, ClientUse, CollectionResult, Guarantee, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult,
     RateResult,
 };
-
-/// Lateness of the sampler below this, in ns, is normal timer inaccuracy.
-const ORDINARY_LATENESS_NS: u64 = 5_000_000;
 
 impl Percentiles {
     /// Reads them from a histogram.
@@ -88,6 +86,16 @@ pub(crate) fn gather(
         }
         ops.insert(name, gather_op(label, tally, over_ns, open, name_of(label.collection)));
     }
+    let client = gather_client(record, store.embedded, calibrated_ns_per_op);
+    let mut all = AllOps {
+        response_ns: open.then(|| Percentiles::of(&merged(&record.total.ops, |t| &t.response))),
+        response_of_attempts_ns: open.then(|| attempts::of_all(record, Tally::answered)).flatten(),
+        service_ns: Percentiles::of(&merged(&record.total.ops, |t| &t.service)),
+        service_of_attempts_ns: attempts::of_all(record, |t| &t.service),
+        client_queueing_ns: open.then(|| Percentiles::of(&merged(&record.total.ops, |t| &t.client_queueing))),
+        ..AllOps::default()
+    };
+    all.own_delay_share = own_delay(&all, &client);
     PhaseResult {
         name: record.name.clone(),
         loads: record.loads,
@@ -106,14 +114,8 @@ pub(crate) fn gather(
         consistency: Guarantee { name: record.consistency.to_string(), means: store.consistency.clone() },
         rate: record.scheduled.map(|scheduled| gather_rate(record, scheduled)),
         ops,
-        all: AllOps {
-            response_ns: open.then(|| Percentiles::of(&merged(&record.total.ops, |t| &t.response))),
-            response_of_attempts_ns: open.then(|| attempts::of_all(record, Tally::answered)).flatten(),
-            service_ns: Percentiles::of(&merged(&record.total.ops, |t| &t.service)),
-            service_of_attempts_ns: attempts::of_all(record, |t| &t.service),
-            client_queueing_ns: open.then(|| Percentiles::of(&merged(&record.total.ops, |t| &t.client_queueing))),
-        },
-        client: gather_client(record, store.embedded, calibrated_ns_per_op),
+        all,
+        client,
         documents: gather_documents(record, documents, name_of),
         intervals: record.intervals.len() as u64,
         course_per_s: course(record),
@@ -299,6 +301,7 @@ fn gather_client(record: &PhaseRecord, embedded: bool, calibrated_ns_per_op: Opt
             .map(|w| share(w.cpu_ns.saturating_sub(w.spin_ns) as f64, w.wall_ns as f64))
             .fold(0.0, f64::max),
         starved_s: starved_ns(&record.resources) as f64 / 1e9,
+        stopped_ns: stopped(&record.resources, record.elapsed_ns),
         rss_max_bytes: record.resources.iter().map(|s| s.rss_bytes).max().unwrap_or(0),
         send_delay_ns: Percentiles::of(&record.total.send_delay),
         worker_use: record.worker_use.clone(),
@@ -308,6 +311,12 @@ fn gather_client(record: &PhaseRecord, embedded: bool, calibrated_ns_per_op: Opt
 /// Time lost to late wake-ups. More than normal lateness means that the process wanted to run but did not.
 fn starved_ns(samples: &[ResourceSample]) -> u64 {
     samples.iter().map(|s| s.lateness_ns).filter(|ns| *ns >= ORDINARY_LATENESS_NS).sum()
+}
+
+/// How long an operation at a random moment was delayed by that.
+fn stopped(samples: &[ResourceSample], elapsed_ns: u64) -> Percentiles {
+    let stops = samples.iter().filter(|s| s.lateness_ns >= ORDINARY_LATENESS_NS).count() as u64;
+    Percentiles::at(stops, |quantile| stopped_at(samples, elapsed_ns, quantile))
 }
 
 /// CPU time of the process over the phase. The samples do not quite reach its ends, so their slope is extrapolated.

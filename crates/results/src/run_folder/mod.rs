@@ -37,7 +37,7 @@ pub use limits::judge as judge_limits;
 pub(crate) use limits::judge_again;
 pub use model::{
     AllOps, ClientUse, CollectionResult, ConfigurationResult, FORMAT, FactorSweep, Failure, FailureKind,
-    FigureOverTrials, FigureResult, Guarantee, LimitResult, Message, OpResult, Percentiles, PhaseDocuments,
+    FigureOverTrials, FigureResult, Guarantee, LimitResult, Message, OpResult, OwnDelay, Percentiles, PhaseDocuments,
     PhaseResult, QueryPlanResult, RateResult, RunInfo, RunResult, SampledResult, StoreAfter, StoreStatsResult,
     TasksResult, TrialResult,
 };

@@ -608,6 +608,26 @@ pub struct AllOps {
     pub service_of_attempts_ns: Option<Percentiles>,
     /// As in [`OpResult`].
     pub client_queueing_ns: Option<Percentiles>,
+    /// How much of each percentile is the client's own delay.
+    #[serde(default)]
+    pub own_delay_share: OwnDelay,
+}
+
+/// The share of each percentile that is the client's own delay, from 0 to 1: of the response time, or in closed loop of
+/// the service time. Null if it is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct OwnDelay {
+    /// Of the median.
+    pub p50: Option<f64>,
+    /// Of 90 %.
+    pub p90: Option<f64>,
+    /// Of 95 %.
+    pub p95: Option<f64>,
+    /// Of 99 %.
+    pub p99: Option<f64>,
+    /// Of 99.9 %.
+    pub p99_9: Option<f64>,
 }
 
 /// Percentiles of a merged histogram with 3 significant digits. Null if it is empty.
@@ -663,6 +683,10 @@ pub struct ClientUse {
     /// By how much a thread that only sleeps was woken too late, in s, summed over delays of 5 ms and more. In that
     /// time the process was stopped, throttled or crowded out.
     pub starved_s: f64,
+    /// How long an operation at a random moment was delayed for that reason, in ns. An estimate: `mean`, `min` and `max`
+    /// are null, and `count` is the number of delays.
+    #[serde(default)]
+    pub stopped_ns: Percentiles,
     /// Peak resident memory, in bytes.
     pub rss_max_bytes: u64,
     /// Open loop: how late the client sent although the in-flight limit was not reached. Percentiles are null in a

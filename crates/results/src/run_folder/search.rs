@@ -12,9 +12,11 @@ use super::model::LimitResult;
 pub struct SearchResult {
     /// The phase whose rate was searched.
     pub phase: String,
-    /// The highest rate that met every limit in most probes. Null if there is none.
+    /// The highest rate that met every limit in most probes, and then for longer (unless the study says `hold = 0`). Null
+    /// if there is none.
     pub rate: Option<f64>,
-    /// The lowest rate above it that missed a limit in most probes. Null if the highest rate that was tried met them.
+    /// The lowest rate above it that missed a limit in most probes, or for longer. Null if the highest rate that was
+    /// tried met them.
     pub fails_at: Option<f64>,
     /// Whether the bracket became as narrow as requested before the probes ran out.
     pub complete: bool,
@@ -30,6 +32,9 @@ pub struct ProbeResult {
     pub rate: f64,
     /// Why this one was tried.
     pub why: ProbeReason,
+    /// How many times as long as the phase it lasted: more than 1 when a rate had to be held for longer.
+    #[serde(default = "once")]
+    pub times: u32,
     /// Whether every limit was met.
     pub met: bool,
     /// The limits.
@@ -66,4 +71,24 @@ pub enum ProbeReason {
     /// The upper end of the bracket, where the limits must be missed again.
     #[serde(rename = "confirm that they fail")]
     ConfirmFails,
+    /// The limits were met in most probes, and must be met for longer.
+    #[serde(rename = "hold for longer")]
+    Hold,
+}
+
+fn once() -> u32 {
+    1
+}
+
+impl SearchResult {
+    /// Whether the rate that was found met the limits for longer, in a phase that it was not chosen by.
+    pub fn is_held(&self) -> bool {
+        self.probes.iter().any(|probe| probe.why == ProbeReason::Hold && probe.met && Some(probe.rate) == self.rate)
+    }
+
+    /// The highest rate that met the limits in most probes, but not for longer, and how many times as long that was.
+    pub fn not_held(&self) -> Option<(f64, u32)> {
+        let failed = self.probes.iter().filter(|probe| probe.why == ProbeReason::Hold && !probe.met);
+        failed.map(|probe| (probe.rate, probe.times)).max_by(|a, b| a.0.total_cmp(&b.0))
+    }
 }

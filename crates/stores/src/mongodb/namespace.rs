@@ -12,10 +12,16 @@ use super::bson::{self, ARRAY, DOCUMENT, Members};
 use super::commands::{Collection, KeyKind};
 use super::control::{Desk, LONG, PATIENCE};
 use super::encode::{EXPIRY, KEY};
+use crate::net;
 
 const MARKER: &str = "storebench_marker";
 /// The marker's record of the database itself. No collection has a space in its name.
 const DATABASE: &str = "the database";
+/// What follows in that record while a removal is about to drop the marker. Whoever adds a mark waits for that, and then
+/// looks whether the mark is still there.
+const REMOVING: &str = "; removing";
+/// How often whoever has added a mark looks whether such a removal has ended. Then it was killed.
+const WAITS: usize = 20;
 const NAMESPACE_EXISTS: i64 = 48;
 /// How often the collections and the marker are read if they do not agree. The marker may be another program's.
 const LOOKS: usize = 5;
@@ -55,8 +61,12 @@ impl Site for Desk<'_> {
         Ok(found)
     }
 
+    async fn rest(&mut self) {
+        net::rest().await;
+    }
+
     async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
-        let made = if making.made { "new" } else { "found" };
+        let made = word(making.made);
         if making.first && mark(self, DATABASE, made).await? == Made::Changed {
             return Ok(Made::Changed);
         }
@@ -78,7 +88,15 @@ impl Site for Desk<'_> {
             make_indexes(self, planned.layout).await?;
         }
         // A removal that began earlier may have dropped the marker in the meantime, with the marks that it found in it.
-        let now = self.look().await?;
+        let mut now = self.look().await?;
+        for _ in 0..WAITS {
+            if !now.removing {
+                break;
+            }
+            net::rest().await;
+            now = self.look().await?;
+        }
+        self.remain(&now).await?;
         if now.made.is_none() {
             mark(self, DATABASE, made).await?;
         }
@@ -101,15 +119,43 @@ impl Site for Desk<'_> {
                 return Err(error);
             }
         }
-        // The marker stays if others have added marks meanwhile.
-        if removal.left.is_empty() && self.look().await?.marked.is_empty() {
+        if !removal.left.is_empty() {
+            return Ok(Made::Done);
+        }
+        // The marker stays if others have added marks meanwhile. A mark that comes after the last look is written again
+        // by whoever added it.
+        let now = self.look().await?;
+        let Some(new) = now.made else { return Ok(Made::Done) };
+        if now.marked.is_empty() {
+            let found = Marked::new(DATABASE, word(new));
+            let removing = format!("{}{REMOVING}", found.mark);
+            if !now.removing && change_mark(self, &found, Some(&removing)).await? == Made::Changed {
+                return Ok(Made::Changed);
+            }
+        }
+        let now = self.look().await?;
+        if now.marked.is_empty() {
             drop_collection(self, MARKER).await?;
+        } else {
+            self.remain(&now).await?;
         }
         Ok(Made::Done)
     }
 }
 
+/// The marker's word for a database that Storebench created, or found.
+fn word(new: bool) -> &'static str {
+    if new { "new" } else { "found" }
+}
+
 impl Desk<'_> {
+    /// Ends a removal that found new marks, or was killed: the marker remains.
+    async fn remain(&mut self, now: &Holdings) -> Result<(), StoreError> {
+        let Some(new) = now.made.filter(|_| now.removing) else { return Ok(()) };
+        let removing = Marked::new(DATABASE, format!("{}{REMOVING}", word(new)));
+        change_mark(self, &removing, Some(word(new))).await.map(drop)
+    }
+
     /// The holdings, from the names of the collections and, if it exists, the marker.
     async fn found(&mut self, names: Vec<String>, marker: bool) -> Result<Holdings, StoreError> {
         let database = self.target.database.clone();
@@ -123,7 +169,11 @@ impl Desk<'_> {
                 let record = Members::of(&record).ok();
                 let text = |name| record.and_then(|r| r.get(name)).and_then(|value| value.as_str());
                 match (text(KEY), text("made")) {
-                    (Some(DATABASE), made) => found.made = Some(made == Some("new")),
+                    (Some(DATABASE), made) => {
+                        let made = made.unwrap_or_default();
+                        found.removing = made.ends_with(REMOVING);
+                        found.made = Some(made.strip_suffix(REMOVING).unwrap_or(made) == "new");
+                    }
                     (Some(name), Some(mark)) => found.marked.push(Marked::new(name, mark)),
                     _ => {}
                 }

@@ -21,7 +21,7 @@ const EXPIRY_EVERY_S: u32 = 5;
 const EXPIRY_DEFAULT_S: u32 = 60;
 
 /// How long to look for the effect of a call that the server answered with an error.
-const LOOK_FOR: Duration = Duration::from_secs(5);
+const LOOK_FOR: Duration = Duration::from_secs(30);
 
 /// How many documents one request removes.
 const AT_ONCE: usize = 1_000;

@@ -163,6 +163,28 @@ fn a_mongodb_marker_that_others_wrote_into_during_a_removal_stays() {
     others_come_during_a_removal(&Server::start("nx-27017"), b"\x02delete\0", false);
 }
 
+#[cfg(feature = "mongodb")]
+#[test]
+fn a_copy_waits_until_a_mongodb_marker_is_gone() {
+    let server = Server::start("nx-27017");
+    let [study, copy] = stores(&server.url);
+    let refused = Arc::new(AtomicBool::new(false));
+    let by = {
+        let (copy, refused) = (Arc::clone(&copy), Arc::clone(&refused));
+        interrupting(server.port, b"; removing", move || {
+            let told = copy.prepare(&layout("second"), Prepare::Copy(CopyId(1)));
+            assert!(matches!(&told, Err(StoreError::Failed(text)) if text.contains("is removing")), "{told:?}");
+            refused.store(true, Ordering::SeqCst);
+        })
+    };
+    study.prepare(&layout("first"), Prepare::Fresh).unwrap();
+    let slow = storebench_stores::open(&server.url.replace(&format!(":{}", server.port), &format!(":{by}"))).unwrap();
+    slow.remove().unwrap();
+    assert!(refused.load(Ordering::SeqCst));
+    copy.prepare(&layout("second"), Prepare::Copy(CopyId(1))).unwrap();
+    assert_eq!(study.owner_of("second").unwrap(), copied(1));
+}
+
 /// The first durability level that the store guarantees.
 fn level(store: &dyn AnyStore) -> Durability {
     store.capabilities().durability[0].0

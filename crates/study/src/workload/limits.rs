@@ -151,6 +151,10 @@ pub struct RateSearch {
     /// How many times the phase may run in one trial; default 40.
     #[serde(default = "default_most_probes")]
     pub most_probes: u32,
+    /// How many times as long the rate must be held at the end, in a phase that the search did not choose by; default 5. 0
+    /// leaves that out.
+    #[serde(default = "default_hold")]
+    pub hold: u32,
     /// How long to wait between two rates for the store to become idle, at most; default 5 s.
     #[serde(default = "default_rest")]
     pub rest: Span,
@@ -166,6 +170,10 @@ fn default_confirm() -> u32 {
 
 fn default_most_probes() -> u32 {
     40
+}
+
+fn default_hold() -> u32 {
+    5
 }
 
 fn default_rest() -> Span {
@@ -239,6 +247,9 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
     }
     if search.confirm > 100 {
         say("confirm", format!("{} confirming probes; use 0 to 100, such as 2", search.confirm));
+    }
+    if search.hold > 1_000 {
+        say("hold", format!("{} times as long; use 0 to 1,000, such as 5", search.hold));
     }
     if search.most_probes == 0 {
         say("most_probes", "0 probes find nothing; use 20 or more".into());

@@ -1,12 +1,20 @@
 //! `client-saturated`: was it the client that was measured?
 
-use crate::ClientUse;
-use crate::human::{duration, percent};
-use crate::validity::check::{Check, Finding, Looks, Scene};
-use crate::validity::model::Severity;
+use indexmap::IndexMap;
 
-pub(super) const CHECK: Check =
-    Check::new("client-saturated", "the client was short of CPU", &[Looks::Phase(look)]).of_each_client();
+use crate::configurations::Configuration;
+use crate::human::{duration, percent};
+use crate::own_delay::{self, OWN, SHOWN};
+use crate::validity::check::{Check, Configurations, Finding, Looks, Scene, some};
+use crate::validity::model::Severity;
+use crate::{ClientUse, OwnDelay};
+
+pub(super) const CHECK: Check = Check::new(
+    "client-saturated",
+    "the client was short of CPU",
+    &[Looks::Configurations(differs), Looks::Phase(look)],
+)
+.of_each_client();
 
 /// Embedded stores: the client's share of the CPU time per operation.
 pub(super) const EMBEDDED: (f64, f64) = (0.25, 0.60);
@@ -14,12 +22,8 @@ pub(super) const EMBEDDED: (f64, f64) = (0.25, 0.60);
 pub(super) const BUSY: (f64, f64) = (0.70, 0.90);
 /// Below this the workers of an embedded store mostly wait, and a lighter client changes little.
 pub(super) const MOSTLY_WAITING: f64 = 0.50;
-/// How much too late a sleeping thread was woken, as a share of the phase. Operations that are scheduled meanwhile
-/// wait, and so do those behind them. Half of the time that lies beyond a percentile is enough to make that percentile
-/// the client's.
-pub(super) const STARVED: (f64, f64) = (0.005, 0.25);
-/// This share is enough to spoil the p99.9.
-pub(super) const STARVED_TAIL: f64 = 0.0005;
+/// How much too late a sleeping thread was woken, as a share of the phase. Above this, throughput is not the store's.
+pub(super) const STARVED: f64 = 0.25;
 /// A shorter phase, in ns, is not called invalid.
 pub(super) const TELLING_NS: f64 = 1e9;
 /// The time that workers were ready but did not run, as a share of their time.
@@ -42,7 +46,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         _ => separate(&scene.phase.client),
     };
     let mut found =
-        [busy, starved(scene), withheld(scene), queued(scene)].into_iter().flatten().max_by_key(|f| f.severity)?;
+        [busy, stopped(scene), withheld(scene), queued(scene)].into_iter().flatten().max_by_key(|f| f.severity)?;
     // Shares over such a short time say little about the client.
     if (scene.phase.elapsed_ns as f64) < TELLING_NS {
         found.severity = found.severity.min(Severity::Caution);
@@ -98,30 +102,93 @@ fn separate(client: &ClientUse) -> Option<Finding> {
     ))
 }
 
-/// A thread that only sleeps is woken late when the process is stopped or throttled.
-fn starved(scene: &Scene<'_>) -> Option<Finding> {
-    let wall_s = scene.phase.elapsed_ns as f64 / 1e9;
-    let share = if wall_s > 0.0 { scene.phase.client.starved_s / wall_s } else { 0.0 };
-    let (found, beyond) = match severity(share, STARVED) {
-        Severity::Pass if share > STARVED_TAIL => (Severity::Note, "p99.9"),
-        found => (found, "p99"),
+/// The shares of percentiles that are above a tenth, with what they are shares of.
+fn own(shares: &OwnDelay, times: &str) -> Vec<String> {
+    let told = SHOWN.iter().filter_map(|(name, pick)| Some((name, pick(shares)?)));
+    told.filter(|(_, share)| *share > OWN)
+        .map(|(name, share)| format!("{} of the {times} {name}", percent(share)))
+        .collect()
+}
+
+/// A thread that only sleeps is woken late when the process is stopped or throttled. Operations wait for the same time.
+fn stopped(scene: &Scene<'_>) -> Option<Finding> {
+    let phase = scene.phase;
+    let mut client = phase.client.clone();
+    // What was only sent late is found by `send-delay`.
+    client.send_delay_ns = crate::Percentiles::default();
+    let shares = own_delay::own_delay(&phase.all, &client);
+    let wall_s = phase.elapsed_ns as f64 / 1e9;
+    let share = if wall_s > 0.0 { client.starved_s / wall_s } else { 0.0 };
+    let found = if share > STARVED {
+        Severity::Invalid
+    } else if [shares.p50, shares.p99].into_iter().flatten().any(|share| share > OWN) {
+        Severity::Caution
+    } else if shares.p99_9.is_some_and(|share| share > OWN) {
+        Severity::Note
+    } else {
+        return None;
     };
-    (found > Severity::Pass).then(|| {
-        Finding::new(
-            found,
-            format!(
-                "the client was descheduled for {} of the phase: {beyond} and above may be the client's own",
-                percent(share)
-            ),
-            format!(
-                "note above {}, caution above {}, invalid above {}",
-                percent(STARVED_TAIL),
-                percent(STARVED.0),
-                percent(STARVED.1)
-            ),
-            "free the processors for the client: stop other programs, lift limits (cgroup, cpulimit), and run again",
-        )
-    })
+    let times = if phase.rate.is_some() { "response" } else { "service" };
+    let own = own(&shares, times);
+    let of = if own.is_empty() { String::new() } else { format!("; the client's own delay is {}", own.join(", ")) };
+    Some(Finding::new(
+        found,
+        format!("the client did not run for {} of the phase{of}", percent(share)),
+        format!(
+            "caution when more than {} of the p50 or p99 is the client's own delay, note at p99.9; invalid when it did not run for more than {} of the phase",
+            percent(OWN),
+            percent(STARVED)
+        ),
+        "free the processors for the client: stop other programs, lift limits (cgroup, cpulimit), and run again",
+    ))
+}
+
+/// The client delayed one configuration more than another.
+fn differs(configurations: &Configurations<'_>) -> Vec<Finding> {
+    /// Phases by name: for each percentile, the configuration and its share.
+    type Shares<'a> = IndexMap<(&'a str, &'static str), Vec<(&'a str, f64)>>;
+    let mut shares = Shares::new();
+    for configuration in &configurations.configurations {
+        for (phase, at, share) in means(configuration) {
+            shares.entry((phase, at)).or_default().push((configuration.name, share));
+        }
+    }
+    let told: Vec<String> = shares
+        .iter()
+        .filter_map(|((phase, at), of)| {
+            let least = of.iter().copied().reduce(|a, b| if b.1 < a.1 { b } else { a })?;
+            let most = of.iter().copied().reduce(|a, b| if b.1 > a.1 { b } else { a })?;
+            (most.1 - least.1 > OWN).then(|| {
+                let (least_share, most_share) = (percent(least.1), percent(most.1));
+                format!("{phase} {at}: {least_share} on {}, {most_share} on {}", least.0, most.0)
+            })
+        })
+        .collect();
+    if told.is_empty() {
+        return Vec::new();
+    }
+    vec![Finding::new(
+        Severity::Caution,
+        format!("the client's own delay is not the same share of a time on each configuration: {}", some(&told)),
+        format!("caution when the shares differ by more than {} of the p50 or p99", percent(OWN)),
+        "part of the difference between these times is the client's: run again on a machine with free processors",
+    )]
+}
+
+/// The mean share of the p50 and the p99 in each phase, over the trials of a configuration.
+fn means<'a>(configuration: &Configuration<'a>) -> Vec<(&'a str, &'static str, f64)> {
+    let mut sums: IndexMap<(&str, &'static str), (f64, u32)> = IndexMap::new();
+    let phases = configuration.whole().flat_map(|trial| &trial.phases);
+    for phase in phases.filter(|phase| !phase.loads && !phase.warm_up && phase.tasks.is_none()) {
+        let shares = own_delay::of_phase(phase);
+        for (at, pick) in &SHOWN[..2] {
+            if let Some(share) = pick(&shares) {
+                let (sum, count) = sums.entry((&phase.name, at)).or_default();
+                (*sum, *count) = (*sum + share, *count + 1);
+            }
+        }
+    }
+    sums.into_iter().map(|((phase, at), (sum, count))| (phase, at, sum / f64::from(count))).collect()
 }
 
 /// Workers waited for a processor although the process did not use all that it may: another program, or a quota, has
@@ -158,13 +225,21 @@ fn queued_share(client: &ClientUse) -> f64 {
     if wall_s > 0.0 { client.run_queue_s / wall_s } else { 0.0 }
 }
 
+/// Workers waited for each other, or for the store's own threads. Fewer workers help only if there are more of them
+/// than processors.
 fn queued(scene: &Scene<'_>) -> Option<Finding> {
     let share = queued_share(&scene.phase.client);
+    let processors = scene.environment.cpus_available.max(1);
+    let severity = if u64::from(scene.phase.workers) > processors { Severity::Caution } else { Severity::Note };
     (share > QUEUED).then(|| {
         Finding::new(
-            Severity::Caution,
-            format!("workers waited for a processor {} of the time", percent(share)),
-            format!("caution above {}", percent(QUEUED)),
+            severity,
+            format!(
+                "workers waited for a processor {} of the time; {} workers, {processors} processors",
+                percent(share),
+                scene.phase.workers
+            ),
+            format!("caution above {} with more workers than processors, otherwise note", percent(QUEUED)),
             "use fewer `workers` than processors, leave some for the store, and stop other programs",
         )
     })
@@ -174,8 +249,8 @@ fn queued(scene: &Scene<'_>) -> Option<Finding> {
 mod tests {
     use storebench_engine::measure::WorkerUse;
 
-    use crate::RunResult;
-    use crate::validity::testing::{CAUTION, INVALID, NOTE, PASS, closed, separate, severity};
+    use crate::validity::testing::{CAUTION, INVALID, NOTE, PASS, all, closed, separate, severity, two_configurations};
+    use crate::{Percentiles, RunResult};
 
     fn embedded(scheme: &str, own_us: f64, all_us: f64, busy: f64) -> RunResult {
         let mut result = closed(|p| {
@@ -219,15 +294,36 @@ mod tests {
 
     #[test]
     fn client_saturated_when_it_is_kept_from_running() {
-        for (late_s, expected) in
-            [(0.006, PASS), (0.0061, NOTE), (0.06, NOTE), (0.061, CAUTION), (3.0, CAUTION), (3.1, INVALID)]
-        {
-            let result = separate(closed(|p| {
+        let stopped = |starved_s: f64, p50: u64, p99: u64, p99_9: u64| {
+            separate(closed(|p| {
                 p.client.busiest_worker_share = 0.1;
-                p.client.starved_s = late_s;
-            }));
-            assert_eq!(severity(&result, "client-saturated"), expected, "{late_s}");
+                p.client.starved_s = starved_s;
+                let times = |p50, p99, p99_9| Percentiles {
+                    p50: Some(p50),
+                    p99: Some(p99),
+                    p99_9: Some(p99_9),
+                    ..Percentiles::default()
+                };
+                p.client.stopped_ns = times(p50, p99, p99_9);
+                (p.all.service_ns, p.all.service_of_attempts_ns) = (times(100_000, 1_000_000, 2_000_000), None);
+            }))
+        };
+        for (of, expected) in [
+            ((0.1, 0, 100_000, 200_000), PASS),
+            ((0.1, 0, 100_000, 200_001), NOTE),
+            ((0.1, 0, 100_001, 200_001), CAUTION),
+            ((0.1, 10_001, 100_000, 200_000), CAUTION),
+            ((3.0, 90_000, 1_000_000, 2_000_000), CAUTION),
+            ((3.1, 0, 0, 0), INVALID),
+        ] {
+            let result = stopped(of.0, of.1, of.2, of.3);
+            assert_eq!(severity(&result, "client-saturated"), expected, "{of:?}");
         }
+        let told = all(&stopped(0.6, 50_000, 1_000_000, 0), "client-saturated").pop().unwrap().observed;
+        assert_eq!(
+            told,
+            "the client did not run for 5 % of the phase; the client's own delay is 50 % of the service p50, 100 % of the service p99"
+        );
         // So short a phase cannot show it.
         let mut short = separate(closed(|p| p.client.starved_s = 0.9));
         short.trials[0].phases[0].elapsed_ns = 999_999_999;
@@ -249,13 +345,32 @@ mod tests {
             }))
         };
         assert_eq!(severity(&queued(9.0, 2.4, 9.0), "client-saturated"), PASS);
-        // Its own threads take turns on both processors: there are too many workers.
-        assert_eq!(severity(&queued(24.0, 24.0, 24.0), "client-saturated"), CAUTION);
+        // Its own threads take turns on both processors. That is the client's doing if there are too many workers.
+        let mut turns = queued(24.0, 24.0, 24.0);
+        turns.environment.cpus_available = 2;
+        assert_eq!(severity(&turns, "client-saturated"), NOTE);
+        turns.trials[0].phases[0].workers = 3;
+        assert_eq!(severity(&turns, "client-saturated"), CAUTION);
         // It got a tenth of a processor, although it was always ready to use one.
         assert_eq!(severity(&queued(1.2, 10.8, 1.2), "client-saturated"), INVALID);
         assert_eq!(severity(&queued(4.0, 8.0, 4.0), "client-saturated"), CAUTION);
         // Short bursts next to a busy neighbour: a fifth of what was wanted, but mostly nothing was wanted.
         assert_eq!(severity(&queued(1.0, 7.2, 1.0), "client-saturated"), CAUTION);
         assert_eq!(severity(&queued(1.0, 7.3, 1.0), "client-saturated"), INVALID);
+    }
+
+    #[test]
+    fn client_saturated_when_it_delays_one_configuration_more() {
+        let with = |share: f64| {
+            let result = two_configurations(|other| {
+                let phase = &mut other.phases[1];
+                let p99 = phase.all.service_ns.p99.unwrap() as f64;
+                phase.client.stopped_ns.p99 = Some((p99 * share) as u64);
+            });
+            all(&result, "client-saturated").into_iter().filter(|found| found.phase.is_none()).collect::<Vec<_>>()
+        };
+        assert!(with(0.09).is_empty());
+        let told = with(0.25);
+        assert!(told[0].observed.contains("p99: 0 % on one, 25.0 % on other"), "{told:?}");
     }
 }

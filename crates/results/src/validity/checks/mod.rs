@@ -27,6 +27,7 @@ mod rate_not_sustained;
 mod search_unsure;
 mod send_delay;
 mod single_run;
+mod stolen_time;
 mod too_few_connections;
 mod too_short;
 mod wrong_content;
@@ -52,6 +53,7 @@ pub(super) const CHECKS: &[Check] = &[
     errors::CHECK,
     misses::CHECK,
     client_saturated::CHECK,
+    stolen_time::CHECK,
     python_bound::CHECK,
     send_delay::CHECK,
     parts_apart::CHECK,

@@ -30,11 +30,22 @@ fn of_search(search: &SearchResult) -> Finding {
             format!("{phase}: the search ended before it decided about any rate"),
             "run the trial to its end",
         ),
-        None => (
-            Severity::Caution,
-            format!("{phase}: the limits are not met even at the first rate"),
-            "lower `from`, or check that the limits are the ones you want",
-        ),
+        None => match search.not_held() {
+            Some((highest, times)) => (
+                Severity::Caution,
+                format!(
+                    "{phase}: the limits were met in most probes at {}/s, but {} for {times} times as long",
+                    rate(highest),
+                    if search.complete { "at no rate" } else { "not" }
+                ),
+                "the store stalls now and then, at any rate: see its slowest intervals, and make probes long enough to see a stall",
+            ),
+            None => (
+                Severity::Caution,
+                format!("{phase}: the limits are not met even at the first rate"),
+                "lower `from`, or check that the limits are the ones you want",
+            ),
+        },
         Some(found) if !search.complete => (
             Severity::Caution,
             format!("{phase}: {}/s when the probes ran out, or the run ended", rate(found)),
@@ -60,6 +71,14 @@ fn of_search(search: &SearchResult) -> Finding {
                     duration(late)
                 ),
                 "give the client more processors, or use fewer workers than processors",
+            ),
+            _ if !search.is_held() => (
+                Severity::Note,
+                format!(
+                    "{phase}: {}/s met the limits in most probes, which it was chosen by, and not for longer",
+                    rate(found)
+                ),
+                "leave out `hold = 0`: a store that stalls now and then meets the limits in most short probes",
             ),
             (None, None, None) => (
                 Severity::Note,
@@ -91,13 +110,14 @@ fn lateness(probe: &ProbeResult) -> Option<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LimitResult;
     use crate::validity::testing::{CAUTION, NOTE, PASS, open, severity};
+    use crate::{LimitResult, ProbeReason};
 
     fn searched(change: impl FnOnce(&mut SearchResult)) -> RunResult {
-        let probe = |rate: f64, met| ProbeResult {
+        let probe = |rate: f64, met, why| ProbeResult {
             rate,
             met,
+            why,
             send_delay_p99_ns: Some(100_000),
             limits: vec![LimitResult { limit: 2e8, share_within: Some(0.9), met, ..LimitResult::default() }],
             ..ProbeResult::default()
@@ -107,7 +127,11 @@ mod tests {
             rate: Some(1_000.0),
             fails_at: Some(1_050.0),
             complete: true,
-            probes: vec![probe(1_000.0, true), probe(1_050.0, false)],
+            probes: vec![
+                probe(1_000.0, true, ProbeReason::Bisect),
+                probe(1_050.0, false, ProbeReason::Bisect),
+                probe(1_000.0, true, ProbeReason::Hold),
+            ],
         };
         change(&mut search);
         let mut result = open(|_| {});
@@ -127,6 +151,12 @@ mod tests {
         let ended = text(|s| (s.rate, s.fails_at, s.complete) = (None, None, false));
         assert_eq!(ended, "steady: the search ended before it decided about any rate");
         assert_eq!(said(|s| s.complete = false), CAUTION);
+        assert_eq!(said(|s| s.probes.truncate(2)), NOTE, "the rate was chosen by these probes");
+        let stalls = text(|s| {
+            s.rate = None;
+            s.probes[2] = ProbeResult { times: 5, met: false, ..s.probes[2].clone() };
+        });
+        assert_eq!(stalls, "steady: the limits were met in most probes at 1,000/s, but at no rate for 5 times as long");
         assert_eq!(said(|s| s.fails_at = None), NOTE);
         assert_eq!(said(|s| s.probes[1].send_delay_p99_ns = Some(30_000_000)), CAUTION);
         assert_eq!(

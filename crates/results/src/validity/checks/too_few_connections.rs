@@ -2,6 +2,7 @@
 
 use crate::human::{count, duration, percent};
 use crate::in_flight::FULL;
+use crate::own_delay::OWN;
 use crate::times::of_answers;
 use crate::validity::check::{Check, Finding, Looks, Scene};
 use crate::validity::model::Severity;
@@ -12,8 +13,6 @@ pub(super) const CHECK: Check =
 
 /// Client queueing below this, in ns, is not a finding.
 pub(super) const LEAST_NS: f64 = 1e6;
-/// Client queueing p99 divided by response p99.
-pub(super) const CLIENT_QUEUEING: f64 = 0.50;
 /// Share of the in-flight limit in use from which it counts as reached.
 pub(super) const BUSY: f64 = 0.50;
 /// For this check, a rate that is sustained to this share counts as sustained.
@@ -24,7 +23,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     let rate = scene.phase.rate.as_ref()?;
     let wait = scene.phase.all.client_queueing_ns?.p99? as f64;
     let response = scene.phase.all.response_ns?.p99? as f64;
-    let waits = wait >= LEAST_NS && wait >= CLIENT_QUEUEING * response;
+    let waits = wait >= LEAST_NS && wait > OWN * response;
     let sustained = rate.sustained_share >= NEARLY_SUSTAINED;
     let busy = scene.phase.in_flight_share;
     let (severity, advice) = match (waits, sustained, busy >= BUSY) {
@@ -56,8 +55,8 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
             percent(busy)
         ),
         format!(
-            "caution from 1 ms and {} of the response p99 if the rate is sustained and {} of the in-flight limit is in use, otherwise note",
-            percent(CLIENT_QUEUEING),
+            "caution from 1 ms and above {} of the response p99 if the rate is sustained and {} of the in-flight limit is in use, otherwise note",
+            percent(OWN),
             percent(BUSY)
         ),
         advice,
@@ -88,5 +87,11 @@ mod tests {
             assert_eq!(severity(&result, "too-few-connections"), expected, "{wait_ns} {sustained} {busy}");
         }
         assert_eq!(severity(&closed(|_| ()), "too-few-connections"), None);
+        let small = open(|p| {
+            p.in_flight_share = 1.0;
+            p.all.client_queueing_ns = Some(Percentiles { p99: Some(1_000_000), ..Default::default() });
+            p.all.response_ns = Some(Percentiles { p99: Some(10_000_000), ..Default::default() });
+        });
+        assert_eq!(severity(&small, "too-few-connections"), PASS);
     }
 }

@@ -1,0 +1,160 @@
+//! How much of each percentile is the client's own delay.
+//!
+//! The client delays an operation in two ways that are its own fault:
+//! - It sends late, although the in-flight limit was not reached (open loop). Without the send delay, the response time
+//!   of an operation is its service time and the time it waited because the limit was reached.
+//! - It does not run while an answer is there, or while something is to be sent, because the process is stopped,
+//!   throttled or crowded out. A thread that only sleeps tells when.
+//!
+//! Both delays can be the same one, so the larger counts. Time that an operation waited because the in-flight limit was
+//! reached is looked at by the check `too-few-connections`, because it may be the store's.
+
+use storebench_engine::measure::{ResourceSample, SAMPLE_EVERY};
+
+use crate::{AllOps, ClientUse, OwnDelay, PhaseResult};
+
+/// Lateness of a thread that only sleeps below this, in ns, is normal timer inaccuracy.
+pub(crate) const ORDINARY_LATENESS_NS: u64 = 5_000_000;
+
+/// A share of a percentile above which the percentile is not the store's alone.
+pub(crate) const OWN: f64 = 0.10;
+
+/// A percentile, and how to get it.
+type Percentile = (&'static str, fn(&OwnDelay) -> Option<f64>);
+
+/// The percentiles that results stand by. The others tell how far a delay reaches.
+pub(crate) const SHOWN: [Percentile; 3] = [("p50", |of| of.p50), ("p99", |of| of.p99), ("p99.9", |of| of.p99_9)];
+
+/// The share of each percentile that is the client's own delay, from 0 to 1: of the response time, or in closed loop of
+/// the service time. `None` for percentiles that are unknown.
+pub fn own_delay(all: &AllOps, client: &ClientUse) -> OwnDelay {
+    let (late, stopped) = (&client.send_delay_ns, &client.stopped_ns);
+    // Attempts that failed or were not answered are in both, or in neither.
+    let (response, service) = match (&all.response_of_attempts_ns, &all.service_of_attempts_ns) {
+        (Some(response), Some(service)) => (Some(*response), *service),
+        _ => (all.response_ns, all.service_ns),
+    };
+    let queueing = all.client_queueing_ns.unwrap_or_default();
+    let share = |pick: fn(&crate::Percentiles) -> Option<u64>| {
+        let at = |of: &crate::Percentiles| pick(of).map(|ns| ns as f64);
+        let (figure, service) = (at(response.as_ref().unwrap_or(&service))?, at(&service)?);
+        let (late, queued) = (at(late).unwrap_or(0.0), at(&queueing).unwrap_or(0.0));
+        // What is not service is the client's, or the in-flight limit's.
+        let of_client = if late + queued > 0.0 { late / (late + queued) } else { 0.0 };
+        let sent_late = (figure - service).max(0.0).min(late) * of_client;
+        let own = sent_late.max(at(stopped).unwrap_or(0.0));
+        (figure > 0.0).then(|| (own / figure).min(1.0))
+    };
+    OwnDelay {
+        p50: share(|of| of.p50),
+        p90: share(|of| of.p90),
+        p95: share(|of| of.p95),
+        p99: share(|of| of.p99),
+        p99_9: share(|of| of.p99_9),
+    }
+}
+
+/// The same for a phase, which need not be of this version.
+pub(crate) fn of_phase(phase: &PhaseResult) -> OwnDelay {
+    own_delay(&phase.all, &phase.client)
+}
+
+/// How long an operation at a random moment of the phase was delayed because the process did not run, in ns, at a
+/// quantile. The thread that only sleeps wakes at moments that the scheduler does not know of. A lateness shorter than
+/// its period is thus what any operation at that moment sees. A longer one is a stop that began at most a period before
+/// it, and an operation sees what is left of it.
+pub(crate) fn stopped_at(samples: &[ResourceSample], elapsed_ns: u64, quantile: f64) -> Option<u64> {
+    let stops: Vec<f64> =
+        samples.iter().map(|s| s.lateness_ns).filter(|ns| *ns >= ORDINARY_LATENESS_NS).map(|ns| ns as f64).collect();
+    if samples.len() < 2 || elapsed_ns == 0 {
+        return None;
+    }
+    let every = SAMPLE_EVERY.as_nanos() as f64;
+    // The time in which an operation is delayed by more than this.
+    let beyond = |delay: f64| -> f64 {
+        let of = |late: &f64| {
+            if *late < every { if *late > delay { every } else { 0.0 } } else { (late + every / 2.0 - delay).max(0.0) }
+        };
+        stops.iter().map(of).sum()
+    };
+    let rest = (1.0 - quantile) * elapsed_ns as f64;
+    if beyond(0.0) <= rest {
+        return Some(0);
+    }
+    let (mut low, mut high) = (0.0, stops.iter().copied().fold(0.0, f64::max) + every);
+    while high - low > 1e3 {
+        let middle = f64::midpoint(low, high);
+        if beyond(middle) > rest { low = middle } else { high = middle }
+    }
+    Some(low as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Percentiles;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn samples(late: &[u64], ordinary: usize) -> Vec<ResourceSample> {
+        let late = late.iter().copied().chain(std::iter::repeat_n(60_000, ordinary));
+        late.map(|lateness_ns| ResourceSample { lateness_ns, ..ResourceSample::default() }).collect()
+    }
+
+    /// Within 1 %, or 50 µs.
+    #[track_caller]
+    fn near(found: Option<u64>, expected: f64) {
+        let found = found.unwrap() as f64;
+        assert!((found - expected).abs() <= (expected * 0.01).max(50e3), "{found}, expected {expected}");
+    }
+
+    #[test]
+    fn what_an_operation_sees_of_stops() {
+        // A stop of a tenth of the time delays a tenth of the operations, on average by half of it.
+        let one = samples(&[SECOND], 500);
+        near(stopped_at(&one, 10 * SECOND, 0.5), 0.0);
+        near(stopped_at(&one, 10 * SECOND, 0.95), 0.5085e9);
+        near(stopped_at(&one, 10 * SECOND, 0.99), 0.9085e9);
+        // Short waits, as often as they are seen.
+        let short = samples(&[6_000_000; 20], 980);
+        near(stopped_at(&short, 17 * SECOND, 0.979), 0.0);
+        near(stopped_at(&short, 17 * SECOND, 0.99), 6e6);
+        // 45 of each 50 ms.
+        let squeezed = samples(&[45_000_000; 100], 0);
+        assert!(stopped_at(&squeezed, 5 * SECOND, 0.5).unwrap() > 20_000_000);
+        assert_eq!(stopped_at(&samples(&[], 500), SECOND, 0.99), Some(0));
+        assert_eq!(stopped_at(&[], SECOND, 0.99), None);
+    }
+
+    fn times(p50: u64, p99: u64) -> Percentiles {
+        Percentiles { p50: Some(p50), p99: Some(p99), ..Percentiles::default() }
+    }
+
+    #[test]
+    fn shares_of_response_and_service_times() {
+        let mut client = ClientUse { send_delay_ns: times(60, 100), ..ClientUse::default() };
+        let mut all = AllOps {
+            response_ns: Some(times(100, 1_000)),
+            service_ns: times(40, 900),
+            client_queueing_ns: Some(times(0, 0)),
+            ..AllOps::default()
+        };
+        let found = own_delay(&all, &client);
+        assert_eq!((found.p50, found.p99, found.p90), (Some(0.6), Some(0.1), None));
+        // Operations that were sent late are not the slow ones.
+        all.service_ns = times(40, 1_000);
+        assert_eq!(own_delay(&all, &client).p99, Some(0.0));
+        // The in-flight limit made them wait, not the client.
+        all.service_ns = times(40, 200);
+        all.client_queueing_ns = Some(times(0, 700));
+        let found = own_delay(&all, &client).p99.unwrap();
+        assert!(found < 0.02, "{found}");
+        // A stop is longer.
+        client.stopped_ns = times(0, 500);
+        assert_eq!(own_delay(&all, &client).p99, Some(0.5));
+        all.response_ns = None;
+        client.send_delay_ns = Percentiles::default();
+        let found = own_delay(&all, &client);
+        assert_eq!((found.p50, found.p99), (Some(0.0), Some(1.0)));
+    }
+}
