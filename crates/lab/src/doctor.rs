@@ -1,22 +1,19 @@
 //! Checks this machine for problems that would distort a measurement.
 
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use storebench_results::environment::Environment;
+use storebench_results::environment::{Environment, SYNC_TOO_FAST_NS};
 use storebench_results::human::{bytes, count, digits, duration, percent};
 
 use crate::environment::this_machine;
+use crate::sync::sync_times;
 
 /// The format name of a [`DoctorReport`].
 pub const DOCTOR_FORMAT: &str = "storebench-doctor/2";
 
-/// Number of timed syncs, and the bytes written before each.
-const SYNCS: usize = 20;
-const SYNC_BYTES: usize = 4 << 10;
 /// Number of timed sleeps, and their requested duration.
 const SLEEPS: usize = 200;
 const SLEEP: Duration = Duration::from_micros(500);
@@ -31,8 +28,6 @@ const LITTLE_DISK: u64 = 5 << 30;
 const LITTLE_MEMORY: u64 = 1 << 30;
 /// Load average divided by the number of processors.
 const LOADED: f64 = 0.25;
-/// A sync faster than this does not reach a device, in ns.
-const TOO_FAST_NS: u64 = 20_000;
 /// A sync slower than this limits any durable store, in ns.
 const SLOW_NS: u64 = 20_000_000;
 
@@ -228,32 +223,6 @@ fn disk(e: &Environment, path: &Path) -> DoctorCheck {
     }
 }
 
-/// How long it takes to sync 4 KiB of new data, sorted, in ns.
-fn sync_times(path: &Path) -> io::Result<Vec<u64>> {
-    let folder = if path.is_dir() { path } else { path.parent().filter(|p| p.is_dir()).unwrap_or(Path::new(".")) };
-    let place = Removed(folder.join(format!(".storebench-doctor-{}", std::process::id())));
-    let mut file = File::create_new(&place.0)?;
-    let mut times = Vec::with_capacity(SYNCS);
-    for n in 0..SYNCS {
-        file.write_all(&[n as u8; SYNC_BYTES])?;
-        let begun = Instant::now();
-        file.sync_data()?;
-        times.push(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
-    }
-    times.sort_unstable();
-    Ok(times)
-}
-
-/// A file that is removed when this value is dropped.
-struct Removed(PathBuf);
-
-impl Drop for Removed {
-    fn drop(&mut self) {
-        // It may not exist.
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 fn fsync(path: &Path, times: Result<&[u64], &io::Error>) -> DoctorCheck {
     let times = match times {
         Ok(times) => times,
@@ -267,7 +236,7 @@ fn fsync(path: &Path, times: Result<&[u64], &io::Error>) -> DoctorCheck {
         format!("4 KiB in {} at p50, {} at most", duration(p50 as f64), duration(quantile(times, 1.0) as f64));
     let per_s = digits(1e9 / p50.max(1) as f64);
     match p50 {
-        0..TOO_FAST_NS => caution(
+        0..SYNC_TOO_FAST_NS => caution(
             observed,
             "faster than any device: a cache answers, so durability = \"fsync\" does not survive a power failure here",
         ),
@@ -351,6 +320,7 @@ fn cpu_quota(quota: Option<f64>, cpus: u64) -> DoctorCheck {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sync::SYNCS;
 
     #[test]
     fn every_check_is_there_and_says_something() {

@@ -10,6 +10,7 @@ pub mod plan;
 pub mod run;
 mod search;
 pub mod space;
+mod sync;
 #[cfg(test)]
 mod testing;
 pub mod verify;

@@ -12,6 +12,7 @@ use storebench_study::workload::shown_value;
 
 use crate::configurations::is_whole;
 use crate::human::{bytes, count, digits, percent, rate};
+use crate::plan::PlannedCollection;
 use crate::{OpResult, PhaseResult, TrialResult};
 
 /// Documents of an operation and their bytes may differ by this share: keys are drawn at random.
@@ -128,6 +129,82 @@ pub(crate) fn client_differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<
         out.extend(of_client.map(|(key, p, q)| format!("{key} of {name}: {p} and {q}")));
     }
     out
+}
+
+/// The collections whose indexes differ. Indexes speed up queries and slow down writes.
+pub(crate) fn index_differences(a: &[PlannedCollection], b: &[PlannedCollection]) -> Vec<String> {
+    let shown = |indexes: &[Vec<String>]| match indexes {
+        [] => "none".to_owned(),
+        some => some.iter().map(|fields| fields.join("+")).collect::<Vec<_>>().join(", "),
+    };
+    let differing = a.iter().filter_map(|of| {
+        let other = b.iter().find(|other| other.collection == of.collection)?;
+        (of.indexes != other.indexes)
+            .then(|| format!("{}: {} and {}", of.collection, shown(&of.indexes), shown(&other.indexes)))
+    });
+    differing.collect()
+}
+
+/// That only one of two configurations encrypts its connections, if it is so.
+pub(crate) fn tls_difference(a: &[&TrialResult], b: &[&TrialResult]) -> Option<String> {
+    let (a, b) = (a.first()?, b.first()?);
+    let with = |encrypts| if encrypts { "with TLS" } else { "without TLS" };
+    let server = |trial: &TrialResult| trial.url.contains("://");
+    let (of_a, of_b) = (encrypts(&a.url), encrypts(&b.url));
+    (server(a) && server(b) && of_a != of_b).then(|| format!("A connects {}, B {}", with(of_a), with(of_b)))
+}
+
+/// Whether the connections of a URL are encrypted: by its scheme, or by an option (`tls=true`, `sslmode=require`).
+fn encrypts(url: &str) -> bool {
+    let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
+    let scheme = scheme.rsplit('+').next().unwrap_or_default();
+    let options = rest.split_once('?').map_or("", |(_, options)| options);
+    let asked = |option: &str| match option.split_once('=') {
+        Some(("tls" | "ssl", value)) => value != "false",
+        Some(("sslmode", mode)) => mode != "disable",
+        _ => false,
+    };
+    matches!(scheme, "tls" | "srv" | "rediss" | "couchdbs" | "ravendbs" | "couchbases" | "memcacheds")
+        || options.split('&').any(asked)
+}
+
+/// The operations that the same kind of store answered by another plan: texts and numbers in a plan differ anyway.
+pub(crate) fn query_plan_differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<String> {
+    let (a, b) = (Configuration::of(a), Configuration::of(b));
+    if a.scheme() != b.scheme() {
+        return Vec::new();
+    }
+    let mut out = Vec::new();
+    for (name, x) in &a.phases {
+        let (Some(x), Some(y)) = (x.first(), b.phases.get(name).and_then(|y| y.first())) else { continue };
+        for (op, of) in &x.ops {
+            let plan = |op: Option<&OpResult>| op.and_then(|op| op.query_plan.clone());
+            let (Some(p), Some(q)) = (plan(Some(of)), plan(y.ops.get(op))) else { continue };
+            let way = |full_scan| if full_scan { "a full scan" } else { "an index" };
+            if p.full_scan != q.full_scan {
+                out.push(format!("{op} of {name}: {} and {}", way(p.full_scan), way(q.full_scan)));
+            } else if outline(&p.plan) != outline(&q.plan) {
+                out.push(format!("{op} of {name}: another query plan"));
+            }
+        }
+    }
+    out
+}
+
+/// A query plan without the numbers and quoted texts in it: costs, estimates, values.
+fn outline(plan: &str) -> String {
+    let mut out = String::with_capacity(plan.len());
+    let mut quote = None;
+    for c in plan.chars() {
+        match quote {
+            Some(open) if c == open => quote = None,
+            Some(_) => {}
+            None if matches!(c, '\'' | '"') => quote = Some(c),
+            None if c.is_ascii_digit() || c == '.' => {}
+            None => out.push(c),
+        }
+    }
+    out.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The settings in which two phases differ.
@@ -467,6 +544,48 @@ mod tests {
         assert_eq!(differences(&[&a], &[&b]), []);
         assert_eq!(client_differences(&[&a], &[&b]), ["workers of mixed: 2 and 3", "timeout of mixed: not set and 1s"]);
         assert!(client_differences(&[&a], &[&a]).is_empty());
+    }
+
+    #[test]
+    fn indexes_tls_and_query_plans() {
+        let collection = |indexes: &[&str]| {
+            vec![PlannedCollection {
+                collection: "books".into(),
+                indexes: indexes.iter().map(|field| vec![(*field).to_owned(), "n".to_owned()]).collect(),
+                ..PlannedCollection::default()
+            }]
+        };
+        assert_eq!(index_differences(&collection(&["author"]), &collection(&[])), ["books: author+n and none"]);
+        assert!(index_differences(&collection(&["author"]), &collection(&["author"])).is_empty());
+
+        for (url, expected) in [
+            ("redis://h/1", false),
+            ("rediss://h/1", true),
+            ("postgres+tls://h/x", true),
+            ("slow+postgres://h/x", false),
+            ("mongodb://h/x?tls=true&a=b", true),
+            ("mongodb://h/x?tls=false", false),
+            ("mongodb+srv://h/x", true),
+            ("sqlite:x.db", false),
+        ] {
+            assert_eq!(encrypts(url), expected, "{url}");
+        }
+        let at = |url: &str| trial(|t| t.url = url.into());
+        let (plain, tls) = (at("redis://h"), at("rediss://h"));
+        assert_eq!(tls_difference(&[&plain], &[&tls]).unwrap(), "A connects without TLS, B with TLS");
+        assert_eq!(tls_difference(&[&plain], &[&plain]), None);
+
+        let answered = |plan: &str, full_scan| {
+            trial(|t| {
+                t.phases[1].ops["read"].query_plan =
+                    Some(crate::QueryPlanResult { field: None, plan: plan.into(), full_scan });
+            })
+        };
+        let index = answered("Index Scan using a (cost=0.1..8.5 rows=3) author = 'ann'", false);
+        let told = |other: &TrialResult| query_plan_differences(&[&index], &[other]);
+        assert!(told(&answered("Index Scan using a (cost=0.2..81 rows=12) author = 'bob 7'", false)).is_empty());
+        assert_eq!(told(&answered("Seq Scan", true)), ["read of mixed: an index and a full scan"]);
+        assert_eq!(told(&answered("Bitmap Heap Scan (cost=1)", false)), ["read of mixed: another query plan"]);
     }
 
     #[test]

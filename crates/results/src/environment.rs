@@ -52,6 +52,9 @@ pub struct Environment {
     pub disks: Vec<Disk>,
 }
 
+/// No device that keeps data without power answers a sync faster, in ns.
+pub const SYNC_TOO_FAST_NS: u64 = 20_000;
+
 /// The file system below a path.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -68,4 +71,8 @@ pub struct Disk {
     pub free_bytes: Option<u64>,
     /// Whether the device reports that it rotates.
     pub rotational: Option<bool>,
+    /// How long it took to sync 4 KiB of new data before the run, in ns: the median of 20. Null if no phase promises that
+    /// its writes are synced, or if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sync_p50_ns: Option<u64>,
 }

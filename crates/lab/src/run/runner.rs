@@ -9,17 +9,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use storebench_documents::{Compression, Documents};
 use storebench_engine::ledger::version_at;
 use storebench_engine::store::{
-    AnyStore, Capabilities, Description, Namespace, OpKind, Prepare, StoreError, copied, place_of,
+    AnyStore, Capabilities, Description, Namespace, OpKind, Persisted, Prepare, StoreError, copied, place_of,
 };
 use storebench_engine::{Calibrated, Observer, PhasePlan, RealClock, ResolvedPhase, Stop, Written};
 use storebench_machine::folder_use;
 use storebench_results::conclude::conclude;
 use storebench_results::cost::CostResult;
+use storebench_results::environment::Environment;
 use storebench_results::plan::{Plan, PlannedTrial};
 use storebench_results::validity::exit_code;
 use storebench_results::{CollectionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, Secrets, redact};
 use storebench_study::Part;
-use storebench_study::workload::{Body, Claim, Collection, Study};
+use storebench_study::workload::{Body, Claim, Collection, Phase, Study};
 
 use super::error::LabError;
 use super::foreign::{self, Foreign};
@@ -33,6 +34,7 @@ use super::transfers::{Files, write_files};
 use crate::environment::this_machine;
 use crate::plan::{Outline, load_key, plan_run};
 use crate::space::{Need, check_space, check_time, free_at};
+use crate::sync::sync_times;
 
 /// Size of the documents that are compressed page by page and one by one to measure compressibility, in bytes.
 const COMPRESSION_SAMPLE_BYTES: u64 = 4 << 20;
@@ -84,6 +86,16 @@ impl Configuration {
     /// The study with the values of this configuration.
     pub(super) fn study(&self) -> &Study {
         &self.request.study
+    }
+
+    /// Whether it is an embedded store, and promises for some phase that writes that they are synced to disk.
+    fn syncs(&self) -> bool {
+        let writes = |phase: &Phase| {
+            phase.loads() || phase.mix.iter().any(|(name, entry)| entry.kind(name).is_some_and(OpKind::writes))
+        };
+        let mut phases = self.study().phases.iter().zip(&self.plans);
+        let synced = |plan: &ResolvedPhase| plan.guarantees().durability.persisted == Persisted::Disk;
+        self.capabilities.embedded && phases.any(|(phase, plan)| writes(phase) && synced(plan))
     }
 
     /// Whether a trial belongs to this configuration, on the host whose turn it is.
@@ -183,7 +195,7 @@ fn run_with(
     }
     let info = |folder: Option<&PathBuf>| run_info(request, first, secrets, jiff::Timestamp::now().to_string(), folder);
     let paths: Vec<PathBuf> = configurations.iter().flat_map(|a| a.store.paths()).collect();
-    let environment = this_machine(&paths);
+    let mut environment = this_machine(&paths);
     let before = match &request.resume {
         Some(path) => {
             let versions: Vec<(&str, &str)> =
@@ -195,6 +207,7 @@ fn run_with(
     if !request.anyway {
         enough(&configurations, &plan)?;
     }
+    time_syncs(&configurations, &mut environment);
     let files = write_files(request, &configurations, &stop, observer)?;
     let folder = match (&request.resume, &request.runs_dir) {
         (Some(path), _) => {
@@ -371,6 +384,19 @@ fn enough(configurations: &[Configuration], plan: &Plan) -> Result<(), LabError>
     let (what, path) = ("files of copies".to_owned(), std::env::temp_dir());
     needs.push(Need { what, path, bytes: plan.estimate.files_bytes });
     check_space(&needs, &free_at).map_err(LabError::BadInput)
+}
+
+/// Measures how long a sync takes where an embedded store promises that its writes are synced.
+fn time_syncs(configurations: &[Configuration], environment: &mut Environment) {
+    for configuration in configurations.iter().filter(|configuration| configuration.syncs()) {
+        for path in configuration.store.paths() {
+            let shown = path.display().to_string();
+            for disk in environment.disks.iter_mut().filter(|disk| disk.path == shown && disk.sync_p50_ns.is_none()) {
+                // Where nothing can be written, the load fails and says so.
+                disk.sync_p50_ns = sync_times(&path).ok().map(|times| times[times.len() / 2]);
+            }
+        }
+    }
 }
 
 /// Inspects a store and checks that it can do what is requested. Changes nothing.

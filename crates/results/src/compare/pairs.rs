@@ -11,7 +11,9 @@ use super::model::{
     Judgement,
 };
 use super::sides::{Configuration, OneRun, Source, matched};
-use crate::comparability::{Difference, client_differences, differences};
+use crate::comparability::{
+    Difference, client_differences, differences, index_differences, query_plan_differences, tls_difference,
+};
 use crate::cost::{PriceSheet, cost_figure};
 use crate::figures::{Better, COST, DISK, Figure, Measure, RATE_WITHIN_LIMITS, SPACE_AMPLIFICATION, STORE_CPU};
 use crate::human::bytes;
@@ -126,6 +128,16 @@ fn compare_configurations(
     notes.extend([a, b].into_iter().flat_map(unlike_runs));
     if a.is(b) {
         notes.push("a run is on both sides: A and B have trials in common".to_owned());
+    }
+    let plans: Vec<_> = [a, b].map(|of| &of.runs[0].run.run.plan.collections).into_iter().collect();
+    let indexes = index_differences(plans[0], plans[1]);
+    if !indexes.is_empty() {
+        notes.push(format!("indexes differ: {}", indexes.join("; ")));
+    }
+    notes.extend(tls_difference(&trials_a, &trials_b));
+    let answered = query_plan_differences(&trials_a, &trials_b);
+    if !answered.is_empty() {
+        notes.push(format!("queries were answered in another way: {}", answered.join("; ")));
     }
     let client = client_differences(&trials_a, &trials_b);
     if !client.is_empty() {

@@ -104,7 +104,7 @@ impl Uncertain {
 }
 
 /// The correlation of two trials that follow each other, as the intervals of one configuration assume it.
-const DEPENDENCE: f64 = 0.5;
+pub(super) const DEPENDENCE: f64 = 0.5;
 
 /// The figure of one trial, or the ratio of one round.
 #[derive(Debug, Clone, Copy, PartialEq)]

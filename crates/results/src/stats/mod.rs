@@ -10,6 +10,7 @@ mod series;
 #[cfg(test)]
 mod simulated;
 mod steady;
+mod trend;
 
 pub use interval::Estimate;
 pub(crate) use interval::{
@@ -19,3 +20,4 @@ pub(crate) use outliers::outlying;
 pub use series::{Band, band};
 pub(crate) use steady::{CHANGE, STALLED, steadiness};
 pub use steady::{SeriesEvent, SeriesEventKind, Steadiness};
+pub(crate) use trend::{LEAST_ROUNDS, trend};

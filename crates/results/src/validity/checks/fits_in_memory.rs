@@ -11,6 +11,11 @@ pub(super) const CHECK: Check = Check::new("fits-in-memory", "the documents fit 
 
 /// The data-to-memory ratio below which the system's cache can hold all documents.
 pub(super) const FITS: f64 = 1.0;
+/// At most this share of the documents that were read came from the disk: then reads came mostly from memory, however
+/// large the documents are.
+pub(super) const FROM_DISK: f64 = 0.50;
+/// The least that is read from a disk for a document, in bytes.
+const PAGE_BYTES: f64 = 4_096.0;
 /// Operations that return documents.
 const READS: [&str; 6] = ["read", "bulk-read", "page", "prefix", "scan", "view"];
 /// Stores that always keep everything in memory.
@@ -28,7 +33,22 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     if documents <= 0.0 {
         return None;
     }
-    let severity = if documents < FITS * memory { Severity::Note } else { Severity::Pass };
+    let from_disk = from_disk(scene).filter(|share| *share < FROM_DISK);
+    let fits = documents < FITS * memory;
+    if let Some(share) = from_disk.filter(|_| !fits) {
+        return Some(Finding::new(
+            Severity::Caution,
+            format!(
+                "documents of {} in a memory of {}, but at most {} of the documents that were read came from the disk",
+                bytes(documents),
+                bytes(memory),
+                percent(share)
+            ),
+            threshold(),
+            "few documents are read often, and those are in memory: use a flatter `popularity` to measure the disk, or state that a hot set is intended",
+        ));
+    }
+    let severity = if fits { Severity::Note } else { Severity::Pass };
     let theirs = read.iter().all(|name| scene.trial.sampled.contains_key(*name));
     let advice = if theirs {
         "reads came from memory: read more of the collection to measure the disk, or state that it fits in memory"
@@ -42,15 +62,36 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     Some(Finding::new(
         severity,
         format!("documents of {} in a memory of {}", bytes(documents), bytes(memory)),
-        format!("note below {} of the memory", percent(FITS)),
+        threshold(),
         advice,
     ))
 }
 
+fn threshold() -> String {
+    format!(
+        "note below {} of the memory; caution above that when less than {} of the documents that were read came from the disk",
+        percent(FITS),
+        percent(FROM_DISK)
+    )
+}
+
+/// The largest share of the documents that were read which can have come from the disk: each takes a page at least.
+/// `None` if it is not known what the store read from the disk.
+fn from_disk(scene: &Scene<'_>) -> Option<f64> {
+    let used = scene.phase.resources.as_ref()?.store.as_ref()?;
+    // A process whose reads and writes cannot be seen has none at all.
+    if used.read_calls + used.write_calls == 0 {
+        return None;
+    }
+    let reads = scene.phase.ops.values().filter(|op| READS.contains(&op.kind.as_str()));
+    let read: f64 = reads.map(|op| op.documents as f64).sum();
+    (read > 0.0).then(|| used.read_bytes as f64 / PAGE_BYTES / read)
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::validity::testing::{NOTE, PASS, all, closed, load, separate};
-    use crate::{RunResult, SampledResult};
+    use crate::validity::testing::{CAUTION, NOTE, PASS, all, closed, load, separate};
+    use crate::{ResourcesResult, RunResult, SampledResult, StoreUseResult};
 
     fn severity(result: &RunResult) -> Option<crate::validity::Severity> {
         crate::validity::testing::severity(result, "fits-in-memory")
@@ -74,6 +115,33 @@ mod tests {
         assert!(all(&with(204_800_000, |_| ()), "fits-in-memory")[0].advice.contains("--scale 10.0"));
         assert_eq!(severity(&with(30_000_000, |r| r.environment.memory_limit_bytes = Some(1 << 20))), PASS);
         assert_eq!(severity(&closed(|_| ())), None);
+    }
+
+    /// Twice the memory, but popular documents are read again and again.
+    #[test]
+    fn a_hot_set_in_memory_is_not_the_disk() {
+        let reading = |bytes_of_each: u64| {
+            with(10_240_000, |r| {
+                let phase = &mut r.trials[0].phases[0];
+                let read: u64 = phase.ops["read"].documents;
+                let store =
+                    StoreUseResult { read_bytes: read * bytes_of_each, read_calls: read, ..StoreUseResult::default() };
+                phase.resources = Some(ResourcesResult { store: Some(store), ..ResourcesResult::default() });
+            })
+        };
+        assert_eq!(severity(&reading(2_048)), PASS);
+        let hot = reading(400);
+        assert_eq!(severity(&hot), CAUTION);
+        assert!(
+            all(&hot, "fits-in-memory")[0].observed.contains("at most 9.77 %"),
+            "{:?}",
+            all(&hot, "fits-in-memory")
+        );
+        let unknown = with(10_240_000, |r| {
+            r.trials[0].phases[0].resources =
+                Some(ResourcesResult { store: Some(StoreUseResult::default()), ..ResourcesResult::default() });
+        });
+        assert_eq!(severity(&unknown), PASS);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod compaction_pending;
 mod compressible_payload;
 mod configurations_differ;
 mod data_to_memory_differs;
+mod drifting_rounds;
 mod errors;
 mod faults;
 mod few_distinct_keys;
@@ -28,6 +29,7 @@ mod search_unsure;
 mod send_delay;
 mod single_run;
 mod stolen_time;
+mod sync_costs_nothing;
 mod too_few_connections;
 mod too_short;
 mod wrong_content;
@@ -45,9 +47,11 @@ pub(super) const CHECKS: &[Check] = &[
     configurations_differ::DURABILITY,
     configurations_differ::REPLICAS,
     noisy_rounds::CHECK,
+    drifting_rounds::CHECK,
     client_shares_host::CHECK,
     partial_run::CHECK,
     lost_writes::CHECK,
+    sync_costs_nothing::CHECK,
     faults::CHECK,
     wrong_content::CHECK,
     errors::CHECK,

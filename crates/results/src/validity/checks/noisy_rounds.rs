@@ -110,17 +110,17 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
 
 /// The figure of a phase that is judged. In an open loop, whose rate is given, it is the p99 of the response time; for
 /// a load or copy, documents per second; otherwise, operations per second.
-struct Judged {
+pub(super) struct Judged {
     /// The values, with the numbers of their trials.
-    values: Vec<(u32, f64)>,
+    pub(super) values: Vec<(u32, f64)>,
     text: fn(f64) -> String,
-    wide: f64,
+    pub(super) wide: f64,
     wild: f64,
 }
 
 /// The judged figure of each phase by its name, without warm-ups. Failed trials and partial phases are left out, as in
 /// every figure.
-fn judged<'a>(configuration: &Configuration<'a>) -> IndexMap<&'a str, Judged> {
+pub(super) fn judged<'a>(configuration: &Configuration<'a>) -> IndexMap<&'a str, Judged> {
     let mut all: IndexMap<&str, Judged> = IndexMap::new();
     for trial in configuration.trials.iter().filter(|trial| trial.failure.is_none()) {
         for phase in trial.phases.iter().filter(|p| !p.warm_up && p.partial.is_none()) {

@@ -5,14 +5,15 @@ use storebench_engine::ledger::guarantee_table;
 use super::{
     client_saturated as saturated, compressible_payload as payload, data_to_memory_differs, few_distinct_keys as keys,
     fits_in_memory, misses, noisy_rounds as rounds, not_steady, parallelism_not_reached as parallelism, parts_apart,
-    python_bound, rate_not_sustained, search_unsure, send_delay, stolen_time, too_few_connections as connections,
-    too_short as short,
+    python_bound, rate_not_sustained, search_unsure, send_delay, stolen_time, sync_costs_nothing,
+    too_few_connections as connections, too_short as short,
 };
 use crate::comparability::{COMPRESSION, COUNTED, MIX, OWN_FORM, PER_OPERATION};
+use crate::environment::SYNC_TOO_FAST_NS;
 use crate::human::{count, duration, percent};
 use crate::in_flight;
 use crate::own_delay::OWN;
-use crate::stats::{CHANGE, CONFIDENCE, STALLED};
+use crate::stats::{CHANGE, CONFIDENCE, LEAST_ROUNDS, STALLED};
 
 const TEXT: &str = include_str!("page.md");
 
@@ -42,6 +43,10 @@ fn figures() -> Vec<(&'static str, String)> {
         ("send-delay.most", duration(send_delay::MUCH_NS)),
         ("send-delay.limit", percent(send_delay::OF_LIMIT)),
         ("send-delay.invalid", percent(send_delay::MUCH)),
+        ("sync-costs-nothing.least", duration(SYNC_TOO_FAST_NS as f64)),
+        ("sync-costs-nothing.rotating", duration(sync_costs_nothing::TOO_FAST_ROTATING_NS as f64)),
+        ("drifting-rounds.rounds", LEAST_ROUNDS.to_string()),
+        ("fits-in-memory.from-disk", percent(fits_in_memory::FROM_DISK)),
         ("stolen-time.tail", percent(stolen_time::TAIL)),
         ("parts-apart.caution", percent(parts_apart::APART.0)),
         ("parts-apart.invalid", percent(parts_apart::APART.1)),

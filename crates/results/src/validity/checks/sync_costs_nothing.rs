@@ -1,0 +1,99 @@
+//! `sync-costs-nothing`: does a sync reach a disk?
+
+use crate::environment::SYNC_TOO_FAST_NS;
+use crate::human::duration;
+use crate::validity::check::{Check, Finding, Looks, Scene};
+use crate::validity::model::Severity;
+
+pub(super) const CHECK: Check =
+    Check::new("sync-costs-nothing", "a sync does not reach a disk", &[Looks::Phase(look)]).for_the_answer();
+
+/// No rotating disk does without a cache that forgets, in ns: half a turn at 15,000 rpm.
+pub(super) const TOO_FAST_ROTATING_NS: u64 = 2_000_000;
+/// File systems in memory.
+const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
+
+/// Whether a write that counts as synced was on a disk: by the file system of an embedded store, and by how long a sync
+/// took there before the run.
+fn look(scene: &Scene<'_>) -> Option<Finding> {
+    let phase = scene.phase;
+    let synced = phase.durability.name == "fsync" || phase.durability.name.contains("disk");
+    let writes = phase.ops.values().any(|op| op.written_bytes > 0);
+    if !scene.trial.embedded || !synced || !writes {
+        return None;
+    }
+    let place = scene.trial.url.split_once(':')?.1.split('?').next()?;
+    let disk = scene.environment.disks.iter().filter(|disk| place.ends_with(&disk.path) || disk.path.ends_with(place));
+    let disk = disk.max_by_key(|disk| disk.path.len())?;
+    let kind = disk.filesystem.as_deref().unwrap_or("an unknown file system");
+    let in_memory = IN_MEMORY.contains(&kind);
+    let rotating = disk.rotational == Some(true);
+    let least = if rotating { TOO_FAST_ROTATING_NS } else { SYNC_TOO_FAST_NS };
+    let took = disk.sync_p50_ns;
+    if took.is_none() && !in_memory {
+        return None;
+    }
+    let severity = if in_memory || took.is_some_and(|ns| ns < least) { Severity::Caution } else { Severity::Pass };
+    let takes = took.map_or_else(String::new, |ns| format!(", where a sync of 4 KiB takes {}", duration(ns as f64)));
+    let rotates = if rotating { ", on a rotating disk" } else { "" };
+    Some(Finding::new(
+        severity,
+        format!("{} is on {kind}{rotates}{takes}", disk.path),
+        format!(
+            "caution on a file system in memory, below {} for a sync, and below {} on a rotating disk",
+            duration(SYNC_TOO_FAST_NS as f64),
+            duration(TOO_FAST_ROTATING_NS as f64)
+        ),
+        "writes that count as synced would not survive a power failure, and cost less than on a disk that keeps them: put the store on a disk, or state this beside the figures",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::environment::Disk;
+    use crate::validity::testing::{CAUTION, PASS, all, closed, separate, severity};
+    use crate::{PhaseResult, RunResult};
+
+    fn on(filesystem: &str, rotational: bool, sync_p50_ns: Option<u64>) -> RunResult {
+        let mut result = closed(|p| p.durability.name = "fsync".into());
+        result.trials[0].url = "sqlite:data/x.db?cache=1".into();
+        result.environment.disks = vec![Disk {
+            path: "data/x.db".into(),
+            filesystem: Some(filesystem.into()),
+            rotational: Some(rotational),
+            sync_p50_ns,
+            ..Disk::default()
+        }];
+        result
+    }
+
+    #[test]
+    fn a_sync_that_costs_nothing_is_named() {
+        for (filesystem, rotational, sync_p50_ns, expected) in [
+            ("ext4", false, Some(20_000), PASS),
+            ("ext4", false, Some(19_999), CAUTION),
+            ("tmpfs", false, Some(2_000), CAUTION),
+            ("tmpfs", false, None, CAUTION),
+            ("ext4", true, Some(1_999_999), CAUTION),
+            ("ext4", true, Some(2_000_000), PASS),
+            ("ext4", false, None, None),
+        ] {
+            let result = on(filesystem, rotational, sync_p50_ns);
+            assert_eq!(severity(&result, "sync-costs-nothing"), expected, "{filesystem} {sync_p50_ns:?}");
+        }
+        let told = &all(&on("tmpfs", false, Some(2_000)), "sync-costs-nothing")[0].observed;
+        assert_eq!(told, "data/x.db is on tmpfs, where a sync of 4 KiB takes 2.00 µs");
+    }
+
+    #[test]
+    fn where_nothing_is_synced_or_the_disk_is_another_machines() {
+        let with = |change: fn(&mut PhaseResult)| {
+            let mut result = on("tmpfs", false, None);
+            change(&mut result.trials[0].phases[0]);
+            severity(&result, "sync-costs-nothing")
+        };
+        assert_eq!(with(|p| p.durability.name = "os".into()), None);
+        assert_eq!(with(|p| p.ops.values_mut().for_each(|op| op.written_bytes = 0)), None);
+        assert_eq!(severity(&separate(on("tmpfs", false, None)), "sync-costs-nothing"), None);
+    }
+}
