@@ -11,6 +11,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("storebench-documents", &["storebench-study"]),
     ("storebench-engine", &["storebench-documents", "storebench-study"]),
     ("storebench-conformance", &["storebench-engine", "storebench-study"]),
+    // Judges operations on keys, whatever recorded them.
+    ("storebench-consistency", &[]),
     // Its tests run against the fakes.
     (
         "storebench-stores",

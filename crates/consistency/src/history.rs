@@ -1,0 +1,367 @@
+//! Histories as files.
+//!
+//! A line is a JSON object:
+//!
+//! ```json
+//! {"client":3,"key":"users/7","op":"write","value":"v12","sent_ns":1000,"answered_ns":2500}
+//! ```
+//!
+//! - `client`: a number; a client's operations are those of one session.
+//! - `op`: `read`, `write`, `delete`, or `cas` with `expected`.
+//! - `value`: what was read or written, any JSON; `null` or absent for a read that found nothing. All values that are
+//!   written to one key must differ.
+//! - `sent_ns`, `answered_ns`: in ns. `answered_ns` is `null` or absent if no answer came.
+//! - `outcome`: `ok` (assumed), `failed` (certainly not done), `unknown`, or for a `cas` `differs`: the key held another
+//!   value.
+//!
+//! A line `{"key":"users/7","initial":"v1"}` says what a key held before. Without one it held nothing.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io::{self, BufRead, Write};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+use crate::operation::{ABSENT, Action, Operation, UNKNOWN, Value};
+use crate::report::{BrokenKey, Report};
+use crate::{Verdict, judge, staleness};
+
+/// The operations of one key.
+#[derive(Debug, Clone, Default)]
+struct Register {
+    initial: Value,
+    operations: Vec<Operation>,
+    /// The texts of values, by number; the first stands for no value.
+    values: Vec<String>,
+    numbers: HashMap<String, Value>,
+}
+
+impl Register {
+    fn number(&mut self, value: &Json) -> Value {
+        if value.is_null() {
+            return ABSENT;
+        }
+        let text = value.to_string();
+        if let Some(number) = self.numbers.get(&text) {
+            return *number;
+        }
+        if self.values.is_empty() {
+            self.values.push("null".to_owned());
+        }
+        let number = self.values.len() as Value;
+        self.values.push(text.clone());
+        self.numbers.insert(text, number);
+        number
+    }
+
+    fn text(&self, value: Value) -> Json {
+        let text = self.values.get(value as usize).map_or("null", String::as_str);
+        serde_json::from_str(text).unwrap_or_else(|_| text.into())
+    }
+}
+
+/// What clients did to the keys of a store.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    keys: Vec<(String, Register)>,
+    positions: HashMap<String, usize>,
+}
+
+/// A history that cannot be read.
+#[derive(Debug)]
+pub enum HistoryError {
+    /// The file cannot be read.
+    Io(io::Error),
+    /// A line is wrong: its number, and why.
+    Line(usize, String),
+}
+
+impl fmt::Display for HistoryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "cannot be read: {error}"),
+            Self::Line(number, why) => write!(f, "line {number}: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for HistoryError {}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    key: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    initial: Option<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    op: Option<Kind>,
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    value: Json,
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    expected: Json,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sent_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    answered_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "Outcome::is_ok")]
+    outcome: Outcome,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Read,
+    Write,
+    Delete,
+    Cas,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Outcome {
+    #[default]
+    Ok,
+    Failed,
+    Unknown,
+    Differs,
+}
+
+impl Outcome {
+    fn is_ok(&self) -> bool {
+        *self == Self::Ok
+    }
+}
+
+impl History {
+    /// Reads JSON lines, as the [module](self) describes them.
+    ///
+    /// # Errors
+    /// The file cannot be read, a line is wrong, or a value is written twice to one key.
+    pub fn read(input: impl BufRead) -> Result<Self, HistoryError> {
+        let mut out = Self::default();
+        for (at, line) in input.lines().enumerate() {
+            let line = line.map_err(HistoryError::Io)?;
+            if line.trim().is_empty() {
+                continue;
+            }
+            let wrong = |why: String| HistoryError::Line(at + 1, why);
+            let line: Line = serde_json::from_str(&line).map_err(|error| wrong(error.to_string()))?;
+            out.add(line).map_err(wrong)?;
+        }
+        out.values_differ()?;
+        Ok(out)
+    }
+
+    fn add(&mut self, line: Line) -> Result<(), String> {
+        let at = match self.positions.get(&line.key) {
+            Some(at) => *at,
+            None => {
+                self.positions.insert(line.key.clone(), self.keys.len());
+                self.keys.push((line.key.clone(), Register::default()));
+                self.keys.len() - 1
+            }
+        };
+        let register = &mut self.keys[at].1;
+        if let Some(initial) = &line.initial {
+            register.initial = register.number(initial);
+            return Ok(());
+        }
+        let kind = line.op.ok_or("`op` is missing: read, write, delete or cas")?;
+        let sent_ns = line.sent_ns.ok_or("`sent_ns` is missing")?;
+        let unknown = line.outcome == Outcome::Unknown;
+        let answered_ns = line.answered_ns.filter(|_| !unknown);
+        if answered_ns.is_some_and(|answered| answered < sent_ns) {
+            return Err(format!("answered at {} ns, before it was sent at {sent_ns} ns", answered_ns.unwrap_or(0)));
+        }
+        if matches!(kind, Kind::Write | Kind::Cas) && line.value.is_null() {
+            return Err("a write needs a `value`; to remove the key, use \"op\":\"delete\"".into());
+        }
+        let value = register.number(&line.value);
+        let action = match (kind, line.outcome) {
+            (_, Outcome::Failed) => return Ok(()),
+            (Kind::Cas, Outcome::Differs) => Action::Differs(register.number(&line.expected)),
+            (_, Outcome::Differs) => return Err("only a `cas` can end as `differs`".into()),
+            (Kind::Read, _) if answered_ns.is_none() => return Ok(()),
+            (Kind::Read, _) => Action::Read(value),
+            (Kind::Write, _) => Action::Write(value),
+            (Kind::Delete, _) => Action::Delete,
+            (Kind::Cas, _) => Action::Swap(register.number(&line.expected), value),
+        };
+        let client = line.client.ok_or("`client` is missing: the number of its session")?;
+        register.operations.push(Operation { sent_ns, answered_ns: answered_ns.unwrap_or(UNKNOWN), action, client });
+        Ok(())
+    }
+
+    /// Adds an operation on a key whose values are numbers.
+    pub fn push(&mut self, key: &str, operation: Operation) {
+        let at = *self.positions.entry(key.to_owned()).or_insert_with(|| {
+            self.keys.push((key.to_owned(), Register::default()));
+            self.keys.len() - 1
+        });
+        self.keys[at].1.operations.push(operation);
+    }
+
+    /// Says what a key held before its operations, as a number.
+    pub fn set_initial(&mut self, key: &str, value: Value) {
+        let at = *self.positions.entry(key.to_owned()).or_insert_with(|| {
+            self.keys.push((key.to_owned(), Register::default()));
+            self.keys.len() - 1
+        });
+        self.keys[at].1.initial = value;
+    }
+
+    fn values_differ(&self) -> Result<(), HistoryError> {
+        for (key, register) in &self.keys {
+            let mut written = vec![false; register.values.len().max(1)];
+            written[register.initial as usize] = true;
+            for of in &register.operations {
+                let (Action::Write(value) | Action::Swap(_, value)) = of.action else { continue };
+                if std::mem::replace(&mut written[value as usize], true) {
+                    let text = register.text(value);
+                    let why = format!("{text} is written twice to `{key}`; give each write of a key its own value");
+                    return Err(HistoryError::Line(0, why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Number of operations.
+    pub fn operations(&self) -> u64 {
+        self.keys.iter().map(|(_, register)| register.operations.len() as u64).sum()
+    }
+
+    /// Judges all keys, on so many threads. `budget` is as for [`judge`].
+    pub fn report(&self, budget: usize, threads: usize) -> Report {
+        let next = AtomicUsize::new(0);
+        let all = Mutex::new(Report::default());
+        std::thread::scope(|scope| {
+            for _ in 0..threads.max(1) {
+                scope.spawn(|| {
+                    let mut part = Report::default();
+                    while let Some((key, register)) = self.keys.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        register.judged(key, budget, &mut part);
+                    }
+                    all.lock().unwrap_or_else(std::sync::PoisonError::into_inner).add(part);
+                });
+            }
+        });
+        let mut out = all.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        out.sort();
+        out
+    }
+
+    /// Writes the history as JSON lines.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, mut out: impl Write) -> io::Result<()> {
+        for (key, register) in &self.keys {
+            if register.initial != ABSENT {
+                let line = serde_json::json!({ "key": key, "initial": register.text(register.initial) });
+                writeln!(out, "{line}")?;
+            }
+            for of in &register.operations {
+                serde_json::to_writer(&mut out, &register.line(key, of))?;
+                out.write_all(b"\n")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the history as Jepsen's tools read it (Knossos, Elle): a line of EDN for each send and each answer, in the
+    /// order of time, with values `[key value]`.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_jepsen(&self, mut out: impl Write) -> io::Result<()> {
+        let mut events: Vec<(u64, bool, &str, &Register, &Operation)> = Vec::new();
+        for (key, register) in &self.keys {
+            for of in &register.operations {
+                events.push((of.sent_ns, false, key, register, of));
+                events.push((of.answered_ns, true, key, register, of));
+            }
+        }
+        events.sort_by_key(|(at, answered, ..)| (*at, *answered));
+        for (index, (at, answered, key, register, of)) in events.into_iter().enumerate() {
+            let text = |value: Value| match value {
+                ABSENT => "nil".to_owned(),
+                value => register.text(value).to_string(),
+            };
+            let (f, value) = match of.action {
+                Action::Read(value) => (":read", if answered { text(value) } else { "nil".to_owned() }),
+                Action::Write(value) => (":write", text(value)),
+                Action::Delete => (":write", "nil".to_owned()),
+                Action::Swap(from, to) => (":cas", format!("[{} {}]", text(from), text(to))),
+                Action::Differs(from) => (":cas", format!("[{} nil]", text(from))),
+            };
+            let kind = match (answered, of.action) {
+                (false, _) => ":invoke",
+                (true, _) if of.answered_ns == UNKNOWN => ":info",
+                (true, Action::Differs(_)) => ":fail",
+                (true, _) => ":ok",
+            };
+            let time = if at == UNKNOWN { of.sent_ns } else { at };
+            let key = Json::from(key);
+            writeln!(
+                out,
+                "{{:index {index}, :type {kind}, :f {f}, :process {}, :time {time}, :value [{key} {value}]}}",
+                of.client
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Register {
+    fn line(&self, key: &str, of: &Operation) -> Line {
+        let (op, value, expected, outcome) = match of.action {
+            Action::Read(value) => (Kind::Read, self.shown(value), Json::Null, Outcome::Ok),
+            Action::Write(value) => (Kind::Write, self.shown(value), Json::Null, Outcome::Ok),
+            Action::Delete => (Kind::Delete, Json::Null, Json::Null, Outcome::Ok),
+            Action::Swap(from, to) => (Kind::Cas, self.shown(to), self.shown(from), Outcome::Ok),
+            Action::Differs(from) => (Kind::Cas, Json::from(""), self.shown(from), Outcome::Differs),
+        };
+        let unknown = of.answered_ns == UNKNOWN;
+        Line {
+            key: key.to_owned(),
+            initial: None,
+            client: Some(of.client),
+            op: Some(op),
+            value,
+            expected,
+            sent_ns: Some(of.sent_ns),
+            answered_ns: (!unknown).then_some(of.answered_ns),
+            outcome: if unknown { Outcome::Unknown } else { outcome },
+        }
+    }
+
+    /// A value as it was read from a file, or its number.
+    fn shown(&self, value: Value) -> Json {
+        if value == ABSENT || (value as usize) < self.values.len() { self.text(value) } else { value.into() }
+    }
+
+    fn judged(&self, key: &str, budget: usize, out: &mut Report) {
+        out.keys += 1;
+        out.operations += self.operations.len() as u64;
+        out.unknown += self.operations.iter().filter(|of| of.answered_ns == UNKNOWN).count() as u64;
+        out.staleness.add(&staleness(&self.operations, self.initial));
+        match judge(&self.operations, self.initial, budget) {
+            Verdict::Linearizable => out.linearizable += 1,
+            Verdict::Undecided => out.undecided.push(key.to_owned()),
+            Verdict::Broken(positions) => out.broken.push(BrokenKey {
+                key: key.to_owned(),
+                initial: self.shown(self.initial),
+                sequence: positions
+                    .into_iter()
+                    .map(|at| serde_json::to_value(self.line(key, &self.operations[at])).unwrap_or_default())
+                    .collect(),
+            }),
+        }
+    }
+}
