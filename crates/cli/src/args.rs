@@ -49,6 +49,13 @@ const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Cyan.on_default().bold())
     .placeholder(AnsiColor::Cyan.on_default());
 
+const CHECK_EXIT_CODES: &str = "\
+Exit codes:
+  0    some order explains every key
+  1    no order explains some key
+  2    invalid input
+  4    undecided for some key, and no key is broken";
+
 const CONFORM_EXIT_CODES: &str = "\
 Exit codes:
   0    no check failed
@@ -78,6 +85,7 @@ pub(crate) enum Verb {
     Copy(Box<CopyArgs>),
     Generate(GenerateArgs),
     Verify(VerifyArgs),
+    Check(CheckArgs),
     Plan(PlanArgs),
     Stores(StoresArgs),
     Studies(StudiesArgs),
@@ -432,6 +440,41 @@ pub(crate) struct VerifyArgs {
     pub(crate) quiet: bool,
 }
 
+/// Judge a history of reads and writes: whether some order explains what each client saw
+///
+/// A history is a file of JSON lines, one for each operation on a key: who sent it, when, and what came back. For each key,
+/// the check decides whether its operations are linearizable, shows a short sequence that no order explains, and says
+/// how far reads were behind.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = CHECK_EXIT_CODES)]
+pub(crate) struct CheckArgs {
+    /// File of the history (see docs/consistency.md)
+    pub(crate) history: PathBuf,
+
+    /// Also write the history to a new file, in the form that Jepsen's tools read (EDN)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) jepsen: Option<PathBuf>,
+
+    /// Orders to try for each operation of a key before it counts as undecided [default: 1000]
+    #[arg(long, value_name = "N", value_parser = budget)]
+    pub(crate) budget: Option<usize>,
+
+    /// Print the report as one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Half the width of an interval: `3%` or 0.03.
+fn width(text: &str) -> Result<f64, String> {
+    let (number, divisor) = text.trim().strip_suffix('%').map_or((text.trim(), 1.0), |number| (number.trim(), 100.0));
+    let share = number.parse::<f64>().ok().map(|share| share / divisor);
+    share.filter(|share| (0.001..=1.0).contains(share)).ok_or_else(|| "use 0.1% to 100%, such as 3%".to_owned())
+}
+
+fn budget(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "use a number from 1 on, such as 10000".to_owned())
+}
+
 /// Show the documents, trials, time and disk space of a study, without touching anything
 #[derive(Debug, ClapArgs)]
 pub(crate) struct PlanArgs {
@@ -445,6 +488,16 @@ pub(crate) struct PlanArgs {
     /// Also show the share of each part, if the study is run in this many parts
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(Part::MOST)))]
     pub(crate) parts: Option<u32>,
+
+    /// Say how many rounds the study needs, from how much the rounds of this run of it differ
+    ///
+    /// Two rounds or more; a short run is enough to begin with.
+    #[arg(long, value_name = "RUN")]
+    pub(crate) pilot: Option<PathBuf>,
+
+    /// How narrow intervals should be, with --pilot
+    #[arg(long, value_name = "SHARE", default_value = "3%", value_parser = width, requires = "pilot")]
+    pub(crate) within: f64,
 
     /// Estimate costs with this price sheet (TOML); see docs/cost.md
     #[arg(long, value_name = "FILE")]

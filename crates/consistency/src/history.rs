@@ -16,13 +16,13 @@
 //!
 //! A line `{"key":"users/7","initial":"v1"}` says what a key held before. Without one it held nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io::{self, BufRead, Write};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
 
 use crate::operation::{ABSENT, Action, Operation, UNKNOWN, Value};
@@ -37,6 +37,7 @@ struct Register {
     /// The texts of values, by number; the first stands for no value.
     values: Vec<String>,
     numbers: HashMap<String, Value>,
+    written: HashSet<Value>,
 }
 
 impl Register {
@@ -44,7 +45,7 @@ impl Register {
         if value.is_null() {
             return ABSENT;
         }
-        let text = value.to_string();
+        let text = canonical(value).to_string();
         if let Some(number) = self.numbers.get(&text) {
             return *number;
         }
@@ -60,6 +61,24 @@ impl Register {
     fn text(&self, value: Value) -> Json {
         let text = self.values.get(value as usize).map_or("null", String::as_str);
         serde_json::from_str(text).unwrap_or_else(|_| text.into())
+    }
+}
+
+/// The same value in one form: stores reorder members, and write 1.0 as 1.
+fn canonical(value: &Json) -> Json {
+    match value {
+        Json::Object(members) => {
+            let mut members: Vec<(&String, Json)> =
+                members.iter().map(|(name, value)| (name, canonical(value))).collect();
+            members.sort_by_key(|(name, _)| *name);
+            Json::Object(members.into_iter().map(|(name, value)| (name.clone(), value)).collect())
+        }
+        Json::Array(values) => Json::Array(values.iter().map(canonical).collect()),
+        Json::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 9e15 => (float as i64).into(),
+            _ => value.clone(),
+        },
+        other => other.clone(),
     }
 }
 
@@ -94,7 +113,8 @@ impl std::error::Error for HistoryError {}
 #[serde(deny_unknown_fields)]
 struct Line {
     key: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    // `null` is a value, too: the key held nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     initial: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     client: Option<u32>,
@@ -110,6 +130,10 @@ struct Line {
     answered_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Outcome::is_ok")]
     outcome: Outcome,
+}
+
+fn given<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(input).map(Some)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
@@ -153,7 +177,6 @@ impl History {
             let line: Line = serde_json::from_str(&line).map_err(|error| wrong(error.to_string()))?;
             out.add(line).map_err(wrong)?;
         }
-        out.values_differ()?;
         Ok(out)
     }
 
@@ -168,8 +191,14 @@ impl History {
         };
         let register = &mut self.keys[at].1;
         if let Some(initial) = &line.initial {
+            if line.op.is_some() {
+                return Err("`initial` says what a key held before all operations; give it a line of its own".into());
+            }
             register.initial = register.number(initial);
-            return Ok(());
+            return match register.initial == ABSENT || register.written.insert(register.initial) {
+                true => Ok(()),
+                false => Err(format!("{initial} is written twice to `{}`; see `value`", line.key)),
+            };
         }
         let kind = line.op.ok_or("`op` is missing: read, write, delete or cas")?;
         let sent_ns = line.sent_ns.ok_or("`sent_ns` is missing")?;
@@ -178,10 +207,20 @@ impl History {
         if answered_ns.is_some_and(|answered| answered < sent_ns) {
             return Err(format!("answered at {} ns, before it was sent at {sent_ns} ns", answered_ns.unwrap_or(0)));
         }
-        if matches!(kind, Kind::Write | Kind::Cas) && line.value.is_null() {
+        if line.outcome == Outcome::Differs && answered_ns.is_none() {
+            return Err("a `cas` that `differs` has an answer; without one its outcome is `unknown`".into());
+        }
+        let writes = matches!(kind, Kind::Write | Kind::Cas) && line.outcome != Outcome::Differs;
+        if writes && line.value.is_null() {
             return Err("a write needs a `value`; to remove the key, use \"op\":\"delete\"".into());
         }
         let value = register.number(&line.value);
+        if writes && line.outcome != Outcome::Failed && !register.written.insert(value) {
+            return Err(format!(
+                "{} is written twice to `{}`; give each write of a key its own value",
+                line.value, line.key
+            ));
+        }
         let action = match (kind, line.outcome) {
             (_, Outcome::Failed) => return Ok(()),
             (Kind::Cas, Outcome::Differs) => Action::Differs(register.number(&line.expected)),
@@ -215,22 +254,6 @@ impl History {
         self.keys[at].1.initial = value;
     }
 
-    fn values_differ(&self) -> Result<(), HistoryError> {
-        for (key, register) in &self.keys {
-            let mut written = vec![false; register.values.len().max(1)];
-            written[register.initial as usize] = true;
-            for of in &register.operations {
-                let (Action::Write(value) | Action::Swap(_, value)) = of.action else { continue };
-                if std::mem::replace(&mut written[value as usize], true) {
-                    let text = register.text(value);
-                    let why = format!("{text} is written twice to `{key}`; give each write of a key its own value");
-                    return Err(HistoryError::Line(0, why));
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Number of operations.
     pub fn operations(&self) -> u64 {
         self.keys.iter().map(|(_, register)| register.operations.len() as u64).sum()
@@ -252,6 +275,7 @@ impl History {
             }
         });
         let mut out = all.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        out.format = "storebench-check/1".to_owned();
         out.sort();
         out
     }
@@ -263,7 +287,7 @@ impl History {
     pub fn write(&self, mut out: impl Write) -> io::Result<()> {
         for (key, register) in &self.keys {
             if register.initial != ABSENT {
-                let line = serde_json::json!({ "key": key, "initial": register.text(register.initial) });
+                let line = serde_json::json!({ "key": key, "initial": register.shown(register.initial) });
                 writeln!(out, "{line}")?;
             }
             for of in &register.operations {
@@ -274,45 +298,66 @@ impl History {
         Ok(())
     }
 
-    /// Writes the history as Jepsen's tools read it (Knossos, Elle): a line of EDN for each send and each answer, in the
-    /// order of time, with values `[key value]`.
+    /// Writes the history as Jepsen's tools read it (Knossos): a line of EDN for each send and each answer, in the order
+    /// of time, with values `[key value]`. Values are numbers, the same for the same value of a key, and 0 for none: a
+    /// register whose `nil` would mean an unknown value. What a key held at first is its first write. Jepsen's processes
+    /// do one thing at a time, and none after one whose outcome is unknown, so a client may be several processes.
     ///
     /// # Errors
     /// It cannot be written.
     pub fn write_jepsen(&self, mut out: impl Write) -> io::Result<()> {
-        let mut events: Vec<(u64, bool, &str, &Register, &Operation)> = Vec::new();
-        for (key, register) in &self.keys {
-            for of in &register.operations {
-                events.push((of.sent_ns, false, key, register, of));
-                events.push((of.answered_ns, true, key, register, of));
+        let mut index = 0u64;
+        let mut line = |kind: &str, f: &str, process: u64, time: u64, key: &str, value: String| {
+            let key = Json::from(key);
+            let end = format!(":process {process}, :time {time}, :value [{key} {value}]}}");
+            index += 1;
+            writeln!(out, "{{:index {}, :type {kind}, :f {f}, {end}", index - 1)
+        };
+        for (key, register) in self.keys.iter().filter(|(_, register)| register.initial != ABSENT) {
+            for kind in [":invoke", ":ok"] {
+                line(kind, ":write", 0, 0, key, register.initial.to_string())?;
             }
         }
-        events.sort_by_key(|(at, answered, ..)| (*at, *answered));
-        for (index, (at, answered, key, register, of)) in events.into_iter().enumerate() {
-            let text = |value: Value| match value {
-                ABSENT => "nil".to_owned(),
-                value => register.text(value).to_string(),
-            };
+        let mut events: Vec<(u64, bool, &str, &Operation, usize)> = Vec::new();
+        for (key, of) in
+            self.keys.iter().flat_map(|(key, register)| register.operations.iter().map(move |of| (key, of)))
+        {
+            let number = events.len();
+            events.push((of.sent_ns, false, key, of, number));
+            events.push((of.answered_ns, true, key, of, number));
+        }
+        events.sort_by_key(|(at, answered, .., number)| (*at, *answered, *number));
+        // Processes of each client that are free, and the one of each operation.
+        let mut free: HashMap<u32, Vec<u64>> = HashMap::new();
+        let mut process_of: HashMap<usize, u64> = HashMap::new();
+        let mut processes = 1;
+        for (at, answered, key, of, number) in events {
             let (f, value) = match of.action {
-                Action::Read(value) => (":read", if answered { text(value) } else { "nil".to_owned() }),
-                Action::Write(value) => (":write", text(value)),
-                Action::Delete => (":write", "nil".to_owned()),
-                Action::Swap(from, to) => (":cas", format!("[{} {}]", text(from), text(to))),
-                Action::Differs(from) => (":cas", format!("[{} nil]", text(from))),
+                Action::Read(value) => (":read", if answered { value.to_string() } else { "nil".to_owned() }),
+                Action::Write(value) => (":write", value.to_string()),
+                Action::Delete => (":write", ABSENT.to_string()),
+                Action::Swap(from, to) => (":cas", format!("[{from} {to}]")),
+                // Never written: it fails.
+                Action::Differs(from) => (":cas", format!("[{from} {}]", Value::MAX)),
             };
-            let kind = match (answered, of.action) {
-                (false, _) => ":invoke",
-                (true, _) if of.answered_ns == UNKNOWN => ":info",
-                (true, Action::Differs(_)) => ":fail",
-                (true, _) => ":ok",
-            };
-            let time = if at == UNKNOWN { of.sent_ns } else { at };
-            let key = Json::from(key);
-            writeln!(
-                out,
-                "{{:index {index}, :type {kind}, :f {f}, :process {}, :time {time}, :value [{key} {value}]}}",
-                of.client
-            )?;
+            if !answered {
+                let process = free.entry(of.client).or_default().pop().unwrap_or_else(|| {
+                    processes += 1;
+                    processes - 1
+                });
+                process_of.insert(number, process);
+                line(":invoke", f, process, at, key, value)?;
+                continue;
+            }
+            let process = process_of.remove(&number).unwrap_or_default();
+            match of.action {
+                _ if of.answered_ns == UNKNOWN => line(":info", f, process, of.sent_ns, key, value)?,
+                Action::Differs(_) => line(":fail", f, process, at, key, value)?,
+                _ => line(":ok", f, process, at, key, value)?,
+            }
+            if of.answered_ns != UNKNOWN {
+                free.entry(of.client).or_default().push(process);
+            }
         }
         Ok(())
     }
@@ -325,7 +370,7 @@ impl Register {
             Action::Write(value) => (Kind::Write, self.shown(value), Json::Null, Outcome::Ok),
             Action::Delete => (Kind::Delete, Json::Null, Json::Null, Outcome::Ok),
             Action::Swap(from, to) => (Kind::Cas, self.shown(to), self.shown(from), Outcome::Ok),
-            Action::Differs(from) => (Kind::Cas, Json::from(""), self.shown(from), Outcome::Differs),
+            Action::Differs(from) => (Kind::Cas, Json::Null, self.shown(from), Outcome::Differs),
         };
         let unknown = of.answered_ns == UNKNOWN;
         Line {

@@ -6,8 +6,8 @@
 //!
 //! - [`judge`] decides whether the operations of a key are *linearizable* (Herlihy and Wing 1990): whether each can have
 //!   taken effect at one moment between its send and its answer. A write without an answer may have taken effect at any
-//!   moment after its send, or never. The answer is yes, no with the shortest sequence that no order explains, or
-//!   undecided if the search exceeds its budget; it is never a guess.
+//!   moment after its send, or never. The answer is yes, no with a short sequence that no order explains, or undecided if
+//!   the search exceeds its budget; it is never a guess.
 //! - [`staleness`] says how far reads were behind, for stores that promise less: in versions, and in time. It also says
 //!   whether each client read its own writes, and never went back (monotonic reads).
 //! - [`History`] reads and writes operations as JSON lines, judges all keys, and writes the form that Jepsen's tools read.
@@ -35,10 +35,10 @@ pub use stale::{Staleness, staleness};
 pub enum Verdict {
     /// Some order explains everything.
     Linearizable,
-    /// No order does. The positions of a shortest sequence that no order explains: without any one of them (and what
-    /// depends on it), the others are explained.
+    /// No order does. The positions of a short sequence that no order explains: without any one of its reads, the others
+    /// are explained.
     Broken(Vec<usize>),
-    /// The search exceeded its budget.
+    /// The search exceeded its budget, or more than 128 operations were pending at once.
     Undecided,
 }
 

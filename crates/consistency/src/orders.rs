@@ -17,6 +17,9 @@ use crate::operation::{ABSENT, Action, Operation, UNKNOWN, Value};
 /// The most operations that may be pending at once.
 const SLOTS: usize = 128;
 
+/// The most ways that are kept: their memory is bounded, whatever the budget.
+const MOST_WAYS: usize = 1 << 21;
+
 /// A way to explain what was answered so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Way {
@@ -94,13 +97,7 @@ impl Pending<'_> {
 }
 
 pub(crate) fn explained(operations: &[Operation], initial: Value, budget: usize) -> Option<bool> {
-    let seen: HashSet<Value> = operations
-        .iter()
-        .flat_map(|of| match of.action {
-            Action::Differs(value) => Some(value),
-            action => action.saw(),
-        })
-        .collect();
+    let seen: HashSet<Value> = operations.iter().filter_map(|of| of.action.saw()).collect();
     // What was never answered, and was seen by nobody, need not have happened. Where the key held another value than one
     // that was expected, any write may be the reason.
     let differs = operations.iter().any(|of| matches!(of.action, Action::Differs(_)));
@@ -152,7 +149,7 @@ pub(crate) fn explained(operations: &[Operation], initial: Value, budget: usize)
             open.extend(ways.iter().copied());
             known.extend(ways.iter().copied());
             while let Some(way) = open.pop() {
-                left = left.checked_sub(1)?;
+                left = left.checked_sub(1).filter(|_| known.len() <= MOST_WAYS)?;
                 if way.done & bit != 0 {
                     next.push(way);
                     continue;

@@ -10,6 +10,8 @@ use crate::Staleness;
 /// What was found about all keys.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Report {
+    /// Always `storebench-check/1`.
+    pub format: String,
     /// Number of keys.
     pub keys: u64,
     /// Number of operations.
@@ -33,7 +35,7 @@ pub struct BrokenKey {
     pub key: String,
     /// What it held at first; null for nothing.
     pub initial: Json,
-    /// The shortest sequence that no order explains, as lines of a history, in the order of their sends.
+    /// A short sequence that no order explains, as lines of a history, in the order of their sends.
     pub sequence: Vec<Json>,
 }
 

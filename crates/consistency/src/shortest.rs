@@ -1,4 +1,4 @@
-//! The shortest sequence that no order explains.
+//! A short sequence that no order explains.
 
 use std::collections::HashSet;
 
@@ -7,8 +7,8 @@ use crate::operation::{ABSENT, Action, Operation, Value};
 
 /// Leaves out operations as long as no order explains the rest. What an operation saw must stay explicable by itself, or
 /// the rest would only look broken:
-/// - A write is left out together with the reads of its value, and a delete with the reads that found nothing, if they
-///   can have found what it left.
+/// - A write is left out together with the reads of its value, and a delete with the reads that found nothing, if among
+///   what is left they can have found what it left.
 /// - A compare-and-swap whose expected value is left out counts as a write, which asks for less.
 /// - What saw that the key held *another* value may need any write. If the rest can be explained without those, only
 ///   operations that change nothing are left out.
@@ -55,6 +55,32 @@ pub(crate) fn alone(operations: &[Operation], initial: Value, positions: &[usize
     Whole::of(operations, initial).some(positions)
 }
 
+/// What has certainly been overwritten by then.
+struct Overwritten {
+    /// The answers of writes in order, and the latest send of a write answered by then.
+    latest: Vec<(u64, u64)>,
+}
+
+impl Overwritten {
+    fn by<'a>(operations: impl Iterator<Item = &'a Operation>) -> Self {
+        let writes = operations.filter(|of| of.action.leaves().is_some_and(|value| value != ABSENT));
+        let mut latest: Vec<(u64, u64)> = writes.map(|of| (of.answered_ns, of.sent_ns)).collect();
+        latest.sort_unstable();
+        for at in 1..latest.len() {
+            latest[at].1 = latest[at].1.max(latest[at - 1].1);
+        }
+        Self { latest }
+    }
+
+    /// What was answered before this had been overwritten when something was sent at `sent_ns`.
+    fn before(&self, sent_ns: u64) -> u64 {
+        match self.latest.partition_point(|(answered_ns, _)| *answered_ns < sent_ns) {
+            0 => 0,
+            count => self.latest[count - 1].1,
+        }
+    }
+}
+
 /// The whole history.
 struct Whole<'a> {
     operations: &'a [Operation],
@@ -62,46 +88,20 @@ struct Whole<'a> {
     /// The values that some operation leaves.
     left: HashSet<Value>,
     deletes: Vec<usize>,
-    /// For each operation: what was answered before this time had certainly been overwritten when it was sent.
-    overwritten_ns: Vec<u64>,
 }
 
 impl<'a> Whole<'a> {
     fn of(operations: &'a [Operation], initial: Value) -> Self {
-        let mut writes: Vec<(u64, u64)> = operations
-            .iter()
-            .filter(|of| of.action.leaves().is_some_and(|value| value != ABSENT))
-            .map(|of| (of.answered_ns, of.sent_ns))
-            .collect();
-        writes.sort_unstable();
-        let latest: Vec<u64> = writes
-            .iter()
-            .scan(0, |latest, (_, sent_ns)| {
-                *latest = (*latest).max(*sent_ns);
-                Some(*latest)
-            })
-            .collect();
-        let before = |of: &Operation| match writes.partition_point(|(answered_ns, _)| *answered_ns < of.sent_ns) {
-            0 => 0,
-            count => latest[count - 1],
-        };
         Self {
             operations,
             initial,
             left: operations.iter().filter_map(|of| of.action.leaves()).collect(),
             deletes: (0..operations.len()).filter(|at| operations[*at].action == Action::Delete).collect(),
-            overwritten_ns: operations.iter().map(before).collect(),
         }
     }
 
     fn differs(&self, at: usize) -> bool {
         matches!(self.operations[at].action, Action::Differs(_))
-    }
-
-    /// Whether the operation at `at` can have found what a delete left.
-    fn can_have_found(&self, at: usize, delete: usize) -> bool {
-        let (of, delete) = (&self.operations[at], &self.operations[delete]);
-        delete.answered_ns >= self.overwritten_ns[at] && delete.sent_ns <= of.answered_ns
     }
 
     /// Whether what an operation saw can be explained by these operations as well as by all. Asks for an operation and
@@ -110,8 +110,16 @@ impl<'a> Whole<'a> {
         let there: HashSet<usize> = positions.iter().copied().collect();
         let values: HashSet<Value> = positions.iter().filter_map(|at| self.operations[*at].action.leaves()).collect();
         let gone: Vec<usize> = self.deletes.iter().copied().filter(|delete| !there.contains(delete)).collect();
+        let overwritten = Overwritten::by(positions.iter().map(|at| &self.operations[*at]));
+        // Whether it can have found what a delete left.
+        let can_have_found = move |of: &Operation, delete: &Operation| {
+            delete.answered_ns >= overwritten.before(of.sent_ns) && delete.sent_ns <= of.answered_ns
+        };
         move |at, value| match value {
-            ABSENT => !gone.iter().any(|delete| self.can_have_found(at, *delete)),
+            ABSENT => {
+                let of = &self.operations[at];
+                !gone.iter().any(|delete| can_have_found(of, &self.operations[*delete]))
+            }
             // What nobody left is broken by itself.
             value => value == self.initial || values.contains(&value) || !self.left.contains(&value),
         }

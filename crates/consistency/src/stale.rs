@@ -12,7 +12,8 @@ use crate::operation::{ABSENT, Action, Operation, UNKNOWN, Value};
 /// itself answered before the read was sent: in every order, it lies between the two. So these are lower bounds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Staleness {
-    /// Reads of a known version. Reads that found nothing count only if nothing was ever deleted.
+    /// Reads of a known version, and compare-and-swaps that replaced one. Reads that found nothing count only if nothing
+    /// was ever deleted.
     pub reads: u64,
     /// Of these: reads that returned a version which had been overwritten before they were sent.
     pub stale: u64,
@@ -57,11 +58,13 @@ impl Version {
 pub fn staleness(operations: &[Operation], initial: Value) -> Staleness {
     let mut versions: HashMap<Value, Version> = HashMap::new();
     let deletes = operations.iter().any(|of| of.action == Action::Delete);
+    // The initial value is older than everything else: all other times are one later.
     versions.insert(initial, Version { sent_ns: 0, answered_ns: 0 });
+    let of_write = |of: &Operation| Version { sent_ns: of.sent_ns + 1, answered_ns: of.answered_ns.saturating_add(1) };
     let mut writes: Vec<Version> = Vec::new();
     for of in operations {
         if let Some(value) = of.action.leaves() {
-            let version = Version { sent_ns: of.sent_ns, answered_ns: of.answered_ns };
+            let version = of_write(of);
             if of.action != Action::Delete {
                 versions.insert(value, version);
             }
@@ -82,20 +85,20 @@ pub fn staleness(operations: &[Operation], initial: Value) -> Staleness {
             Some(*latest)
         })
         .collect();
-    let mut order: Vec<&Operation> = operations.iter().filter(|of| of.action.saw().is_some()).collect();
+    // A compare-and-swap without an answer may not have found what it expected.
+    let is_read = |of: &&Operation| of.action.saw().is_some() && of.answered_ns != UNKNOWN;
+    let mut order: Vec<&Operation> = operations.iter().filter(is_read).collect();
     order.sort_unstable_by_key(|of| of.sent_ns);
     let mut answers: Vec<&Operation> = operations.iter().filter(|of| of.answered_ns != UNKNOWN).collect();
     answers.sort_unstable_by_key(|of| of.answered_ns);
     let mut answers = answers.into_iter().peekable();
     let mut out = Staleness::default();
-    // The newest version that each client wrote, and read.
-    let mut wrote: HashMap<u32, Version> = HashMap::new();
-    let mut read: HashMap<u32, Version> = HashMap::new();
-    let newer = |of: &mut HashMap<u32, Version>, client: u32, version: Version| {
-        let known = of.entry(client).or_insert(version);
-        if known.is_before(version) {
-            *known = version;
-        }
+    // The latest send among the versions that each client wrote, and among those that it read.
+    let mut wrote: HashMap<u32, u64> = HashMap::new();
+    let mut read: HashMap<u32, u64> = HashMap::new();
+    let newer = |of: &mut HashMap<u32, u64>, client: u32, version: Version| {
+        let known = of.entry(client).or_insert(0);
+        *known = version.sent_ns.max(*known);
     };
     for of in order {
         // What its client knew when it sent this one.
@@ -104,22 +107,24 @@ pub fn staleness(operations: &[Operation], initial: Value) -> Staleness {
                 newer(&mut read, known.client, *seen);
             }
             if known.action.leaves().is_some() {
-                newer(&mut wrote, known.client, Version { sent_ns: known.sent_ns, answered_ns: known.answered_ns });
+                newer(&mut wrote, known.client, of_write(known));
             }
         }
         if let Some(seen) = of.action.saw().and_then(|value| versions.get(&value)).copied() {
             out.reads += 1;
-            let answered = writes.partition_point(|version| version.answered_ns < of.sent_ns);
+            let sent_ns = of.sent_ns + 1;
+            let answered = writes.partition_point(|version| version.answered_ns < sent_ns);
             if answered > 0 && latest[answered - 1] > seen.answered_ns {
                 let behind = writes[..answered].iter().filter(|version| seen.is_before(**version));
                 let (count, first) =
                     behind.fold((0, u64::MAX), |(count, first), version| (count + 1, first.min(version.answered_ns)));
                 out.stale += 1;
                 out.versions_behind_max = out.versions_behind_max.max(count);
-                out.time_behind_max_ns = out.time_behind_max_ns.max(of.sent_ns - first);
+                out.time_behind_max_ns = out.time_behind_max_ns.max(sent_ns - first);
             }
-            out.own_write_missed += u64::from(wrote.get(&of.client).is_some_and(|own| seen.is_before(*own)));
-            out.went_back += u64::from(read.get(&of.client).is_some_and(|before| seen.is_before(*before)));
+            let is_behind = |known: Option<&u64>| known.is_some_and(|sent_ns| seen.answered_ns < *sent_ns);
+            out.own_write_missed += u64::from(is_behind(wrote.get(&of.client)));
+            out.went_back += u64::from(is_behind(read.get(&of.client)));
         }
     }
     out

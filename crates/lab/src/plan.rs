@@ -346,9 +346,12 @@ fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedP
         let searched = study.search.as_ref().filter(|search| search.phase == phase.name);
         let (once, at_most) = searched.map_or((1.0, 1.0), |search| {
             let rest = search.rest.0.as_secs_f64() / fast.max(1e-9);
-            // A rate that does not hold for longer is followed by a few others that must.
+            // A rate that does not hold for longer is followed by three others that must, and then by those between two
+            // of them.
             let hold = f64::from(search.hold);
-            (f64::from(search.confirm) + 2.0 + hold, f64::from(search.most_probes) * (1.0 + rest) + 4.0 * hold)
+            let halves = ((search.to / search.from).ln() / search.within.ln_1p()).max(1.0).log2().ceil();
+            let most = f64::from(search.most_probes) * (1.0 + rest);
+            (f64::from(search.confirm) + 2.0 + hold, most + (4.0 + halves).min(f64::from(search.most_probes)) * hold)
         });
         let slow = slow + of.settle.map_or(0.0, |s| s.0.as_secs_f64());
         least_s += fast * once;

@@ -133,14 +133,15 @@ pub(crate) fn client_differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<
 
 /// The collections whose indexes differ. Indexes speed up queries and slow down writes.
 pub(crate) fn index_differences(a: &[PlannedCollection], b: &[PlannedCollection]) -> Vec<String> {
-    let shown = |indexes: &[Vec<String>]| match indexes {
-        [] => "none".to_owned(),
-        some => some.iter().map(|fields| fields.join("+")).collect::<Vec<_>>().join(", "),
+    let shown = |of: &PlannedCollection| {
+        let mut indexes: Vec<String> = of.indexes.iter().map(|fields| fields.join("+")).collect();
+        indexes.sort();
+        if indexes.is_empty() { "none".to_owned() } else { indexes.join(", ") }
     };
     let differing = a.iter().filter_map(|of| {
         let other = b.iter().find(|other| other.collection == of.collection)?;
-        (of.indexes != other.indexes)
-            .then(|| format!("{}: {} and {}", of.collection, shown(&of.indexes), shown(&other.indexes)))
+        let (one, two) = (shown(of), shown(other));
+        (one != two).then(|| format!("{}: {one} and {two}", of.collection))
     });
     differing.collect()
 }
@@ -154,18 +155,18 @@ pub(crate) fn tls_difference(a: &[&TrialResult], b: &[&TrialResult]) -> Option<S
     (server(a) && server(b) && of_a != of_b).then(|| format!("A connects {}, B {}", with(of_a), with(of_b)))
 }
 
-/// Whether the connections of a URL are encrypted: by its scheme, or by an option (`tls=true`, `sslmode=require`).
+/// Whether the connections of a URL are encrypted: by its options (`tls=true`, `tls_ca=…`), or else by its scheme.
 fn encrypts(url: &str) -> bool {
     let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
     let scheme = scheme.rsplit('+').next().unwrap_or_default();
-    let options = rest.split_once('?').map_or("", |(_, options)| options);
-    let asked = |option: &str| match option.split_once('=') {
-        Some(("tls" | "ssl", value)) => value != "false",
-        Some(("sslmode", mode)) => mode != "disable",
-        _ => false,
-    };
-    matches!(scheme, "tls" | "srv" | "rediss" | "couchdbs" | "ravendbs" | "couchbases" | "memcacheds")
-        || options.split('&').any(asked)
+    let options = || rest.split_once('?').map_or("", |(_, options)| options).split('&');
+    match options().find_map(|option| option.strip_prefix("tls=")) {
+        Some(asked) => asked != "false",
+        None => {
+            matches!(scheme, "tls" | "srv" | "rediss" | "couchdbs" | "ravendbs" | "couchbases")
+                || options().any(|option| option.starts_with("tls_"))
+        }
+    }
 }
 
 /// The operations that the same kind of store answered by another plan: texts and numbers in a plan differ anyway.
@@ -191,18 +192,40 @@ pub(crate) fn query_plan_differences(a: &[&TrialResult], b: &[&TrialResult]) -> 
     out
 }
 
-/// A query plan without the numbers and quoted texts in it: costs, estimates, values.
+/// What a query plan does, without costs, estimates and the query's own values. Of a plan in JSON, the steps and the
+/// names of indexes.
 fn outline(plan: &str) -> String {
-    let mut out = String::with_capacity(plan.len());
-    let mut quote = None;
-    for c in plan.chars() {
-        match quote {
-            Some(open) if c == open => quote = None,
-            Some(_) => {}
-            None if matches!(c, '\'' | '"') => quote = Some(c),
-            None if c.is_ascii_digit() || c == '.' => {}
-            None => out.push(c),
+    const KEPT: [&str; 8] = ["stage", "indexName", "index", "name", "#operator", "keyspace", "type", "IndexName"];
+    fn steps(value: &Value, out: &mut Vec<String>) {
+        match value {
+            Value::Object(members) => {
+                for (name, value) in members {
+                    match value {
+                        Value::String(text) if KEPT.contains(&name.as_str()) => out.push(format!("{name}={text}")),
+                        value => steps(value, out),
+                    }
+                }
+            }
+            Value::Array(values) => values.iter().for_each(|value| steps(value, out)),
+            _ => {}
         }
+    }
+    if let Ok(plan @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(plan) {
+        let mut out = Vec::new();
+        steps(&plan, &mut out);
+        return out.join(" ");
+    }
+    let mut out = String::with_capacity(plan.len());
+    let (mut quoted, mut in_name) = (false, false);
+    for c in plan.chars() {
+        match c {
+            '\'' => quoted = !quoted,
+            _ if quoted => {}
+            // Digits that are part of a name stay.
+            '0'..='9' | '.' if !in_name => {}
+            _ => out.push(c),
+        }
+        in_name = c.is_alphabetic() || c == '_' || in_name && c.is_ascii_digit();
     }
     out.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -566,6 +589,8 @@ mod tests {
             ("mongodb://h/x?tls=true&a=b", true),
             ("mongodb://h/x?tls=false", false),
             ("mongodb+srv://h/x", true),
+            ("mongodb+srv://h/x?tls=false", false),
+            ("mongodb://h/x?tls_ca=ca.pem", true),
             ("sqlite:x.db", false),
         ] {
             assert_eq!(encrypts(url), expected, "{url}");
@@ -586,6 +611,14 @@ mod tests {
         assert!(told(&answered("Index Scan using a (cost=0.2..81 rows=12) author = 'bob 7'", false)).is_empty());
         assert_eq!(told(&answered("Seq Scan", true)), ["read of mixed: an index and a full scan"]);
         assert_eq!(told(&answered("Bitmap Heap Scan (cost=1)", false)), ["read of mixed: another query plan"]);
+        let json = |index: &str, value: &str| {
+            format!(
+                r#"{{"winningPlan":{{"stage":"FETCH","inputStage":{{"stage":"IXSCAN","indexName":"{index}","bounds":["{value}"]}}}}}}"#
+            )
+        };
+        assert_eq!(outline(&json("a_1", "ann")), outline(&json("a_1", "bob")));
+        assert_ne!(outline(&json("a_1", "ann")), outline(&json("b_1", "ann")));
+        assert_ne!(outline("SEARCH books USING INDEX idx_1 (a=?)"), outline("SEARCH books USING INDEX idx_2 (a=?)"));
     }
 
     #[test]

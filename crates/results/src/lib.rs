@@ -21,6 +21,7 @@ pub mod lines;
 pub mod merge;
 mod own_delay;
 pub mod plan;
+pub mod power;
 mod run_folder;
 mod series;
 pub mod stats;

@@ -49,10 +49,14 @@ impl Series {
     /// The figure over the trials that have it: the geometric mean, with its interval. There is no interval if a trial
     /// has no value or only a lower bound. `trials` is 0 if no trial has a value.
     pub(crate) fn over_trials(&self) -> Estimate {
-        let found: Vec<Observed> = self.points.iter().filter_map(|point| point.found).collect();
         let none = Estimate { value: 0.0, low: None, high: None, trials: 0 };
-        mean_of_trials(&found)
-            .map_or(none, |mean| self.certain(mean, found.len(), self.none_in().is_empty()).estimate(1))
+        self.mean().map_or(none, |mean| mean.estimate(1))
+    }
+
+    /// The same before it gets an interval. `None` if no trial has a value.
+    pub(crate) fn mean(&self) -> Option<Uncertain> {
+        let found: Vec<Observed> = self.points.iter().filter_map(|point| point.found).collect();
+        Some(self.certain(mean_of_trials(&found)?, found.len(), self.none_in().is_empty()))
     }
 
     /// Removes the interval of what cannot have one.

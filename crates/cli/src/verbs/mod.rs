@@ -1,6 +1,7 @@
 //! The verbs, one file each. A verb returns its exit code, or a failure that has one.
 
 mod bench;
+mod check;
 mod compare;
 mod completions;
 mod conform;
@@ -43,6 +44,7 @@ pub(crate) fn perform(verb: &Verb) -> Result<u8, Failure> {
         Verb::Copy(args) => copy::copy(args),
         Verb::Generate(args) => generate::generate(args),
         Verb::Verify(args) => verify::verify(args),
+        Verb::Check(args) => check::check(args),
         Verb::Plan(args) => plan::plan(args),
         Verb::Stores(args) => stores::stores(args),
         Verb::Studies(args) => studies::studies(args),

@@ -7,7 +7,10 @@ use storebench_engine::store::Description;
 use storebench_lab::plan::{Outline, plan_run};
 use storebench_lab::run::ConfigurationRequest;
 use storebench_results::cost::{PlanCost, PriceSheet, plan_cost};
+use storebench_results::human::{duration, percent};
 use storebench_results::plan::Plan;
+use storebench_results::power::{FigureNeeds, RoundsNeeded, rounds_needed};
+use storebench_results::read_run;
 
 use super::plan_parts::{Shares, shares};
 use crate::args::PlanArgs;
@@ -30,6 +33,9 @@ struct Printed {
     /// The cost of the planned time, if a price sheet was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<PlannedCost>,
+    /// How many rounds the study needs, if a pilot was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rounds: Option<RoundsNeeded>,
 }
 
 /// The cost of the planned time, and the prices behind it.
@@ -38,6 +44,32 @@ struct PlannedCost {
     sheet: PriceSheet,
     #[serde(flatten)]
     cost: PlanCost,
+}
+
+/// How many rounds each figure needs, as text.
+fn in_words(needed: &RoundsNeeded) -> String {
+    let within = percent(needed.within);
+    let mut out = format!("\nrounds for ± {within}, from a pilot of {} rounds\n", needed.rounds);
+    if needed.figures.iter().all(|of| of.now.is_none()) {
+        return out + "  not known: a pilot needs two complete rounds or more (`repeats = 2`)\n";
+    }
+    let name = |of: &FigureNeeds| match &of.to {
+        Some(to) => format!("{}, {} to {to}", of.figure, of.configuration),
+        None => of.figure.clone(),
+    };
+    let longest = needed.figures.iter().map(|of| name(of).chars().count()).max().unwrap_or(0);
+    for of in &needed.figures {
+        let now = of.now.map_or_else(|| "no interval".to_owned(), |half| format!("± {} now", percent(half)));
+        let then = match of.rounds {
+            Some(rounds) if needed.round_s > 0.0 => {
+                format!("{rounds} rounds, about {}", duration(f64::from(rounds) * needed.round_s * 1e9))
+            }
+            Some(rounds) => format!("{rounds} rounds"),
+            None => "more than 1,000 rounds, or not known".to_owned(),
+        };
+        out += &format!("  {:longest$}  {now:16}  {then}\n", name(of));
+    }
+    out
 }
 
 /// The cost of a plan as text.
@@ -84,9 +116,22 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
         let cost = plan_cost(&sheet, configurations, plan.estimate.least_s, plan.estimate.most_s);
         (sheet, cost)
     });
+    let rounds = args.pilot.as_ref().map(|path| {
+        let pilot = read_run(path).map_err(|error| Failure::bad_input(format!("{}: {error}", path.display())))?;
+        let phases = |plan: &Plan| plan.phases.iter().map(|phase| phase.name.clone()).collect::<Vec<_>>();
+        if phases(&pilot.plan) != phases(&plan) {
+            return Err(Failure::bad_input(format!(
+                "{}: this is a run of another study: its phases are {}; use a run of this one",
+                path.display(),
+                phases(&pilot.plan).join(", ")
+            )));
+        }
+        Ok::<_, Failure>(rounds_needed(&pilot, args.within))
+    });
+    let rounds = rounds.transpose()?;
     if args.json {
         let cost = cost.map(|(sheet, cost)| PlannedCost { sheet, cost });
-        print_json(&Printed { format: "storebench-plan/2", plan, guarantees, parts, cost })?;
+        print_json(&Printed { format: "storebench-plan/2", plan, guarantees, parts, cost, rounds })?;
         return Ok(0);
     }
     let mut out = plan.to_string();
@@ -95,6 +140,9 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     }
     if let Some(parts) = &parts {
         out += &parts.in_words();
+    }
+    if let Some(rounds) = &rounds {
+        out += &in_words(rounds);
     }
     out += "\nguarantees\n";
     for (configuration, phases, guarantee) in alike(&guarantees, opened.study.phases.len()) {

@@ -8,6 +8,7 @@ mod server;
 #[path = "../../../machine/tests/all/sshd.rs"]
 mod sshd;
 
+mod check;
 mod compare;
 mod conform;
 mod copies;

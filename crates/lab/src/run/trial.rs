@@ -403,6 +403,8 @@ impl Session<'_> {
     ) -> Result<(SearchResult, PhaseResult, Option<Partial>), StoreError> {
         let mut search = Search::new(wanted);
         let mut best: Option<(Standing, PhaseResult)> = None;
+        // What to show if no rate holds: the longest probe at the first rate, which did not meet the limits.
+        let mut lowest: Option<(u32, PhaseResult)> = None;
         let out = loop {
             let (number, rate, why, times) = match search.next() {
                 Step::Probe { number, rate, why, times } => (number, rate, why, times),
@@ -462,11 +464,14 @@ impl Session<'_> {
             }
             if better {
                 best = Some((standing, found));
+            } else if !met && rate == wanted.from && lowest.as_ref().is_none_or(|(before, _)| times >= *before) {
+                lowest = Some((times, found));
             }
         };
         // A rate above the result may have met the limits once by luck. The phase shown must be at the resulting rate.
         let shown = match (out.rate, best) {
             (Some(rate), Some((of, found))) if (of.rate / rate - 1.0).abs() < 1e-9 => (found, None),
+            (None, _) if lowest.is_some() => (lowest.map(|(_, found)| found).unwrap_or_default(), None),
             (rate, _) => {
                 let again = self.at_rate(configuration, position, rate.unwrap_or(wanted.from), 1)?;
                 let Measured { found, partial, .. } =

@@ -129,8 +129,8 @@ fn compare_configurations(
     if a.is(b) {
         notes.push("a run is on both sides: A and B have trials in common".to_owned());
     }
-    let plans: Vec<_> = [a, b].map(|of| &of.runs[0].run.run.plan.collections).into_iter().collect();
-    let indexes = index_differences(plans[0], plans[1]);
+    let collections = |of: &Configuration<'_>| of.runs[0].run.run.plan.collections.clone();
+    let indexes = index_differences(&collections(a), &collections(b));
     if !indexes.is_empty() {
         notes.push(format!("indexes differ: {}", indexes.join("; ")));
     }

@@ -6,7 +6,7 @@ use storebench_documents::Compression;
 use storebench_engine::measure::{Interval, Label, PhaseRecord, Recorder, ResourceSample, Tally, WorkerUse};
 use storebench_engine::store::{Capabilities, ErrorKind};
 
-use crate::own_delay::{ORDINARY_LATENESS_NS, own_delay, stopped_at};
+use crate::own_delay::{Load, ORDINARY_LATENESS_NS, own_delay, stopped_at};
 use crate::stats::{Steadiness, steadiness};
 
 use super::attempts::{self, merged};
@@ -301,7 +301,7 @@ fn gather_client(record: &PhaseRecord, embedded: bool, calibrated_ns_per_op: Opt
             .map(|w| share(w.cpu_ns.saturating_sub(w.spin_ns) as f64, w.wall_ns as f64))
             .fold(0.0, f64::max),
         starved_s: starved_ns(&record.resources) as f64 / 1e9,
-        stopped_ns: stopped(&record.resources, record.elapsed_ns),
+        stopped_ns: stopped(record),
         rss_max_bytes: record.resources.iter().map(|s| s.rss_bytes).max().unwrap_or(0),
         send_delay_ns: Percentiles::of(&record.total.send_delay),
         worker_use: record.worker_use.clone(),
@@ -313,10 +313,16 @@ fn starved_ns(samples: &[ResourceSample]) -> u64 {
     samples.iter().map(|s| s.lateness_ns).filter(|ns| *ns >= ORDINARY_LATENESS_NS).sum()
 }
 
-/// How long an operation at a random moment was delayed by that.
-fn stopped(samples: &[ResourceSample], elapsed_ns: u64) -> Percentiles {
+/// How long operations were delayed by that.
+fn stopped(record: &PhaseRecord) -> Percentiles {
+    let samples = &record.resources;
     let stops = samples.iter().filter(|s| s.lateness_ns >= ORDINARY_LATENESS_NS).count() as u64;
-    Percentiles::at(stops, |quantile| stopped_at(samples, elapsed_ns, quantile))
+    let limit = (record.sessions() * u64::from(record.in_flight)) as f64;
+    let load = match record.scheduled {
+        Some(_) => Load::Open,
+        None => Load::Closed { limit, operations: record.operations() as f64 },
+    };
+    Percentiles::at(stops, |quantile| stopped_at(samples, record.elapsed_ns, load, quantile))
 }
 
 /// CPU time of the process over the phase. The samples do not quite reach its ends, so their slope is extrapolated.

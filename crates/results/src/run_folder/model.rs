@@ -683,8 +683,8 @@ pub struct ClientUse {
     /// By how much a thread that only sleeps was woken too late, in s, summed over delays of 5 ms and more. In that
     /// time the process was stopped, throttled or crowded out.
     pub starved_s: f64,
-    /// How long an operation at a random moment was delayed for that reason, in ns. An estimate: `mean`, `min` and `max`
-    /// are null, and `count` is the number of delays.
+    /// How long operations were delayed for that reason, in ns. An estimate: `mean`, `min` and `max` are null, and `count`
+    /// is the number of delays.
     #[serde(default)]
     pub stopped_ns: Percentiles,
     /// Peak resident memory, in bytes.

@@ -59,6 +59,8 @@ pub(crate) struct Uncertain {
     /// The variance of the middle, with its degrees of freedom. `None` with a single trial.
     variance: Option<(f64, f64)>,
     trials: usize,
+    /// If trials depend on each other: how far neighbours are apart.
+    apart: Option<f64>,
 }
 
 /// The chance with which a gate must have failed at the smallest change that it could have detected.
@@ -92,6 +94,32 @@ impl Uncertain {
         let reach = reach / (1.0 - 2.0 / (9.0 * degrees)).powf(1.5);
         let log = if above { line.ln() + reach } else { line.ln() - reach };
         Some(log.exp()).filter(|ratio| ratio.is_finite())
+    }
+
+    /// How many trials it takes until half of all studies have an interval of at most ± `within`. `None` without an
+    /// interval, if figures are rounded more coarsely, or if 1,000 trials are not enough.
+    pub(crate) fn trials_for(&self, within: f64, together: usize) -> Option<u32> {
+        const MOST: u32 = 1_000;
+        let (variance, degrees) = self.variance?;
+        let (half, confidence) = (within.ln_1p(), CONFIDENCE.powf(1.0 / together.max(1) as f64));
+        // Half of all studies find less than this share of their noise (Wilson and Hilferty 1931).
+        let found = |degrees: f64| (1.0 - 2.0 / (9.0 * degrees)).powf(1.5);
+        // The noise of one trial.
+        let noise = (variance / self.of_mean(self.trials as f64)).sqrt() / found(degrees);
+        // Degrees of freedom as many fewer than trials as here.
+        let lost = self.trials as f64 - degrees;
+        (2..=MOST).filter(|n| f64::from(*n) > lost && self.within <= half).find(|n| {
+            let n = f64::from(*n);
+            quantile(confidence, n - lost) * noise * found(n - lost) * self.of_mean(n).sqrt() <= half
+        })
+    }
+
+    /// The variance of the mean of so many trials, relative to that of one.
+    fn of_mean(&self, trials: f64) -> f64 {
+        let Some(apart) = self.apart else { return 1.0 / trials };
+        let alike = DEPENDENCE.powf(apart);
+        let others: f64 = (1..trials as u32).map(|k| (1.0 - f64::from(k) / trials) * alike.powi(k as i32)).sum();
+        (1.0 + 2.0 * others) / trials
     }
 
     /// Figures that are rounded, and differ by more than that, scatter around the true value like any others. If they
@@ -142,7 +170,8 @@ pub(crate) fn mean_of_trials(figures: &[Observed]) -> Option<Uncertain> {
     let mut figures = figures.to_vec();
     figures.sort_by_key(|figure| figure.at);
     let distances: Vec<f64> = figures.windows(2).map(|two| f64::from((two[1].at - two[0].at).max(1))).collect();
-    mean_of(&figures, |logs| dependent_spread(logs, &distances))
+    let apart = distances.iter().sum::<f64>() / distances.len().max(1) as f64;
+    mean_of(&figures, |logs| dependent_spread(logs, &distances)).map(|mean| Uncertain { apart: Some(apart), ..mean })
 }
 
 /// The geometric mean of the figures of several runs, with Student's interval. Runs are independent.
@@ -179,6 +208,7 @@ pub(crate) fn ratio_of_runs(a: &[Observed], b: &[Observed]) -> Option<Uncertain>
         within: a.within + b.within,
         variance,
         trials: a.values.len().min(b.values.len()),
+        apart: None,
     })
 }
 
@@ -197,6 +227,7 @@ fn mean_of(figures: &[Observed], spread: impl Fn(&[f64]) -> Option<f64>) -> Opti
         within: logs.within,
         variance: spread(&logs.middles).map(|variance| (variance, figures.len() as f64 - 1.0)),
         trials: figures.len(),
+        apart: None,
     })
 }
 

@@ -74,6 +74,33 @@ fn fits(covered: usize, what: &str) {
     assert!(FITS.contains(&covered), "{what}: {covered} of {STUDIES}");
 }
 
+/// A study of as many rounds as a pilot of five says has an interval that is as narrow as asked for in about half of all
+/// cases. Pilots differ, so the share is counted over pairs of a pilot and a study.
+#[test]
+fn a_pilot_says_how_many_rounds_are_needed() {
+    const WITHIN: f64 = 0.02;
+    let mut narrow = 0;
+    let mut studies = 0;
+    for seed in 0..STUDIES {
+        let pilot = paired_ratio(&pairs(seed, 5, 1.0)).and_then(|found| found.trials_for(WITHIN, 1));
+        let Some(rounds) = pilot else { continue };
+        let study = paired_ratio(&pairs(seed + STUDIES, rounds as usize, 1.0)).map(|found| found.estimate(1));
+        studies += 1;
+        narrow += usize::from(study.and_then(|of| of.relative_half_width()).is_some_and(|half| half <= WITHIN));
+    }
+    assert!(studies > 990 && (400..=600).contains(&narrow), "{narrow} of {studies}");
+    // A single configuration, whose trials resemble each other.
+    let (mut narrow, mut studies) = (0, 0);
+    for seed in 0..STUDIES {
+        let one = |seed: u64, rounds: usize| mean_of_trials(&study(seed, rounds, 1, 0.0)[0]);
+        let Some(rounds) = one(seed, 5).and_then(|found| found.trials_for(WITHIN, 1)) else { continue };
+        let found = one(seed + STUDIES, rounds as usize).map(|found| found.estimate(1));
+        studies += 1;
+        narrow += usize::from(found.and_then(|of| of.relative_half_width()).is_some_and(|half| half <= WITHIN));
+    }
+    assert!(studies > 990 && (400..=600).contains(&narrow), "{narrow} of {studies}");
+}
+
 #[test]
 fn one_configuration() {
     for (rounds, configurations) in [(2, 1), (3, 1), (5, 1), (10, 1), (20, 1), (5, 2), (10, 2), (5, 4)] {

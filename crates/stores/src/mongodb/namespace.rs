@@ -3,6 +3,8 @@
 //! The marker is the collection `storebench_marker`. It says whether Storebench made the database,
 //! and lists the collections that Storebench made in it.
 
+use std::time::{Duration, Instant};
+
 use storebench_engine::store::{
     CollectionLayout, Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError, several,
 };
@@ -20,8 +22,10 @@ const DATABASE: &str = "the database";
 /// What follows in that record while a removal is about to drop the marker. Whoever adds a mark waits for that, and then
 /// looks whether the mark is still there.
 const REMOVING: &str = "; removing";
-/// How often whoever has added a mark looks whether such a removal has ended. Then it was killed.
+/// How often whoever has added a mark looks whether such a removal has ended, over 5 s. Then it was killed.
 const WAITS: usize = 20;
+/// A removal drops the marker only if it has looked less than this long ago.
+const SOON: Duration = Duration::from_secs(2);
 const NAMESPACE_EXISTS: i64 = 48;
 /// How often the collections and the marker are read if they do not agree. The marker may be another program's.
 const LOOKS: usize = 5;
@@ -88,15 +92,7 @@ impl Site for Desk<'_> {
             make_indexes(self, planned.layout).await?;
         }
         // A removal that began earlier may have dropped the marker in the meantime, with the marks that it found in it.
-        let mut now = self.look().await?;
-        for _ in 0..WAITS {
-            if !now.removing {
-                break;
-            }
-            net::rest().await;
-            now = self.look().await?;
-        }
-        self.remain(&now).await?;
+        let now = self.when_nobody_removes().await?;
         if now.made.is_none() {
             mark(self, DATABASE, made).await?;
         }
@@ -125,21 +121,27 @@ impl Site for Desk<'_> {
         // The marker stays if others have added marks meanwhile. A mark that comes after the last look is written again
         // by whoever added it.
         let now = self.look().await?;
-        let Some(new) = now.made else { return Ok(Made::Done) };
-        if now.marked.is_empty() {
-            let found = Marked::new(DATABASE, word(new));
-            let removing = format!("{}{REMOVING}", found.mark);
-            if !now.removing && change_mark(self, &found, Some(&removing)).await? == Made::Changed {
+        let Some(new) = now.made.filter(|_| now.marked.is_empty()) else { return Ok(Made::Done) };
+        let found = Marked::new(DATABASE, word(new));
+        let removing = Marked::new(DATABASE, format!("{}{REMOVING}", found.mark));
+        if !now.removing && change_mark(self, &found, Some(&removing.mark)).await? == Made::Changed {
+            return Ok(Made::Changed);
+        }
+        for _ in 0..LOOKS {
+            let looked = Instant::now();
+            let now = self.look().await?;
+            if !now.removing {
                 return Ok(Made::Changed);
             }
+            if !now.marked.is_empty() {
+                return change_mark(self, &removing, Some(&found.mark)).await.map(|_| Made::Done);
+            }
+            // Whoever waits for this removal must not have given it up for dead.
+            if looked.elapsed() < SOON {
+                return drop_collection(self, MARKER).await.map(|()| Made::Done);
+            }
         }
-        let now = self.look().await?;
-        if now.marked.is_empty() {
-            drop_collection(self, MARKER).await?;
-        } else {
-            self.remain(&now).await?;
-        }
-        Ok(Made::Done)
+        Ok(Made::Changed)
     }
 }
 
@@ -149,11 +151,23 @@ fn word(new: bool) -> &'static str {
 }
 
 impl Desk<'_> {
-    /// Ends a removal that found new marks, or was killed: the marker remains.
-    async fn remain(&mut self, now: &Holdings) -> Result<(), StoreError> {
-        let Some(new) = now.made.filter(|_| now.removing) else { return Ok(()) };
-        let removing = Marked::new(DATABASE, format!("{}{REMOVING}", word(new)));
-        change_mark(self, &removing, Some(word(new))).await.map(drop)
+    /// What is there once no removal is about to drop the marker. A removal that takes too long was killed: the marker
+    /// then stays.
+    async fn when_nobody_removes(&mut self) -> Result<Holdings, StoreError> {
+        let mut waited = 0;
+        loop {
+            let now = self.look().await?;
+            let Some(new) = now.made.filter(|_| now.removing) else { return Ok(now) };
+            if waited == WAITS {
+                let removing = Marked::new(DATABASE, format!("{}{REMOVING}", word(new)));
+                // If somebody else has changed it, the next look says how.
+                change_mark(self, &removing, Some(word(new))).await?;
+                waited = 0;
+                continue;
+            }
+            waited += 1;
+            net::rest().await;
+        }
     }
 
     /// The holdings, from the names of the collections and, if it exists, the marker.

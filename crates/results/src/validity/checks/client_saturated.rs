@@ -2,6 +2,7 @@
 
 use indexmap::IndexMap;
 
+use super::send_delay::LEAST_NS;
 use crate::configurations::Configuration;
 use crate::human::{duration, percent};
 use crate::own_delay::{self, OWN, SHOWN};
@@ -146,7 +147,7 @@ fn stopped(scene: &Scene<'_>) -> Option<Finding> {
 /// The client delayed one configuration more than another.
 fn differs(configurations: &Configurations<'_>) -> Vec<Finding> {
     /// Phases by name: for each percentile, the configuration and its share.
-    type Shares<'a> = IndexMap<(&'a str, &'static str), Vec<(&'a str, f64)>>;
+    type Shares<'a> = IndexMap<(&'a str, &'static str), Vec<(&'a str, Own)>>;
     let mut shares = Shares::new();
     for configuration in &configurations.configurations {
         for (phase, at, share) in means(configuration) {
@@ -156,10 +157,12 @@ fn differs(configurations: &Configurations<'_>) -> Vec<Finding> {
     let told: Vec<String> = shares
         .iter()
         .filter_map(|((phase, at), of)| {
-            let least = of.iter().copied().reduce(|a, b| if b.1 < a.1 { b } else { a })?;
-            let most = of.iter().copied().reduce(|a, b| if b.1 > a.1 { b } else { a })?;
-            (most.1 - least.1 > OWN).then(|| {
-                let (least_share, most_share) = (percent(least.1), percent(most.1));
+            let least = of.iter().copied().reduce(|a, b| if b.1.share < a.1.share { b } else { a })?;
+            let most = of.iter().copied().reduce(|a, b| if b.1.share > a.1.share { b } else { a })?;
+            // The same short delay is a large share of a short time, but not what makes the difference.
+            let matters = (most.1.delay_ns - least.1.delay_ns).abs() >= LEAST_NS;
+            (matters && most.1.share - least.1.share > OWN).then(|| {
+                let (least_share, most_share) = (percent(least.1.share), percent(most.1.share));
                 format!("{phase} {at}: {least_share} on {}, {most_share} on {}", least.0, most.0)
             })
         })
@@ -175,20 +178,31 @@ fn differs(configurations: &Configurations<'_>) -> Vec<Finding> {
     )]
 }
 
-/// The mean share of the p50 and the p99 in each phase, over the trials of a configuration.
-fn means<'a>(configuration: &Configuration<'a>) -> Vec<(&'a str, &'static str, f64)> {
-    let mut sums: IndexMap<(&str, &'static str), (f64, u32)> = IndexMap::new();
+/// The client's own delay at a percentile.
+#[derive(Debug, Clone, Copy, Default)]
+struct Own {
+    share: f64,
+    delay_ns: f64,
+}
+
+/// The client's own delay at the p50 and the p99 in each phase: the means over the trials of a configuration.
+fn means<'a>(configuration: &Configuration<'a>) -> Vec<(&'a str, &'static str, Own)> {
+    let mut sums: IndexMap<(&str, &'static str), (Own, u32)> = IndexMap::new();
     let phases = configuration.whole().flat_map(|trial| &trial.phases);
     for phase in phases.filter(|phase| !phase.loads && !phase.warm_up && phase.tasks.is_none()) {
         let shares = own_delay::of_phase(phase);
-        for (at, pick) in &SHOWN[..2] {
-            if let Some(share) = pick(&shares) {
+        let times = phase.all.response_ns.unwrap_or(phase.all.service_ns);
+        for ((at, pick), time) in SHOWN.iter().zip([times.p50, times.p99]) {
+            if let Some((share, time)) = pick(&shares).zip(time) {
                 let (sum, count) = sums.entry((&phase.name, at)).or_default();
-                (*sum, *count) = (*sum + share, *count + 1);
+                (sum.share, sum.delay_ns) = (sum.share + share, sum.delay_ns + share * time as f64);
+                *count += 1;
             }
         }
     }
-    sums.into_iter().map(|((phase, at), (sum, count))| (phase, at, sum / f64::from(count))).collect()
+    let mean =
+        |sum: Own, count: u32| Own { share: sum.share / f64::from(count), delay_ns: sum.delay_ns / f64::from(count) };
+    sums.into_iter().map(|((phase, at), (sum, count))| (phase, at, mean(sum, count))).collect()
 }
 
 /// Workers waited for a processor although the process did not use all that it may: another program, or a quota, has
@@ -361,16 +375,18 @@ mod tests {
 
     #[test]
     fn client_saturated_when_it_delays_one_configuration_more() {
-        let with = |share: f64| {
+        let with = |share: f64, slower: f64| {
             let result = two_configurations(|other| {
                 let phase = &mut other.phases[1];
                 let p99 = phase.all.service_ns.p99.unwrap() as f64;
-                phase.client.stopped_ns.p99 = Some((p99 * share) as u64);
+                phase.all.service_ns.p99 = Some((p99 * slower) as u64);
+                phase.client.stopped_ns.p99 = Some((p99 * slower * share) as u64);
             });
             all(&result, "client-saturated").into_iter().filter(|found| found.phase.is_none()).collect::<Vec<_>>()
         };
-        assert!(with(0.09).is_empty());
-        let told = with(0.25);
+        assert!(with(0.09, 10.0).is_empty());
+        assert!(with(0.25, 1.0).is_empty(), "a short delay");
+        let told = with(0.25, 10.0);
         assert!(told[0].observed.contains("p99: 0 % on one, 25.0 % on other"), "{told:?}");
     }
 }

@@ -18,8 +18,8 @@ type Rounds = BTreeMap<u32, Vec<f64>>;
 
 /// Whether the figure of a phase rises or falls from round to round, over all configurations.
 fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
-    // With how large a change matters.
-    let mut phases: IndexMap<&str, (f64, Rounds)> = IndexMap::new();
+    // With what it is, and how large a change matters.
+    let mut phases: IndexMap<&str, (&str, f64, Rounds)> = IndexMap::new();
     for configuration in &configurations.configurations {
         for (phase, judged) in judged(configuration) {
             let logarithms: Vec<(u32, f64)> = judged
@@ -32,23 +32,23 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
                 })
                 .collect();
             let mean = logarithms.iter().map(|(_, log)| log).sum::<f64>() / logarithms.len().max(1) as f64;
-            let (_, rounds) = phases.entry(phase).or_insert_with(|| (judged.wide, Rounds::new()));
+            let (.., rounds) = phases.entry(phase).or_insert_with(|| (judged.what, judged.wide, Rounds::new()));
             for (round, log) in logarithms {
                 rounds.entry(round).or_default().push(log - mean);
             }
         }
     }
-    if phases.values().all(|(_, rounds)| rounds.len() < LEAST_ROUNDS) {
+    if phases.values().all(|(.., rounds)| rounds.len() < LEAST_ROUNDS) {
         return Vec::new();
     }
     let mut told = Vec::new();
-    for (phase, (wide, rounds)) in &phases {
+    for (phase, (what, wide, rounds)) in &phases {
         let means: Vec<f64> = rounds.values().map(|of| of.iter().sum::<f64>() / of.len() as f64).collect();
         let Some(change) = trend(&means).map(|ratio| ratio - 1.0).filter(|change| change.abs() > *wide) else {
             continue;
         };
         let direction = if change < 0.0 { "falls" } else { "rises" };
-        told.push(format!("{phase} {direction} by {} over {} rounds", percent(change.abs()), means.len()));
+        told.push(format!("{what} of {phase} {direction} by {} over {} rounds", percent(change.abs()), means.len()));
     }
     let threshold = format!(
         "caution from {LEAST_ROUNDS} rounds on, for a trend at 99 % confidence that is larger than what `noisy-rounds` calls wide"
@@ -83,7 +83,7 @@ mod tests {
         let falling = rounds(&[1_000.0, 961.0, 940.0, 900.0, 860.0, 842.0]);
         assert_eq!(severity(&falling, "drifting-rounds"), CAUTION);
         let observed = &all(&falling, "drifting-rounds")[0].observed;
-        assert_eq!(observed, "mixed falls by 16.2 % over 6 rounds");
+        assert_eq!(observed, "throughput of mixed falls by 16.2 % over 6 rounds");
         assert_eq!(severity(&rounds(&[1_000.0, 990.0, 1_004.0, 996.0, 1_001.0]), "drifting-rounds"), PASS);
         // Certain, but too small to matter.
         assert_eq!(severity(&rounds(&[1_000.0, 995.0, 990.0, 985.0, 980.0]), "drifting-rounds"), PASS);

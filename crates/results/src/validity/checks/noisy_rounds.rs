@@ -113,6 +113,8 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
 pub(super) struct Judged {
     /// The values, with the numbers of their trials.
     pub(super) values: Vec<(u32, f64)>,
+    /// What it is, in words.
+    pub(super) what: &'static str,
     text: fn(f64) -> String,
     pub(super) wide: f64,
     wild: f64,
@@ -134,7 +136,9 @@ pub(super) fn judged<'a>(configuration: &Configuration<'a>) -> IndexMap<&'a str,
                 }
                 None => (sum(|op| op.throughput_per_s), |per_s| format!("{}/s", rate(per_s)), WIDE, WILD),
             };
-            let judged = all.entry(&phase.name).or_insert_with(|| Judged { values: Vec::new(), text, wide, wild });
+            let what = if tail.is_some() { "response p99" } else { "throughput" };
+            let judged =
+                all.entry(&phase.name).or_insert_with(|| Judged { values: Vec::new(), what, text, wide, wild });
             judged.values.push((trial.trial, value));
         }
     }

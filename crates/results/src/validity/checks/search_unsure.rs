@@ -78,7 +78,7 @@ fn of_search(search: &SearchResult) -> Finding {
                     "{phase}: {}/s met the limits in most probes, which it was chosen by, and not for longer",
                     rate(found)
                 ),
-                "leave out `hold = 0`: a store that stalls now and then meets the limits in most short probes",
+                "set `hold` to 1 or more: a store that stalls now and then meets the limits in most short probes",
             ),
             (None, None, None) => (
                 Severity::Note,
