@@ -4,6 +4,7 @@
 //! `docs/benchmarks.md` explains each figure.
 
 mod comparing;
+mod consistency;
 mod copy;
 mod embedded;
 mod engine;
@@ -51,6 +52,7 @@ const TOPICS: &[Topic] = &[
     Topic { name: "embedded", figures: embedded::FIGURES, measure: embedded::measure },
     Topic { name: "copy", figures: copy::FIGURES, measure: copy::measure },
     Topic { name: "comparing", figures: comparing::FIGURES, measure: comparing::measure },
+    Topic { name: consistency::TOPIC, figures: consistency::FIGURES, measure: consistency::measure },
     Topic { name: report::TOPIC, figures: report::FIGURES, measure: report::measure },
     Topic { name: parts::TOPIC, figures: parts::FIGURES, measure: parts::measure },
     Topic { name: python::TOPIC, figures: python::FIGURES, measure: python::measure },
