@@ -19,6 +19,9 @@ _storebench() {
             storebench,bench)
                 cmd="storebench__subcmd__bench"
                 ;;
+            storebench,check)
+                cmd="storebench__subcmd__check"
+                ;;
             storebench,compare)
                 cmd="storebench__subcmd__compare"
                 ;;
@@ -71,7 +74,7 @@ _storebench() {
 
     case "${cmd}" in
         storebench)
-            opts="-h -V --help --version init run bench merge compare report copy generate verify plan stores studies conform doctor host completions"
+            opts="-h -V --help --version init run bench merge compare report copy generate verify check plan stores studies conform doctor host completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -220,6 +223,28 @@ _storebench() {
                     return 0
                     ;;
                 --live)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__check)
+            opts="-h --jepsen --budget --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --jepsen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --budget)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -653,7 +678,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__plan)
-            opts="-h --preset --set --scale --store --parts --prices --json --help"
+            opts="-h --preset --set --scale --store --parts --pilot --within --prices --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -676,6 +701,14 @@ _storebench() {
                     return 0
                     ;;
                 --parts)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pilot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --within)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

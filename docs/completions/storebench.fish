@@ -35,6 +35,7 @@ complete -c storebench -n "__fish_storebench_needs_command" -f -a "report" -d 'C
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "copy" -d 'Copy documents between files and stores, in parallel and without losing any'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "generate" -d 'Write a study\'s documents as JSON lines'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "verify" -d 'Read every document back and compare it with the expected content'
+complete -c storebench -n "__fish_storebench_needs_command" -f -a "check" -d 'Judge a history of reads and writes: whether some order explains what each client saw'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "plan" -d 'Show the documents, trials, time and disk space of a study, without touching anything'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "stores" -d 'List the stores: URLs, options, operations, and the settings behind each guarantee'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "studies" -d 'List the built-in studies: what each shows, its presets, and flaws of the original'
@@ -235,11 +236,17 @@ complete -c storebench -n "__fish_storebench_using_subcommand verify" -s j -l jo
 complete -c storebench -n "__fish_storebench_using_subcommand verify" -l json -d 'Print the report as one JSON document'
 complete -c storebench -n "__fish_storebench_using_subcommand verify" -s q -l quiet -d 'Do not show progress on stderr'
 complete -c storebench -n "__fish_storebench_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c storebench -n "__fish_storebench_using_subcommand check" -l jepsen -d 'Also write the history to a new file, in the form that Jepsen\'s tools read (EDN)' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand check" -l budget -d 'Orders to try for each operation of a key before it counts as undecided [default: 1000]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand check" -l json -d 'Print the report as one JSON document'
+complete -c storebench -n "__fish_storebench_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l preset -d 'Use one of the study\'s presets, such as laptop' -r
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l set -d 'Change one value of the study, such as phases.mixed.rate=500; repeatable' -r
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l scale -d 'Multiply the number of documents by this factor [default: the preset\'s, or 1]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l store -d 'Plan for this store instead of the study\'s stores; repeatable' -r
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l parts -d 'Also show the share of each part, if the study is run in this many parts' -r
+complete -c storebench -n "__fish_storebench_using_subcommand plan" -l pilot -d 'Say how many rounds the study needs, from how much the rounds of this run of it differ' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand plan" -l within -d 'How narrow intervals should be, with --pilot' -r
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l prices -d 'Estimate costs with this price sheet (TOML); see docs/cost.md' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l json -d 'Print the plan as one JSON document'
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -s h -l help -d 'Print help (see more with \'--help\')'
