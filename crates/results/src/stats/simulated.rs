@@ -82,11 +82,15 @@ fn a_pilot_says_how_many_rounds_are_needed() {
     let mut narrow = 0;
     let mut studies = 0;
     for seed in 0..STUDIES {
-        let pilot = paired_ratio(&pairs(seed, 5, 1.0)).and_then(|found| found.trials_for(WITHIN, 1));
-        let Some(rounds) = pilot else { continue };
-        let study = paired_ratio(&pairs(seed + STUDIES, rounds as usize, 1.0)).map(|found| found.estimate(1));
+        // Without a drift, which is smaller in each round of a study of more rounds.
+        let two = |seed: u64, rounds: usize| {
+            let all = study(seed, rounds, 2, 0.0);
+            paired_ratio(&all[0].iter().copied().zip(all[1].iter().copied()).collect::<Vec<_>>())
+        };
+        let Some(rounds) = two(seed, 5).and_then(|found| found.trials_for(WITHIN, 1)) else { continue };
+        let found = two(seed + STUDIES, rounds as usize).map(|found| found.estimate(1));
         studies += 1;
-        narrow += usize::from(study.and_then(|of| of.relative_half_width()).is_some_and(|half| half <= WITHIN));
+        narrow += usize::from(found.and_then(|of| of.relative_half_width()).is_some_and(|half| half <= WITHIN));
     }
     assert!(studies > 990 && (400..=600).contains(&narrow), "{narrow} of {studies}");
     // A single configuration, whose trials resemble each other.

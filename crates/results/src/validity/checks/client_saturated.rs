@@ -385,7 +385,7 @@ mod tests {
             all(&result, "client-saturated").into_iter().filter(|found| found.phase.is_none()).collect::<Vec<_>>()
         };
         assert!(with(0.09, 10.0).is_empty());
-        assert!(with(0.25, 1.0).is_empty(), "a short delay");
+        assert!(with(0.25, 0.5).is_empty(), "a short delay");
         let told = with(0.25, 10.0);
         assert!(told[0].observed.contains("p99: 0 % on one, 25.0 % on other"), "{told:?}");
     }
