@@ -95,6 +95,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "storebench",
             "storebench-conformance",
+            "storebench-consistency",
             "storebench-documents",
             "storebench-engine",
             "storebench-study",
