@@ -29,6 +29,11 @@ impl Percentiles {
         }
     }
 
+    /// Whether nothing is known, as in results of older versions.
+    pub(super) fn are_unknown(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// The percentiles of `count` values, from their quantiles.
     pub(super) fn at(count: u64, at: impl Fn(f64) -> Option<u64>) -> Self {
         let (p50, p90, p95, p99) = (at(0.5), at(0.9), at(0.95), at(0.99));

@@ -685,7 +685,7 @@ pub struct ClientUse {
     pub starved_s: f64,
     /// How long operations were delayed for that reason, in ns. An estimate: `mean`, `min` and `max` are null, and `count`
     /// is the number of delays.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Percentiles::are_unknown")]
     pub stopped_ns: Percentiles,
     /// Peak resident memory, in bytes.
     pub rss_max_bytes: u64,

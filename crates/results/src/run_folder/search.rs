@@ -33,7 +33,7 @@ pub struct ProbeResult {
     /// Why this one was tried.
     pub why: ProbeReason,
     /// How many times as long as the phase it lasted: more than 1 when a rate had to be held for longer.
-    #[serde(default = "once")]
+    #[serde(default = "once", skip_serializing_if = "is_once")]
     pub times: u32,
     /// Whether every limit was met.
     pub met: bool,
@@ -78,6 +78,12 @@ pub enum ProbeReason {
 
 fn once() -> u32 {
     1
+}
+
+/// By reference, as serde asks for.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_once(times: &u32) -> bool {
+    *times == 1
 }
 
 impl SearchResult {
