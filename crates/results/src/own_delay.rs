@@ -23,7 +23,7 @@ pub(crate) const OWN: f64 = 0.10;
 const TOLERANCE: f64 = 1.1;
 
 /// A percentile, and how to get it.
-type Percentile = (&'static str, fn(&OwnDelay) -> Option<f64>);
+pub(crate) type Percentile = (&'static str, fn(&OwnDelay) -> Option<f64>);
 
 /// The percentiles that results stand by. The others tell how far a delay reaches.
 pub(crate) const SHOWN: [Percentile; 3] = [("p50", |of| of.p50), ("p99", |of| of.p99), ("p99.9", |of| of.p99_9)];

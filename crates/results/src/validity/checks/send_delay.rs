@@ -1,11 +1,11 @@
 //! `send-delay`: did the client send late although it could have sent?
 
+use crate::Percentiles;
 use crate::human::{duration, percent};
-use crate::own_delay::{self, OWN, SHOWN};
+use crate::own_delay::{self, OWN, Percentile, SHOWN};
 use crate::times::of_answers;
 use crate::validity::check::{Check, Finding, Looks, Scene};
 use crate::validity::model::Severity;
-use crate::{OwnDelay, Percentiles};
 
 pub(super) const CHECK: Check =
     Check::new("send-delay", "the client sent late", &[Looks::Phase(look)]).of_each_client();
@@ -29,11 +29,11 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     let mut client = scene.phase.client.clone();
     // What did not run at all is found by `client-saturated`.
     client.stopped_ns = Percentiles::default();
-    let shares: OwnDelay = own_delay::own_delay(&scene.phase.all, &client);
+    let shares = own_delay::own_delay(&scene.phase.all, &client);
     let times = scene.phase.limits.iter().filter(|limit| limit.share_within.is_some()).map(|limit| limit.limit);
     let strictest = times.reduce(f64::min);
     let of = of_answers(&scene.phase.all);
-    let at = |((name, share), time): (&(&str, fn(&OwnDelay) -> Option<f64>), &Pick)| {
+    let at = |((name, share), time): (&Percentile, &Pick)| {
         let (delay, response, share) = (time(delay)? as f64, time(&response)? as f64, share(&shares)?);
         let touches_limits = strictest.is_none_or(|strictest| delay >= OF_LIMIT * strictest);
         let severity = match share {
