@@ -1,20 +1,4 @@
 //! Histories as files.
-//!
-//! A line is a JSON object:
-//!
-//! ```json
-//! {"client":3,"key":"users/7","op":"write","value":"v12","sent_ns":1000,"answered_ns":2500}
-//! ```
-//!
-//! - `client`: a number; a client's operations are those of one session.
-//! - `op`: `read`, `write`, `delete`, or `cas` with `expected`.
-//! - `value`: what was read or written, any JSON; `null` or absent for a read that found nothing. All values that are
-//!   written to one key must differ.
-//! - `sent_ns`, `answered_ns`: in ns. `answered_ns` is `null` or absent if no answer came.
-//! - `outcome`: `ok` (assumed), `failed` (certainly not done), `unknown`, or for a `cas` `differs`: the key held another
-//!   value.
-//!
-//! A line `{"key":"users/7","initial":"v1"}` says what a key held before. Without one it held nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -82,7 +66,23 @@ fn canonical(value: &Json) -> Json {
     }
 }
 
-/// What clients did to the keys of a store.
+/// What clients did to the keys of a store. As a file, a history is JSON lines.
+///
+/// A line is a JSON object:
+///
+/// ```json
+/// {"client":3,"key":"users/7","op":"write","value":"v12","sent_ns":1000,"answered_ns":2500}
+/// ```
+///
+/// - `client`: a number; a client's operations are those of one session.
+/// - `op`: `read`, `write`, `delete`, or `cas` with `expected`.
+/// - `value`: what was read or written, any JSON; `null` or absent for a read that found nothing. All values that are
+///   written to one key must differ.
+/// - `sent_ns`, `answered_ns`: in ns. `answered_ns` is `null` or absent if no answer came.
+/// - `outcome`: `ok` (assumed), `failed` (certainly not done), `unknown`, or for a `cas` `differs`: the key held another
+///   value.
+///
+/// A line `{"key":"users/7","initial":"v1"}` says what a key held before. Without one it held nothing.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     keys: Vec<(String, Register)>,
@@ -162,7 +162,7 @@ impl Outcome {
 }
 
 impl History {
-    /// Reads JSON lines, as the [module](self) describes them.
+    /// Reads JSON lines.
     ///
     /// # Errors
     /// The file cannot be read, a line is wrong, or a value is written twice to one key.
