@@ -54,7 +54,11 @@ fn text(report: &Report) -> String {
     }
     if !undecided.is_empty() {
         let first: Vec<&str> = undecided.iter().take(SHOWN).map(String::as_str).collect();
-        out += &format!("  undecided: {} keys ({}); raise --budget\n", count(undecided.len() as u64), first.join(", "));
+        out += &format!(
+            "  undecided: {} ({}); raise --budget, unless more than 128 operations were pending at once\n",
+            plural(undecided.len() as u64, "key"),
+            first.join(", ")
+        );
     }
     out += &format!(
         "  reads of a version that had been overwritten: {} of {}",

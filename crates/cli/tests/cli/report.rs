@@ -38,7 +38,7 @@ drain = "20s"
 "phases.steady.rate" = [200, 400]
 
 [limits]
-"steady.response.p99" = "20s"
+"steady.response.p99" = "2s"
 "#;
 
 /// A folder of the repository.

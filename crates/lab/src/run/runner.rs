@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -393,9 +394,19 @@ fn time_syncs(configurations: &[Configuration], environment: &mut Environment) {
             let shown = path.display().to_string();
             for disk in environment.disks.iter_mut().filter(|disk| disk.path == shown && disk.sync_p50_ns.is_none()) {
                 // Where nothing can be written, the load fails and says so.
-                disk.sync_p50_ns = sync_times(&path).ok().map(|times| times[times.len() / 2]);
+                disk.sync_p50_ns = sync_times(beside(&path)).ok().map(|times| times[times.len() / 2]);
             }
         }
+    }
+}
+
+/// The folder that contains a store, if it is on the same file system: nothing is written into a store's own folder.
+fn beside(store: &Path) -> &Path {
+    let device = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.dev()).ok();
+    let parent = store.parent().map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
+    match parent {
+        Some(parent) if device(store).is_none_or(|of| Some(of) == device(parent)) => parent,
+        _ => store,
     }
 }
 

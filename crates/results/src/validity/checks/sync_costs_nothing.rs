@@ -24,7 +24,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     if !scene.trial.embedded || !synced || !writes {
         return None;
     }
-    let place = Path::new(scene.trial.url.rsplit_once(':')?.1.split('?').next()?);
+    let place = Path::new(scene.trial.url.split_once(':')?.1.split('?').next()?);
     let disks = &scene.environment.disks;
     let alike = |disk: &&Disk| place.ends_with(&disk.path) || Path::new(&disk.path).ends_with(place);
     let disk = disks.iter().find(|disk| Path::new(&disk.path) == place).or_else(|| disks.iter().find(alike))?;
@@ -95,6 +95,11 @@ mod tests {
         let elsewhere = Disk { path: "fast/data/x.db".into(), filesystem: Some("tmpfs".into()), ..Disk::default() };
         two.environment.disks.insert(0, elsewhere);
         assert_eq!(severity(&two, "sync-costs-nothing"), PASS);
+        // A colon may be part of a path.
+        let mut colon = on("tmpfs", false, Some(2_000));
+        colon.trials[0].url = "slow+sqlite:data/a:b.db".into();
+        colon.environment.disks[0].path = "data/a:b.db".into();
+        assert_eq!(severity(&colon, "sync-costs-nothing"), CAUTION);
         let told = &all(&on("tmpfs", false, Some(2_000)), "sync-costs-nothing")[0].observed;
         assert_eq!(told, "data/x.db is on tmpfs, where a sync of 4 KiB takes 2.00 µs");
     }
