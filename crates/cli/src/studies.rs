@@ -147,7 +147,7 @@ impl Opened {
                 }
             }
         }
-        Ok(configurations)
+        Ok(if self.study.control { ConfigurationRequest::with_control(configurations) } else { configurations })
     }
 
     fn configuration(
@@ -173,6 +173,7 @@ impl Opened {
             links: Links::default(),
             host: None,
             values,
+            control: false,
             study,
             documents,
             scale,

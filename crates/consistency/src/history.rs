@@ -254,6 +254,13 @@ impl History {
         self.keys[at].1.initial = value;
     }
 
+    /// Adds a key with all of its operations. `values` are the texts of its values as JSON, by number: the first one
+    /// stands for [`ABSENT`].
+    pub fn add_key(&mut self, key: String, initial: Value, operations: Vec<Operation>, values: Vec<String>) {
+        self.positions.insert(key.clone(), self.keys.len());
+        self.keys.push((key, Register { initial, operations, values, ..Register::default() }));
+    }
+
     /// Number of operations.
     pub fn operations(&self) -> u64 {
         self.keys.iter().map(|(_, register)| register.operations.len() as u64).sum()

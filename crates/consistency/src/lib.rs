@@ -27,7 +27,7 @@ mod zones;
 
 pub use history::{History, HistoryError};
 pub use operation::{ABSENT, Action, Operation, UNKNOWN, Value};
-pub use report::{BrokenKey, Report};
+pub use report::{BrokenKey, Report, Step};
 pub use stale::{Staleness, staleness};
 
 /// The outcome for one key.

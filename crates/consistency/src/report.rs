@@ -30,6 +30,7 @@ pub struct Report {
 
 /// A key whose operations no order explains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BrokenKey {
     /// The key.
     pub key: String,
@@ -57,16 +58,33 @@ impl Report {
     }
 }
 
-impl fmt::Display for BrokenKey {
-    /// One line for each operation: when it was sent and answered, from the first one on, and what it did.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let number = |of: &Json, name: &str| of[name].as_u64();
-        let start = self.sequence.iter().filter_map(|of| number(of, "sent_ns")).min().unwrap_or(0);
-        writeln!(f, "`{}`, which held {} at first:", self.key, self.initial)?;
-        for of in &self.sequence {
-            let at = |name: &str| number(of, name).map(|ns| (ns - start) as f64 / 1e6);
-            let sent = at("sent_ns").unwrap_or(0.0);
-            let answered = at("answered_ns").map_or_else(|| "no answer".to_owned(), |ms| format!("{ms:.3} ms"));
+/// An operation of a sequence that no order explains.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The client.
+    pub client: u64,
+    /// When it was sent, in ns since the first one of the sequence was.
+    pub sent_ns: u64,
+    /// When it was answered, in ns since the first one of the sequence was sent. `None` if it never was.
+    pub answered_ns: Option<u64>,
+    /// What it did, in words.
+    pub did: String,
+}
+
+impl BrokenKey {
+    /// When the first operation of the sequence was sent, and when the last answer came, in ns.
+    pub fn span(&self) -> (u64, u64) {
+        let sent = self.sequence.iter().filter_map(|of| of["sent_ns"].as_u64());
+        let answered = self.sequence.iter().filter_map(|of| of["answered_ns"].as_u64());
+        let from = sent.clone().min().unwrap_or(0);
+        (from, sent.chain(answered).max().unwrap_or(from))
+    }
+
+    /// The sequence, in the order of the sends.
+    pub fn steps(&self) -> impl Iterator<Item = Step> {
+        let start = self.span().0;
+        self.sequence.iter().map(move |of| {
+            let at = |name: &str| of[name].as_u64();
             let value = &of["value"];
             let did = match (of["op"].as_str().unwrap_or_default(), of["outcome"].as_str()) {
                 ("read", _) if value.is_null() => "read nothing".to_owned(),
@@ -76,8 +94,24 @@ impl fmt::Display for BrokenKey {
                 (_, Some("differs")) => format!("did not find {}", of["expected"]),
                 _ => format!("replaced {} by {value}", of["expected"]),
             };
-            let client = number(of, "client").unwrap_or(0);
-            writeln!(f, "  {sent:>10.3} ms to {answered:>12}  client {client} {did}")?;
+            Step {
+                client: at("client").unwrap_or(0),
+                sent_ns: at("sent_ns").unwrap_or(start) - start,
+                answered_ns: at("answered_ns").map(|ns| ns - start),
+                did,
+            }
+        })
+    }
+}
+
+impl fmt::Display for BrokenKey {
+    /// One line for each operation: when it was sent and answered, from the first one on, and what it did.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |ns: u64| ns as f64 / 1e6;
+        writeln!(f, "`{}`, which held {} at first:", self.key, self.initial)?;
+        for Step { client, sent_ns, answered_ns, did } in self.steps() {
+            let answered = answered_ns.map_or_else(|| "no answer".to_owned(), |ns| format!("{:.3} ms", ms(ns)));
+            writeln!(f, "  {:>10.3} ms to {answered:>12}  client {client} {did}", ms(sent_ns))?;
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use crate::operation::{ABSENT, Action, Operation, UNKNOWN, Value};
 /// A version is *behind* a read's answer if it was sent after the version that the read returned was answered, and was
 /// itself answered before the read was sent: in every order, it lies between the two. So these are lower bounds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Staleness {
     /// Reads of a known version, and compare-and-swaps that replaced one. Reads that found nothing count only if nothing
     /// was ever deleted.

@@ -338,6 +338,19 @@ impl Documents {
         check::check(self, index, body, scratch)
     }
 
+    /// The version of document `index` that `body` is, by its marker if it has one: only documents without a marker are
+    /// compared as a whole. `scratch` is overwritten.
+    ///
+    /// # Errors
+    /// It is no version of this document.
+    pub fn version_of(&self, index: u64, body: &[u8], scratch: &mut Vec<u8>) -> Result<u64, Mismatch> {
+        match self.read_marker(body) {
+            Some((marked, version)) if marked == index => Ok(version),
+            // It may be the user's own document as loaded, or anything else.
+            _ => self.check(index, body, scratch),
+        }
+    }
+
     pub(crate) fn is_own(&self) -> bool {
         self.plan().own.is_some()
     }

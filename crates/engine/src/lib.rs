@@ -12,6 +12,7 @@ pub mod store;
 
 pub use phase::{
     Amount, Ask, Begin, Calibrated, Caller, Clock, Companion, CopyPlan, DEFAULT_LOAD_BATCH, Event, Explained,
-    FakeClock, Guarantees, Member, Observer, Outbox, PhaseContext, PhasePlan, RealClock, Recipe, ResolvedPhase, Rows,
-    Snapshot, Stop, Watch, WorkerJob, WorkerReport, Written, calibrate, drive, explain_queries, run_phase,
+    FakeClock, Followed, Guarantees, Member, Observer, Outbox, PhaseContext, PhasePlan, RealClock, Recipe,
+    ResolvedPhase, Rows, Snapshot, Stop, Watch, WorkerJob, WorkerReport, Written, calibrate, drive, explain_queries,
+    run_phase,
 };

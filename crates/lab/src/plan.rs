@@ -63,6 +63,7 @@ pub fn plan_run(study: &Study, all: &[Outline<'_>]) -> Plan {
             store: request.store_name.clone(),
             url: description.url.clone(),
             values: request.values.clone(),
+            control: request.control,
             documents: sum(phases.iter().filter(|p| p.loads).filter_map(|p| p.documents)),
             estimate: estimate(&request.study, &collections, &phases),
         });
@@ -79,7 +80,8 @@ pub fn plan_run(study: &Study, all: &[Outline<'_>]) -> Plan {
         title: redact(&study.title),
         seed: study.seed,
         scale,
-        repeats: study.repeats,
+        repeats: study.repeats.most(),
+        until: study.repeats.until(),
         collections,
         phases,
         configurations: planned,
@@ -232,9 +234,9 @@ fn operations(phase: &Phase, documents: Option<u64>) -> Option<u64> {
 /// between them.
 fn plan_trials(study: &Study, configurations: &[PlannedConfiguration], groups: &[usize]) -> Vec<PlannedTrial> {
     let mut trials = Vec::new();
-    for round in 1..=study.repeats {
+    for round in 1..=study.repeats.most() {
         let mut order: Vec<usize> = (0..configurations.len()).collect();
-        if study.repeats > 1 {
+        if study.repeats.most() > 1 {
             for i in (1..order.len()).rev() {
                 let drawn = mix64(study.seed ^ 0x7472_6961_6c73, u64::from(round) << 32 | i as u64);
                 order.swap(i, (drawn % (i as u64 + 1)) as usize);
@@ -294,21 +296,21 @@ fn take_turns(study: &Study, configurations: &[Outline<'_>], trials: &mut [Plann
 /// The estimate for all trials. If configurations share a database, the first one loads it in each round.
 fn whole(study: &Study, configurations: &[PlannedConfiguration], groups: &[usize]) -> Estimate {
     let mut all = Estimate::default();
-    let repeats = f64::from(study.repeats);
+    let (fewest, most) = (f64::from(study.repeats.least()), f64::from(study.repeats.most()));
     for (position, configuration) in configurations.iter().enumerate() {
         let e = &configuration.estimate;
         // A database that no other configuration replaces is loaded once for all rounds.
         let of_store = || configurations.iter().zip(groups).filter(|(other, _)| other.store == configuration.store);
         let alone = study.database == Database::Kept && of_store().all(|(_, group)| *group == groups[position]);
-        let loads = match groups[position] == position {
+        let loads = |repeats: f64| match groups[position] == position {
             true if alone => 1.0,
             true => repeats,
             false => 0.0,
         };
-        all.least_s += (e.least_s - e.least_load_s) * repeats + e.least_load_s * loads;
-        all.most_s += (e.most_s - e.most_load_s) * repeats + e.most_load_s * loads;
-        all.least_load_s += e.least_load_s * loads;
-        all.most_load_s += e.most_load_s * loads;
+        all.least_s += (e.least_s - e.least_load_s) * fewest + e.least_load_s * loads(fewest);
+        all.most_s += (e.most_s - e.most_load_s) * most + e.most_load_s * loads(most);
+        all.least_load_s += e.least_load_s * loads(fewest);
+        all.most_load_s += e.most_load_s * loads(most);
         all.written_bytes = all.written_bytes.max(e.written_bytes);
         all.disk_bytes = all.disk_bytes.max(e.disk_bytes);
         all.assumes.clone_from(&e.assumes);

@@ -32,6 +32,7 @@ pub(crate) fn copy_record() -> PhaseRecord {
         messages: Vec::new(),
         wrong_examples: Vec::new(),
         ledger: None,
+        history: None,
         of_part: None,
         partial: None,
     }

@@ -329,6 +329,7 @@ fn study_is_taken(study: &Study, text: &str, file: &Path, overrides: &[Override]
             links: Links::default(),
             host: None,
             values: at.values_of("memory"),
+            control: false,
             study,
             documents,
             scale: at.scale.unwrap_or(1.0),
@@ -337,7 +338,7 @@ fn study_is_taken(study: &Study, text: &str, file: &Path, overrides: &[Override]
     let description = store.describe();
     let outlines: Vec<Outline<'_>> =
         requests.iter().map(|request| Outline { request, description: &description }).collect();
-    let trials = outlines.len().saturating_mul(study.repeats as usize);
+    let trials = outlines.len().saturating_mul(study.repeats.most() as usize);
     if trials <= 10_000 {
         let plan = plan_run(study, &outlines);
         assert_eq!(plan.trials.len(), trials.min(plan.trials.len()));

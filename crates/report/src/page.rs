@@ -3,6 +3,7 @@
 
 pub(crate) mod charts;
 mod configurations;
+mod consistency;
 pub(crate) mod head;
 mod intervals;
 mod ran;
@@ -20,6 +21,8 @@ use crate::subject::{ConfigurationOf, Subject};
 
 /// The script, built from `report/src`.
 const SCRIPT: &str = include_str!("../../../report/dist/report.js");
+/// The section about what workers saw. It is short, and present only if it was asked for.
+const CONSISTENCY: &str = "consistency";
 /// The style sheet, including the one for charts.
 const STYLE: &str = include_str!("../../../report/dist/report.css");
 
@@ -89,6 +92,7 @@ pub fn changing(subject: &Subject) -> Result<(String, String), ReportError> {
 /// The answer, its chart, and the checks in one line. The rest is folded, except in the page of a run in progress.
 fn body(subject: &Subject, charts: &[Chart], life: Life) -> Markup {
     let sections = [
+        (CONSISTENCY, "What the workers saw", consistency::section(subject)),
         ("configurations", "All figures", configurations::section(subject)),
         ("charts", "Charts", charts::section(subject, charts)),
         ("ran", "What was run", ran::section(subject)),
@@ -105,8 +109,8 @@ fn body(subject: &Subject, charts: &[Chart], life: Life) -> Markup {
                     }
                 }
             }
-            @for (_, name, section) in sections.iter().filter(|(.., section)| !section.0.is_empty()) {
-                details.part open[life == Life::Live] { summary { (name) } (section) }
+            @for (id, name, section) in sections.iter().filter(|(.., section)| !section.0.is_empty()) {
+                details.part open[life == Life::Live || *id == CONSISTENCY] { summary { (name) } (section) }
             }
         }
         (head::foot(subject))

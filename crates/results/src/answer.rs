@@ -43,6 +43,8 @@ pub fn answer(result: &RunResult) -> Answer {
     Answer { found: found(result), changes, worth, severity, phase: phases::first(result) }
 }
 
+pub use phases::{Width, widths};
+
 /// The phases that the answer covers, the main one first.
 pub(crate) fn phases_told(result: &RunResult) -> Vec<String> {
     let first = phases::first(result);
@@ -65,7 +67,8 @@ fn found(result: &RunResult) -> String {
     let broken = faults::broken(result);
     let text = limits::searched(result).or_else(|| limits::given(result)).or_else(|| phases::ahead(result));
     let text = text.unwrap_or_else(|| "Only warm-ups were measured.".to_owned());
-    let text = broken.into_iter().chain([text]).collect::<Vec<_>>().join(" ");
+    let noise = phases::noise(result);
+    let text = broken.into_iter().chain([text]).chain(noise).collect::<Vec<_>>().join(" ");
     let planned = result.plan.trials.len();
     if result.run.ended.is_none() && result.trials.len() <= planned {
         let at = count(result.trials.len() as u64);

@@ -35,15 +35,31 @@ impl<'a> Configuration<'a> {
 }
 
 /// The configurations that were measured, in plan order, since trials run in shuffled order. Those that the plan lacks
-/// come last, in the order they ran.
+/// come last, in the order they ran. The control of the first one is not among them, because it is the same.
 pub(crate) fn configurations_of<'a>(plan: &'a Plan, trials: &'a [TrialResult]) -> Vec<Configuration<'a>> {
+    let planned = plan.configurations.iter().filter(|configuration| !configuration.control);
     let mut configurations: IndexMap<&str, Vec<&TrialResult>> =
-        plan.configurations.iter().map(|configuration| (configuration.configuration.as_str(), Vec::new())).collect();
-    for trial in trials {
+        planned.map(|configuration| (configuration.configuration.as_str(), Vec::new())).collect();
+    for trial in trials.iter().filter(|trial| !trial.control) {
         configurations.entry(configuration_of(trial)).or_default().push(trial);
     }
     configurations.retain(|_, trials| !trials.is_empty());
     configurations.into_iter().map(|(name, trials)| Configuration { name, trials }).collect()
+}
+
+/// The first configuration, to which the others are compared.
+pub(crate) fn first_of(result: &RunResult) -> Option<Configuration<'_>> {
+    configurations_of(&result.plan, &result.trials).into_iter().next()
+}
+
+/// The control of the first configuration, if it was measured.
+pub(crate) fn control_of(result: &RunResult) -> Option<Configuration<'_>> {
+    control_among(&result.trials)
+}
+
+fn control_among(trials: &[TrialResult]) -> Option<Configuration<'_>> {
+    let trials: Vec<&TrialResult> = trials.iter().filter(|trial| trial.control).collect();
+    trials.first().map(|first| configuration_of(first)).map(|name| Configuration { name, trials })
 }
 
 /// How many ratios a run has of each figure: each other configuration is compared with one. Their intervals hold together,
@@ -54,14 +70,16 @@ pub(crate) fn compared_together(configurations: &[Configuration<'_>]) -> usize {
     configurations.len().saturating_sub(1).max(1)
 }
 
-/// Each configuration over its trials, in the order of the plan.
+/// Each configuration over its trials, in the order of the plan. The control comes last.
 pub(crate) fn over_trials(plan: &Plan, trials: &[TrialResult]) -> Vec<ConfigurationResult> {
     let mut first: Option<IndexMap<String, Series>> = None;
     let mut out = Vec::new();
     let configurations = configurations_of(plan, trials);
     let together = compared_together(&configurations);
-    for configuration in configurations {
+    for configuration in configurations.into_iter().chain(control_among(trials)) {
         let Some(any) = configuration.trials.first() else { continue };
+        // It is not one of those from which a reader picks.
+        let together = if any.control { 1 } else { together };
         let whole: Vec<&TrialResult> = configuration.whole().collect();
         let mut series = Series::of(whole.iter().copied(), |_| Vec::new());
         series.retain(|_, series| !series.always_too_few());
@@ -70,6 +88,7 @@ pub(crate) fn over_trials(plan: &Plan, trials: &[TrialResult]) -> Vec<Configurat
             configuration: configuration.name.to_owned(),
             store: any.store.clone(),
             values: any.values.clone(),
+            control: any.control,
             trials: whole.len() as u32,
             failed: (configuration.trials.len() - whole.len()) as u32,
             figures: series
@@ -86,13 +105,14 @@ pub(crate) fn over_trials(plan: &Plan, trials: &[TrialResult]) -> Vec<Configurat
 /// reads or writes several at once, otherwise operations per second. Open-loop phases are left out, since their rate is
 /// given.
 pub(crate) fn sweeps_of(result: &RunResult) -> Vec<FactorSweep> {
-    let factors: IndexSet<&str> = result.trials.iter().flat_map(|t| t.values.keys()).map(String::as_str).collect();
+    let trials = || result.trials.iter().filter(|trial| !trial.control);
+    let factors: IndexSet<&str> = trials().flat_map(|t| t.values.keys()).map(String::as_str).collect();
     let together = compared_together(&configurations_of(&result.plan, &result.trials));
     let mut out = Vec::new();
     for factor in factors {
         // Configurations that differ only in this factor, by store and the other values.
         let mut groups: IndexMap<(String, String), Vec<(f64, &TrialResult)>> = IndexMap::new();
-        for trial in &result.trials {
+        for trial in trials() {
             let Some(value) = trial.values.get(factor).and_then(serde_json::Value::as_f64) else { continue };
             let key = serde_json::to_string(&others(trial, factor)).unwrap_or_default();
             groups.entry((trial.store.clone(), key)).or_default().push((value, trial));

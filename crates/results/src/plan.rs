@@ -7,7 +7,9 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::human::{bytes, count, duration};
+use storebench_study::workload::FIRST_LOOK;
+
+use crate::human::{bytes, count, duration, percent};
 
 /// The most trials that are listed.
 const SHOWN_TRIALS: usize = 40;
@@ -22,8 +24,11 @@ pub struct Plan {
     pub seed: u64,
     /// Factor on the number of documents.
     pub scale: f64,
-    /// How often every store is measured.
+    /// How often every store is measured, at most.
     pub repeats: u32,
+    /// The half width of intervals at which the run ends, as a share: 0.03 for ± 3 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<f64>,
     /// The documents.
     pub collections: Vec<PlannedCollection>,
     /// What is done in each trial, in this order.
@@ -115,6 +120,9 @@ pub struct PlannedConfiguration {
     pub url: String,
     /// Values of the factors that concern it, by path.
     pub values: IndexMap<String, serde_json::Value>,
+    /// Whether it repeats the first configuration.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub control: bool,
     /// Documents that it loads.
     pub documents: u64,
     /// Rough estimate of time and disk space for one of its trials.
@@ -175,8 +183,9 @@ impl Plan {
     /// `60 trials, 12 min to 1 h 40 min, up to 6.1 GiB of disk`.
     pub fn in_a_line(&self) -> String {
         let e = &self.estimate;
+        let at_most = if self.until.is_some() { "at most " } else { "" };
         format!(
-            "{} trials, {} to {}, up to {} of disk",
+            "{at_most}{} trials, {} to {}, up to {} of disk",
             count(self.trials.len() as u64),
             duration(e.least_s * 1e9),
             duration(e.most_s * 1e9),
@@ -249,6 +258,13 @@ impl fmt::Display for Plan {
             }
         }
         writeln!(f, "\ntrials, in this order")?;
+        if let Some(until) = self.until {
+            writeln!(
+                f,
+                "  until every interval is within ± {}, looked at after round {FIRST_LOOK} and each one after it",
+                percent(until)
+            )?;
+        }
         for t in self.trials.iter().take(SHOWN_TRIALS) {
             writeln!(f, "  {}: {} ({}), round {} of {}", t.trial, t.configuration, t.url, t.round, self.repeats)?;
         }

@@ -53,7 +53,7 @@ fn repeats_have_two_names_and_are_one_setting() {
         );
         for name in ["repeat", "repeats"] {
             let study = Study::parse(&text, Path::new("study.toml"), &[format!("{name}=4")]).unwrap();
-            assert_eq!(study.repeats, 4, "{name} over {given}");
+            assert_eq!(study.repeats, 4.into(), "{name} over {given}");
         }
     }
 }

@@ -170,6 +170,7 @@ impl Meter {
             messages: Vec::new(),
             wrong_examples: Vec::new(),
             ledger: None,
+            history: None,
             of_part: None,
             partial: interrupted.then(|| Partial { cause: PartialCause::Interrupted, why: "interrupted".to_owned() }),
         }

@@ -31,10 +31,20 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Processes and resources of a machine, which know nothing of stores.
     ("storebench-machine", &[]),
     // What a result says: neither a store nor a machine is needed to read one.
-    ("storebench-results", &["storebench-documents", "storebench-engine", "storebench-study", "storebench-schema"]),
+    (
+        "storebench-results",
+        &[
+            "storebench-consistency",
+            "storebench-documents",
+            "storebench-engine",
+            "storebench-study",
+            "storebench-schema",
+        ],
+    ),
     (
         "storebench-lab",
         &[
+            "storebench-consistency",
             "storebench-documents",
             "storebench-engine",
             "storebench-study",
@@ -43,7 +53,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "storebench-schema",
         ],
     ),
-    ("storebench-report", &["storebench-engine", "storebench-study", "storebench-results"]),
+    ("storebench-report", &["storebench-consistency", "storebench-engine", "storebench-study", "storebench-results"]),
     // Its tests copy between real stores and fakes.
     (
         "storebench-transfer",
@@ -116,7 +126,14 @@ const KEPT_WITHIN: &[(&str, &[&str])] = &[
     ("clap_mangen", &["xtask"]),
     (
         "schemars",
-        &["storebench-documents", "storebench-engine", "storebench-study", "storebench-results", "storebench-transfer"],
+        &[
+            "storebench-consistency",
+            "storebench-documents",
+            "storebench-engine",
+            "storebench-study",
+            "storebench-results",
+            "storebench-transfer",
+        ],
     ),
     ("indicatif", &["storebench"]),
     // Tables are a matter of files that are moved.

@@ -1,11 +1,12 @@
 //! `check HISTORY`: judges what clients of a store saw.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write as _};
+use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
-use storebench_consistency::{BUDGET, History, Report};
+use storebench_consistency::{BUDGET, Report};
 use storebench_results::human::{count, duration, plural};
+use storebench_results::read_history;
 
 use crate::args::CheckArgs;
 use crate::failure::{Failure, SPOILED};
@@ -18,8 +19,7 @@ const SHOWN: usize = 3;
 
 pub(crate) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     let bad = |path: &Path, why: &dyn std::fmt::Display| Failure::bad_input(format!("{}: {why}", path.display()));
-    let file = File::open(&args.history).map_err(|error| bad(&args.history, &error))?;
-    let history = History::read(BufReader::new(file)).map_err(|error| bad(&args.history, &error))?;
+    let history = read_history(&args.history).map_err(|error| bad(&args.history, &error))?;
     if history.operations() == 0 {
         return Err(bad(&args.history, &"it holds no operations; see docs/consistency.md for its form"));
     }

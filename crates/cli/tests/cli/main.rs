@@ -11,6 +11,7 @@ mod sshd;
 mod check;
 mod compare;
 mod conform;
+mod consistency;
 mod copies;
 #[path = "../copy/mod.rs"]
 mod copy;

@@ -3,6 +3,7 @@
 //! A worker owns its [`Recorder`] and swaps it each interval; percentiles come from merged
 //! histograms only.
 
+mod history;
 mod ledger;
 mod merged;
 mod packed;
@@ -12,6 +13,7 @@ mod resources;
 mod store_stats;
 mod tally;
 
+pub use history::{Content, Did, HistoryOperation, HistoryRecord};
 pub use ledger::{LedgerReads, LedgerReport};
 pub use merged::merged;
 pub use phase::{Label, OfPart, Partial, PartialCause, PhaseRecord, WorkerUse};

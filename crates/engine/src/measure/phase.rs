@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::history::HistoryRecord;
 use super::ledger::LedgerReport;
 use super::recorder::{Interval, Recorder};
 use super::resources::ResourceSample;
@@ -74,6 +75,9 @@ pub struct PhaseRecord {
     pub wrong_examples: Vec<String>,
     /// What became of acknowledged writes, if a ledger was kept.
     pub ledger: Option<LedgerReport>,
+    /// What the workers saw of the documents that a consistency check follows. Parts of a run have none.
+    #[serde(skip)]
+    pub history: Option<HistoryRecord>,
     /// Why it ended early, if it did.
     pub partial: Option<Partial>,
     /// What it takes to merge it with the records of the other parts. `None` if the run is not divided.

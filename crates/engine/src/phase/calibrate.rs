@@ -13,7 +13,7 @@ use super::stop::Stop;
 use crate::store::{AnyStore, Durability, NullStore, StoreError};
 use storebench_documents::Catalog;
 use storebench_study::Part;
-use storebench_study::workload::Phase;
+use storebench_study::workload::{ConsistencyCheck, Phase};
 
 /// How long each label is measured.
 const EACH: Duration = Duration::from_millis(60);
@@ -35,10 +35,17 @@ pub fn calibrate(plan: &PhasePlan, catalog: &Arc<Catalog>, clock: &RealClock) ->
     for recipe in &plan.recipes {
         let plan = PhasePlan {
             recipes: vec![recipe.clone()],
-            phase: Phase { workers: 1, connections: 1, in_flight: 1, ..plan.phase.clone() },
+            phase: Phase {
+                workers: 1,
+                connections: 1,
+                in_flight: 1,
+                consistency_check: ConsistencyCheck::default(),
+                ..plan.phase.clone()
+            },
             rate: None,
             think_ns: 0,
             ledger: false,
+            followed: None,
             part: Part::WHOLE,
             guarantees: Guarantees { durability: Durability::MEMORY, ..plan.guarantees },
             amount: match plan.amount {

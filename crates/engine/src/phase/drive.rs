@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::clock::RealClock;
+use super::followed::Seen;
 use super::host::{self, Host};
 use super::lanes::Lanes;
 use super::maker::Maker;
@@ -26,6 +27,8 @@ pub struct WorkerReport {
     pub ledger: Option<Ledger>,
     /// With a ledger: what its reads found.
     pub reads: LedgerReads,
+    /// With a consistency check: what its operations did.
+    pub(super) seen: Seen,
     /// Messages of failed operations, each with its count.
     pub messages: Vec<(String, u64)>,
     /// Examples of checked documents that differed.
@@ -52,6 +55,7 @@ impl WorkerReport {
             distinct: Vec::new(),
             ledger: None,
             reads: LedgerReads::default(),
+            seen: Seen::default(),
             messages: Vec::new(),
             wrong_examples: Vec::new(),
             taken: Vec::new(),

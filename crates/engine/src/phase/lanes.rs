@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::clock::Clock;
+use super::followed::Seen;
 use super::maker::{Maker, Stage, Task, leaves};
 use super::plan::{Amount, PhasePlan};
 use crate::ledger::{Floor, FoundAtKey, Misread};
-use crate::measure::{LedgerReads, PartialCause, Recorder, Tally, record};
+use crate::measure::{Content, Did, HistoryOperation, LedgerReads, PartialCause, Recorder, Tally, record};
 use crate::store::{Completions, ErrorKind, OpError, OpKind, Reject, Reply, Token};
 use storebench_documents::Catalog;
 use storebench_documents::keys::Rng;
@@ -30,6 +31,8 @@ pub(super) struct Lane {
     pub stage: Stage,
     /// The revision that compare-and-swap read.
     pub revision: Vec<u8>,
+    /// The version of it, if the document is followed.
+    pub looked: Option<Content>,
     /// Position of its session.
     pub session: usize,
     /// Distinguishes this operation from earlier ones of the lane, so that a late answer is not taken for its answer.
@@ -39,6 +42,8 @@ pub(super) struct Lane {
     pub scheduled_ns: u64,
     /// When it was first sent.
     pub sent_ns: u64,
+    /// When the current request was first sent: of a compare-and-swap, the read or the write.
+    pub requested_ns: u64,
     /// When the current try was sent.
     pub tried_ns: u64,
     pub tries: u32,
@@ -134,6 +139,10 @@ pub(super) struct Lanes<C> {
     pub endings: Vec<Ending>,
     /// What reads during the phase found, judged by the ledger.
     pub reads: LedgerReads,
+    /// What operations on documents that are followed did.
+    pub seen: Seen,
+    /// The first of this worker's connections, counted over all workers.
+    first_client: u32,
     /// Why this phase cannot continue.
     pub fatal: Option<Fatal>,
 }
@@ -162,6 +171,8 @@ impl<C: Clock> Lanes<C> {
             wrong_examples: Vec::new(),
             endings: Vec::new(),
             reads: LedgerReads::default(),
+            seen: Seen::of(&plan),
+            first_client: worker.saturating_mul(plan.connections),
             fatal: None,
             plan,
             catalog,
@@ -192,8 +203,11 @@ impl<C: Clock> Lanes<C> {
         s.in_flight = true;
         s.tries += 1;
         s.tried_ns = now_ns;
-        if s.tries == 1 && s.stage != Stage::Swap {
-            s.sent_ns = now_ns;
+        if s.tries == 1 {
+            s.requested_ns = now_ns;
+            if s.stage != Stage::Swap {
+                s.sent_ns = now_ns;
+            }
         }
         self.in_flight += 1;
         self.next_timeout_ns = self.next_timeout_ns.min(now_ns.saturating_add(self.plan.timeout_ns));
@@ -307,9 +321,64 @@ impl<C: Clock> Lanes<C> {
         if self.lanes[lane].stage == Stage::Look { Some(false) } else { None }
     }
 
+    /// Records what a request of a followed document did. A write may have taken effect at its first try, a read was
+    /// answered at its last one.
+    fn see(&mut self, lane: usize, did: Did, answered: bool) {
+        let s = &self.lanes[lane];
+        let sent_ns = if let Did::Read(_) = did { s.tried_ns } else { s.requested_ns };
+        self.seen.add(HistoryOperation {
+            collection: self.plan.recipes[s.task.recipe].label.collection as u32,
+            client: self.first_client + s.session as u32,
+            index: s.task.index,
+            sent_ns: sent_ns.saturating_sub(self.start_ns),
+            answered_ns: answered.then(|| self.last_ns.saturating_sub(self.start_ns)),
+            did,
+        });
+    }
+
+    /// Whether the document of a single operation is followed.
+    #[inline]
+    fn is_followed(&self, lane: usize) -> bool {
+        let Some(followed) = &self.plan.followed else { return false };
+        let task = &self.lanes[lane].task;
+        task.documents <= 1 && followed.has(self.plan.recipes[task.recipe].label.collection, task.index)
+    }
+
+    /// Records how a write of a followed document ended, unless it was not done.
+    fn see_write(&mut self, lane: usize, done: Option<bool>) {
+        if done == Some(false) || !self.is_followed(lane) {
+            return;
+        }
+        let s = &self.lanes[lane];
+        let version = s.task.version;
+        let did = match self.plan.recipes[s.task.recipe].label.kind {
+            OpKind::Upsert | OpKind::Replace => Did::Wrote(version),
+            OpKind::CompareAndSwap => s.looked.unwrap_or(Content::Foreign).swapped_for(version),
+            OpKind::Delete => Did::Deleted,
+            _ => return,
+        };
+        self.see(lane, did, done.is_some());
+    }
+
+    /// Records which version a read of a followed document found.
+    fn see_read(&mut self, lane: usize, reply: &Reply<'_>) {
+        let Some(body) = reply.body.filter(|_| self.is_followed(lane)) else { return };
+        let task = self.lanes[lane].task;
+        let documents = self.catalog.get(self.plan.recipes[task.recipe].label.collection);
+        let found = match documents.version_of(task.index, body, &mut self.scratch) {
+            Ok(version) => Content::Version(version),
+            Err(_) => Content::Foreign,
+        };
+        self.lanes[lane].looked = Some(found);
+        self.see(lane, Did::Read(found), true);
+    }
+
     /// Tells the ledger how a write ended, which is the same for all documents of its batch.
     #[inline]
     fn end_write(&mut self, lane: usize, done: Option<bool>) {
+        if self.plan.followed.is_some() {
+            self.see_write(lane, done);
+        }
         let s = &self.lanes[lane];
         if !self.plan.ledger || !self.plan.recipes[s.task.recipe].label.kind.writes() {
             return;
@@ -351,9 +420,13 @@ impl<C: Clock> Lanes<C> {
 
     #[inline]
     fn succeed(&mut self, lane: usize, now_ns: u64, reply: &Reply<'_>) {
-        let s = &mut self.lanes[lane];
+        let s = &self.lanes[lane];
         let recipe = s.task.recipe;
         let kind = self.plan.recipes[recipe].label.kind;
+        if self.plan.followed.is_some() && (kind == OpKind::Read || s.stage == Stage::Look) {
+            self.see_read(lane, reply);
+        }
+        let s = &mut self.lanes[lane];
         if s.stage == Stage::Look {
             match reply.revision {
                 Some(revision) => {
@@ -411,13 +484,9 @@ impl<C: Clock> Lanes<C> {
         let task = self.lanes[lane].task;
         let documents = self.catalog.get(self.plan.recipes[task.recipe].label.collection);
         let Some(body) = reply.body else { return };
-        let found = match documents.read_marker(body) {
-            Some((index, version)) if index == task.index => FoundAtKey::Version(version),
-            // A document without a marker may be the user's own document as loaded, or anything else.
-            _ => match documents.check(task.index, body, &mut self.scratch) {
-                Ok(version) => FoundAtKey::Version(version),
-                Err(mismatch) => FoundAtKey::Other(mismatch.to_string()),
-            },
+        let found = match documents.version_of(task.index, body, &mut self.scratch) {
+            Ok(version) => FoundAtKey::Version(version),
+            Err(mismatch) => FoundAtKey::Other(mismatch.to_string()),
         };
         self.endings.push(Ending::Read(task, floor, found));
     }
@@ -621,6 +690,10 @@ impl<C: Clock> Lanes<C> {
         debug_assert!(kind != OpKind::Exists, "exists answers zero documents, not `not found`");
         if let Some(floor) = s.floor {
             self.endings.push(Ending::Read(s.task, floor, FoundAtKey::Nothing));
+        }
+        let looks = matches!(kind, OpKind::Read | OpKind::Replace | OpKind::CompareAndSwap | OpKind::Delete);
+        if looks && self.is_followed(lane) {
+            self.see(lane, Did::Read(Content::Nothing), true);
         }
         self.end_write(lane, Some(false));
         self.answered(lane, now_ns).missed += 1;

@@ -548,7 +548,9 @@ impl Maker {
             op,
             contents: task.check
                 || stage == Stage::Look
-                || (self.ledger.is_some() && matches!(kind, OpKind::Read | OpKind::BulkRead)),
+                || (self.ledger.is_some() && matches!(kind, OpKind::Read | OpKind::BulkRead))
+                || (kind == OpKind::Read
+                    && self.plan.followed.as_ref().is_some_and(|of| of.has(recipe.label.collection, index))),
         }
     }
 }

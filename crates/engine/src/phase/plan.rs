@@ -15,6 +15,7 @@ use storebench_study::workload::{
 };
 
 use super::copies::CopyPlan;
+use super::followed::Followed;
 
 /// Documents in one bulk operation of a load, by default.
 pub const DEFAULT_LOAD_BATCH: u32 = 1_000;
@@ -233,6 +234,8 @@ pub struct PhasePlan {
     pub drain_ns: u64,
     /// Whether acknowledged versions are recorded and read back.
     pub ledger: bool,
+    /// The documents whose operations are recorded, set when the phase begins.
+    pub followed: Option<Arc<Followed>>,
     /// The part of it that this process runs. Everything else here is about all parts together.
     pub part: Part,
 }
@@ -307,6 +310,7 @@ impl PhasePlan {
             timeout_ns: phase.timeout.ns(),
             drain_ns: phase.drain.ns(),
             ledger: phase.ledger.is_kept(),
+            followed: None,
             part: Part::WHOLE,
         };
         plan.has_documents(catalog, false)?;
@@ -355,6 +359,13 @@ impl PhasePlan {
     /// [`StoreError::NotSupported`] if the parts cannot have equal shares of the workers. Each key must belong to the
     /// same part in every phase, and that is so if every number of workers is a multiple of the number of parts.
     pub fn of_part(self, part: Part) -> Result<Self, StoreError> {
+        if self.consistency_check.is_done() && !part.is_whole() {
+            return Err(StoreError::NotSupported(format!(
+                "phase `{}`: the consistency check needs all operations on one clock, and each part has its own; remove \
+                 `consistency_check`, or run the study without --part",
+                self.name
+            )));
+        }
         if self.workers.is_multiple_of(part.of) || self.recipes.is_empty() {
             return Ok(Self { part, ..self });
         }

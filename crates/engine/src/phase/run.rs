@@ -9,16 +9,17 @@ use super::clock::{Clock, RealClock};
 use super::companion::{Companion, Watch};
 use super::drive::{self, WorkerReport};
 use super::events::{Event, Observer};
+use super::followed::Followed;
 use super::plan::{Amount, PhasePlan, WorkerJob};
 use super::read_back;
 use super::stop::Stop;
 use super::team::{Gate, Member, Outbox, Snapshot};
 use crate::ledger::Book;
 use crate::measure::{
-    Asking, Interval, LedgerReads, LedgerReport, OfPart, Partial, PartialCause, PhaseRecord, Recorder, ResourceSample,
-    Sampler, StatsSampler, StoreStats, Tally, WorkerUse,
+    Asking, HistoryRecord, Interval, LedgerReads, LedgerReport, OfPart, Partial, PartialCause, PhaseRecord, Recorder,
+    ResourceSample, Sampler, StatsSampler, StoreStats, Tally, WorkerUse,
 };
-use crate::store::{AnyStore, PhaseStart, StoreError};
+use crate::store::{AnyStore, OpKind, PhaseStart, StoreError};
 use storebench_documents::Catalog;
 use storebench_documents::keys::Distinct;
 use storebench_documents::schedule::Arrival;
@@ -57,6 +58,11 @@ pub struct Written {
     pub inserted: Vec<u64>,
     /// What was acknowledged.
     pub book: Book,
+    /// By position of the collection: whether all of its documents are there, because they were loaded and nothing was
+    /// deleted since.
+    pub complete: Vec<bool>,
+    /// Whether the outcome of some write is unknown: it may still take effect.
+    pub unsettled: bool,
 }
 
 /// How often to look for the user's request to stop.
@@ -78,9 +84,11 @@ pub fn run_phase(
     context: PhaseContext<'_>,
 ) -> Result<PhaseRecord, StoreError> {
     let PhaseContext { catalog, clock, stop, seed, interval, begin, written, companions, gone, observer } = context;
-    let Written { inserted, book } = written;
+    let Written { inserted, book, complete, unsettled } = written;
     inserted.resize(catalog.iter().count(), 0);
-    let plan = Arc::new(plan.clone());
+    complete.resize(catalog.iter().count(), false);
+    let followed = Followed::of(plan, &catalog, seed).map(Arc::new);
+    let plan = Arc::new(PhasePlan { followed, ..plan.clone() });
     let interval_ns = (interval.as_nanos() as u64).max(1_000_000);
     let gate = Arc::new(Gate::default());
     let start = PhaseStart::new();
@@ -246,15 +254,30 @@ pub fn run_phase(
     })
     .map(|(mut record, reports)| {
         let mut reads = LedgerReads::default();
-        for report in reports {
+        let mut history = HistoryRecord {
+            versions_above: plan.versions_above,
+            complete: complete.clone(),
+            unsettled: *unsettled,
+            ..HistoryRecord::default()
+        };
+        for mut report in reports {
             book.take_back(report.ledger);
             reads.add(report.reads);
+            history.operations.append(&mut report.seen.operations);
+            history.overflowed |= report.seen.overflowed;
         }
+        record.history = plan.followed.is_some().then_some(history);
+        *unsettled |= record.unknown_outcomes() > 0;
         if plan.amount == Amount::Load && record.partial.is_none() {
             for recipe in &plan.recipes {
                 let collection = recipe.label.collection;
+                complete[collection] = true;
                 book.loaded(collection, catalog.get(collection).count());
             }
+        }
+        let removes = |kind| matches!(kind, OpKind::Delete | OpKind::BulkDelete | OpKind::Touch);
+        for recipe in plan.recipes.iter().filter(|recipe| removes(recipe.label.kind)) {
+            complete[recipe.label.collection] = false;
         }
         if plan.ledger {
             observer.event(&Event::Note { text: format!("reading back what `{}` wrote", plan.name) });
@@ -459,6 +482,7 @@ impl Gathered {
             messages,
             wrong_examples,
             ledger: None,
+            history: None,
             partial,
             of_part: (agreed_unix_ns.is_some() || !plan.part.is_whole()).then(|| OfPart {
                 part: plan.part,

@@ -467,6 +467,7 @@ impl<C: Clock> WorkerCore<C> {
             _ => Stage::Whole,
         };
         s.tries = 0;
+        s.looked = None;
         s.earlier = Earlier::default();
         s.scheduled_ns = scheduled.unwrap_or(0);
         let (held_until, held_lag) = self.held;
@@ -667,6 +668,7 @@ impl<C: Clock> WorkerCore<C> {
             distinct: self.maker.take_distinct(),
             ledger: self.maker.ledger.take(),
             reads: self.lanes.reads,
+            seen: self.lanes.seen,
             messages: self.lanes.messages.into_iter().collect(),
             wrong_examples: self.lanes.wrong_examples,
             taken: self.maker.taken(),

@@ -52,6 +52,7 @@ fn request(text: &str, names: &[&str], runs_dir: Option<&Path>) -> RunRequest {
                 links: Links::default(),
                 host: None,
                 values,
+                control: false,
                 study: at.study,
                 documents,
                 scale,

@@ -33,7 +33,7 @@ pub(super) fn ledger_fits(study: &Study, documents: u64, available: Option<u64>)
 
 #[cfg(test)]
 mod tests {
-    use storebench_study::workload::{LedgerSample, LedgerSpec, Phase};
+    use storebench_study::workload::{KeyShare, LedgerSpec, Phase};
 
     use super::*;
 
@@ -43,7 +43,7 @@ mod tests {
             "title = \"x\"\ncollections = { docs = { count = 1 } }\n[[phases]]\nname = \"a\"\nload = [\"docs\"]\n";
         let mut study = Study::parse(text, std::path::Path::new("x.toml"), &[]).unwrap();
         assert!(ledger_fits(&study, u64::MAX, Some(1)).is_ok(), "no phase keeps one");
-        let with = |share| Phase { ledger: LedgerSpec::Sample(LedgerSample { share }), ..Phase::named("steady") };
+        let with = |share| Phase { ledger: LedgerSpec::Sample(KeyShare { share }), ..Phase::named("steady") };
         study.phases = vec![with(0.25), with(0.5)];
         assert_eq!(ledger_share(&study), Some(0.5));
         assert!(ledger_fits(&study, 1_000, Some(112_000)).is_ok());

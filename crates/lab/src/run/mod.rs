@@ -10,6 +10,9 @@ mod disk;
 mod error;
 mod faults;
 mod foreign;
+mod histories;
+#[cfg(test)]
+mod history_tests;
 mod ledgers;
 mod links;
 mod observe;
@@ -18,6 +21,8 @@ mod parts;
 mod request;
 mod resources;
 mod resume;
+#[cfg(test)]
+mod rounds_tests;
 mod runner;
 #[cfg(test)]
 mod server_tests;

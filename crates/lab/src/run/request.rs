@@ -85,6 +85,8 @@ pub struct ConfigurationRequest {
     pub host: Option<String>,
     /// The factor values that apply to it, by path.
     pub values: FactorValues,
+    /// Whether it repeats the first configuration, to show how much two like configurations differ.
+    pub control: bool,
     /// The study with these values, checked, with overrides applied.
     pub study: Study,
     /// Its documents, compiled at `scale`.
@@ -108,11 +110,22 @@ impl ConfigurationRequest {
             links: Links::default(),
             host: None,
             values: FactorValues::new(),
+            control: false,
             study: study.clone(),
             documents: documents.clone(),
             scale,
         };
         stores.into_iter().map(configuration).collect()
+    }
+
+    /// The same configurations, followed by the control of the first one.
+    pub fn with_control(mut all: Vec<Self>) -> Vec<Self> {
+        let Some(first) = all.first().map(Self::name) else { return all };
+        // It appears once for each of its hosts.
+        let controls = all.iter().filter(|of| of.name() == first).map(|of| Self { control: true, ..of.clone() });
+        let controls: Vec<Self> = controls.collect();
+        all.extend(controls);
+        all
     }
 
     /// Its name: that of the store, then `name=value` for each factor with more than one value.
@@ -123,6 +136,9 @@ impl ConfigurationRequest {
         for (path, value) in self.values.iter().filter(|(path, _)| factors.get(*path).is_none_or(|all| all.len() > 1)) {
             let shown = short.get(path.as_str()).copied().unwrap_or(path);
             name += &format!(" {shown}={}", shown_value(value));
+        }
+        if self.control {
+            name += " (control)";
         }
         name
     }

@@ -7,13 +7,16 @@ mod sums;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use storebench_documents::Catalog;
 use storebench_engine::measure::thread_cpu_ns;
+use storebench_engine::store::OpKind;
 use storebench_engine::{Companion, Watch};
 use storebench_machine::{
     Device, HostMetrics, Pid, Tree, Watcher, folder_use, host_use, listeners, network_speed, network_use, scrape,
     server_roots,
 };
 use storebench_results::WatchedProcess;
+use storebench_study::workload::Phase;
 
 use super::servers::Managed;
 use disk::DiskIdle;
@@ -30,12 +33,30 @@ const MOST_SHARE: u64 = 100;
 /// How long the idle disk is observed before a phase that writes, and the minimum length of such a phase. The
 /// observation is then negligible.
 pub(super) const IDLE: Duration = Duration::from_millis(500);
-pub(super) const LONG: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_secs(10);
 /// The memory of processes is walked at the first and the last sample, and every this many samples between.
 const PSS_EVERY: u64 = 10;
 
 /// Timeout of a metrics endpoint.
 const TELLS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Whether a phase writes for so long that its disk's idle activity is sampled before it.
+pub(super) fn writes_for_long(phase: &Phase, catalog: &Catalog) -> bool {
+    // As many as the fastest loads write in that time.
+    let documents = || {
+        phase
+            .load
+            .iter()
+            .filter_map(|name| catalog.find(name))
+            .map(|at| catalog.get(at).count())
+            .fold(0, u64::saturating_add)
+    };
+    if phase.loads() {
+        return documents() >= 3_000_000;
+    }
+    phase.duration.is_some_and(|span| span.0 >= LONG)
+        && phase.mix.iter().any(|(name, entry)| entry.kind(name).is_some_and(OpKind::writes))
+}
 
 /// Where a store's processes and data are.
 #[derive(Debug, Clone)]

@@ -37,7 +37,7 @@ pub(super) fn open(
         ("the study", found.run.study == now.study),
         ("--scale", found.run.scale == now.scale),
         ("--set or --preset", found.run.overrides == now.overrides),
-        ("the stores or the order of trials", found.plan.trials == plan.trials),
+        ("the stores or the order of trials", plan.trials.starts_with(&found.plan.trials)),
         ("the version of Storebench", found.run.storebench_version == now.storebench_version),
         ("the build of Storebench", found.run.storebench_commit == now.storebench_commit),
         ("the machine", machine(&found.environment) == machine(here)),
@@ -60,7 +60,7 @@ pub(super) fn open(
     };
     let trials: Vec<TrialResult> =
         found.trials.into_iter().filter(|trial| is_whole(trial) && phases_of(trial)).collect();
-    if trials.len() == plan.trials.len() {
+    if trials.len() == found.plan.trials.len() {
         return Err(refuse("all trials are complete; there is nothing left to run".into()));
     }
     let version = |trial: &TrialResult| {

@@ -14,14 +14,16 @@ use storebench_engine::store::{
 };
 use storebench_engine::{Calibrated, Observer, PhasePlan, RealClock, ResolvedPhase, Stop, Written};
 use storebench_machine::folder_use;
+use storebench_results::answer::widths;
 use storebench_results::conclude::conclude;
 use storebench_results::cost::CostResult;
 use storebench_results::environment::Environment;
+use storebench_results::human::{count, percent};
 use storebench_results::plan::{Plan, PlannedTrial};
 use storebench_results::validity::exit_code;
 use storebench_results::{CollectionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, Secrets, redact};
 use storebench_study::Part;
-use storebench_study::workload::{Body, Claim, Collection, Phase, Study};
+use storebench_study::workload::{Body, Claim, Collection, FIRST_LOOK, Phase, Study};
 
 use super::error::LabError;
 use super::foreign::{self, Foreign};
@@ -191,6 +193,13 @@ fn run_with(
                 .into(),
         ));
     }
+    if plan.until.is_some() && parts.are_several() {
+        return Err(LabError::BadInput(
+            "--part: the parts of a run would have to decide alike when intervals are narrow enough; use a number of \
+             `repeats`"
+                .into(),
+        ));
+    }
     if request.resume.is_some() && parts.are_several() {
         return Err(LabError::BadInput("--resume: a part cannot be resumed; start all parts again".into()));
     }
@@ -274,6 +283,10 @@ fn run_with(
         if result.trials.iter().any(|done| done.trial == planned.trial) {
             continue;
         }
+        if let Some(rounds) = enough_rounds(&result, planned.round - 1, request.study.hosts.len(), &mut journal) {
+            result.plan.trials.retain(|trial| trial.round <= rounds);
+            break;
+        }
         let Some(configuration) = configurations.iter().find(|a| a.runs(planned)) else { continue };
         let later = trials.iter().filter(|t| t.trial > planned.trial);
         let last = !later
@@ -299,6 +312,26 @@ fn run_with(
     journal.log(serde_json::json!({ "event": "run-ended", "exit_code": exit_code(&result) }));
     let folder_error = journal.finish();
     Ok(RunOutcome { result, folder: path, folder_error })
+}
+
+/// The rounds that are complete, if the study ends when its intervals are narrow enough, and they are.
+fn enough_rounds(result: &RunResult, rounds: u32, hosts: usize, journal: &mut Journal<'_>) -> Option<u32> {
+    let until = result.plan.until.filter(|_| rounds >= FIRST_LOOK)?;
+    // Only between rounds, and only when each host had as many of them.
+    let between = result.trials.iter().all(|trial| trial.round <= rounds);
+    if !between || !rounds.is_multiple_of(hosts.max(1) as u32) {
+        return None;
+    }
+    let widths = widths(result);
+    if widths.is_empty() || widths.iter().any(|of| of.half.is_none_or(|half| half > until)) {
+        return None;
+    }
+    journal.note(format!(
+        "after {} rounds every interval is within ± {}: no further rounds",
+        count(rounds.into()),
+        percent(until)
+    ));
+    Some(rounds)
 }
 
 /// When the result was last written, and how long that took.

@@ -301,7 +301,7 @@ fn a_run_on_kept_documents_writes_versions_of_its_own() {
     assert!(written.len() > 400, "3,000 updates of 500 documents");
     assert!(written.iter().all(|version| version > latest), "a version came twice");
     // Once more, and twice in one run: the same keys are drawn, with later versions.
-    second.study.repeats = 2;
+    second.study.repeats = 2.into();
     quietly(&second).unwrap();
     let last = versions(&server, &second);
     let changed = after.iter().zip(&last).filter(|(a, b)| a != b);

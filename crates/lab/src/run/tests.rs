@@ -46,7 +46,7 @@ rate = 1000
 duration = "300ms"
 "#;
 
-fn request(text: &str, stores: Vec<(&str, Arc<dyn AnyStore>)>, runs_dir: Option<&Path>) -> RunRequest {
+pub(super) fn request(text: &str, stores: Vec<(&str, Arc<dyn AnyStore>)>, runs_dir: Option<&Path>) -> RunRequest {
     let study = Study::parse(text, Path::new("books.toml"), &[]).unwrap();
     let documents = compile_documents(&study, 1.0, Path::new("."), None).unwrap();
     RunRequest {
@@ -74,7 +74,7 @@ fn request(text: &str, stores: Vec<(&str, Arc<dyn AnyStore>)>, runs_dir: Option<
     }
 }
 
-fn quietly(request: &RunRequest) -> Result<RunOutcome, LabError> {
+pub(super) fn quietly(request: &RunRequest) -> Result<RunOutcome, LabError> {
     run(request, Arc::new(Stop::new()), &mut |_: &Event<'_>| {})
 }
 
@@ -85,7 +85,7 @@ fn calm_exit_code(outcome: &RunOutcome) -> u8 {
     storebench_results::validity::exit_code(&result)
 }
 
-fn memory() -> Arc<dyn AnyStore> {
+pub(super) fn memory() -> Arc<dyn AnyStore> {
     Arc::new(MemoryStore::new())
 }
 

@@ -27,10 +27,11 @@ use storebench_study::workload::{Database, Limit, LimitPath, Phase, RateSearch, 
 
 use super::faults::{Breaker, untold};
 use super::foreign;
+use super::histories;
 use super::ledgers::ledger_share;
 use super::observe::Journal;
 use super::outage::{AnswerTimeline, FaultTimes};
-use super::resources::{IDLE, LONG, Sampling, StoreProcesses, limits_felt, settled};
+use super::resources::{IDLE, Sampling, StoreProcesses, limits_felt, settled, writes_for_long};
 use super::runner::{Configuration, Session, loads};
 use super::servers::{Managed, Started};
 use crate::environment::is_here;
@@ -176,7 +177,7 @@ impl Session<'_> {
                 result.trials[at].sampled = sampled;
                 // A server may report its version only after a first request.
                 result.trials[at].version = configuration.store.describe().version;
-                self.written = Written { inserted: Vec::new(), book: self.book(configuration) };
+                self.written = Written { book: self.book(configuration), ..Written::default() };
                 for position in 0..configuration.plans.len() {
                     if self.stop.asked() {
                         result.run.interrupted = true;
@@ -647,6 +648,8 @@ impl Session<'_> {
         if !found.faults.is_empty() {
             seen_by_clients(&record, &mut found.faults);
         }
+        let of = (configuration.request.store_name.as_str(), pass);
+        found.history = histories::judged(&mut record, catalog, &found.faults, planned, of, journal);
         for problem in found.faults.iter().filter_map(|fault| fault.problem.as_ref()) {
             journal.note(format!("{}, {}: {problem}", configuration.name, plan.name));
             record.partial.get_or_insert(Partial { cause: PartialCause::Failed, why: problem.clone() });
@@ -757,6 +760,7 @@ fn describe(configuration: &Configuration, planned: &PlannedTrial, documents: &[
         store: configuration.request.store_name.clone(),
         configuration: configuration.name.clone(),
         values: configuration.request.values.clone(),
+        control: configuration.request.control,
         here: is_here(&configuration.description.url),
         documents: documents.iter().map(|c| (c.collection.clone(), c.count)).collect(),
         scheme: configuration.description.scheme.to_owned(),
@@ -776,21 +780,4 @@ fn describe(configuration: &Configuration, planned: &PlannedTrial, documents: &[
         began: jiff::Timestamp::now().to_string(),
         ..TrialResult::default()
     }
-}
-/// Whether a phase writes for so long that its disk's idle activity is sampled before it.
-fn writes_for_long(phase: &Phase, catalog: &Catalog) -> bool {
-    // As many as the fastest loads write in that time.
-    let documents = || {
-        phase
-            .load
-            .iter()
-            .filter_map(|name| catalog.find(name))
-            .map(|at| catalog.get(at).count())
-            .fold(0, u64::saturating_add)
-    };
-    if phase.loads() {
-        return documents() >= 3_000_000;
-    }
-    phase.duration.is_some_and(|span| span.0 >= LONG)
-        && phase.mix.iter().any(|(name, entry)| entry.kind(name).is_some_and(OpKind::writes))
 }

@@ -67,6 +67,7 @@ fn phase(trial: u32) -> PhaseRecord {
         messages: Vec::new(),
         wrong_examples: Vec::new(),
         ledger: None,
+        history: None,
         of_part: None,
         partial: None,
     }

@@ -74,7 +74,7 @@ struct AtRate<'a> {
 pub(super) fn given(result: &RunResult) -> Option<String> {
     let limited = |phase: &&PhaseResult| !phase.warm_up && !phase.limits.is_empty() && phase.rate.is_some();
     let mut stores: IndexMap<&str, IndexMap<&str, AtRate<'_>>> = IndexMap::new();
-    for trial in &result.trials {
+    for trial in result.trials.iter().filter(|trial| !trial.control) {
         let mut phases = trial.phases.iter().filter(limited).peekable();
         if phases.peek().is_none() && is_whole(trial) {
             continue;

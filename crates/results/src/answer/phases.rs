@@ -3,7 +3,9 @@
 use indexmap::{IndexMap, IndexSet};
 
 use super::listed;
-use crate::configurations::{Configuration, compared_together, configuration_of, configurations_of, is_whole};
+use crate::configurations::{
+    Configuration, compared_together, configuration_of, configurations_of, control_of, first_of, is_whole,
+};
 use crate::figures::{Better, DOCUMENTS, Measure, RATE_WITHIN_LIMITS, THROUGHPUT, in_documents};
 use crate::human::{count, duration, percent, plural, rate, ratio};
 use crate::in_flight::carried_at_most;
@@ -281,6 +283,74 @@ pub(super) fn ahead(result: &RunResult) -> Option<String> {
         _ => stores_by_phase(&all),
     };
     Some([text].into_iter().chain(missed).collect::<Vec<_>>().join(" "))
+}
+
+/// Half the width of an interval that the answer shows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Width {
+    /// The figure: `PHASE.MEASURE`, or `PHASE.OP.MEASURE`.
+    pub figure: String,
+    /// The configuration. With several, it is about its ratio to the first one.
+    pub configuration: String,
+    /// As a share of the figure. `None` if it has no interval.
+    pub half: Option<f64>,
+}
+
+/// The widths of the intervals that the answer is about: of the ratios to the first configuration, or of the figures of
+/// the only one.
+pub fn widths(result: &RunResult) -> Vec<Width> {
+    let mut all = Vec::new();
+    for (figure, standings) in figures_told(result) {
+        let half =
+            |found: Option<Estimate>| found.and_then(|of| of.relative_half_width()).filter(|half| half.is_finite());
+        let mut add = |of: &Standing, found: Option<Estimate>| {
+            all.push(Width { figure: figure.clone(), configuration: of.configuration.clone(), half: half(found) });
+        };
+        match &standings[..] {
+            [] => {}
+            [only] => add(only, only.series.mean().map(|mean| mean.estimate(1))),
+            [first, others @ ..] => others.iter().for_each(|of| {
+                add(of, of.series.ratio_to(&first.series).map(|ratio| ratio.estimate(of.together)));
+            }),
+        }
+    }
+    all
+}
+
+/// The figures that the answer is about, with the configurations that have them.
+fn figures_told(result: &RunResult) -> Vec<(String, Vec<Standing>)> {
+    let searched: IndexSet<&str> =
+        result.trials.iter().flat_map(|trial| &trial.searches).map(|search| search.phase.as_str()).collect();
+    if !searched.is_empty() {
+        let measure = RATE_WITHIN_LIMITS.name;
+        return searched
+            .iter()
+            .map(|phase| (format!("{phase}.{measure}"), standings(result, phase, measure)))
+            .collect();
+    }
+    let mut all = Vec::new();
+    for name in told(result) {
+        let found: Vec<&PhaseResult> = result.measured_phases().filter(|p| p.name == name).collect();
+        let measure = figure_of(&found);
+        for place in places(&name, measure, &found) {
+            all.push((format!("{place}.{measure}"), standings(result, &place, measure)));
+        }
+    }
+    all
+}
+
+/// How much the first configuration and its control differ, in the figures that the answer is about.
+pub(super) fn noise(result: &RunResult) -> Option<String> {
+    let (first, control) = first_of(result).zip(control_of(result))?;
+    let of = |trials: &Configuration<'_>| Series::of(trials.whole(), |_| Vec::new());
+    let (first_series, control_series) = (of(&first), of(&control));
+    let ratios = figures_told(result).into_iter().filter_map(|(figure, _)| {
+        let found = control_series.get(&figure)?.ratio_to(first_series.get(&figure)?)?;
+        Some((figure, found.estimate(1)))
+    });
+    let told: Vec<String> = ratios.map(|(figure, of)| format!("{figure} {}", ratio(&of))).collect();
+    (!told.is_empty())
+        .then(|| format!("Noise of this machine ({} measured twice in each round): {}.", first.name, listed(told)))
 }
 
 /// Open loops that did not answer everything that was scheduled. Such a phase has no p99, so its configuration cannot

@@ -45,7 +45,7 @@ pub fn brief_table(result: &RunResult) -> Option<BriefTable> {
 
 /// Configurations that ran, including those without a completed trial: a table without them would call others the best.
 fn ran(result: &RunResult) -> Vec<&ConfigurationResult> {
-    result.configurations.iter().filter(|of| of.trials + of.failed > 0).collect()
+    result.configurations.iter().filter(|of| of.trials + of.failed > 0 && !of.control).collect()
 }
 
 /// Configurations, the best first, and the figures to show.

@@ -57,7 +57,7 @@ pub(super) struct Configurations<'a> {
 
 impl<'a> Configurations<'a> {
     pub(super) fn of(result: &'a RunResult) -> Self {
-        let whole = result.trials.iter().filter(|trial| is_whole(trial));
+        let whole = result.trials.iter().filter(|trial| is_whole(trial) && !trial.control);
         Self {
             result,
             whole: whole.map(|trial| WholeTrial { trial, figures: of_trial(trial) }).collect(),

@@ -15,8 +15,12 @@ pub(crate) fn cost_of_run(sheet: &PriceSheet, result: &RunResult) -> CostResult 
     let of_phase = || result.phases().filter(|p| p.name == phase);
     let bulk = of_phase().flat_map(|p| p.ops.values()).any(|op| op.documents > op.succeeded);
     let work = if bulk { Work::Documents } else { Work::Operations };
-    let inputs: Vec<ConfigurationCostInput> =
-        result.configurations.iter().filter_map(|configuration| input(result, configuration, &phase, work)).collect();
+    let inputs: Vec<ConfigurationCostInput> = result
+        .configurations
+        .iter()
+        .filter(|of| !of.control)
+        .filter_map(|configuration| input(result, configuration, &phase, work))
+        .collect();
     let limits = result.phases().flat_map(|p| &p.limits);
     let limits: IndexSet<&str> = limits.map(|limit| limit.path.as_str()).collect();
     let limit = (!limits.is_empty()).then(|| limits.into_iter().collect::<Vec<_>>().join(" and "));

@@ -65,6 +65,7 @@ fn record(name: &str, labels: Vec<Label>, intervals: Vec<Interval>, scheduled: O
         messages: Vec::new(),
         wrong_examples: Vec::new(),
         ledger: None,
+        history: None,
         of_part: None,
         partial: None,
     }

@@ -7,9 +7,11 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use storebench_consistency::History;
 use storebench_engine::measure::PhaseRecord;
 use storebench_study::Part;
 
+use super::history::write_history;
 use super::hlog::histogram_log;
 use super::model::RunResult;
 use super::part_rows::{PART_FILE, part_row};
@@ -19,6 +21,8 @@ use super::tables::{FigureRow, RowKey, Table, append, members, of_trials};
 
 /// The file of a run folder that holds its result.
 pub const RESULT_FILE: &str = "run.json";
+/// The end of the names of histories.
+const HISTORY: &str = ".history.jsonl.gz";
 const STUDY_FILE: &str = "study.toml";
 const EVENTS_FILE: &str = "events.jsonl";
 /// Events are appended here during a run. The file gets its final name when it is complete.
@@ -90,7 +94,7 @@ pub struct RunFolder {
     path: PathBuf,
     events: BufWriter<File>,
     secrets: Secrets,
-    /// Names of the histogram logs: phases whose names differ only by case or punctuation would share one.
+    /// Names of histogram logs and histories: phases whose names differ only by case or punctuation would share one.
     logs: HashSet<String>,
 }
 
@@ -201,14 +205,7 @@ impl RunFolder {
         used: impl IntoIterator<Item = FigureRow<'a>>,
     ) -> Result<(), FolderError> {
         let title = format!("trial {trial}, store {store}, phase {}, {pass}", record.name);
-        let mut name = log_name(trial, store, &record.name, pass);
-        let stem = name.trim_end_matches(".hlog").to_owned();
-        for n in 2.. {
-            if self.logs.insert(name.clone()) {
-                break;
-            }
-            name = format!("{stem}-{n}.hlog");
-        }
+        let name = self.unused(&log_name(trial, store, &record.name, pass), ".hlog");
         let log = histogram_log(record, &title).map_err(writing(&self.path.join(&name)))?;
         self.put(&name, &log)?;
         let place = RowKey { trial, store, phase: &record.name, pass: &pass.to_string() };
@@ -223,6 +220,38 @@ impl RunFolder {
             row.and_then(|row| append(&path, &row)).map_err(writing(&path))?;
         }
         Ok(())
+    }
+
+    /// Writes what the workers of a pass of a phase saw of the documents that its consistency check follows. Returns the
+    /// name of the file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn add_history(
+        &mut self,
+        trial: u32,
+        store: &str,
+        phase: &str,
+        pass: Pass,
+        history: &History,
+    ) -> Result<String, FolderError> {
+        let log = log_name(trial, store, phase, pass);
+        let name = self.unused(&format!("{}{HISTORY}", log.trim_end_matches(".hlog")), HISTORY);
+        self.put_with(&name, |file| write_history(history, file))?;
+        Ok(name)
+    }
+
+    /// A name that no file of this run has: the given one, or one with a number before the end.
+    fn unused(&mut self, name: &str, end: &str) -> String {
+        let stem = name.trim_end_matches(end);
+        let mut unused = name.to_owned();
+        for n in 2.. {
+            if self.logs.insert(unused.clone()) {
+                break;
+            }
+            unused = format!("{stem}-{n}{end}");
+        }
+        unused
     }
 
     /// Writes `run.json` and replaces the previous one.
@@ -270,10 +299,15 @@ impl RunFolder {
 
     /// Writes a temporary file and renames it, so that readers never see a partial file.
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
+        self.put_with(name, |mut file| file.write_all(bytes))
+    }
+
+    /// The same, with what `fill` writes.
+    fn put_with(&self, name: &str, fill: impl FnOnce(&File) -> std::io::Result<()>) -> Result<(), FolderError> {
         let temporary = self.path.join(format!(".{name}.new"));
         let write = || {
-            let mut file = File::create(&temporary)?;
-            file.write_all(bytes)?;
+            let file = File::create(&temporary)?;
+            fill(&file)?;
             file.sync_data()?;
             std::fs::rename(&temporary, self.path.join(name))
         };

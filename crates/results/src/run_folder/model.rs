@@ -24,6 +24,7 @@ use crate::validity::CheckResult;
 
 use super::broken::{FaultResult, RestartedResult};
 use super::generators::{GeneratorResult, PartsResult};
+use super::history::HistoryResult;
 use super::resources::ResourcesResult;
 use super::search::SearchResult;
 
@@ -187,6 +188,9 @@ pub struct TrialResult {
     pub configuration: String,
     /// Values of the study's factors by path, as the study gives them.
     pub values: IndexMap<String, serde_json::Value>,
+    /// Whether the configuration repeats the first one, to show how much two like configurations differ.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub control: bool,
     /// The host that was used, if stores take turns on the study's `hosts`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
@@ -362,6 +366,9 @@ pub struct PhaseResult {
     pub wrong_examples: Vec<String>,
     /// What the ledger found, if one was kept.
     pub ledger: Option<LedgerReport>,
+    /// Whether some order explains what the workers saw, if a consistency check followed documents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<HistoryResult>,
     /// The faults that were injected during the phase, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultResult>,
@@ -457,6 +464,9 @@ pub struct ConfigurationResult {
     pub store: String,
     /// Values of the study's factors by path.
     pub values: IndexMap<String, serde_json::Value>,
+    /// Whether it repeats the first one. `to_first` of its figures is then noise of the machine.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub control: bool,
     /// Trials that completed.
     pub trials: u32,
     /// Trials that failed or ended early. They are in no figure.

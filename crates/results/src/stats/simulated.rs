@@ -61,7 +61,7 @@ fn pairs(seed: u64, rounds: usize, effect: f64) -> Vec<(Observed, Observed)> {
 }
 
 /// In how many studies the interval covers the true value.
-fn covered(truth: f64, interval: impl Fn(u64) -> (f64, f64)) -> usize {
+fn covered(truth: f64, mut interval: impl FnMut(u64) -> (f64, f64)) -> usize {
     (0..STUDIES)
         .filter(|seed| {
             let (low, high) = interval(*seed);
@@ -103,6 +103,45 @@ fn a_pilot_says_how_many_rounds_are_needed() {
         narrow += usize::from(found.and_then(|of| of.relative_half_width()).is_some_and(|half| half <= WITHIN));
     }
     assert!(studies > 990 && (400..=600).contains(&narrow), "{narrow} of {studies}");
+}
+
+/// A run that ends when its interval is narrow enough stops more often when its rounds happen to be alike. The first look
+/// is late enough that its interval still covers as it says.
+#[test]
+fn runs_that_end_when_their_interval_is_narrow_enough() {
+    const AT_MOST: usize = 40;
+    let first = storebench_study::workload::FIRST_LOOK as usize;
+    for until in [0.01, 0.015, 0.02, 0.03, 0.1] {
+        let mut rounds = 0;
+        let found = covered(1.0, |seed| {
+            let pairs = pairs_without_drift(seed, AT_MOST);
+            let at = |rounds: usize| paired_ratio(&pairs[..rounds]).unwrap().estimate(1);
+            let narrow = |rounds: &usize| at(*rounds).relative_half_width().unwrap() <= until;
+            let ended = (first..AT_MOST).find(narrow).unwrap_or(AT_MOST);
+            rounds += ended;
+            let ratio = at(ended);
+            (ratio.low.unwrap(), ratio.high.unwrap())
+        });
+        fits(found, &format!("ratios until ± {until}, after {} rounds", rounds / STUDIES as usize));
+    }
+    for until in [0.01, 0.02, 0.03, 0.1] {
+        let mut rounds = 0;
+        let found = covered(TRUE, |seed| {
+            let trials = &study(seed, AT_MOST, 1, 0.0)[0];
+            let at = |rounds: usize| mean_of_trials(&trials[..rounds]).unwrap().estimate(1);
+            let narrow = |rounds: &usize| at(*rounds).relative_half_width().unwrap() <= until;
+            let ended = (first..AT_MOST).find(narrow).unwrap_or(AT_MOST);
+            rounds += ended;
+            let mean = at(ended);
+            (mean.low.unwrap(), mean.high.unwrap())
+        });
+        fits(found, &format!("one configuration until ± {until}, after {} rounds", rounds / STUDIES as usize));
+    }
+}
+
+fn pairs_without_drift(seed: u64, rounds: usize) -> Vec<(Observed, Observed)> {
+    let all = study(seed, rounds, 2, 0.0);
+    all[0].iter().copied().zip(all[1].iter().copied()).collect()
 }
 
 #[test]

@@ -59,6 +59,19 @@ pub(crate) fn lost_writes(ledger: &LedgerReport) -> u64 {
     ledger.gone + ledger.stale + ledger.resurrected
 }
 
+/// What the workers of a phase saw and no guarantee allows: with strong reads, documents whose operations no order
+/// explains; with session reads, reads that broke a promise to their session.
+pub(crate) fn broken_promises(trial: &TrialResult, phase: &PhaseResult) -> u64 {
+    let Some(history) = &phase.history else { return 0 };
+    let excused = allowed(trial, phase).is_some();
+    match phase.consistency.name.as_str() {
+        "strong" if excused => history.broken.saturating_sub(history.broken_across_fault),
+        "strong" => history.broken,
+        "session" if !excused => history.staleness.own_write_missed + history.staleness.went_back,
+        _ => 0,
+    }
+}
+
 /// The numbers of wrong keys and of wrong reads that no guarantee allows.
 pub(crate) fn forbidden(trial: &TrialResult, phase: &PhaseResult) -> (u64, u64) {
     let Some(ledger) = &phase.ledger else { return (0, 0) };

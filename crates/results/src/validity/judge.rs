@@ -2,7 +2,7 @@
 
 use super::check::{Configurations, Finding, Looks, Scene};
 use super::checks::CHECKS;
-use super::guarantee::forbidden;
+use super::guarantee::{broken_promises, forbidden};
 use super::lost::loaded_and_gone;
 use super::model::{CheckResult, Severity};
 use crate::{FailureKind, PhaseResult, RunResult, TrialResult};
@@ -65,6 +65,7 @@ pub fn spoiled(trial: &TrialResult, phase: &PhaseResult) -> bool {
     phase.ops.values().any(|op| op.wrong > 0)
         || ledger.is_some_and(|l| l.unverifiable > 0)
         || forbidden(trial, phase) != (0, 0)
+        || broken_promises(trial, phase) > 0
         || loaded_and_gone(trial, phase) > 0
 }
 

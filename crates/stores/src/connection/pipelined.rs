@@ -89,6 +89,12 @@ pub(crate) trait Dialect: Sized {
         0
     }
 
+    /// The link for an operation on a key: another one than [`Self::link_of`] if reads may go elsewhere.
+    #[inline]
+    fn link_for(&self, _op: &Op<'_>, collection: &Self::Collection, key: &str) -> usize {
+        self.link_of(collection, key)
+    }
+
     /// Whether there are several nodes, so that a request may be redirected.
     #[inline]
     fn is_spread(&self) -> bool {
@@ -210,7 +216,7 @@ impl<D: Dialect> Pipelined<D> {
         mut awaited: Awaited<D::Expect>,
         out: &mut dyn Completions,
     ) -> Result<(), OpError> {
-        let link = key_of(op).map_or(0, |key| self.dialect.link_of(&self.collections[position], key));
+        let link = key_of(op).map_or(0, |key| self.dialect.link_for(op, &self.collections[position], key));
         if !self.is_ready(link, out) {
             // An invalid operation is refused with its own error, whether connected or not.
             self.scratch.clear();

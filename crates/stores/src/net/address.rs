@@ -131,7 +131,7 @@ fn decode(text: &str, what: &str, example: &str) -> Result<String, StoreError> {
 }
 
 /// No error quotes the text, because it may be part of a password.
-fn read_host(text: &str, default_port: u16) -> Result<Host, &'static str> {
+pub(crate) fn read_host(text: &str, default_port: u16) -> Result<Host, &'static str> {
     let (name, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (name, after) = rest.split_once(']').ok_or("a host in the URL has `[` without `]`")?;

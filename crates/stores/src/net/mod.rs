@@ -33,7 +33,7 @@ pub(crate) use stream::Stream;
 pub(crate) use tls::tests::{held_reader, squeeze};
 #[cfg(feature = "net")]
 pub(crate) use {
-    address::{Address, Host},
+    address::{Address, Host, read_host},
     connect::{connect, encrypt},
     control::{Control, rest, settled},
     memo::{Memo, collection},

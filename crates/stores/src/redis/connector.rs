@@ -1,6 +1,7 @@
 //! Connects and reconnects the links of a session.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use storebench_engine::store::{Persisted, StoreError};
 
@@ -22,6 +23,30 @@ pub(super) async fn load(connection: &mut Connection, settings: &Settings, host:
         }
     }
     Ok(names)
+}
+
+/// Connects to a replica that answers reads.
+///
+/// # Errors
+/// `Unreachable` if it is no replica, or has lost its primary: what it holds may then be of any age.
+pub(super) async fn replica(settings: &Settings, host: &Host, patience: Duration) -> Result<Connection, StoreError> {
+    let mut connection = Connection::open(settings, host, patience).await?;
+    let role = connection.ask(&[b"ROLE"]).await?;
+    let told = |at: usize| role.items().get(at).and_then(Value::text);
+    match (told(0).as_deref(), told(3).as_deref()) {
+        (Some("slave"), Some("connected")) => Ok(connection),
+        (Some("slave"), _) => {
+            Err(StoreError::Unreachable(format!("{host} is a replica that does not follow its primary now")))
+        }
+        _ => Err(StoreError::Unreachable(format!("{host} is no replica; correct `replica=` in the URL"))),
+    }
+}
+
+/// How a session reconnects to a replica.
+pub(super) fn replica_again(settings: &Arc<Settings>, host: &Host) -> Connect {
+    crate::connection::again((Arc::clone(settings), host.clone()), move |(settings, host)| async move {
+        replica(&settings, &host, PATIENCE).await?.into_stream()
+    })
 }
 
 /// How a session reconnects to a node. A restart may change the node's settings. If the node no longer gives the

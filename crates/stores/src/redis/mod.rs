@@ -18,7 +18,8 @@
 //! | `fsync` | `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no` |
 //! | `acknowledged_by = N` | `WAIT N-1` once after the writes of each flush. Too few replicas in three quarters of the timeout is an *unknown outcome*: the primary has the write |
 //!
-//! Reads go to primaries, and are strong unless a primary fails over. A failover loses the writes that only the old
+//! With `replica=HOST:PORT` and consistency `stale-ok`, reads by key go to that replica. All other reads go to primaries,
+//! and are strong unless a primary fails over. A failover loses the writes that only the old
 //! primary acknowledged. Redis cannot prevent that.
 //!
 //! # Own wire code
@@ -90,6 +91,10 @@ pub(crate) const SCHEME: Scheme = Scheme {
                       one more write (default no)",
         },
         OptionHelp { name: "cluster", meaning: "`yes`, `no`, or `auto` to ask the server (default auto)" },
+        OptionHelp {
+            name: "replica",
+            meaning: "`HOST:PORT` of a replica that answers reads by key in phases with consistency = \"stale-ok\"",
+        },
     ],
     decorator: false,
     aliases: &["rediss"],
@@ -184,7 +189,10 @@ impl Store for RedisStore {
             operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind, support(kind)?))).collect(),
             durability: facts.as_ref().map_or_else(facts::possible, Facts::guarantees),
             consistency: vec![
-                (ReadConsistency::StaleOk, "same as strong"),
+                match self.settings.replica {
+                    Some(_) => (ReadConsistency::StaleOk, "reads by key go to the replica that the URL names"),
+                    None => (ReadConsistency::StaleOk, "same as strong"),
+                },
                 (ReadConsistency::Session, "same as strong"),
                 (
                     ReadConsistency::Strong,
@@ -256,6 +264,16 @@ impl Store for RedisStore {
             links.push(Link::connected(stream, connect, options.in_flight, options.timeout, seed));
             hosts.push(host);
         }
+        let replica = self.settings.replica.as_ref().filter(|_| options.consistency == ReadConsistency::StaleOk);
+        if let Some(host) = replica {
+            if cluster {
+                return Err(StoreError::BadUrl("`replica` does not work with a cluster; remove it".into()));
+            }
+            let stream = connector::replica(&self.settings, host, PATIENCE).await?.into_stream()?;
+            let connect = connector::replica_again(&self.settings, host);
+            let seed = seed.wrapping_add(links.len() as u64);
+            links.push(Link::connected(stream, connect, options.in_flight, options.timeout, seed));
+        }
         let dialect = Redis {
             settings: Arc::clone(&self.settings),
             names: names.unwrap_or_default(),
@@ -265,6 +283,7 @@ impl Store for RedisStore {
             persisted,
             acknowledge: (replicas > 0).then_some(Acknowledge { replicas, within_ms }),
             acks: links.iter().map(|_| Acks::default()).collect(),
+            replica: replica.is_some(),
             route: reached.map.as_ref().map(|_| Route { hosts, slots: vec![0; cluster::SLOTS], asking: false }),
             seed: seed.wrapping_add(links.len() as u64),
         };

@@ -1,4 +1,4 @@
-//! A session: one connection, or one to each primary of a cluster.
+//! A session: one connection, or one to each primary of a cluster, or one to a primary and one to its replica.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,6 +23,9 @@ pub(super) type Awaited = crate::connection::Awaited<Expect>;
 
 /// A session.
 pub(crate) type RedisSession = Pipelined<Redis>;
+
+/// The link to the replica that answers reads.
+const REPLICA: usize = 1;
 
 /// How replicas acknowledge writes.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +66,8 @@ pub(crate) struct Redis {
     /// Pending acknowledgements of each link.
     pub(super) acks: Vec<Acks>,
     pub(super) route: Option<Route>,
+    /// Whether the second link leads to a replica, which answers reads.
+    pub(super) replica: bool,
     pub(super) seed: u64,
 }
 
@@ -114,6 +119,14 @@ impl Dialect for Redis {
             cluster::slot(&[prefix.as_slice(), key.as_bytes()].concat())
         };
         usize::from(route.slots[usize::from(slot)])
+    }
+
+    #[inline]
+    fn link_for(&self, op: &Op<'_>, collection: &Collection, key: &str) -> usize {
+        match op {
+            Op::Read { .. } | Op::Exists { .. } if self.replica => REPLICA,
+            _ => self.link_of(collection, key),
+        }
     }
 
     #[inline]
@@ -210,8 +223,9 @@ impl Pipelined<Redis> {
             out.complete(token, Ok(Reply { rows, ..Reply::default() }));
             return Ok(());
         }
-        if !self.is_ready(0, out) {
-            return Err(self.links[0].not_connected());
+        let link = if self.dialect.replica { REPLICA } else { 0 };
+        if !self.is_ready(link, out) {
+            return Err(self.links[link].not_connected());
         }
         let number = self.works.take(token, OpKind::BulkRead, contents);
         let work = self.works.get(number);
@@ -221,7 +235,7 @@ impl Pipelined<Redis> {
         work.pending = 1;
         let awaited = rows(number, token, OpKind::BulkRead, contents, Expect::Many);
         let all = (0..keys.len()).map(|position| keys.get(position).map_or("", |(key, _)| key));
-        request::many(&self.collections[collection], all, self.links[0].pipe.request(awaited, true));
+        request::many(&self.collections[collection], all, self.links[link].pipe.request(awaited, true));
         self.in_flight += 1;
         Ok(())
     }

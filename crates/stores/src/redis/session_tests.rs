@@ -118,6 +118,7 @@ impl Talk {
             acknowledge,
             acks: links.iter().map(|_| Acks::default()).collect(),
             route: (!ordered).then(|| Route { hosts, slots: vec![0; SLOTS], asking: false }),
+            replica: false,
             seed: 1,
         };
         let collections = vec![Collection { body: Body::Json, prefix: b"p:".to_vec(), order, theirs: false }];

@@ -3,7 +3,7 @@
 use storebench_engine::store::StoreError;
 
 use super::SCHEME;
-use crate::net::Address;
+use crate::net::{Address, Host, read_host};
 use crate::registry::Options;
 
 /// The settings of a URL.
@@ -17,6 +17,8 @@ pub(super) struct Settings {
     /// Whether each collection has a sorted set of its keys.
     pub(super) ordered: bool,
     pub(super) cluster: ClusterChoice,
+    /// The replica that answers reads that may be stale.
+    pub(super) replica: Option<Host>,
 }
 
 /// Whether to treat the server as a node of a cluster.
@@ -66,7 +68,13 @@ impl Settings {
         if cluster == ClusterChoice::Yes && ordered {
             return Err(ordered_cluster());
         }
-        Ok(Self { address, database, prefix, ordered, cluster })
+        let replica = options.take("replica").map(|host| read_host(host, 6_379)).transpose();
+        let replica =
+            replica.map_err(|what| bad(format!("invalid `replica=`: {what}; write it like 127.0.0.1:6380")))?;
+        if replica.is_some() && cluster == ClusterChoice::Yes {
+            return Err(bad("`replica` names one server, and a cluster has one for each primary; remove it".into()));
+        }
+        Ok(Self { address, database, prefix, ordered, cluster, replica })
     }
 }
 
@@ -92,7 +100,9 @@ mod tests {
     fn the_database_and_the_options_are_read() {
         let s = read("rediss://u:p@h/3?prefix=a.b&ordered=yes").unwrap();
         assert_eq!((s.database, s.prefix.as_str(), s.ordered, s.cluster), (3, "a.b", true, ClusterChoice::Auto));
-        assert!(s.address.tls.is_some());
+        assert!(s.address.tls.is_some() && s.replica.is_none());
+        let replica = read("redis://h?replica=10.0.0.2").unwrap().replica.unwrap();
+        assert_eq!((replica.name.as_str(), replica.port), ("10.0.0.2", 6_379));
         let s = read("redis://a,b:7000").unwrap();
         assert_eq!((s.database, s.prefix.as_str(), s.ordered), (0, "storebench", false));
     }
@@ -111,6 +121,8 @@ mod tests {
             "redis://a,b?cluster=no",
             "redis://h/1?cluster=yes",
             "redis://h?cluster=yes&ordered=yes",
+            "redis://h?cluster=yes&replica=h:6380",
+            "redis://h?replica=h:x",
         ] {
             assert!(matches!(read(url), Err(StoreError::BadUrl(_))), "{url}");
         }

@@ -112,8 +112,8 @@ impl Checker<'_> {
                 }
             }
         }
-        if self.study.repeats == 0 {
-            self.say(&["repeats"], "0 repeats measure nothing; use 1 or more");
+        if let Some(problem) = self.study.repeats.problem() {
+            self.say(&["repeats"], problem);
         }
         if self.study.data_to_memory.is_some_and(|share| !(share.is_finite() && share > 0.0)) {
             self.say(&["data_to_memory"], "use a ratio of documents to memory above 0, such as 4.5");
@@ -301,6 +301,9 @@ impl Checker<'_> {
         if phase.ledger.share().is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
             say("ledger", "use a share above 0 and at most 1".into());
         }
+        if let Some(why) = super::followed::unfit(phase) {
+            say("consistency_check", why);
+        }
         if !phase.loads() && !phase.rests() && !copies {
             match (phase.duration, phase.operations) {
                 (Some(_), Some(_)) => say("operations", "give `duration` or `operations`, not both".into()),
@@ -447,6 +450,12 @@ impl Checker<'_> {
         let ways = usize::from(entry.field.is_some()) + usize::from(entry.keys.is_some()) + usize::from(range);
         if kind == OpKind::View && ways > 1 {
             self.say(&at, "select the rows of the view in one way: by `where`, by `keys`, or by `start` and `end`");
+        }
+        if phase.consistency_check.is_done()
+            && kind.writes()
+            && (!super::followed::is_followed(kind) || c.body == Body::Counter)
+        {
+            self.say(&at, format!("the consistency check follows reads, upserts, replaces, compare-and-swaps and deletes of single documents; it does not know what {kind} leaves in `{collection}`; remove it or `consistency_check`"));
         }
         if phase.ledger.is_kept() && kind.writes() && (!ledger_follows(kind) || c.body == Body::Counter) {
             self.say(&at, format!("the ledger follows inserts, upserts, replaces, compare-and-swaps and deletes of documents, single and in bulk; it cannot check what {kind} leaves in `{collection}`"));

@@ -142,6 +142,9 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
         if !phase.load.is_empty() {
             say(at("load"), format!("the phase `{}` loads; {only}", phase.name));
         }
+        if phase.consistency_check.is_done() {
+            say(at("consistency_check"), format!("the phase `{}` judges reads against writes; {only}", phase.name));
+        }
         if phase.ledger.is_kept() {
             say(at("ledger"), format!("the phase `{}` keeps a ledger of writes; {only}", phase.name));
         }

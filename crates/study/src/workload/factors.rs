@@ -18,12 +18,13 @@ const MOST_COMBINATIONS: usize = 10_000;
 /// The most trials of one run: more would take years.
 const MOST_TRIALS: usize = 1_000_000;
 /// Keys of a study that no factor can vary: they describe the study, not a configuration.
-const FIXED: [&str; 15] = [
+const FIXED: [&str; 16] = [
     "title",
     "question",
     "seed",
     "repeats",
     "repeat",
+    "control",
     "factors",
     "design",
     "database",
@@ -356,7 +357,8 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
         Design::OneAtATime => counts.iter().map(|n| n.saturating_sub(1)).fold(1, usize::saturating_add),
         Design::List => counts.iter().copied().max().unwrap_or(1),
     };
-    let trials = configurations.saturating_mul(study.stores.0.len().max(1)).saturating_mul(study.repeats as usize);
+    let trials =
+        configurations.saturating_mul(study.stores.0.len().max(1)).saturating_mul(study.repeats.most() as usize);
     if found.is_empty() && trials > MOST_TRIALS {
         let message = format!("these are more than {MOST_TRIALS} trials; use fewer repeats, values or stores");
         found.push((vec!["repeats".into()], message));
@@ -526,7 +528,7 @@ operations = 10
         assert!(s.preset("smal").unwrap_err().contains("did you mean `small`"));
         let small = s.preset("small").unwrap().overrides("small");
         let changed = Study::parse_with(STUDY, Path::new("study.toml"), &small).unwrap();
-        assert_eq!((changed.phases[0].batch, changed.repeats), (Some(7), 2));
+        assert_eq!((changed.phases[0].batch, changed.repeats), (Some(7), 2.into()));
         assert_eq!(changed.factors.keys().collect::<Vec<_>>(), ["scale"]);
         assert_eq!(changed.limits.len(), 1);
     }

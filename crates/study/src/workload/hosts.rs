@@ -59,8 +59,8 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
     if let Some(twice) = (1..n).find(|at| study.hosts[..*at].contains(&study.hosts[*at])) {
         say(format!("`{}` is listed twice; remove one of them", study.hosts[twice]));
     }
-    if n > 1 && !study.repeats.is_multiple_of(n as u32) {
-        let repeats = study.repeats;
+    let repeats = study.repeats.most();
+    if n > 1 && !repeats.is_multiple_of(n as u32) {
         let more = repeats.div_ceil(n as u32) * n as u32;
         say(format!(
             "{repeats} repeats put a store on some of the {n} hosts more often than on others; use repeats = {more}"

@@ -56,6 +56,7 @@ const NOT_COPY: [Unfit; 3] = [
             "drain",
             "check",
             "ledger",
+            "consistency_check",
         ],
         "`{key}` has no meaning for a copy, which moves every document once; remove it",
     ),
@@ -63,12 +64,12 @@ const NOT_COPY: [Unfit; 3] = [
 const NOT_LOAD: [Unfit; 2] = [
     (&["mix"], "a phase either loads or runs a mix; make two phases"),
     (
-        &["duration", "operations", "think", "ledger"],
+        &["duration", "operations", "think", "ledger", "consistency_check"],
         "`{key}` has no meaning for a load, which writes every document once",
     ),
 ];
 const NOT_REST: Unfit = (
-    &["duration", "operations", "rate", "ledger", "faults", "random_faults"],
+    &["duration", "operations", "rate", "ledger", "consistency_check", "faults", "random_faults"],
     "`{key}` has no meaning for a phase that sends nothing; add a `mix`",
 );
 const NOT_IN: Unfit = (&["view"], "a view can only be read, with copy = \"out\"; remove it");

@@ -43,6 +43,13 @@ written_as!(
 #[serde(try_from = "String", into = "String")]
 pub struct Percent(#[cfg_attr(feature = "schema", schemars(with = "String"))] f64);
 
+impl Percent {
+    /// As a share of one.
+    pub fn share(self) -> f64 {
+        self.0
+    }
+}
+
 impl TryFrom<String> for Percent {
     type Error = String;
 

@@ -8,6 +8,7 @@ mod errors;
 mod existing;
 mod factors;
 mod faults;
+mod followed;
 mod hosts;
 mod kinds;
 mod limits;
@@ -15,6 +16,7 @@ mod load;
 mod phases;
 mod popularity;
 mod presets;
+mod repeats;
 mod servers;
 mod study;
 
@@ -33,10 +35,12 @@ pub use kinds::PhaseKind;
 pub use limits::{Limit, LimitOn, LimitPath, Percent, RateSearch};
 pub use load::Override;
 pub use phases::{
-    ArrivalSpec, Draw, LedgerSample, LedgerSpec, MixEntry, OnDisconnect, Pacing, Phase, RateSpec, Retry, Streams,
+    ArrivalSpec, ConsistencyCheck, Draw, KeyShare, LedgerSpec, MixEntry, OnDisconnect, Pacing, Phase, PopularKeys,
+    RateSpec, Retry, Streams,
 };
 pub use popularity::Popularity;
 pub use presets::{Flaw, Preset};
+pub use repeats::{FIRST_LOOK, Repeats, UntilNarrow};
 pub use servers::{LinkSpec, RestartSpec, ServerSpec};
 pub use study::{Stores, Study};
 

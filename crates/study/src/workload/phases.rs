@@ -115,6 +115,11 @@ pub struct Phase {
     /// all keys, or a sample of about a million.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ledger: LedgerSpec,
+    /// Records each read and write of documents that all workers share, and decides afterwards whether some order of
+    /// them explains what the workers saw. `true`: of all documents. `{ share = 0.1 }`: of a seeded sample. `{ keys =
+    /// 100 }`: of the 100 most popular documents of each collection.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub consistency_check: ConsistencyCheck,
     /// Faults of the store's server during the phase: `[{ at = "5s", do = "kill" }]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
@@ -182,6 +187,7 @@ impl Phase {
             drain: Span::default(),
             check: default_check(),
             ledger: LedgerSpec::default(),
+            consistency_check: ConsistencyCheck::default(),
             faults: Vec::new(),
             random_faults: None,
             restart: None,
@@ -204,19 +210,19 @@ impl Phase {
 /// Whether a phase keeps a ledger, and of how many keys.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
-#[serde(untagged)]
+#[serde(untagged, expecting = "write true, or { share = 0.1 }")]
 pub enum LedgerSpec {
     /// Whether it keeps one, of all keys or of a sample of about a million.
     Kept(bool),
     /// It keeps one, of this share of the keys.
-    Sample(LedgerSample),
+    Sample(KeyShare),
 }
 
-/// The share of the keys that a ledger follows.
+/// A share of the keys, chosen by the seed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct LedgerSample {
+pub struct KeyShare {
     /// Above 0, up to 1.
     pub share: f64,
 }
@@ -237,8 +243,43 @@ impl LedgerSpec {
     pub fn share(self) -> Option<f64> {
         match self {
             Self::Kept(_) => None,
-            Self::Sample(LedgerSample { share }) => Some(share),
+            Self::Sample(KeyShare { share }) => Some(share),
         }
+    }
+}
+
+/// Which documents a phase follows to decide whether some order of all operations explains what the workers saw.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(untagged, expecting = "write true, { share = 0.1 } or { keys = 100 }")]
+pub enum ConsistencyCheck {
+    /// All or none.
+    Of(bool),
+    /// A share of them.
+    Share(KeyShare),
+    /// The most popular ones.
+    Popular(PopularKeys),
+}
+
+/// The most popular keys of each collection.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PopularKeys {
+    /// How many, from 1 to 1,000,000.
+    pub keys: u64,
+}
+
+impl Default for ConsistencyCheck {
+    fn default() -> Self {
+        Self::Of(false)
+    }
+}
+
+impl ConsistencyCheck {
+    /// Whether any document is followed.
+    pub fn is_done(self) -> bool {
+        self != Self::Of(false)
     }
 }
 

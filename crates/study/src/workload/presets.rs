@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::check::no_such;
 use super::factors::FactorValues;
 use super::load::Override;
+use super::repeats::Repeats;
 use super::study::Study;
 
 /// What a preset changes in its study.
@@ -23,7 +24,7 @@ pub struct Preset {
     pub scale: Option<f64>,
     /// How often everything is repeated.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub repeats: Option<u32>,
+    pub repeats: Option<Repeats>,
     /// Factors that replace the study's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub factors: Option<IndexMap<String, Vec<Value>>>,
@@ -49,7 +50,7 @@ impl Preset {
         let mut all: Vec<Override> =
             self.set.iter().map(|(path, value)| Override::of_value(path.clone(), value)).collect();
         if let Some(repeats) = self.repeats {
-            all.push(Override::of_value("repeats".into(), &repeats.into()));
+            all.push(Override::of_value("repeats".into(), &serde_json::to_value(repeats).unwrap_or_default()));
         }
         if let Some(factors) = &self.factors {
             let factors = serde_json::to_value(factors).unwrap_or_default();

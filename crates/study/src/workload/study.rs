@@ -11,6 +11,7 @@ use super::factors::{Database, Design};
 use super::limits::{Limit, RateSearch};
 use super::phases::Phase;
 use super::presets::{Flaw, Preset};
+use super::repeats::Repeats;
 use super::servers::{LinkSpec, ServerSpec};
 use crate::written::{is_default, written_as};
 
@@ -27,9 +28,14 @@ pub struct Study {
     /// The seed of everything random; default 1.
     #[serde(default = "one")]
     pub seed: u64,
-    /// How often everything is repeated; default 1.
-    #[serde(default = "one_repeat", alias = "repeat", skip_serializing_if = "is_one")]
-    pub repeats: u32,
+    /// How often everything is repeated; default 1. `{ until = "3%", at_most = 30 }` repeats until the intervals of the
+    /// figures that the run is for are at most ± 3 %.
+    #[serde(default, alias = "repeat", skip_serializing_if = "is_default")]
+    pub repeats: Repeats,
+    /// Measures the first configuration twice in every round. The second one is its control: how much the two differ is
+    /// noise of the machine.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub control: bool,
     /// The documents.
     pub collections: IndexMap<String, Collection>,
     /// The stores: a list of URLs, or a table of names and URLs. May be given with `--store`.
@@ -78,14 +84,6 @@ pub struct Study {
 
 fn one() -> u64 {
     1
-}
-
-fn one_repeat() -> u32 {
-    1
-}
-
-fn is_one(n: &u32) -> bool {
-    *n == 1
 }
 
 /// The stores of a study, by name. A list of URLs gets its schemes as names.

@@ -1,11 +1,13 @@
 //! The checks, each in its own file, in the order in which they run and appear on the page.
 
+mod broken_consistency;
 mod client_saturated;
 mod client_shares_host;
 mod closed_loop_latency;
 mod compaction_pending;
 mod compressible_payload;
 mod configurations_differ;
+mod control_differs;
 mod data_to_memory_differs;
 mod drifting_rounds;
 mod errors;
@@ -32,6 +34,7 @@ mod stolen_time;
 mod sync_costs_nothing;
 mod too_few_connections;
 mod too_short;
+mod wide_intervals;
 mod wrong_content;
 
 use super::check::Check;
@@ -47,10 +50,13 @@ pub(super) const CHECKS: &[Check] = &[
     configurations_differ::DURABILITY,
     configurations_differ::REPLICAS,
     noisy_rounds::CHECK,
+    control_differs::CHECK,
+    wide_intervals::CHECK,
     drifting_rounds::CHECK,
     client_shares_host::CHECK,
     partial_run::CHECK,
     lost_writes::CHECK,
+    broken_consistency::CHECK,
     sync_costs_nothing::CHECK,
     faults::CHECK,
     wrong_content::CHECK,
