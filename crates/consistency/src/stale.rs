@@ -14,8 +14,11 @@ use crate::operation::{ABSENT, Action, Operation, UNKNOWN, Value};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Staleness {
     /// Reads of a known version, and compare-and-swaps that replaced one. Reads that found nothing count only if nothing
-    /// was ever deleted.
+    /// was ever deleted: they found the state before all versions.
     pub reads: u64,
+    /// Reads that returned something that nobody had written.
+    #[serde(default)]
+    pub never_written: u64,
     /// Of these: reads that returned a version which had been overwritten before they were sent.
     pub stale: u64,
     /// The most versions that a read was behind.
@@ -32,6 +35,7 @@ impl Staleness {
     /// Adds that of another key.
     pub fn add(&mut self, other: &Self) {
         self.reads += other.reads;
+        self.never_written += other.never_written;
         self.stale += other.stale;
         self.versions_behind_max = self.versions_behind_max.max(other.versions_behind_max);
         self.time_behind_max_ns = self.time_behind_max_ns.max(other.time_behind_max_ns);
@@ -47,15 +51,8 @@ struct Version {
     answered_ns: u64,
 }
 
-impl Version {
-    /// Whether this one is older than the other in every order.
-    fn is_before(self, other: Self) -> bool {
-        self.answered_ns < other.sent_ns
-    }
-}
-
 /// How far the reads of one key, which holds `initial` at first, were behind. They may be in any order. Takes the time
-/// of a sort, and for each stale read the time to count the versions that it was behind.
+/// of a sort.
 pub fn staleness(operations: &[Operation], initial: Value) -> Staleness {
     let mut versions: HashMap<Value, Version> = HashMap::new();
     let deletes = operations.iter().any(|of| of.action == Action::Delete);
@@ -74,18 +71,14 @@ pub fn staleness(operations: &[Operation], initial: Value) -> Staleness {
             }
         }
     }
-    if deletes {
-        versions.remove(&ABSENT);
+    match deletes {
+        true => drop(versions.remove(&ABSENT)),
+        // Before it held something, it held nothing.
+        false => drop(versions.entry(ABSENT).or_insert(Version { sent_ns: 0, answered_ns: 0 })),
     }
-    // By answers. Of all writes answered by then, the latest send says whether something is behind.
+    let mut behind = Behind::of(&writes);
     writes.sort_unstable_by_key(|version| version.answered_ns);
-    let latest: Vec<u64> = writes
-        .iter()
-        .scan(0, |latest, version| {
-            *latest = version.sent_ns.max(*latest);
-            Some(*latest)
-        })
-        .collect();
+    let mut writes = writes.into_iter().peekable();
     // A compare-and-swap without an answer may not have found what it expected.
     let is_read = |of: &&Operation| of.action.saw().is_some() && of.answered_ns != UNKNOWN;
     let mut order: Vec<&Operation> = operations.iter().filter(is_read).collect();
@@ -114,11 +107,11 @@ pub fn staleness(operations: &[Operation], initial: Value) -> Staleness {
         if let Some(seen) = of.action.saw().and_then(|value| versions.get(&value)).copied() {
             out.reads += 1;
             let sent_ns = of.sent_ns + 1;
-            let answered = writes.partition_point(|version| version.answered_ns < sent_ns);
-            if answered > 0 && latest[answered - 1] > seen.answered_ns {
-                let behind = writes[..answered].iter().filter(|version| seen.is_before(**version));
-                let (count, first) =
-                    behind.fold((0, u64::MAX), |(count, first), version| (count + 1, first.min(version.answered_ns)));
+            while let Some(answered) = writes.next_if(|version| version.answered_ns < sent_ns) {
+                behind.add(answered);
+            }
+            let (count, first) = behind.since(seen.answered_ns);
+            if count > 0 {
                 out.stale += 1;
                 out.versions_behind_max = out.versions_behind_max.max(count);
                 out.time_behind_max_ns = out.time_behind_max_ns.max(sent_ns - first);
@@ -126,7 +119,87 @@ pub fn staleness(operations: &[Operation], initial: Value) -> Staleness {
             let is_behind = |known: Option<&u64>| known.is_some_and(|sent_ns| seen.answered_ns < *sent_ns);
             out.own_write_missed += u64::from(is_behind(wrote.get(&of.client)));
             out.went_back += u64::from(is_behind(read.get(&of.client)));
+        } else if of.action.saw().is_some_and(|value| value != ABSENT) {
+            out.never_written += 1;
         }
     }
     out
+}
+
+/// The versions that were answered so far: how many of them were sent after some time, and when the first of these was
+/// answered. A Fenwick tree over the order of sends, from the last one.
+struct Behind {
+    /// All sends, the last one first.
+    sends: Vec<u64>,
+    /// Count and earliest answer, of ranges that end at each place.
+    tree: Vec<(u64, u64)>,
+}
+
+impl Behind {
+    fn of(writes: &[Version]) -> Self {
+        let mut sends: Vec<u64> = writes.iter().map(|version| version.sent_ns).collect();
+        sends.sort_unstable_by_key(|sent_ns| std::cmp::Reverse(*sent_ns));
+        Self { tree: vec![(0, u64::MAX); sends.len() + 1], sends }
+    }
+
+    /// The number of sends after this time.
+    fn after(&self, ns: u64) -> usize {
+        self.sends.partition_point(|sent_ns| *sent_ns > ns)
+    }
+
+    fn add(&mut self, version: Version) {
+        let mut at = self.after(version.sent_ns) + 1;
+        while let Some((count, first)) = self.tree.get_mut(at) {
+            *count += 1;
+            *first = version.answered_ns.min(*first);
+            at += at & at.wrapping_neg();
+        }
+    }
+
+    fn since(&self, ns: u64) -> (u64, u64) {
+        let mut at = self.after(ns);
+        let mut found = (0, u64::MAX);
+        while at > 0 {
+            let (count, first) = self.tree[at];
+            found = (found.0 + count, first.min(found.1));
+            at &= at - 1;
+        }
+        found
+    }
+}
+
+/// A read of an overwritten version: the positions of the write of that version, if it is one of the operations, of a
+/// later write that was answered before the read was sent, and of the read. No order explains them.
+pub(crate) fn proof(operations: &[Operation], initial: Value) -> Option<Vec<usize>> {
+    let mut writers: HashMap<Value, usize> = HashMap::new();
+    let mut answered: Vec<usize> = Vec::new();
+    for (at, of) in operations.iter().enumerate().filter(|(_, of)| of.action.leaves().is_some()) {
+        if let Some(value) = of.action.leaves().filter(|value| *value != ABSENT) {
+            writers.insert(value, at);
+        }
+        if of.answered_ns != UNKNOWN {
+            answered.push(at);
+        }
+    }
+    answered.sort_unstable_by_key(|at| operations[*at].answered_ns);
+    // Of all writes answered by then, the one that was sent last.
+    let latest: Vec<usize> = answered
+        .iter()
+        .scan(None::<usize>, |latest, at| {
+            let newest = latest.filter(|latest| operations[*latest].sent_ns >= operations[*at].sent_ns).unwrap_or(*at);
+            *latest = Some(newest);
+            *latest
+        })
+        .collect();
+    operations.iter().enumerate().find_map(|(at, of)| {
+        let seen = of.action.saw().filter(|seen| *seen != ABSENT && of.answered_ns != UNKNOWN)?;
+        let writer = writers.get(&seen).copied();
+        if writer.is_none() && seen != initial {
+            return None;
+        }
+        let before = answered.partition_point(|at| operations[*at].answered_ns < of.sent_ns);
+        let later = *latest.get(before.checked_sub(1)?)?;
+        let is_later = writer.is_none_or(|writer| operations[writer].answered_ns < operations[later].sent_ns);
+        (is_later && later != at && writer != Some(later)).then(|| writer.into_iter().chain([later, at]).collect())
+    })
 }

@@ -142,6 +142,40 @@ proptest! {
     }
 
     #[test]
+    fn a_stale_read_is_a_proof(operations in small(true)) {
+        if let Some(positions) = stale::proof(&operations, ABSENT) {
+            prop_assert!(!by_all_orders(&operations, ABSENT));
+            let alone: Vec<Operation> = positions.iter().map(|at| operations[*at]).collect();
+            prop_assert!(!by_all_orders(&alone, ABSENT), "{alone:?}");
+        }
+        // Each stale read of a value is one.
+        let stale = staleness(&operations, ABSENT);
+        let deletes = operations.iter().any(|of| of.action == Delete);
+        prop_assert!(!(deletes && stale.stale > 0) || stale::proof(&operations, ABSENT).is_some());
+    }
+
+    #[test]
+    fn versions_behind_are_counted(operations in small(false)) {
+        let wrote = |of: &&Operation| of.action.leaves().is_some() && of.answered_ns != UNKNOWN;
+        let behind = |read: &Operation| {
+            let value = read.action.saw()?;
+            let writer = operations.iter().find(|of| of.action.leaves() == Some(value));
+            if writer.is_none() && value != ABSENT {
+                return None;
+            }
+            let later = |of: &&Operation| of.answered_ns < read.sent_ns && writer.is_none_or(|writer| writer.answered_ns < of.sent_ns);
+            let behind: Vec<u64> = operations.iter().filter(wrote).filter(later).map(|of| of.answered_ns).collect();
+            Some((behind.len() as u64, behind.iter().min().map_or(0, |first| read.sent_ns - first)))
+        };
+        let reads: Vec<(u64, u64)> = operations.iter().filter(|of| of.answered_ns != UNKNOWN).filter_map(behind).collect();
+        let found = staleness(&operations, ABSENT);
+        prop_assert_eq!(found.reads, reads.len() as u64);
+        prop_assert_eq!(found.stale, reads.iter().filter(|(count, _)| *count > 0).count() as u64);
+        prop_assert_eq!(found.versions_behind_max, reads.iter().map(|(count, _)| *count).max().unwrap_or(0));
+        prop_assert_eq!(found.time_behind_max_ns, reads.iter().map(|(_, ns)| *ns).max().unwrap_or(0));
+    }
+
+    #[test]
     fn a_shortest_sequence_is_broken_and_needs_all_of_it(operations in small(true)) {
         if let Verdict::Broken(shortest) = judge(&operations, ABSENT, BUDGET) {
             let some = shortest::alone(&operations, ABSENT, &shortest);
@@ -315,6 +349,17 @@ fn a_replica_that_is_behind_is_measured() {
         op(4, 150, 160, Read(3)),
     ];
     assert_eq!(staleness(&long, ABSENT).went_back, 1);
+}
+
+/// A document that was written and is not found, and a value that nobody wrote.
+#[test]
+fn reads_that_no_version_explains() {
+    let lost = [op(1, 0, 10, Write(1)), op(1, 20, 30, Read(0)), op(2, 40, 50, Read(9))];
+    let found = staleness(&lost, ABSENT);
+    assert_eq!((found.stale, found.own_write_missed, found.never_written), (1, 1, 1), "{found:?}");
+    // Something may have been deleted.
+    let found = staleness(&[lost[0], op(2, 0, UNKNOWN, Delete), lost[1]], ABSENT);
+    assert_eq!((found.stale, found.own_write_missed, found.never_written), (0, 0, 0), "{found:?}");
 }
 
 #[test]

@@ -82,6 +82,7 @@ pub(crate) fn trials(path: PathBuf) -> PyResult<Table> {
                 let mut row = Row { columns: &mut columns, values: Map::new() };
                 row.add("trial", DataType::Int64, trial.trial);
                 row.add("round", DataType::Int64, trial.round);
+                row.add("control", DataType::Boolean, trial.control);
                 row.add("configuration", DataType::Utf8, configuration_of(trial));
                 row.add("store", DataType::Utf8, trial.store.as_str());
                 for factor in &factors {
@@ -257,7 +258,8 @@ pub(crate) fn histogram(
     let result = opened(&folder)?;
     let chosen = |of: &&TrialResult| match trial {
         Some(number) => of.trial == number,
-        None => is_whole(of),
+        // A control is the same as the first configuration.
+        None => is_whole(of) && (configuration.is_some() || !of.control),
     };
     let of_configuration = |of: &&TrialResult| configuration.is_none_or(|name| name == configuration_of(of));
     let trials: Vec<_> = result.trials.iter().filter(chosen).filter(of_configuration).collect();

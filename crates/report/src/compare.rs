@@ -121,7 +121,7 @@ fn answer(result: &CompareResult) -> Markup {
     let failed = result.gates.iter().filter(|gate| gate.outcome == GateOutcome::Failed).count();
     let (gates, code) = (result.gates.len(), result.exit_code());
     // With an invalid run, the gates have no meaning.
-    let is_weak = code == 4 && result.trouble().is_some_and(|trouble| trouble.starts_with("gate too weak"));
+    let is_weak = code == 4 && !result.is_invalid();
     let found = match (failed, gates) {
         (0, 0) => result.pairs.iter().map(|pair| changed(pair, result)).collect::<Vec<_>>().join("; "),
         (0, _) if result.exit_code() == 0 => format!("No gate failed ({gates} judged)"),

@@ -8,6 +8,7 @@
 //! 4. which values are best, if there is only one store;
 //! 5. the figures themselves, if there is only one configuration.
 
+mod consistency;
 mod factors;
 mod faults;
 mod limits;
@@ -68,12 +69,14 @@ fn found(result: &RunResult) -> String {
     let text = limits::searched(result).or_else(|| limits::given(result)).or_else(|| phases::ahead(result));
     let text = text.unwrap_or_else(|| "Only warm-ups were measured.".to_owned());
     let noise = phases::noise(result);
-    let text = broken.into_iter().chain([text]).chain(noise).collect::<Vec<_>>().join(" ");
+    let seen = consistency::seen(result);
+    let text = broken.into_iter().chain([text]).chain(seen).chain(noise).collect::<Vec<_>>().join(" ");
     let planned = result.plan.trials.len();
     if result.run.ended.is_none() && result.trials.len() <= planned {
         let at = count(result.trials.len() as u64);
+        let at_most = if result.plan.until.is_some() { "at most " } else { "" };
         return format!(
-            "{text} The run has not ended: this covers the first {at} of {} trials.",
+            "{text} The run has not ended: this covers the first {at} of {at_most}{} trials.",
             count(planned as u64)
         );
     }

@@ -47,14 +47,15 @@ pub(crate) fn configurations_of<'a>(plan: &'a Plan, trials: &'a [TrialResult]) -
     configurations.into_iter().map(|(name, trials)| Configuration { name, trials }).collect()
 }
 
-/// The first configuration, to which the others are compared.
-pub(crate) fn first_of(result: &RunResult) -> Option<Configuration<'_>> {
-    configurations_of(&result.plan, &result.trials).into_iter().next()
-}
+/// The end of a control's name, after the name of the configuration that it repeats.
+pub const CONTROL: &str = " (control)";
 
-/// The control of the first configuration, if it was measured.
-pub(crate) fn control_of(result: &RunResult) -> Option<Configuration<'_>> {
-    control_among(&result.trials)
+/// The first configuration and its control, if both were measured.
+pub(crate) fn controlled(result: &RunResult) -> Option<(Configuration<'_>, Configuration<'_>)> {
+    let control = control_among(&result.trials)?;
+    let repeated = control.name.strip_suffix(CONTROL)?;
+    let mut all = configurations_of(&result.plan, &result.trials).into_iter();
+    Some((all.find(|of| of.name == repeated)?, control))
 }
 
 fn control_among(trials: &[TrialResult]) -> Option<Configuration<'_>> {
@@ -72,7 +73,7 @@ pub(crate) fn compared_together(configurations: &[Configuration<'_>]) -> usize {
 
 /// Each configuration over its trials, in the order of the plan. The control comes last.
 pub(crate) fn over_trials(plan: &Plan, trials: &[TrialResult]) -> Vec<ConfigurationResult> {
-    let mut first: Option<IndexMap<String, Series>> = None;
+    let mut first: Option<(&str, IndexMap<String, Series>)> = None;
     let mut out = Vec::new();
     let configurations = configurations_of(plan, trials);
     let together = compared_together(&configurations);
@@ -83,7 +84,10 @@ pub(crate) fn over_trials(plan: &Plan, trials: &[TrialResult]) -> Vec<Configurat
         let whole: Vec<&TrialResult> = configuration.whole().collect();
         let mut series = Series::of(whole.iter().copied(), |_| Vec::new());
         series.retain(|_, series| !series.always_too_few());
-        let in_first = |name: &str| first.as_ref().and_then(|first| first.get(name));
+        // While a run is in progress, its first configuration may not have been measured yet.
+        let base =
+            first.as_ref().filter(|(name, _)| !any.control || Some(*name) == configuration.name.strip_suffix(CONTROL));
+        let in_first = |name: &str| base.and_then(|(_, first)| first.get(name));
         out.push(ConfigurationResult {
             configuration: configuration.name.to_owned(),
             store: any.store.clone(),
@@ -96,7 +100,7 @@ pub(crate) fn over_trials(plan: &Plan, trials: &[TrialResult]) -> Vec<Configurat
                 .map(|(name, series)| (name.clone(), series.result(in_first(name), together)))
                 .collect(),
         });
-        first.get_or_insert(series);
+        first.get_or_insert((configuration.name, series));
     }
     out
 }

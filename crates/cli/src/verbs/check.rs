@@ -77,6 +77,9 @@ fn text(report: &Report) -> String {
         count(staleness.own_write_missed),
         count(staleness.went_back)
     );
+    if staleness.never_written > 0 {
+        out += &format!("  reads of something that nobody wrote: {}\n", count(staleness.never_written));
+    }
     for key in broken.iter().take(SHOWN) {
         out += &format!("\nno order explains {key}");
     }

@@ -112,6 +112,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
         let configurations = plan
             .configurations
             .iter()
+            .filter(|configuration| !configuration.control)
             .map(|configuration| (configuration.store.as_str(), configuration.configuration.as_str()));
         let cost = plan_cost(&sheet, configurations, plan.estimate.least_s, plan.estimate.most_s);
         (sheet, cost)

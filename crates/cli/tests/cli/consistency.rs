@@ -1,10 +1,9 @@
 //! Consistency checks of runs: healthy servers that are killed and paused while all workers share a few documents, and a
 //! replica whose lag is known.
 
-use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -99,6 +98,30 @@ fn postgres_under_a_kill_and_a_pause_is_explained() {
     on_server("postgres", 4, 1);
 }
 
+/// A server that forgets everything when it is killed, as its durability allows.
+#[test]
+fn a_loss_that_the_durability_allows_is_excused() {
+    let server = Server::start("redis");
+    let cli = Cli::new();
+    let phase = "mix = { read = 5, upsert = 3, cas = 2 }\nrate = 1000\nin_flight = 4\nduration = \"3s\"\ndrain = \"20s\"\n\
+                 durability = \"none\"\nfaults = [{ at = \"1s\", do = \"kill\", for = \"100ms\" }]";
+    let table = format!("[servers.redis]\n{}", server.commands());
+    let text = study(&server.url, phase, &table);
+    // What happens after the loss must be explained, also in a phase of its own.
+    let after = "[[phases]]\nname = \"after\"\nworkers = 3\nmix = { read = 5, upsert = 3 }\noperations = 600\n\
+                 durability = \"none\"\nconsistency_check = true\n[servers.redis]";
+    cli.write("lost.toml", &text.replace("[servers.redis]", after));
+    let done = cli.run("run lost.toml --json -q --manage-servers");
+    let found = history(&done);
+    assert!(found["broken"].as_u64() > Some(10) && found["broken"] == found["excused"], "{found}");
+    let result = done.json();
+    assert_eq!(check(&result)["severity"], "caution");
+    assert!(check(&result)["observed"].as_str().unwrap().contains("as durability `none` allows after `kill`"));
+    let after = &result["trials"][0]["phases"][2]["history"];
+    assert_eq!((&after["broken"], &after["linearizable"]), (&0.into(), &after["keys"]), "{after}");
+    assert!(done.code == 0 || done.code == 4, "{}: {}", done.code, done.err);
+}
+
 #[test]
 #[ignore = "soak: twenty seconds and five seeds of each server"]
 fn soak_healthy_servers_are_explained() {
@@ -129,25 +152,18 @@ fn delayed(to: u16) -> u16 {
 }
 
 fn hold_back(mut from: TcpStream, mut to: TcpStream) {
-    let waiting: Arc<Mutex<VecDeque<(Instant, Vec<u8>)>>> = Arc::default();
-    let read = Arc::clone(&waiting);
+    let (read, waiting) = mpsc::channel::<(Instant, Vec<u8>)>();
     std::thread::spawn(move || {
         let mut buffer = vec![0; 1 << 16];
         while let Ok(bytes @ 1..) = from.read(&mut buffer) {
-            read.lock().unwrap().push_back((Instant::now() + LAG, buffer[..bytes].to_vec()));
+            let _ = read.send((Instant::now() + LAG, buffer[..bytes].to_vec()));
         }
     });
     std::thread::spawn(move || {
-        loop {
-            let next = waiting.lock().unwrap().pop_front();
-            match next {
-                Some((at, bytes)) => {
-                    std::thread::sleep(at.saturating_duration_since(Instant::now()));
-                    if to.write_all(&bytes).is_err() {
-                        return;
-                    }
-                }
-                None => std::thread::sleep(Duration::from_millis(1)),
+        for (at, bytes) in waiting {
+            std::thread::sleep(at.saturating_duration_since(Instant::now()));
+            if to.write_all(&bytes).is_err() {
+                return;
             }
         }
     });
@@ -221,4 +237,42 @@ fn what_it_cannot_follow_is_refused() {
     cli.write("seen.toml", &study("sqlite:seen.db", "mix = { read = 1, upsert = 1 }\noperations = 9", ""));
     let done = cli.run("run seen.toml --part 1/2 --out runs");
     assert!(done.code == 2 && done.err.contains("each part has its own"), "{}", done.err);
+}
+
+/// The report shows what no order explains, with times.
+#[test]
+fn the_report_shows_what_no_order_explains() {
+    let cli = Cli::new();
+    let phase = "mix = { read = 1, upsert = 1 }\noperations = 900";
+    cli.write("seen.toml", &study("sqlite:seen.db", phase, ""));
+    let done = cli.run("run seen.toml --out runs --json -q");
+    let mut result = done.json();
+    let folder = result["run"]["folder"].as_str().unwrap().to_owned();
+    let page = std::fs::read_to_string(cli.path(&format!("{folder}/report.html"))).unwrap();
+    assert!(page.contains("What the workers saw") && !page.contains("No order explains"));
+    let operations = history(&done)["operations"].as_u64().unwrap();
+    assert!((890..=900).contains(&operations), "{operations}");
+    // As from a store with a stale read.
+    let file = history(&done)["file"].as_str().unwrap().to_owned();
+    assert_eq!(cli.run(&format!("check {folder}/{file}")).code, 0);
+    let history = &mut result["trials"][0]["phases"][1]["history"];
+    let step = |client: u64, op: &str, value: u64, ms: u64| {
+        serde_json::json!({ "key": "docs/7", "client": client, "op": op, "value": value, "sent_ns": ms * 1_000_000,
+                            "answered_ns": ms * 1_000_000 + 500_000 })
+    };
+    history["broken"] = 1.into();
+    history["examples"] = serde_json::json!([{
+        "key": "docs/7",
+        "initial": "as loaded",
+        "sequence": [step(1, "write", 4, 10), step(2, "write", 5, 12), step(0, "read", 4, 15)],
+    }]);
+    cli.write(&format!("{folder}/run.json"), &result.to_string());
+    let told = cli.run(&format!("report {folder} --full"));
+    // Lines end anywhere.
+    let words = told.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("no order explains those on 1 document."), "{}", told.out);
+    let page = std::fs::read_to_string(cli.path(&format!("{folder}/report.html"))).unwrap();
+    for shown in ["No order explains <code>docs/7</code>", "wrote 5", "read 4", "5.00 ms", "client 2"] {
+        assert!(page.contains(shown), "{shown}");
+    }
 }

@@ -50,8 +50,8 @@ pub struct HistoryRecord {
     pub versions_above: u64,
     /// By position of the collection: whether all of its documents existed when the phase began.
     pub complete: Vec<bool>,
-    /// Whether writes of earlier phases may take effect during this one, because their outcome is unknown.
-    pub unsettled: bool,
+    /// How many writes of earlier phases may take effect during this one, because their outcome is unknown.
+    pub unsettled: u64,
     /// Whether there were more operations than are kept. The others are missing, so nothing can be decided.
     pub overflowed: bool,
 }

@@ -29,6 +29,8 @@ pub struct WorkerReport {
     pub reads: LedgerReads,
     /// With a consistency check: what its operations did.
     pub(super) seen: Seen,
+    /// It wrote no version above this one.
+    pub highest_version: u64,
     /// Messages of failed operations, each with its count.
     pub messages: Vec<(String, u64)>,
     /// Examples of checked documents that differed.
@@ -56,6 +58,7 @@ impl WorkerReport {
             ledger: None,
             reads: LedgerReads::default(),
             seen: Seen::default(),
+            highest_version: 0,
             messages: Vec::new(),
             wrong_examples: Vec::new(),
             taken: Vec::new(),

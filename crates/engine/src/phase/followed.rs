@@ -9,8 +9,8 @@ use storebench_documents::keys::{KeyStream, Ownership};
 use storebench_study::mix64;
 use storebench_study::workload::{ConsistencyCheck, KeyShare, PopularKeys};
 
-/// The most operations that a phase keeps, over all workers: about 1.5 GB.
-const MOST: usize = 20_000_000;
+/// The most operations that a phase keeps, over all workers. Each takes up to 200 bytes until it is judged.
+const MOST: usize = 10_000_000;
 
 /// The documents that are followed.
 #[derive(Debug, Clone, PartialEq)]

@@ -247,7 +247,7 @@ impl Maker {
         let documents = indexes.len().max(1) as u32;
         // Inserted documents are new: they have the version of loaded documents.
         let numbered = brief.writes && !brief.inserts;
-        let version = if numbered { self.plan.versions_above + 1 + self.made * self.workers + self.worker } else { 0 };
+        let version = if numbered { self.highest_version() + 1 } else { 0 };
         let mut task = Task { recipe: at, index, version, documents, ..Task::default() };
         if let Some(ledger) = &mut self.ledger
             && brief.writes
@@ -451,6 +451,11 @@ impl Maker {
             let of = |index: u64| Some((index, ledger.floor((brief.collection, index))?));
             floors.extend(task.indexes(indexes).filter_map(of));
         }
+    }
+
+    /// No version above this one was written so far.
+    pub(super) fn highest_version(&self) -> u64 {
+        self.plan.versions_above + self.made * self.workers + self.worker
     }
 
     /// Numbers that new documents have taken so far, by position of the collection, in rounds of all workers.

@@ -61,8 +61,18 @@ pub struct Written {
     /// By position of the collection: whether all of its documents are there, because they were loaded and nothing was
     /// deleted since.
     pub complete: Vec<bool>,
-    /// Whether the outcome of some write is unknown: it may still take effect.
-    pub unsettled: bool,
+    /// Writes of unknown outcome: they may still take effect.
+    pub unsettled: u64,
+    /// No version above this one was written.
+    pub highest: u64,
+}
+
+impl Written {
+    /// Notes that acknowledged writes may have been taken by a fault: any earlier version may be there, or nothing.
+    pub fn may_be_lost(&mut self) {
+        self.complete.fill(false);
+        self.unsettled = u64::MAX;
+    }
 }
 
 /// How often to look for the user's request to stop.
@@ -84,11 +94,13 @@ pub fn run_phase(
     context: PhaseContext<'_>,
 ) -> Result<PhaseRecord, StoreError> {
     let PhaseContext { catalog, clock, stop, seed, interval, begin, written, companions, gone, observer } = context;
-    let Written { inserted, book, complete, unsettled } = written;
+    let Written { inserted, book, complete, unsettled, highest } = written;
     inserted.resize(catalog.iter().count(), 0);
     complete.resize(catalog.iter().count(), false);
     let followed = Followed::of(plan, &catalog, seed).map(Arc::new);
-    let plan = Arc::new(PhasePlan { followed, ..plan.clone() });
+    // Probes of a search write later versions than the plans of later phases foresee.
+    let versions_above = plan.versions_above.max(*highest);
+    let plan = Arc::new(PhasePlan { followed, versions_above, ..plan.clone() });
     let interval_ns = (interval.as_nanos() as u64).max(1_000_000);
     let gate = Arc::new(Gate::default());
     let start = PhaseStart::new();
@@ -261,13 +273,14 @@ pub fn run_phase(
             ..HistoryRecord::default()
         };
         for mut report in reports {
+            *highest = report.highest_version.max(*highest);
             book.take_back(report.ledger);
             reads.add(report.reads);
             history.operations.append(&mut report.seen.operations);
             history.overflowed |= report.seen.overflowed;
         }
         record.history = plan.followed.is_some().then_some(history);
-        *unsettled |= record.unknown_outcomes() > 0;
+        *unsettled = unsettled.saturating_add(record.unknown_outcomes());
         if plan.amount == Amount::Load && record.partial.is_none() {
             for recipe in &plan.recipes {
                 let collection = recipe.label.collection;
@@ -275,7 +288,7 @@ pub fn run_phase(
                 book.loaded(collection, catalog.get(collection).count());
             }
         }
-        let removes = |kind| matches!(kind, OpKind::Delete | OpKind::BulkDelete | OpKind::Touch);
+        let removes = |kind| matches!(kind, OpKind::Delete | OpKind::BulkDelete);
         for recipe in plan.recipes.iter().filter(|recipe| removes(recipe.label.kind)) {
             complete[recipe.label.collection] = false;
         }

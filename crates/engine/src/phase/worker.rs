@@ -669,6 +669,7 @@ impl<C: Clock> WorkerCore<C> {
             ledger: self.maker.ledger.take(),
             reads: self.lanes.reads,
             seen: self.lanes.seen,
+            highest_version: self.maker.highest_version(),
             messages: self.lanes.messages.into_iter().collect(),
             wrong_examples: self.lanes.wrong_examples,
             taken: self.maker.taken(),

@@ -202,3 +202,38 @@ fn each_fault_is_found() {
         }
     }
 }
+
+/// A search writes versions above those of the phases after it.
+#[test]
+fn a_phase_after_a_search_is_explained() {
+    let text = r#"
+title = "After a search"
+[collections.docs]
+count = 20
+[[phases]]
+name = "load"
+load = ["docs"]
+[[phases]]
+name = "searched"
+mix = { read = 1, upsert = 1 }
+duration = "50ms"
+[[phases]]
+name = "shared"
+mix = { read = 1, upsert = 1, cas = 1 }
+workers = 3
+operations = 3_000
+consistency_check = true
+[limits]
+"searched.response.p99" = "10s"
+[search]
+phase = "searched"
+from = 400
+to = 800
+hold = 1
+rest = "1ms"
+"#;
+    let result = quietly(&request(text, vec![("memory", Arc::new(MemoryStore::new()))], None)).unwrap().result;
+    let history = result.trials[0].phases[2].history.clone().unwrap();
+    assert_eq!((history.broken, history.linearizable), (0, 20), "{:?}", history.examples);
+    assert!(history.versions_above > storebench_engine::ledger::first_version(9), "{}", history.versions_above);
+}

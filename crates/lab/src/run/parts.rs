@@ -135,7 +135,7 @@ impl Parts {
             if trials > 1 {
                 return Err(format!(
                     "the study has {trials} trials, but with --start-at only one can run; choose one store with \
-                     --store, one value for each factor and repeats=1 with --set, or omit --start-at and let all parts \
+                     --store, one value for each factor, repeats=1 and control=false with --set, or omit --start-at and let all parts \
                      share the folder of --out"
                 ));
             }

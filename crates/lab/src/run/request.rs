@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use storebench_documents::{Catalog, CatalogOptions, Frozen};
 use storebench_engine::store::AnyStore;
+use storebench_results::configurations::CONTROL;
 use storebench_results::cost::PriceSheet;
 use storebench_study::workload::{FactorValues, Study, short_names, shown_value};
 
@@ -138,7 +139,7 @@ impl ConfigurationRequest {
             name += &format!(" {shown}={}", shown_value(value));
         }
         if self.control {
-            name += " (control)";
+            name += CONTROL;
         }
         name
     }

@@ -91,14 +91,27 @@ impl Configuration {
         &self.request.study
     }
 
-    /// Whether it is an embedded store, and promises for some phase that writes that they are synced to disk.
+    /// Where its data is, if that is known: of an embedded store, or of a server that the run starts.
+    fn data(&self) -> Vec<PathBuf> {
+        match self.data_folder() {
+            Some(folder) => vec![folder],
+            None => self.store.paths(),
+        }
+    }
+
+    /// The folder of its server's data.
+    pub(super) fn data_folder(&self) -> Option<PathBuf> {
+        self.request.server.as_ref().and_then(|server| server.seen()?.1)
+    }
+
+    /// Whether it promises for some phase that writes that they are synced to disk.
     fn syncs(&self) -> bool {
         let writes = |phase: &Phase| {
             phase.loads() || phase.mix.iter().any(|(name, entry)| entry.kind(name).is_some_and(OpKind::writes))
         };
         let mut phases = self.study().phases.iter().zip(&self.plans);
         let synced = |plan: &ResolvedPhase| plan.guarantees().durability.persisted == Persisted::Disk;
-        self.capabilities.embedded && phases.any(|(phase, plan)| writes(phase) && synced(plan))
+        phases.any(|(phase, plan)| writes(phase) && synced(plan))
     }
 
     /// Whether a trial belongs to this configuration, on the host whose turn it is.
@@ -204,7 +217,9 @@ fn run_with(
         return Err(LabError::BadInput("--resume: a part cannot be resumed; start all parts again".into()));
     }
     let info = |folder: Option<&PathBuf>| run_info(request, first, secrets, jiff::Timestamp::now().to_string(), folder);
-    let paths: Vec<PathBuf> = configurations.iter().flat_map(|a| a.store.paths()).collect();
+    let mut paths: Vec<PathBuf> = configurations.iter().flat_map(Configuration::data).collect();
+    let mut known = BTreeSet::new();
+    paths.retain(|path| known.insert(path.clone()));
     let mut environment = this_machine(&paths);
     let before = match &request.resume {
         Some(path) => {
@@ -397,8 +412,7 @@ fn enough(configurations: &[Configuration], plan: &Plan) -> Result<(), LabError>
     check_time(plan.estimate.least_s).map_err(LabError::BadInput)?;
     let mut needs: BTreeMap<&str, Need> = BTreeMap::new();
     for configuration in configurations {
-        let data = configuration.store.paths().into_iter().next();
-        let data = data.or_else(|| configuration.request.server.as_ref().and_then(|server| server.seen()?.1));
+        let data = configuration.data().into_iter().next();
         let planned = plan.configurations.iter().find(|planned| {
             planned.configuration == configuration.name && planned.store == configuration.request.store_name
         });
@@ -420,10 +434,15 @@ fn enough(configurations: &[Configuration], plan: &Plan) -> Result<(), LabError>
     check_space(&needs, &free_at).map_err(LabError::BadInput)
 }
 
-/// Measures how long a sync takes where an embedded store promises that its writes are synced.
+/// Measures how long a sync takes where a store promises that its writes are synced.
 fn time_syncs(configurations: &[Configuration], environment: &mut Environment) {
     for configuration in configurations.iter().filter(|configuration| configuration.syncs()) {
-        for path in configuration.store.paths() {
+        let served = configuration.data_folder().is_some();
+        for path in configuration.data() {
+            // Some servers refuse to start in a folder with files of others.
+            if served && beside(&path) == path {
+                continue;
+            }
             let shown = path.display().to_string();
             for disk in environment.disks.iter_mut().filter(|disk| disk.path == shown && disk.sync_p50_ns.is_none()) {
                 // Where nothing can be written, the load fails and says so.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use storebench_documents::schedule::Rate;
 use storebench_documents::{Catalog, Documents};
-use storebench_engine::ledger::Book;
+use storebench_engine::ledger::{Book, Struck};
 use storebench_engine::measure::{Partial, PartialCause, PhaseRecord};
 use storebench_engine::store::{Namespace, OpKind, Prepare, StoreError, Support};
 use storebench_engine::{
@@ -23,7 +23,7 @@ use storebench_results::{
     ResourcesResult, RunResult, SampledResult, SearchResult, TrialResult, gather_phase, judge_limits,
 };
 use storebench_study::mix64;
-use storebench_study::workload::{Database, Limit, LimitPath, Phase, RateSearch, RateSpec};
+use storebench_study::workload::{Database, FaultKind, Limit, LimitPath, Phase, RateSearch, RateSpec};
 
 use super::faults::{Breaker, untold};
 use super::foreign;
@@ -148,7 +148,8 @@ impl Session<'_> {
         journal.enter(planned.trial, &configuration.name);
         journal.log(serde_json::json!({ "event": "trial-began", "round": planned.round }));
         if of > 1 {
-            journal.note(format!("trial {} of {of}: {}", planned.trial, configuration.name));
+            let at_most = if result.plan.until.is_some() { "at most " } else { "" };
+            journal.note(format!("trial {} of {at_most}{of}: {}", planned.trial, configuration.name));
         }
         journal.began(planned.trial, of, &configuration.name);
         let at = result.trials.len();
@@ -357,9 +358,17 @@ impl Session<'_> {
     ) -> Result<(), StoreError> {
         let phase = &configuration.study().phases[position];
         let restarted = self.restart(configuration, phase, journal)?;
+        let struck = Struck { fault: FaultKind::Restart, nodes: 1, of: 1 };
+        if restarted.is_some() && histories::may_lose(configuration, position, struck) {
+            self.written.may_be_lost();
+        }
         let search = configuration.study().search.as_ref().filter(|search| search.phase == phase.name);
         let (mut found, partial) = match (&configuration.plans[position], search) {
-            (ResolvedPhase::Copy(copy), _) => self.copy(configuration, planned, position, copy, journal)?,
+            (ResolvedPhase::Copy(copy), _) => {
+                // A copy sends again what got no answer, so it may arrive twice.
+                self.written.unsettled = self.written.unsettled.saturating_add(1);
+                self.copy(configuration, planned, position, copy, journal)?
+            }
             (ResolvedPhase::Operations(_), Some(search)) => {
                 let (search, found, partial) =
                     self.search(configuration, planned, &result.trials[at], position, search, journal)?;
@@ -649,7 +658,11 @@ impl Session<'_> {
             seen_by_clients(&record, &mut found.faults);
         }
         let of = (configuration.request.store_name.as_str(), pass);
-        found.history = histories::judged(&mut record, catalog, &found.faults, planned, of, journal);
+        let losses = histories::losses(configuration, position, &found.faults);
+        found.history = histories::judged(&mut record, catalog, &losses, planned, of, journal);
+        if !losses.is_empty() {
+            self.written.may_be_lost();
+        }
         for problem in found.faults.iter().filter_map(|fault| fault.problem.as_ref()) {
             journal.note(format!("{}, {}: {problem}", configuration.name, plan.name));
             record.partial.get_or_insert(Partial { cause: PartialCause::Failed, why: problem.clone() });
@@ -761,6 +774,7 @@ fn describe(configuration: &Configuration, planned: &PlannedTrial, documents: &[
         configuration: configuration.name.clone(),
         values: configuration.request.values.clone(),
         control: configuration.request.control,
+        data_folder: configuration.data_folder().map(|folder| folder.display().to_string()),
         here: is_here(&configuration.description.url),
         documents: documents.iter().map(|c| (c.collection.clone(), c.count)).collect(),
         scheme: configuration.description.scheme.to_owned(),

@@ -30,12 +30,13 @@ pub(super) fn charts(subject: &Subject) -> Vec<Chart> {
     factors.iter().map(|factor| chart(subject, factor, short.get(factor).copied().unwrap_or(factor))).collect()
 }
 
-/// The configurations of all runs, with their positions.
+/// The configurations of all runs, with their positions. A control has the values of another one.
 fn configurations(subject: &Subject) -> impl Iterator<Item = (usize, &ConfigurationResult)> {
     subject.runs.iter().enumerate().flat_map(move |(run, of)| {
         of.result
             .configurations
             .iter()
+            .filter(|configuration| !configuration.control)
             .map(move |configuration| (subject.position(run, &configuration.configuration), configuration))
     })
 }

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 use storebench_consistency::{BrokenKey, Step};
 use storebench_results::configurations::configuration_of;
-use storebench_results::human::{count, duration};
+use storebench_results::human::{count, duration, plural};
 use storebench_results::{HistoryResult, RunResult};
 
 use super::tables::{self, number, text};
@@ -56,31 +56,32 @@ fn of_run(of: &RunResult) -> Markup {
             whole(of.undecided),
             whole(stale.reads),
             whole(stale.stale),
-            whole(stale.versions_behind_max),
-            number(Some(stale.time_behind_max_ns as f64), duration),
+            number(Some(stale.time_behind_max_ns as f64), |ns| match stale.stale {
+                0 => "0".to_owned(),
+                _ => format!("{}, {}", plural(stale.versions_behind_max, "version"), duration(ns)),
+            }),
             whole(stale.own_write_missed),
             whole(stale.went_back),
         ]
     };
     let titles = [
         ("phase", false),
-        ("promised reads", false),
+        ("promised", false),
         ("operations", true),
-        ("documents explained", true),
-        ("not explained", true),
+        ("explained", true),
+        ("not", true),
         ("undecided", true),
-        ("reads judged", true),
+        ("reads", true),
         ("stale", true),
-        ("versions behind, max", true),
-        ("time behind, max", true),
-        ("missed own write", true),
+        ("at most behind", true),
+        ("missed own", true),
         ("went back", true),
     ];
     html! {
         p.about {
             "Each read and write of the documents that are followed was recorded with its times. A document is explained "
             "if each operation can have taken effect at one moment between its send and its answer. A read is stale if "
-            "what it returned had been overwritten before it was sent."
+            "what it returned had been overwritten before it was sent. Versions that the phase wrote are counted from 1."
         }
         div.scroll { (tables::table("sortable", titles, phases().map(row))) }
         @for (name, _, history) in phases() {

@@ -27,7 +27,7 @@ pub(super) struct FaultPanel {
 /// The phases with faults that have a course over time.
 pub(super) fn panels(result: &RunResult, hue: &dyn Fn(&str) -> usize) -> Vec<FaultPanel> {
     let mut panels: IndexMap<&str, FaultPanel> = IndexMap::new();
-    for trial in &result.trials {
+    for trial in result.trials.iter().filter(|trial| !trial.control) {
         for phase in trial.phases.iter().filter(|phase| !phase.faults.is_empty() && !phase.course_per_s.is_empty()) {
             let panel = panels.entry(&phase.name).or_insert_with(|| FaultPanel {
                 title: phase.name.clone(),

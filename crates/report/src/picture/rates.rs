@@ -37,7 +37,7 @@ struct Point {
 /// The limits on times of phases that ran at several planned rates.
 pub(super) fn panels(result: &RunResult, hue: &dyn Fn(&str) -> usize) -> Vec<RatePanel> {
     let mut panels: IndexMap<String, RatePanel> = IndexMap::new();
-    for trial in &result.trials {
+    for trial in result.trials.iter().filter(|trial| !trial.control) {
         let name = line_name(result, trial);
         let mut add = |rate: f64, limit: &LimitResult| {
             if limit.share_within.is_none() || !(rate.is_finite() && rate > 0.0) {

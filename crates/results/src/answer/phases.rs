@@ -4,7 +4,7 @@ use indexmap::{IndexMap, IndexSet};
 
 use super::listed;
 use crate::configurations::{
-    Configuration, compared_together, configuration_of, configurations_of, control_of, first_of, is_whole,
+    Configuration, compared_together, configuration_of, configurations_of, controlled, is_whole,
 };
 use crate::figures::{Better, DOCUMENTS, Measure, RATE_WITHIN_LIMITS, THROUGHPUT, in_documents};
 use crate::human::{count, duration, percent, plural, rate, ratio};
@@ -297,21 +297,25 @@ pub struct Width {
 }
 
 /// The widths of the intervals that the answer is about: of the ratios to the first configuration, or of the figures of
-/// the only one.
+/// the only one. A configuration that lacks a figure in some trial has none.
 pub fn widths(result: &RunResult) -> Vec<Width> {
+    let names: Vec<&str> = configurations_of(&result.plan, &result.trials).iter().map(|of| of.name).collect();
+    let Some((first, others)) = names.split_first() else { return Vec::new() };
     let mut all = Vec::new();
     for (figure, standings) in figures_told(result) {
-        let half =
-            |found: Option<Estimate>| found.and_then(|of| of.relative_half_width()).filter(|half| half.is_finite());
-        let mut add = |of: &Standing, found: Option<Estimate>| {
-            all.push(Width { figure: figure.clone(), configuration: of.configuration.clone(), half: half(found) });
+        let of = |name: &str| standings.iter().find(|standing| standing.configuration == name);
+        let mut add = |name: &str, found: Option<Estimate>| {
+            let half = found.and_then(|of| of.relative_half_width()).filter(|half| half.is_finite());
+            all.push(Width { figure: figure.clone(), configuration: name.to_owned(), half });
         };
-        match &standings[..] {
-            [] => {}
-            [only] => add(only, only.series.mean().map(|mean| mean.estimate(1))),
-            [first, others @ ..] => others.iter().for_each(|of| {
-                add(of, of.series.ratio_to(&first.series).map(|ratio| ratio.estimate(of.together)));
-            }),
+        if others.is_empty() {
+            add(first, of(first).and_then(|only| only.series.mean()).map(|mean| mean.estimate(1)));
+        }
+        for other in others {
+            let ratio = of(other)
+                .zip(of(first))
+                .and_then(|(other, first)| Some(other.series.ratio_to(&first.series)?.estimate(other.together)));
+            add(other, ratio);
         }
     }
     all
@@ -341,7 +345,7 @@ fn figures_told(result: &RunResult) -> Vec<(String, Vec<Standing>)> {
 
 /// How much the first configuration and its control differ, in the figures that the answer is about.
 pub(super) fn noise(result: &RunResult) -> Option<String> {
-    let (first, control) = first_of(result).zip(control_of(result))?;
+    let (first, control) = controlled(result)?;
     let of = |trials: &Configuration<'_>| Series::of(trials.whole(), |_| Vec::new());
     let (first_series, control_series) = (of(&first), of(&control));
     let ratios = figures_told(result).into_iter().filter_map(|(figure, _)| {
@@ -357,7 +361,7 @@ pub(super) fn noise(result: &RunResult) -> Option<String> {
 /// be compared with others.
 fn missed(result: &RunResult, phases: &[String]) -> Vec<String> {
     let mut told: IndexMap<(&str, &str), String> = IndexMap::new();
-    for trial in &result.trials {
+    for trial in result.trials.iter().filter(|trial| !trial.control) {
         for phase in trial.phases.iter().filter(|p| phases.contains(&p.name) && !p.warm_up) {
             let Some(rates) = phase.rate.as_ref().filter(|r| r.achieved_per_s < r.scheduled_per_s * SUSTAINED) else {
                 continue;

@@ -243,7 +243,7 @@ impl CompareResult {
     /// has no meaning.
     pub fn exit_code(&self) -> u8 {
         let any = |outcome| self.gates.iter().any(|gate| gate.outcome == outcome);
-        if !self.anyway && !self.invalid().is_empty() {
+        if self.is_invalid() {
             4
         } else if any(GateOutcome::Failed) {
             1
@@ -256,6 +256,11 @@ impl CompareResult {
         }
     }
 
+    /// Whether a run is invalid by its own checks, and is not compared anyway.
+    pub fn is_invalid(&self) -> bool {
+        !self.anyway && !self.invalid().is_empty()
+    }
+
     /// The reason for an exit code other than 0.
     pub fn trouble(&self) -> Option<String> {
         let of = |outcome| -> Vec<String> {
@@ -263,10 +268,9 @@ impl CompareResult {
             let why = |gate: &GateResult| gate.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
             gates.map(|gate| format!("{} ({}){}", gate.figure, gate.gate, why(gate))).collect()
         };
-        let invalid = self.invalid();
         let [failed, weak, not_judged] = [GateOutcome::Failed, GateOutcome::TooWeak, GateOutcome::NotJudged].map(of);
-        if !self.anyway && !invalid.is_empty() {
-            let runs = invalid.join("; ");
+        if self.is_invalid() {
+            let runs = self.invalid().join("; ");
             Some(format!("invalid by its own checks: {runs}; measure again, or use --anyway"))
         } else if !failed.is_empty() {
             Some(format!("gate failed: {}", failed.join("; ")))

@@ -32,7 +32,7 @@ pub(crate) fn cost_of_run(sheet: &PriceSheet, result: &RunResult) -> CostResult 
     let without: Vec<&str> = result
         .configurations
         .iter()
-        .filter(|configuration| !priced(configuration))
+        .filter(|configuration| !configuration.control && !priced(configuration))
         .map(|configuration| configuration.configuration.as_str())
         .collect();
     if !without.is_empty() {

@@ -188,6 +188,9 @@ pub struct TrialResult {
     pub configuration: String,
     /// Values of the study's factors by path, as the study gives them.
     pub values: IndexMap<String, serde_json::Value>,
+    /// The folder of its server's data, if the run starts the server and the study names the folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_folder: Option<String>,
     /// Whether the configuration repeats the first one, to show how much two like configurations differ.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub control: bool,

@@ -66,8 +66,10 @@ fn constants(result: &RunResult) -> Vec<String> {
     {
         facts.push(format!("{} documents of {}", count(one.count), bytes(one.mean_bytes as f64)));
     }
-    if result.plan.repeats > 1 {
-        facts.push(format!("{} rounds, 95 % intervals", result.plan.repeats));
+    let rounds = result.plan.trials.iter().map(|trial| trial.round).max().unwrap_or(result.plan.repeats);
+    if rounds > 1 {
+        let at_most = if result.plan.until.is_some() && result.run.ended.is_none() { "at most " } else { "" };
+        facts.push(format!("{at_most}{rounds} rounds, 95 % intervals"));
     }
     let mut phases = result.measured_phases().filter(|phase| !phase.ops.is_empty());
     if let Some(first) = phases.next()

@@ -65,7 +65,7 @@ pub fn spoiled(trial: &TrialResult, phase: &PhaseResult) -> bool {
     phase.ops.values().any(|op| op.wrong > 0)
         || ledger.is_some_and(|l| l.unverifiable > 0)
         || forbidden(trial, phase) != (0, 0)
-        || broken_promises(trial, phase) > 0
+        || broken_promises(phase) > 0
         || loaded_and_gone(trial, phase) > 0
 }
 

@@ -72,6 +72,10 @@ impl Told {
             | 17280
             | 17419
             | 17420 => ErrorKind::Refused,
+            // The disk is full.
+            14031 => ErrorKind::Failed,
+            // It may have been done all the same.
+            _ if kind.writes() => ErrorKind::OutcomeUnknown,
             _ => ErrorKind::Failed,
         };
         OpError::new(kind, self.to_string())

@@ -115,6 +115,9 @@ impl Checker<'_> {
         if let Some(problem) = self.study.repeats.problem() {
             self.say(&["repeats"], problem);
         }
+        if self.study.control && self.study.stores.0.keys().any(|name| name.ends_with(" (control)")) {
+            self.say(&["stores"], "with `control`, a name must not end with ` (control)`; use another one");
+        }
         if self.study.data_to_memory.is_some_and(|share| !(share.is_finite() && share > 0.0)) {
             self.say(&["data_to_memory"], "use a ratio of documents to memory above 0, such as 4.5");
         }
@@ -301,7 +304,7 @@ impl Checker<'_> {
         if phase.ledger.share().is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
             say("ledger", "use a share above 0 and at most 1".into());
         }
-        if let Some(why) = super::followed::unfit(phase) {
+        if let Some(why) = super::followed::unfit(self.study, phase) {
             say("consistency_check", why);
         }
         if !phase.loads() && !phase.rests() && !copies {

@@ -63,7 +63,8 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
     if n > 1 && !repeats.is_multiple_of(n as u32) {
         let more = repeats.div_ceil(n as u32) * n as u32;
         say(format!(
-            "{repeats} repeats put a store on some of the {n} hosts more often than on others; use repeats = {more}"
+            "{repeats} repeats put a store on some of the {n} hosts more often than on others; use {} = {more}",
+            if study.repeats.until().is_some() { "at_most" } else { "repeats" }
         ));
     }
     if let Err(message) = study.check_hosts() {

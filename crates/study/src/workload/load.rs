@@ -34,8 +34,11 @@ impl Override {
         let value = value.trim();
         let value: Value = value.parse().unwrap_or_else(|_| value.into());
         // The other name would be a second key.
-        let path = if path.trim() == "repeat" { "repeats" } else { path.trim() };
-        Ok(Self { path: path.to_owned(), value: value.to_string(), given: given.to_owned(), by: "--set".to_owned() })
+        let path = match path.trim().strip_prefix("repeat") {
+            Some(rest) if rest.is_empty() || rest.starts_with('.') => format!("repeats{rest}"),
+            _ => path.trim().to_owned(),
+        };
+        Ok(Self { path, value: value.to_string(), given: given.to_owned(), by: "--set".to_owned() })
     }
 
     /// Parses all of them.
@@ -169,8 +172,9 @@ fn apply(text: &str, file: &Path, overrides: &[Override]) -> Result<String, Stud
     for one in overrides {
         let wrong = |message: String| StudyErrors::one(Path::new(&one.by), "", None, one.given.clone(), message);
         let value = one.value.parse().map_err(|e: toml_edit::TomlError| wrong(e.message().to_owned()))?;
-        if one.path == "repeats" {
-            document.remove("repeat");
+        let by_its_other_name = one.path == "repeats" || one.path.starts_with("repeats.");
+        if by_its_other_name && let Some(repeat) = document.remove("repeat") {
+            document.insert("repeats", repeat);
         }
         set(document.as_item_mut(), &keys(&one.path), value).map_err(wrong)?;
     }

@@ -1,9 +1,9 @@
 //! `broken-consistency`: does some order of all operations explain what the workers saw?
 
 use crate::HistoryResult;
-use crate::human::{count, duration, plural};
+use crate::human::count;
 use crate::validity::check::{Check, Finding, Looks, Scene};
-use crate::validity::guarantee::{allowed, broken_promises};
+use crate::validity::guarantee::{allowed, broken_promises, evicted};
 use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check =
@@ -13,15 +13,22 @@ pub(super) const CHECK: Check =
 fn look(scene: &Scene<'_>) -> Option<Finding> {
     let history = scene.phase.history.as_ref()?;
     let promised = scene.phase.consistency.name.as_str();
-    let broken = broken_promises(scene.trial, scene.phase);
+    let broken = broken_promises(scene.phase);
     let stale = &history.staleness;
+    let missed = promised == "strong" && history.broken > 0
+        || promised == "session" && stale.own_write_missed + stale.went_back > 0;
+    let evicted = evicted(scene.phase);
     let (severity, advice) = match () {
         () if history.overflowed => (
             Severity::Caution,
             "too many operations to keep, so nothing was judged; follow fewer documents (consistency_check = { keys = 100 }), or make the phase shorter".to_owned(),
         ),
         () if broken > 0 => (Severity::Invalid, shown(history)),
-        () if promised == "strong" && history.broken > 0 => (
+        () if missed && evicted > 0.0 => (
+            Severity::Caution,
+            "a store that evicts documents may lose any of them; give it more memory to judge its consistency".to_owned(),
+        ),
+        () if missed => (
             Severity::Caution,
             "this durability does not survive such a fault; use more (durability = \"fsync\") if these writes must be kept".to_owned(),
         ),
@@ -29,26 +36,30 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
             Severity::Caution,
             "the search gave up: follow documents with fewer operations at a time".to_owned(),
         ),
-        () if history.operations == 0 => {
-            (Severity::Note, "no document that is followed was used: follow more of them".to_owned())
-        }
+        () if history.shared == 0 => (
+            Severity::Caution,
+            "no document that is followed was read and written by several connections, so nothing was compared: follow more of them, use fewer documents, or lengthen the phase".to_owned(),
+        ),
         () if stale.stale > 0 => (
             Severity::Note,
             format!("consistency `{promised}` allows this; use consistency = \"strong\" where reads must be fresh"),
         ),
         () => (Severity::Pass, String::new()),
     };
-    let mut observed = in_a_line(history);
-    if history.broken > 0
+    let mut observed = history.in_a_line();
+    if missed
+        && history.lossy
         && let Some(allowed) = allowed(scene.trial, scene.phase)
-        && promised == "strong"
     {
-        observed += &format!("; {} of them across a fault, {}", count(history.broken_across_fault), allowed.in_words());
+        observed += &format!("; some writes may be lost, {}", allowed.in_words());
+    }
+    if missed && evicted > 0.0 {
+        observed += &format!("; the store evicted {} documents", count(evicted as u64));
     }
     Some(Finding::new(
         severity,
         observed,
-        "invalid if no order of the operations on a document explains what strong reads saw, or if session reads missed the session's own writes or went back; caution if the durability allows it after a fault, or if it could not be decided; note if reads were behind as their consistency allows",
+        "invalid if no order of the operations on a document explains what strong reads saw, if session reads missed the session's own writes or went back, or if a read returned no version of its document; caution if the durability allows it after a fault, if it could not be decided, or if nothing was compared; note if reads were stale as their consistency allows",
         advice,
     ))
 }
@@ -63,55 +74,19 @@ fn shown(history: &HistoryResult) -> String {
     }
 }
 
-fn in_a_line(history: &HistoryResult) -> String {
-    if history.overflowed {
-        return format!("more than {} operations on the documents that are followed", count(history.operations));
-    }
-    let of = format!("{} on {}", plural(history.operations, "operation"), plural(history.keys, "document"));
-    let mut out = match history.broken {
-        0 if history.undecided == 0 => format!("some order explains all {of}"),
-        0 => format!("of {of}, some order explains those on {}", plural(history.linearizable, "document")),
-        broken => format!("of {of}, no order explains those on {}", plural(broken, "document")),
-    };
-    if history.undecided > 0 {
-        out += &format!("; {} undecided", plural(history.undecided, "document"));
-    }
-    if history.unknown > 0 {
-        out += &format!("; {} of unknown outcome", count(history.unknown));
-    }
-    let stale = &history.staleness;
-    if stale.stale > 0 {
-        out += &format!(
-            "; {} of {} reads returned an overwritten version, at most {} and {} behind",
-            count(stale.stale),
-            count(stale.reads),
-            plural(stale.versions_behind_max, "version"),
-            duration(stale.time_behind_max_ns as f64)
-        );
-    }
-    for (number, what) in [
-        (stale.own_write_missed, "missed the connection's own write"),
-        (stale.went_back, "went back to an older version"),
-    ] {
-        if number > 0 {
-            out += &format!("; {} {what}", plural(number, "read"));
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::validity::testing::{CAUTION, INVALID, NOTE, PASS, closed, severity};
     use crate::validity::{exit_code, judge};
-    use crate::{FaultResult, RunResult};
+    use crate::{FigureResult, RunResult, StoreStatsResult};
 
     fn found(consistency: &str, change: impl FnOnce(&mut HistoryResult)) -> RunResult {
         let mut result = closed(|p| {
             p.consistency.name = consistency.into();
             p.ops[0].kind = "upsert".into();
-            let mut history = HistoryResult { keys: 9, operations: 900, linearizable: 9, ..HistoryResult::default() };
+            let mut history =
+                HistoryResult { keys: 9, shared: 9, operations: 900, linearizable: 9, ..HistoryResult::default() };
             change(&mut history);
             p.history = Some(history);
         });
@@ -123,13 +98,16 @@ mod tests {
     fn the_promise_decides_what_is_broken() {
         let name = "broken-consistency";
         assert_eq!(severity(&closed(|_| ()), name), None);
-        let cases: [(fn(&mut HistoryResult), [Option<Severity>; 3]); 6] = [
+        type Change = fn(&mut HistoryResult);
+        let cases: [(Change, [Option<Severity>; 3]); 8] = [
             (|_| (), [PASS, PASS, PASS]),
             (|h| (h.linearizable, h.broken) = (8, 1), [INVALID, PASS, PASS]),
             (|h| (h.linearizable, h.undecided) = (8, 1), [CAUTION, PASS, PASS]),
             (|h| (h.broken, h.staleness.stale) = (1, 4), [INVALID, NOTE, NOTE]),
             (|h| (h.broken, h.staleness.stale, h.staleness.went_back) = (1, 4, 1), [INVALID, INVALID, NOTE]),
             (|h| h.overflowed = true, [CAUTION, CAUTION, CAUTION]),
+            (|h| h.shared = 0, [CAUTION, CAUTION, CAUTION]),
+            (|h| h.foreign = 1, [INVALID, INVALID, INVALID]),
         ];
         for (nth, (change, expected)) in cases.into_iter().enumerate() {
             for (consistency, expected) in ["strong", "session", "stale-ok"].into_iter().zip(expected) {
@@ -141,22 +119,26 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_excuses_what_it_took_and_nothing_else() {
-        let struck = |broken_across_fault, durability: &str| {
-            let mut result =
-                found("strong", |h| (h.linearizable, h.broken, h.broken_across_fault) = (7, 2, broken_across_fault));
-            let phase = &mut result.trials[0].phases[0];
-            phase.durability.name = durability.into();
-            phase.faults = vec![FaultResult {
-                what: serde_json::from_value("kill".into()).unwrap(),
-                began_ns: Some(1),
-                ..FaultResult::default()
-            }];
-            result.checks = judge(&result);
+    fn a_loss_that_the_durability_allows_excuses_what_it_explains() {
+        let of = |consistency, change: fn(&mut HistoryResult)| {
+            let result = found(consistency, change);
             (severity(&result, "broken-consistency"), exit_code(&result))
         };
-        assert_eq!(struck(2, "none"), (CAUTION, 0));
-        assert_eq!(struck(1, "none"), (INVALID, 1), "one was broken without it");
-        assert_eq!(struck(2, "fsync"), (INVALID, 1), "acknowledged writes survive a kill");
+        assert_eq!(of("strong", |h| (h.broken, h.excused, h.lossy) = (2, 2, true)), (CAUTION, 0));
+        assert_eq!(of("strong", |h| (h.broken, h.excused, h.lossy) = (2, 1, true)), (INVALID, 1));
+        assert_eq!(of("session", |h| (h.staleness.went_back, h.lossy) = (2, true)), (CAUTION, 0));
+        assert_eq!(of("session", |h| h.staleness.went_back = 2), (INVALID, 1));
+    }
+
+    #[test]
+    fn an_eviction_is_no_inconsistency() {
+        let mut result = found("strong", |h| h.broken = 2);
+        let figures = [("evicted_keys".to_owned(), FigureResult { first: 3.0, last: 9.0, max: 9.0 })];
+        let stats = StoreStatsResult { figures: figures.into_iter().collect(), ..StoreStatsResult::default() };
+        result.trials[0].phases[0].store_stats = stats;
+        result.checks = judge(&result);
+        assert_eq!((severity(&result, "broken-consistency"), exit_code(&result)), (CAUTION, 0));
+        let observed = &result.checks.iter().find(|check| check.check == "broken-consistency").unwrap().observed;
+        assert!(observed.ends_with("; the store evicted 6 documents"), "{observed}");
     }
 }

@@ -1,6 +1,6 @@
 //! `control-differs`: does a configuration differ from itself?
 
-use crate::configurations::{control_of, first_of};
+use crate::configurations::controlled;
 use crate::human::{percent, ratio};
 use crate::series::Series;
 use crate::sweep::PRACTICAL;
@@ -17,14 +17,19 @@ const MEASURES: [&str; 4] = [".response.p99", ".throughput", ".documents", ".rat
 /// Whether the control differs from the configuration that it repeats: by more than chance, and by more than matters.
 fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
     let result = configurations.result;
-    let Some((first, control)) = first_of(result).zip(control_of(result)) else { return Vec::new() };
+    let Some((first, control)) = controlled(result) else { return Vec::new() };
     let of = |trials: &crate::configurations::Configuration<'_>| Series::of(trials.whole(), |_| Vec::new());
     let (first_series, control_series) = (of(&first), of(&control));
     let figures = first_series.iter().filter(|(name, _)| MEASURES.iter().any(|measure| name.ends_with(measure)));
     let ratios: Vec<(&String, crate::stats::Uncertain)> =
         figures.filter_map(|(name, of_first)| Some((name, control_series.get(name)?.ratio_to(of_first)?))).collect();
     let together = ratios.len().max(1);
-    let estimates: Vec<_> = ratios.into_iter().map(|(name, found)| (name, found.estimate(together))).collect();
+    let estimates = ratios.into_iter().map(|(name, found)| (name, found.estimate(together)));
+    // Without an interval, nothing shows whether they differ.
+    let estimates: Vec<_> = estimates.filter(|(_, of)| of.low.is_some()).collect();
+    if estimates.is_empty() {
+        return Vec::new();
+    }
     let told = |(name, of): &(&String, crate::stats::Estimate)| format!("{name} {}", ratio(of));
     let differs: Vec<String> =
         estimates.iter().filter(|(_, of)| of.beyond(1.0) && (of.value - 1.0).abs() > PRACTICAL).map(told).collect();
@@ -45,7 +50,7 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
         Severity::Caution,
         format!("{} and its control, which is the same, differ: {}", first.name, some(&differs)),
         threshold,
-        "something other than the configuration changes the figures: what ran before, where its data lies, or a neighbour; differences of this size between configurations say nothing",
+        "something other than the configuration changes the figures: what ran before, where its data lies, or a neighbour; differences of this size between configurations mean nothing",
     )]
 }
 
@@ -77,5 +82,12 @@ mod tests {
         assert_eq!(severity(&closed(|_| ()), "control-differs"), None);
         assert_eq!(severity(&run(1.0), "control-differs"), PASS);
         assert_eq!(severity(&run(1.2), "control-differs"), CAUTION);
+        // One round has no interval, and while the configuration itself has not run there is nothing to compare with.
+        let mut one = run(1.0);
+        one.trials.truncate(2);
+        assert_eq!(severity(&one, "control-differs"), None);
+        let mut alone = run(1.0);
+        alone.trials.iter_mut().filter(|trial| !trial.control).for_each(|trial| trial.configuration = "b".into());
+        assert_eq!(severity(&alone, "control-differs"), None);
     }
 }

@@ -15,16 +15,20 @@ pub(super) const TOO_FAST_ROTATING_NS: u64 = 2_000_000;
 /// File systems in memory.
 const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
-/// Whether a write that counts as synced was on a disk: by the file system of an embedded store, and by how long a sync
-/// took there before the run.
+/// Whether a write that counts as synced was on a disk: by the file system of the store's data, and by how long a sync
+/// took there before the run. Of servers, only those that the run starts have a known place.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
     let phase = scene.phase;
     let synced = phase.durability.name == "fsync" || phase.durability.name.contains("disk");
     let writes = phase.ops.values().any(|op| op.written_bytes > 0);
-    if !scene.trial.embedded || !synced || !writes {
+    if !synced || !writes {
         return None;
     }
-    let place = Path::new(scene.trial.url.split_once(':')?.1.split('?').next()?);
+    let place = match &scene.trial.data_folder {
+        Some(folder) => Path::new(folder),
+        None if scene.trial.embedded => Path::new(scene.trial.url.split_once(':')?.1.split('?').next()?),
+        None => return None,
+    };
     let disks = &scene.environment.disks;
     let alike = |disk: &&Disk| place.ends_with(&disk.path) || Path::new(&disk.path).ends_with(place);
     let disk = disks.iter().find(|disk| Path::new(&disk.path) == place).or_else(|| disks.iter().find(alike))?;
@@ -114,5 +118,9 @@ mod tests {
         assert_eq!(with(|p| p.durability.name = "os".into()), None);
         assert_eq!(with(|p| p.ops.values_mut().for_each(|op| op.written_bytes = 0)), None);
         assert_eq!(severity(&separate(on("tmpfs", false, None)), "sync-costs-nothing"), None);
+        // A server that the run starts: its data is known.
+        let mut started = separate(on("tmpfs", false, None));
+        started.trials[0].data_folder = Some("data/x.db".into());
+        assert_eq!(severity(&started, "sync-costs-nothing"), CAUTION);
     }
 }

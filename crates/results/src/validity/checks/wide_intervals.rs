@@ -10,8 +10,9 @@ pub(super) const CHECK: Check =
 
 fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
     let result = configurations.result;
-    // A run that goes on may still become as exact.
-    let Some(until) = result.plan.until.filter(|_| result.run.ended.is_some()) else { return Vec::new() };
+    // A run that goes on, or is resumed, may still become as exact.
+    let ended = result.run.ended.is_some() && !result.run.interrupted;
+    let Some(until) = result.plan.until.filter(|_| ended) else { return Vec::new() };
     let rounds = result.trials.iter().map(|trial| trial.round).max().unwrap_or(0);
     let widths = widths(result);
     let wide: Vec<String> = widths
@@ -32,7 +33,10 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
     } else {
         format!("after {} rounds: {}", count(rounds.into()), some(&wide))
     };
-    let advice = "allow more rounds (`at_most`), lengthen the phases, or ask for less; `plan --pilot` with this run says how many rounds it takes";
+    let advice = format!(
+        "allow more rounds (`at_most`), lengthen the phases, or ask for less; `plan STUDY --pilot RUN --within {}%` says how many rounds it takes",
+        until * 100.0
+    );
     vec![Finding::new(Severity::Caution, observed, threshold, advice)]
 }
 

@@ -1,0 +1,63 @@
+//! What the workers saw of the documents that consistency checks follow.
+
+use indexmap::IndexMap;
+
+use crate::configurations::configuration_of;
+use crate::human::plural;
+use crate::{HistoryResult, RunResult};
+
+/// Whether some order explains it: a sentence for each configuration.
+pub(super) fn seen(result: &RunResult) -> Option<String> {
+    let mut found: IndexMap<&str, Vec<&HistoryResult>> = IndexMap::new();
+    for trial in &result.trials {
+        let measured = trial.phases.iter().filter(|phase| !phase.warm_up);
+        let histories: Vec<&HistoryResult> = measured.filter_map(|phase| phase.history.as_ref()).collect();
+        if !histories.is_empty() {
+            found.entry(configuration_of(trial)).or_default().extend(histories);
+        }
+    }
+    let several = found.len() > 1;
+    let told = found.into_iter().map(|(name, histories)| {
+        let line = HistoryResult::over(histories.iter().copied()).in_a_line();
+        let over = if histories.len() > 1 {
+            format!(", over {}", plural(histories.len() as u64, "phase"))
+        } else {
+            String::new()
+        };
+        match several {
+            true => format!("{name}: {line}{over}."),
+            false => format!("{}{}{over}.", line[..1].to_uppercase(), &line[1..]),
+        }
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| told.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn what_was_seen_is_said_for_each_configuration() {
+        let mut run = fixture::run_of(&[fixture::closed_loop()]);
+        assert_eq!(seen(&run), None);
+        let history = HistoryResult { keys: 20, operations: 3_031, linearizable: 20, ..HistoryResult::default() };
+        run.trials[0].phases[0].history = Some(history.clone());
+        assert_eq!(seen(&run).unwrap(), "Some order explains all 3,031 operations on 20 documents.");
+        let mut other = run.trials[0].clone();
+        other.configuration = "other".into();
+        other.phases[0].history = Some(HistoryResult { linearizable: 18, broken: 2, ..history });
+        run.trials.push(other);
+        assert!(
+            seen(&run)
+                .unwrap()
+                .ends_with("other: of 3,031 operations on 20 documents, no order explains those on 2 documents."),
+            "{:?}",
+            seen(&run)
+        );
+        run.trials[0].configuration = "other".into();
+        assert!(seen(&run).unwrap().contains("Of 6,062 operations on 20 documents"), "{:?}", seen(&run));
+        assert!(seen(&run).unwrap().ends_with(", over 2 phases."), "{:?}", seen(&run));
+    }
+}
