@@ -271,6 +271,7 @@ fn the_report_shows_what_no_order_explains() {
     // Lines end anywhere.
     let words = told.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("no order explains those on 1 document."), "{}", told.out);
+    cli.run(&format!("report {folder}")).code(0);
     let page = std::fs::read_to_string(cli.path(&format!("{folder}/report.html"))).unwrap();
     for shown in ["No order explains <code>docs/7</code>", "wrote 5", "read 4", "5.00 ms", "client 2"] {
         assert!(page.contains(shown), "{shown}");
