@@ -11,7 +11,6 @@ use serde_json::Value as Json;
 
 use crate::operation::{ABSENT, Action, Operation, UNKNOWN, Value};
 use crate::report::{BrokenKey, Report};
-use crate::stale::proof;
 use crate::{Verdict, judge, staleness};
 
 /// The operations of one key.
@@ -404,12 +403,7 @@ impl Register {
         out.operations += self.operations.len() as u64;
         out.unknown += self.operations.iter().filter(|of| of.answered_ns == UNKNOWN).count() as u64;
         out.staleness.add(&staleness(&self.operations, self.initial));
-        let verdict = match judge(&self.operations, self.initial, budget) {
-            // What is too much for the search may still have a short proof.
-            Verdict::Undecided => proof(&self.operations, self.initial).map_or(Verdict::Undecided, Verdict::Broken),
-            verdict => verdict,
-        };
-        match verdict {
+        match judge(&self.operations, self.initial, budget) {
             Verdict::Linearizable => out.linearizable += 1,
             Verdict::Undecided => out.undecided.push(key.to_owned()),
             Verdict::Broken(positions) => out.broken.push(BrokenKey {

@@ -26,7 +26,7 @@ mod tests;
 mod zones;
 
 pub use history::{History, HistoryError};
-pub use operation::{ABSENT, Action, Operation, UNKNOWN, Value};
+pub use operation::{ABSENT, Action, EARLIER, Operation, UNKNOWN, Value};
 pub use report::{BrokenKey, Report, Step};
 pub use stale::{Staleness, staleness};
 
@@ -51,7 +51,8 @@ pub fn judge(operations: &[Operation], initial: Value, budget: usize) -> Verdict
     match explained(operations, initial, budget) {
         Some(true) => Verdict::Linearizable,
         Some(false) => Verdict::Broken(shortest::shortest(operations, initial, budget)),
-        None => Verdict::Undecided,
+        // What is too much for the search may still have a short proof.
+        None => stale::proof(operations, initial).map_or(Verdict::Undecided, Verdict::Broken),
     }
 }
 

@@ -9,6 +9,9 @@ pub const ABSENT: Value = 0;
 /// The time of an answer that never came.
 pub const UNKNOWN: u64 = u64::MAX;
 
+/// The client of operations that were sent before the history began.
+pub const EARLIER: u32 = u32::MAX;
+
 /// What an operation did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {

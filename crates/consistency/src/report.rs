@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use crate::Staleness;
+use crate::{EARLIER, Staleness};
 
 /// What was found about all keys.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -61,8 +61,8 @@ impl Report {
 /// An operation of a sequence that no order explains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// The client.
-    pub client: u64,
+    /// The client, in words.
+    pub client: String,
     /// When it was sent, in ns since the first one of the sequence was.
     pub sent_ns: u64,
     /// When it was answered, in ns since the first one of the sequence was sent. `None` if it never was.
@@ -95,7 +95,10 @@ impl BrokenKey {
                 _ => format!("replaced {} by {value}", of["expected"]),
             };
             Step {
-                client: at("client").unwrap_or(0),
+                client: match at("client") {
+                    Some(client) if client == u64::from(EARLIER) => "an earlier client".to_owned(),
+                    client => format!("client {}", client.unwrap_or(0)),
+                },
                 sent_ns: at("sent_ns").unwrap_or(start) - start,
                 answered_ns: at("answered_ns").map(|ns| ns - start),
                 did,
@@ -111,7 +114,7 @@ impl fmt::Display for BrokenKey {
         writeln!(f, "`{}`, which held {} at first:", self.key, self.initial)?;
         for Step { client, sent_ns, answered_ns, did } in self.steps() {
             let answered = answered_ns.map_or_else(|| "no answer".to_owned(), |ns| format!("{:.3} ms", ms(ns)));
-            writeln!(f, "  {:>10.3} ms to {answered:>12}  client {client} {did}", ms(sent_ns))?;
+            writeln!(f, "  {:>10.3} ms to {answered:>12}  {client} {did}", ms(sent_ns))?;
         }
         Ok(())
     }

@@ -16,9 +16,6 @@ pub struct Staleness {
     /// Reads of a known version, and compare-and-swaps that replaced one. Reads that found nothing count only if nothing
     /// was ever deleted: they found the state before all versions.
     pub reads: u64,
-    /// Reads that returned something that nobody had written.
-    #[serde(default)]
-    pub never_written: u64,
     /// Of these: reads that returned a version which had been overwritten before they were sent.
     pub stale: u64,
     /// The most versions that a read was behind.
@@ -29,6 +26,9 @@ pub struct Staleness {
     pub own_write_missed: u64,
     /// How often a client read a version older than one that it had read before.
     pub went_back: u64,
+    /// Reads that returned something that nobody had written.
+    #[serde(default)]
+    pub never_written: u64,
 }
 
 impl Staleness {

@@ -64,9 +64,11 @@ fn save(args: &CompareArgs, name: &str) -> Result<u8, Failure> {
         (None, false) => Keep::All,
     };
     let saved = save_baseline(&run, &args.baselines, name, keep).map_err(Failure::bad_input)?;
-    let removed = match saved.removed {
+    let names = saved.removed.iter().filter_map(|file| Some(file.file_name()?.to_string_lossy().into_owned()));
+    let names: Vec<String> = names.collect();
+    let removed = match names.len() as u64 {
         0 => String::new(),
-        n => format!("; removed {}", plural(n as u64, "other run")),
+        n => format!("; removed {}: {}", plural(n, "other run"), names.join(", ")),
     };
     let runs = plural(saved.runs as u64, "run");
     print(&format!("saved in {}; baseline {name} has {runs}{removed}\n", saved.path.display()))?;

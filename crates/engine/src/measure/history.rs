@@ -52,6 +52,8 @@ pub struct HistoryRecord {
     pub complete: Vec<bool>,
     /// How many writes of earlier phases may take effect during this one, because their outcome is unknown.
     pub unsettled: u64,
+    /// How many of them remove documents.
+    pub late_deletes: u64,
     /// Whether there were more operations than are kept. The others are missing, so nothing can be decided.
     pub overflowed: bool,
 }

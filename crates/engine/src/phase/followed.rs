@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use super::plan::PhasePlan;
 use crate::measure::{Content, Did, HistoryOperation};
-use storebench_documents::Catalog;
+use crate::store::OpKind;
 use storebench_documents::keys::{KeyStream, Ownership};
+use storebench_documents::{Catalog, Documents};
 use storebench_study::mix64;
 use storebench_study::workload::{ConsistencyCheck, KeyShare, PopularKeys};
 
@@ -15,7 +16,8 @@ const MOST: usize = 10_000_000;
 /// The documents that are followed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Followed {
-    /// Documents of each collection. Those that are inserted later are not followed.
+    /// Documents of each collection that the phase reads and writes; 0 for others. Documents that are inserted later are
+    /// not followed.
     counts: Vec<u64>,
     seed: u64,
     which: Which,
@@ -36,9 +38,6 @@ impl Followed {
             ConsistencyCheck::Of(true) => Which::Hash(u64::MAX),
             ConsistencyCheck::Share(KeyShare { share }) => Which::Hash((share * u64::MAX as f64) as u64),
             ConsistencyCheck::Popular(PopularKeys { keys }) => {
-                let mut collections: Vec<usize> = plan.recipes.iter().map(|of| of.label.collection).collect();
-                collections.sort_unstable();
-                collections.dedup();
                 let popular = |collection: usize| {
                     let count = catalog.get(collection).count();
                     let seed = mix64(seed, collection as u64);
@@ -49,10 +48,16 @@ impl Followed {
                     };
                     stream.into_iter().flat_map(at)
                 };
-                Which::Listed(collections.into_iter().flat_map(popular).collect())
+                Which::Listed((0..catalog.iter().count()).flat_map(popular).collect())
             }
         };
-        Some(Self { counts: catalog.iter().map(|of| of.count()).collect(), seed, which })
+        let any = |at: usize, fits: fn(OpKind) -> bool| {
+            plan.recipes.iter().any(|of| of.label.collection == at && fits(of.label.kind))
+        };
+        let reads = |kind| matches!(kind, OpKind::Read | OpKind::CompareAndSwap);
+        let writes = |kind: OpKind| kind.writes() && kind != OpKind::Insert;
+        let count = |(at, of): (usize, &Documents)| if any(at, reads) && any(at, writes) { of.count() } else { 0 };
+        Some(Self { counts: catalog.iter().enumerate().map(count).collect(), seed, which })
     }
 
     /// Whether a document is followed.

@@ -63,15 +63,19 @@ pub struct Written {
     pub complete: Vec<bool>,
     /// Writes of unknown outcome: they may still take effect.
     pub unsettled: u64,
+    /// How many of them remove documents.
+    pub late_deletes: u64,
     /// No version above this one was written.
     pub highest: u64,
 }
 
 impl Written {
-    /// Notes that acknowledged writes may have been taken by a fault: any earlier version may be there, or nothing.
-    pub fn may_be_lost(&mut self) {
+    /// Notes that a fault may have taken acknowledged writes: any earlier version may be there, or nothing. If there are
+    /// `several` nodes, they may agree on that later.
+    pub fn may_be_lost(&mut self, several: bool) {
         self.complete.fill(false);
-        self.unsettled = u64::MAX;
+        self.unsettled = self.unsettled.saturating_add(several.into());
+        self.late_deletes = self.late_deletes.saturating_add(several.into());
     }
 }
 
@@ -94,7 +98,7 @@ pub fn run_phase(
     context: PhaseContext<'_>,
 ) -> Result<PhaseRecord, StoreError> {
     let PhaseContext { catalog, clock, stop, seed, interval, begin, written, companions, gone, observer } = context;
-    let Written { inserted, book, complete, unsettled, highest } = written;
+    let Written { inserted, book, complete, unsettled, late_deletes, highest } = written;
     inserted.resize(catalog.iter().count(), 0);
     complete.resize(catalog.iter().count(), false);
     let followed = Followed::of(plan, &catalog, seed).map(Arc::new);
@@ -270,6 +274,7 @@ pub fn run_phase(
             versions_above: plan.versions_above,
             complete: complete.clone(),
             unsettled: *unsettled,
+            late_deletes: *late_deletes,
             ..HistoryRecord::default()
         };
         for mut report in reports {
@@ -281,6 +286,9 @@ pub fn run_phase(
         }
         record.history = plan.followed.is_some().then_some(history);
         *unsettled = unsettled.saturating_add(record.unknown_outcomes());
+        let tallies = record.labels.iter().zip(&record.total.ops).filter(|(label, _)| removes(label.kind));
+        let deletes = tallies.map(|(label, tally)| tally.unknown_outcomes(label.kind)).sum::<u64>();
+        *late_deletes = late_deletes.saturating_add(deletes);
         if plan.amount == Amount::Load && record.partial.is_none() {
             for recipe in &plan.recipes {
                 let collection = recipe.label.collection;
@@ -288,7 +296,6 @@ pub fn run_phase(
                 book.loaded(collection, catalog.get(collection).count());
             }
         }
-        let removes = |kind| matches!(kind, OpKind::Delete | OpKind::BulkDelete);
         for recipe in plan.recipes.iter().filter(|recipe| removes(recipe.label.kind)) {
             complete[recipe.label.collection] = false;
         }
@@ -299,6 +306,10 @@ pub fn run_phase(
         }
         record
     })
+}
+
+fn removes(kind: OpKind) -> bool {
+    matches!(kind, OpKind::Delete | OpKind::BulkDelete)
 }
 
 /// When the parts of a run agreed to begin: in ns since 1970, and of the clock.

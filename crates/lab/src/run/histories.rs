@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use storebench_consistency::{ABSENT, Action, BUDGET, History, Operation, UNKNOWN, Value, Verdict, judge};
+use storebench_consistency::{
+    ABSENT, Action, BUDGET, EARLIER, History, Operation, Staleness, UNKNOWN, Value, Verdict, judge, staleness,
+};
 use storebench_documents::Catalog;
 use storebench_engine::ResolvedPhase;
 use storebench_engine::ledger::Struck;
@@ -10,16 +12,18 @@ use storebench_engine::measure::{Content, Did, HistoryOperation, HistoryRecord, 
 use storebench_engine::store::ReadConsistency;
 use storebench_results::human::count;
 use storebench_results::plan::PlannedTrial;
-use storebench_results::{FaultResult, HistoryResult, Pass};
-use storebench_study::workload::CopyDirection;
+use storebench_results::{FaultResult, FigureResult, HistoryResult, Pass, PhaseResult};
+use storebench_study::workload::{CopyDirection, FaultKind};
 
 use super::observe::Journal;
-use super::runner::Configuration;
+use super::runner::{Configuration, Session};
 
 /// From so many operations on, judging them takes a while.
-const MANY: usize = 2_000_000;
-/// The most deletes of earlier phases that may still arrive at one document.
-const LATE_DELETES: u64 = 16;
+const MANY: u64 = 2_000_000;
+/// The most deletes of an earlier time that may still take effect on one document. The search takes twice as long for each.
+const LATE_DELETES: u64 = 8;
+/// How long several nodes may take to agree after a fault, in ns.
+const AGREEMENT_NS: u64 = 10_000_000_000;
 
 /// What a key held when the phase began, if that was never read.
 const FROM_BEFORE: &str = "\"a version from before\"";
@@ -27,11 +31,8 @@ const FROM_BEFORE: &str = "\"a version from before\"";
 const LOADED: &str = "\"as loaded\"";
 /// What was read, if it was no version of the document.
 const FOREIGN: &str = "\"not a version of this document\"";
-/// The client of writes of earlier phases.
-const EARLIER: u32 = u32::MAX;
-
 /// Whether such a fault may take writes that this phase or an earlier one acknowledged.
-pub(super) fn may_lose(configuration: &Configuration, position: usize, struck: Struck) -> bool {
+fn may_lose(configuration: &Configuration, position: usize, struck: Struck) -> bool {
     let writes = |phase: &&ResolvedPhase| match phase {
         ResolvedPhase::Operations(plan) => plan.recipes.iter().any(|recipe| recipe.label.kind.writes()),
         ResolvedPhase::Copy(copy) => copy.direction == CopyDirection::In,
@@ -40,36 +41,99 @@ pub(super) fn may_lose(configuration: &Configuration, position: usize, struck: S
     writing.into_iter().any(|phase| struck.may_lose(phase.guarantees().durability))
 }
 
-/// When faults of a phase may have taken acknowledged writes: from the fault until the store was ready again, in ns since
-/// the phase began, in order.
-pub(super) fn losses(configuration: &Configuration, position: usize, faults: &[FaultResult]) -> Vec<(u64, u64)> {
+/// When a fault may have taken acknowledged writes, in ns since the phase began.
+#[derive(Debug, Clone, Copy)]
+struct Loss {
+    from_ns: u64,
+    to_ns: u64,
+    /// Whether there are several nodes, which may agree later on what is left.
+    several: bool,
+}
+
+/// The losses of a phase, in order. Each lasts from the fault until the store was ready again.
+fn losses(configuration: &Configuration, position: usize, faults: &[FaultResult]) -> Vec<Loss> {
     let loses = |of: &&FaultResult| {
         let struck = Struck { fault: of.what, nodes: of.nodes.max(1), of: of.of_nodes.max(1) };
         may_lose(configuration, position, struck)
     };
-    let span = |of: &FaultResult| Some((of.began_ns?, of.ready_ns.or(of.mended_ns).unwrap_or(u64::MAX)));
-    let mut all: Vec<(u64, u64)> = faults.iter().filter(loses).filter_map(span).collect();
-    all.sort_unstable();
+    let loss = |of: &FaultResult| {
+        let several = of.of_nodes > 1;
+        let over_ns = of.ready_ns.or(of.mended_ns).unwrap_or(u64::MAX);
+        let to_ns = if several { over_ns.saturating_add(AGREEMENT_NS) } else { over_ns };
+        Some(Loss { from_ns: of.began_ns?, to_ns, several })
+    };
+    let mut all: Vec<Loss> = faults.iter().filter(loses).filter_map(loss).collect();
+    all.sort_by_key(|loss| loss.from_ns);
     all
 }
 
-/// Takes the history out of the record of a phase, judges it, and keeps it in the run folder. `losses` are the times in
-/// which faults may have taken acknowledged writes.
-pub(super) fn judged(
+/// Documents that the store evicted during a phase, by its own statistics. A restart sets the counter back.
+fn evicted(found: &PhaseResult) -> u64 {
+    let figures = found.store_stats.figures.iter();
+    let evictions = figures.filter(|(name, _)| matches!(name.as_str(), "evictions" | "evicted_keys"));
+    let of = |figure: &FigureResult| match figure.last >= figure.first {
+        true => figure.last - figure.first,
+        false => (figure.max - figure.first).max(0.0) + figure.last,
+    };
+    evictions.map(|(_, figure)| of(figure)).sum::<f64>() as u64
+}
+
+impl Session<'_> {
+    /// Notes that the server was restarted before a phase.
+    pub(super) fn restarted(&mut self, configuration: &Configuration, position: usize) {
+        if may_lose(configuration, position, Struck { fault: FaultKind::Restart, nodes: 1, of: 1 }) {
+            self.written.may_be_lost(false);
+        }
+    }
+
+    /// Judges what the workers of a phase saw, and notes what the phase may have lost.
+    pub(super) fn judge_history(
+        &mut self,
+        configuration: &Configuration,
+        planned: &PlannedTrial,
+        position: usize,
+        (catalog, pass): (&Catalog, Pass),
+        record: &mut PhaseRecord,
+        found: &mut PhaseResult,
+        journal: &mut Journal<'_>,
+    ) {
+        let losses = losses(configuration, position, &found.faults);
+        let store = configuration.request.store_name.as_str();
+        let keep = |journal: &mut Journal<'_>, history: &History| {
+            let mut file = None;
+            journal.keep(|folder| {
+                file = Some(folder.add_history(planned.trial, store, &found.name, pass, history)?);
+                Ok(())
+            });
+            file
+        };
+        let evicted = evicted(found);
+        found.history = judged(record, catalog, &losses, evicted, journal, keep);
+        if !losses.is_empty() {
+            self.written.may_be_lost(losses.iter().any(|loss| loss.several));
+        }
+        if evicted > 0 {
+            self.written.complete.fill(false);
+        }
+    }
+}
+
+/// Takes the history out of the record of a phase, judges it, and keeps it.
+fn judged(
     record: &mut PhaseRecord,
     catalog: &Catalog,
-    losses: &[(u64, u64)],
-    planned: &PlannedTrial,
-    (store, pass): (&str, Pass),
+    losses: &[Loss],
+    evicted: u64,
     journal: &mut Journal<'_>,
+    keep: impl FnOnce(&mut Journal<'_>, &History) -> Option<String>,
 ) -> Option<HistoryResult> {
     let mut seen = record.history.take()?;
-    let (operations, versions_above) = (seen.operations.len(), seen.versions_above);
+    let operations = seen.operations.len() as u64;
     if seen.overflowed {
-        return Some(HistoryResult { operations: operations as u64, overflowed: true, ..HistoryResult::default() });
+        return Some(HistoryResult { operations, overflowed: true, ..HistoryResult::default() });
     }
     if operations > MANY {
-        journal.note(format!("judging {} operations of {}", count(operations as u64), record.name));
+        journal.note(format!("judging {} operations of {}", count(operations), record.name));
     }
     seen.operations.sort_unstable_by_key(|of| (of.collection, of.index, of.sent_ns));
     let strict = record.consistency == ReadConsistency::Strong;
@@ -81,28 +145,43 @@ pub(super) fn judged(
     }
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let report = history.report(BUDGET, threads);
-    let mut file = None;
-    journal.keep(|folder| {
-        file = Some(folder.add_history(planned.trial, store, &record.name, pass, &history)?);
-        Ok(())
-    });
+    let file = keep(journal, &history);
+    let parts = |group| parts(group, &Start::of(&seen, group, strict), losses, evicted > 0);
+    let explains = !losses.is_empty() || evicted > 0;
     let broken: BTreeSet<&str> = report.broken.iter().map(|of| of.key.as_str()).collect();
-    let excused: BTreeSet<String> = groups()
-        .filter(|_| !losses.is_empty())
-        .map(|group| (name(catalog, group), group))
-        .filter(|(key, group)| {
-            broken.contains(key.as_str()) && is_excused(group, &Start::of(&seen, group, strict), losses)
-        })
-        .map(|(key, _)| key)
-        .collect();
-    let foreign = seen.operations.iter().filter(|of| of.did == Did::Read(Content::Foreign)).count() as u64;
+    let (mut excused, mut unclear) = (BTreeSet::new(), 0);
+    for group in groups().filter(|_| explains) {
+        let key = name(catalog, group);
+        if !broken.contains(key.as_str()) {
+            continue;
+        }
+        let verdicts: Vec<Verdict> =
+            parts(group).iter().map(|(initial, operations)| judge(operations, *initial, BUDGET)).collect();
+        if verdicts.iter().any(|verdict| matches!(verdict, Verdict::Broken(_))) {
+            continue;
+        }
+        unclear += u64::from(verdicts.contains(&Verdict::Undecided));
+        excused.insert(key);
+    }
+    let missed = |of: &Staleness| of.own_write_missed + of.went_back;
+    let session_broken = match explains {
+        true => groups().flat_map(parts).map(|(initial, operations)| missed(&staleness(&operations, initial))).sum(),
+        false => missed(&report.staleness),
+    };
+    let found = HistoryResult::of(report, &excused);
     Some(HistoryResult {
+        // Not those of an earlier time.
+        operations,
+        unknown: seen.operations.iter().filter(|of| of.answered_ns.is_none()).count() as u64,
+        undecided: found.undecided + unclear,
         file,
-        versions_above,
+        versions_above: seen.versions_above,
         lossy: !losses.is_empty(),
+        evicted,
+        session_broken,
         shared: groups().filter(|group| is_shared(group)).count() as u64,
-        foreign,
-        ..HistoryResult::of(report, &excused)
+        foreign: seen.operations.iter().filter(|of| of.did == Did::Read(Content::Foreign)).count() as u64,
+        ..found
     })
 }
 
@@ -130,6 +209,8 @@ struct Start {
     was_there: bool,
     /// How many writes of earlier phases may still arrive.
     unsettled: u64,
+    /// How many of them remove documents.
+    late_deletes: u64,
     /// Whether reads are strong: then it is one version. Otherwise readers may find several older ones.
     strict: bool,
 }
@@ -137,7 +218,8 @@ struct Start {
 impl Start {
     fn of(seen: &HistoryRecord, group: &[HistoryOperation], strict: bool) -> Self {
         let was_there = seen.complete.get(group[0].collection as usize).copied().unwrap_or(false);
-        Self { versions_above: seen.versions_above, was_there, unsettled: seen.unsettled, strict }
+        let HistoryRecord { versions_above, unsettled, late_deletes, .. } = *seen;
+        Self { versions_above, was_there, unsettled, late_deletes, strict }
     }
 }
 
@@ -201,13 +283,18 @@ impl Numbers {
     }
 }
 
+/// How often a document was not found.
+fn nothing(group: &[HistoryOperation]) -> u64 {
+    group.iter().filter(|of| of.did == Did::Read(Content::Nothing)).count() as u64
+}
+
 /// The operations on one key: what it held at first, the operations, and the texts of its values.
 ///
 /// What it held is the version from before the phase that was read first. If it `was_there` it held something in any
 /// case. If earlier writes are `unsettled`, each older version that was read may have arrived at any time. If reads are not
 /// strong, several older versions may be found, and each was written before the phase.
 fn of_key(group: &[HistoryOperation], start: &Start) -> (Value, Vec<Operation>, Vec<String>) {
-    let Start { versions_above, was_there, unsettled, strict } = *start;
+    let Start { versions_above, was_there, unsettled, late_deletes, strict } = *start;
     let mut numbers = Numbers::default();
     let mut old: Vec<u64> = group.iter().filter_map(found).filter(|version| *version <= versions_above).collect();
     let first = old.first().copied().filter(|_| unsettled == 0 && strict);
@@ -219,42 +306,45 @@ fn of_key(group: &[HistoryOperation], start: &Start) -> (Value, Vec<Operation>, 
         None => ABSENT,
     };
     let mut operations = Vec::with_capacity(group.len());
+    let before = Operation { answered_ns: if unsettled > 0 { UNKNOWN } else { 0 }, ..late(Action::Delete) };
     if first.is_none() {
-        let answered_ns = if unsettled > 0 { UNKNOWN } else { 0 };
         let writes = old.iter().map(|version| Action::Write(numbers.of(text_of(*version, versions_above))));
-        operations.extend(writes.map(|action| Operation { answered_ns, ..late(action) }));
+        operations.extend(writes.map(|action| Operation { action, ..before }));
     }
-    if unsettled > 0 && !was_there {
-        let nothing = group.iter().filter(|of| of.did == Did::Read(Content::Nothing)).count() as u64;
-        operations.extend((0..nothing.min(unsettled).min(LATE_DELETES)).map(|_| late(Action::Delete)));
+    if !strict && !was_there {
+        // It may have been deleted before.
+        operations.push(before);
     }
+    let deletes = if was_there { 0 } else { nothing(group).min(late_deletes).min(LATE_DELETES) };
+    operations.extend((0..deletes).map(|_| late(Action::Delete)));
     operations.extend(group.iter().map(|of| numbers.operation(of, versions_above)));
     (initial, operations, numbers.texts)
 }
 
-/// Whether losses explain a document that is broken: whether it is not broken before the first loss, between two, and
-/// after the last one, if any earlier version may be there after a loss, or nothing.
-fn is_excused(group: &[HistoryOperation], start: &Start, losses: &[(u64, u64)]) -> bool {
-    let is_broken = |(initial, operations): (Value, Vec<Operation>)| {
-        matches!(judge(&operations, initial, BUDGET), Verdict::Broken(_))
-    };
+/// The operations on one key before the first loss, between two, and after the last one. Each of these parts must be
+/// explained by itself. If the store `evicts`, the document may also vanish at any time.
+fn parts(group: &[HistoryOperation], start: &Start, losses: &[Loss], evicts: bool) -> Vec<(Value, Vec<Operation>)> {
+    let mut all = Vec::new();
+    let end = losses.first().map_or(u64::MAX, |loss| loss.from_ns);
+    let first = until(group, end);
+    let (initial, operations, _) = of_key(&first, start);
+    all.push((nothing(&first), initial, operations));
     let mut from = 0;
-    for (nth, end) in losses.iter().map(|(began, _)| *began).chain([u64::MAX]).enumerate() {
-        let broken = match nth {
-            0 => {
-                let (initial, operations, _) = of_key(&until(group, end), start);
-                is_broken((initial, operations))
-            }
-            // A loss that began before the last one was over.
-            _ if end < from => false,
-            _ => is_broken(after_loss(group, start.versions_above, (from, end))),
-        };
-        if broken {
-            return false;
+    for (nth, loss) in losses.iter().enumerate() {
+        from = loss.to_ns.max(from);
+        let end = losses.get(nth + 1).map_or(u64::MAX, |next| next.from_ns);
+        // Otherwise the next loss begins before this one is over.
+        if from < end {
+            let (own, initial, operations) = after_loss(group, start, (from, end), loss.several);
+            all.push((own, initial, operations));
         }
-        from = losses.get(nth).map_or(from, |(_, over)| from.max(*over));
     }
-    true
+    let with_evictions = |(nothing, initial, mut operations): (u64, Value, Vec<Operation>)| {
+        let deletes = if evicts { nothing.min(LATE_DELETES) } else { 0 };
+        operations.extend((0..deletes).map(|_| late(Action::Delete)));
+        (initial, operations)
+    };
+    all.into_iter().map(with_evictions).collect()
 }
 
 /// The operations until a moment. What was answered later may have been done or not.
@@ -268,35 +358,55 @@ fn until(group: &[HistoryOperation], end: u64) -> Vec<HistoryOperation> {
     .collect()
 }
 
-/// The operations from a loss until a moment, with what may be there after the loss: nothing, or any earlier version that
-/// was found.
-fn after_loss(group: &[HistoryOperation], versions_above: u64, (from, end): (u64, u64)) -> (Value, Vec<Operation>) {
+/// The operations from the end of a loss until a moment: how often they found nothing, what the key held at first, and the
+/// operations.
+///
+/// A single node holds one earlier version or nothing, and it shows at the first read. Of several nodes, each may still
+/// bring an earlier version. Writes without an answer may take effect at any time.
+fn after_loss(
+    group: &[HistoryOperation],
+    start: &Start,
+    (from, end): (u64, u64),
+    several: bool,
+) -> (u64, Value, Vec<Operation>) {
+    let above = start.versions_above;
     let mut numbers = Numbers::default();
     let own: Vec<HistoryOperation> = until(group, end).into_iter().filter(|of| of.sent_ns >= from).collect();
-    let mut written: BTreeSet<u64> = BTreeSet::new();
-    let mut deletes = 0;
-    let mut operations: Vec<Operation> = Vec::new();
-    for of in group {
-        match of.did {
-            Did::Deleted if of.sent_ns < from => deletes += 1,
-            Did::Wrote(version) | Did::Swapped(_, version) if of.sent_ns >= from => {
-                written.insert(version);
-            }
-            _ => {}
+    let earlier = || group.iter().filter(|of| of.sent_ns < from);
+    let is_late = |of: &HistoryOperation| of.answered_ns.is_none_or(|answered| answered >= from);
+    // Each earlier version, and whether its write may still take effect.
+    let written = earlier().filter_map(|of| match of.did {
+        Did::Wrote(version) | Did::Swapped(_, version) => Some((version, several || is_late(of))),
+        _ => None,
+    });
+    let written: HashMap<u64, bool> = written.collect();
+    let arrives = |version: u64| match version <= above {
+        true => Some(several || start.unsettled > 0),
+        false => written.get(&version).copied(),
+    };
+    let mut seen: Vec<(u64, bool)> = Vec::new();
+    for version in own.iter().filter_map(found) {
+        if let Some(late) = arrives(version).filter(|_| !seen.iter().any(|(known, _)| *known == version)) {
+            seen.push((version, late));
         }
     }
-    let mut before: Vec<u64> = own.iter().filter_map(found).filter(|version| !written.contains(version)).collect();
-    before.sort_unstable();
-    before.dedup();
-    operations.extend(before.iter().map(|version| late(Action::Write(numbers.of(text_of(*version, versions_above))))));
-    let nothing = own.iter().filter(|of| of.did == Did::Read(Content::Nothing)).count() as u64;
-    operations.extend((0..nothing.min(deletes).min(LATE_DELETES)).map(|_| late(Action::Delete)));
-    operations.extend(own.iter().map(|of| numbers.operation(of, versions_above)));
-    (ABSENT, operations)
+    let held = seen.iter().find(|(_, late)| !late).map(|(version, _)| *version);
+    let initial = held.map_or(ABSENT, |version| numbers.of(text_of(version, above)));
+    let mut operations: Vec<Operation> = Vec::new();
+    for (version, _) in seen.iter().filter(|(_, late)| *late) {
+        operations.push(late(Action::Write(numbers.of(text_of(*version, above)))));
+    }
+    let deletes = earlier().filter(|of| of.did == Did::Deleted && (several || is_late(of))).count() as u64;
+    let deletes = deletes.saturating_add(start.late_deletes).min(nothing(&own)).min(LATE_DELETES);
+    operations.extend((0..deletes).map(|_| late(Action::Delete)));
+    operations.extend(own.iter().map(|of| numbers.operation(of, above)));
+    (nothing(&own), initial, operations)
 }
 
 #[cfg(test)]
 mod tests {
+    use storebench_results::StoreStatsResult;
+
     use super::*;
 
     fn of(sent_ns: u64, answered_ns: u64, did: Did) -> HistoryOperation {
@@ -317,7 +427,8 @@ mod tests {
     }
 
     fn start(was_there: bool, unsettled: bool) -> Start {
-        Start { versions_above: 100, was_there, unsettled: u64::from(unsettled) * 9, strict: true }
+        let late = u64::from(unsettled) * 9;
+        Start { versions_above: 100, was_there, unsettled: late, late_deletes: late, strict: true }
     }
 
     /// Whether some order explains the operations of a phase whose versions are above 100.
@@ -361,29 +472,59 @@ mod tests {
         assert!(!explained(&swaps, true, false), "a lost update");
     }
 
-    /// What a store that loses its memory at 10 and is back at 20 shows.
+    /// Whether losses explain it. The store is struck at the first time and back at the second.
+    fn excused(group: &[HistoryOperation], losses: &[(u64, u64)], several: bool, evicts: bool) -> bool {
+        let losses: Vec<Loss> =
+            losses.iter().map(|(from_ns, to_ns)| Loss { from_ns: *from_ns, to_ns: *to_ns, several }).collect();
+        parts(group, &start(true, false), &losses, evicts)
+            .iter()
+            .all(|(initial, operations)| judge(operations, *initial, BUDGET) == Verdict::Linearizable)
+    }
+
     #[test]
     fn a_loss_excuses_what_it_explains_and_nothing_else() {
-        let excused = |group: &[HistoryOperation]| {
+        let lost = |group: &[HistoryOperation], several| {
             assert!(!explained(group, true, false), "it is broken without a loss");
-            is_excused(group, &start(true, false), &[(10, 20)])
+            excused(group, &[(10, 20)], several, false)
         };
-        assert!(excused(&[nothing(30)]), "the document that was loaded is lost");
-        assert!(excused(&[wrote(1, 101), wrote(3, 102), read(30, 101)]), "the last write is lost");
-        assert!(excused(&[wrote(1, 101), nothing(30), wrote(40, 102), read(50, 102)]));
-        assert!(
-            excused(&[wrote(12, 101), wrote(14, 102), read(30, 5)]),
-            "what was acknowledged during the fault is lost"
-        );
-        assert!(!excused(&[wrote(1, 101), wrote(3, 102), read(5, 101)]), "before the loss");
-        assert!(!excused(&[wrote(30, 101), wrote(32, 102), read(40, 101)]), "after the loss");
-        assert!(!excused(&[read(30, 5), wrote(32, 102), read(40, 102), read(42, 5)]), "it comes back");
-        assert!(!excused(&[of(30, 31, Did::Read(Content::Foreign))]), "no loss makes documents of others");
+        for several in [false, true] {
+            assert!(lost(&[nothing(30)], several), "the document that was loaded is lost");
+            assert!(lost(&[wrote(1, 101), wrote(3, 102), read(30, 101)], several), "the last write is lost");
+            assert!(lost(&[wrote(1, 101), nothing(30), wrote(40, 102), read(50, 102)], several));
+            let during = [wrote(12, 101), wrote(14, 102), read(30, 5)];
+            assert!(lost(&during, several), "what was acknowledged during the fault is lost");
+            assert!(!lost(&[wrote(1, 101), wrote(3, 102), read(5, 101)], several), "before the loss");
+            assert!(!lost(&[wrote(30, 101), wrote(32, 102), read(40, 101)], several), "after the loss");
+            let back = [read(30, 5), wrote(32, 102), read(40, 102), read(42, 5)];
+            assert!(!lost(&back, several), "it comes back after it was there");
+            assert!(!lost(&[of(30, 31, Did::Read(Content::Foreign))], several), "no loss makes other documents");
+            assert!(!lost(&[nothing(30), read(40, 999)], several), "nobody wrote it");
+        }
+        // Several nodes may agree later on what is left.
+        let agrees_later = [nothing(30), wrote(32, 102), read(34, 102), read(36, 5)];
+        assert!(lost(&agrees_later, true) && !lost(&agrees_later, false));
+        // A write that got no answer may arrive after the loss.
+        let late = [of(5, UNKNOWN, Did::Wrote(101)), nothing(30), wrote(32, 102), read(40, 101)];
+        assert!(lost(&late, false));
         // Two losses: what is true between them counts.
         let group = [wrote(1, 101), nothing(30), wrote(32, 102), wrote(34, 103), read(36, 102), nothing(70)];
-        assert!(!is_excused(&group, &start(true, false), &[(10, 20), (50, 60)]));
+        assert!(!excused(&group, &[(10, 20), (50, 60)], false, false));
         let group = [wrote(1, 101), nothing(30), wrote(32, 102), read(36, 102), nothing(70)];
-        assert!(is_excused(&group, &start(true, false), &[(10, 20), (50, 60)]));
+        assert!(excused(&group, &[(10, 20), (50, 60)], false, false));
+        assert!(excused(&group, &[(10, 55), (50, 60)], false, false), "they overlap");
+    }
+
+    #[test]
+    fn an_eviction_explains_that_nothing_is_there() {
+        assert!(excused(&[wrote(1, 101), nothing(30), wrote(40, 102), nothing(50)], &[], false, true));
+        assert!(!excused(&[wrote(1, 101), wrote(3, 102), read(5, 101)], &[], false, true));
+        assert!(!excused(&[wrote(1, 101), nothing(30), read(40, 101)], &[], false, true));
+        let figures = |first, last, max| {
+            let figures = [("evictions".to_owned(), FigureResult { first, last, max })].into_iter().collect();
+            let store_stats = StoreStatsResult { figures, ..StoreStatsResult::default() };
+            evicted(&PhaseResult { store_stats, ..PhaseResult::default() })
+        };
+        assert_eq!((figures(5.0, 9.0, 9.0), figures(5.0, 3.0, 7.0), figures(5.0, 5.0, 5.0)), (4, 5, 0));
     }
 
     /// Readers of replicas find one older version after another.
@@ -394,5 +535,13 @@ mod tests {
         let found = storebench_consistency::staleness(&operations, initial);
         // The read of 5 and the one that found nothing missed the write.
         assert_eq!((found.reads, found.stale, found.never_written), (3, 2, 0), "{found:?} {texts:?}");
+    }
+
+    /// A lagging session that finds an older version, and then that it was deleted before the phase.
+    #[test]
+    fn a_delete_before_the_phase_is_no_way_back() {
+        let group = [read(1, 5), nothing(9)];
+        let (initial, operations, _) = of_key(&group, &Start { strict: false, ..start(false, false) });
+        assert_eq!(storebench_consistency::staleness(&operations, initial).went_back, 0);
     }
 }

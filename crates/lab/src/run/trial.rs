@@ -7,7 +7,7 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use storebench_documents::schedule::Rate;
 use storebench_documents::{Catalog, Documents};
-use storebench_engine::ledger::{Book, Struck};
+use storebench_engine::ledger::Book;
 use storebench_engine::measure::{Partial, PartialCause, PhaseRecord};
 use storebench_engine::store::{Namespace, OpKind, Prepare, StoreError, Support};
 use storebench_engine::{
@@ -23,11 +23,10 @@ use storebench_results::{
     ResourcesResult, RunResult, SampledResult, SearchResult, TrialResult, gather_phase, judge_limits,
 };
 use storebench_study::mix64;
-use storebench_study::workload::{Database, FaultKind, Limit, LimitPath, Phase, RateSearch, RateSpec};
+use storebench_study::workload::{Database, Limit, LimitPath, Phase, RateSearch, RateSpec};
 
 use super::faults::{Breaker, untold};
 use super::foreign;
-use super::histories;
 use super::ledgers::ledger_share;
 use super::observe::Journal;
 use super::outage::{AnswerTimeline, FaultTimes};
@@ -358,9 +357,8 @@ impl Session<'_> {
     ) -> Result<(), StoreError> {
         let phase = &configuration.study().phases[position];
         let restarted = self.restart(configuration, phase, journal)?;
-        let struck = Struck { fault: FaultKind::Restart, nodes: 1, of: 1 };
-        if restarted.is_some() && histories::may_lose(configuration, position, struck) {
-            self.written.may_be_lost();
+        if restarted.is_some() {
+            self.restarted(configuration, position);
         }
         let search = configuration.study().search.as_ref().filter(|search| search.phase == phase.name);
         let (mut found, partial) = match (&configuration.plans[position], search) {
@@ -657,12 +655,7 @@ impl Session<'_> {
         if !found.faults.is_empty() {
             seen_by_clients(&record, &mut found.faults);
         }
-        let of = (configuration.request.store_name.as_str(), pass);
-        let losses = histories::losses(configuration, position, &found.faults);
-        found.history = histories::judged(&mut record, catalog, &losses, planned, of, journal);
-        if !losses.is_empty() {
-            self.written.may_be_lost();
-        }
+        self.judge_history(configuration, planned, position, (catalog, pass), &mut record, &mut found, journal);
         for problem in found.faults.iter().filter_map(|fault| fault.problem.as_ref()) {
             journal.note(format!("{}, {}: {problem}", configuration.name, plan.name));
             record.partial.get_or_insert(Partial { cause: PartialCause::Failed, why: problem.clone() });

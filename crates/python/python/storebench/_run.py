@@ -106,6 +106,8 @@ class Run:
 
         Percentiles cover all attempts: a failed or unanswered attempt counts as infinitely slow. A percentile is null
         if it is infinite. ``response_…`` is null in a closed loop. Factors are columns named by their paths.
+
+        ``control`` marks trials of a study's control, which repeats its first configuration: leave them out of means.
         """
         return _native.trials(self._folder())
 

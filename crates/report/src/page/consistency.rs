@@ -101,7 +101,7 @@ fn sequence(key: &BrokenKey) -> Markup {
     let row = |step: &Step| {
         let ns = |ns: u64| number(Some(ns as f64), |ns| if ns == 0.0 { "0".to_owned() } else { duration(ns) });
         vec![
-            text(format!("client {}", step.client)),
+            text(&step.client),
             text(&step.did),
             ns(step.sent_ns),
             step.answered_ns.map_or_else(|| text("no answer"), ns),

@@ -57,7 +57,7 @@ mod tests {
             seen(&run)
         );
         run.trials[0].configuration = "other".into();
-        assert!(seen(&run).unwrap().contains("Of 6,062 operations on 20 documents"), "{:?}", seen(&run));
+        assert!(seen(&run).unwrap().contains("Of 6,062 operations on 40 documents"), "{:?}", seen(&run));
         assert!(seen(&run).unwrap().ends_with(", over 2 phases."), "{:?}", seen(&run));
     }
 }

@@ -302,7 +302,8 @@ pub fn widths(result: &RunResult) -> Vec<Width> {
     let names: Vec<&str> = configurations_of(&result.plan, &result.trials).iter().map(|of| of.name).collect();
     let Some((first, others)) = names.split_first() else { return Vec::new() };
     let mut all = Vec::new();
-    for (figure, standings) in figures_told(result) {
+    // A figure that no configuration has will not come with more rounds.
+    for (figure, standings) in figures_told(result).into_iter().filter(|(_, standings)| !standings.is_empty()) {
         let of = |name: &str| standings.iter().find(|standing| standing.configuration == name);
         let mut add = |name: &str, found: Option<Estimate>| {
             let half = found.and_then(|of| of.relative_half_width()).filter(|half| half.is_finite());

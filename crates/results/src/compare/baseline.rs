@@ -20,8 +20,8 @@ pub struct Saved {
     pub path: PathBuf,
     /// The runs that the baseline has now.
     pub runs: usize,
-    /// The runs that were removed from it.
-    pub removed: usize,
+    /// The files of the runs that were removed from it.
+    pub removed: Vec<PathBuf>,
 }
 
 /// The runs of a baseline to keep when another is added.
@@ -119,7 +119,7 @@ pub fn save_baseline(source: &Source, dir: &Path, name: &str, keep: Keep) -> Res
             CompareError::Baseline(text)
         })?;
     }
-    Ok(Saved { path: path.clone(), runs: kept + 1, removed: removed.len() })
+    Ok(Saved { path: path.clone(), runs: kept + 1, removed: removed.into_iter().map(|old| old.file).collect() })
 }
 
 /// The runs of a baseline, oldest first. Older versions kept a single run as `NAME.json`.

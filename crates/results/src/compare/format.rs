@@ -27,8 +27,9 @@ pub const ONE_RUN: &str =
 pub const PAIRED: &str = "paired by round: drift of the machine between rounds cancels out";
 /// What a reader must know about the intervals of several comparisons.
 pub fn about_intervals(result: &CompareResult) -> Option<String> {
-    let several = result.pairs.len() > 1 && result.pairs.iter().all(|pair| pair.paired_by_round);
-    several
+    let first = result.pairs.first()?;
+    let one = result.pairs.iter().all(|pair| pair.a.label() == first.a.label());
+    (one && result.pairs.len() > 1)
         .then(|| format!("the intervals of a figure hold together at 95 % in all {} comparisons", result.pairs.len()))
 }
 

@@ -56,9 +56,9 @@ pub fn compare(request: &CompareRequest<'_>) -> Result<CompareResult, CompareErr
     }
     let mut pairs = Vec::new();
     let mut unlike = IndexSet::new();
-    // Of one run, any of the other configurations may be the one that catches the eye.
-    let together = if request.sides.len() == 1 { matched.pairs.len() } else { 1 };
     for (a, b) in &matched.pairs {
+        // Any of those that are compared with A may be the one that catches the eye.
+        let together = matched.pairs.iter().filter(|(other, _)| other.is(a)).count();
         let pair = compare_configurations(a, b, request.threshold, together)?;
         let told = |d: &Difference| format!("{} and {}: {}", a.label(), b.label(), d.place_and_text());
         unlike.extend(pair.differences.iter().map(told));

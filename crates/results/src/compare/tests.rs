@@ -566,7 +566,7 @@ fn a_baseline_is_a_set_of_runs_that_are_kept_whole() {
     assert!(missing("main").contains("--save-baseline main"));
     for (of, runs) in mains.iter().zip(1..) {
         let saved = save_baseline(of, &baselines, "main", Keep::All).unwrap();
-        assert_eq!((saved.runs, saved.removed), (runs, 0));
+        assert_eq!((saved.runs, saved.removed.len()), (runs, 0));
         assert_eq!(std::fs::read(&saved.path).unwrap(), std::fs::read(&of.runs[0].file).unwrap());
     }
     let again = save_baseline(&mains[0], &baselines, "main", Keep::None).unwrap_err().to_string();
@@ -579,13 +579,13 @@ fn a_baseline_is_a_set_of_runs_that_are_kept_whole() {
     // Only the newest are kept if that is said.
     let next = kept(dir.path(), "d", &run(DAY_2, &[("x", EVEN)]));
     let saved = save_baseline(&next, &baselines, "main", Keep::Newest(2)).unwrap();
-    assert_eq!((saved.runs, saved.removed), (2, 2));
+    assert_eq!((saved.runs, saved.removed.len()), (2, 2));
     let days = |name: &str| -> Vec<String> {
         Source::baseline(&baselines, name).unwrap().runs.iter().map(|of| of.run.run.began.clone()).collect()
     };
     assert_eq!(days("main"), ["2026-01-01T02:00:00Z", DAY_2]);
     let other = kept(dir.path(), "e", &run("2026-01-03T00:00:00Z", &[("x", EVEN)]));
-    assert_eq!(save_baseline(&other, &baselines, "main", Keep::None).unwrap().removed, 2);
+    assert_eq!(save_baseline(&other, &baselines, "main", Keep::None).unwrap().removed.len(), 2);
     assert_eq!(std::fs::read_dir(baselines.join("main")).unwrap().count(), 1, "nothing else is left there");
     assert!(Source::baseline(&baselines, "main#x").unwrap().configuration.is_some());
     assert!(missing("mian").contains("did you mean `main`"));

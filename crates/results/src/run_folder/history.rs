@@ -31,10 +31,15 @@ pub struct HistoryResult {
     pub linearizable: u64,
     /// Documents whose operations no order explains.
     pub broken: u64,
-    /// Of `broken`: those that some order explains if faults took acknowledged writes, as the durability allows.
+    /// Of `broken`: those that some order explains if faults took acknowledged writes, as the durability allows, or if the
+    /// store evicted documents.
     pub excused: u64,
     /// Whether a fault may have taken acknowledged writes during the phase, as the durability allows.
     pub lossy: bool,
+    /// Documents that the store evicted during the phase, by its own statistics.
+    pub evicted: u64,
+    /// Reads that missed a write of their own connection, or went back, and that no such fault explains.
+    pub session_broken: u64,
     /// Documents that several connections used, of which at least one wrote and one read.
     pub shared: u64,
     /// Reads of something that is no version of the document.
@@ -74,17 +79,19 @@ impl HistoryResult {
         }
     }
 
-    /// What several trials found. Each has its own operations on the same documents.
+    /// What several phases found. The documents of each are counted.
     pub(crate) fn over<'a>(trials: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut all = Self::default();
         for of in trials {
-            all.keys = all.keys.max(of.keys);
+            all.keys += of.keys;
             all.operations += of.operations;
             all.unknown += of.unknown;
             all.broken += of.broken;
             all.excused += of.excused;
             all.lossy |= of.lossy;
-            all.shared = all.shared.max(of.shared);
+            all.shared += of.shared;
+            all.evicted += of.evicted;
+            all.session_broken += of.session_broken;
             all.foreign += of.foreign;
             all.undecided += of.undecided;
             all.linearizable += of.linearizable;
@@ -96,7 +103,7 @@ impl HistoryResult {
 
     /// What was found, in a line without its end: `some order explains all 3,031 operations on 20 documents`.
     pub(crate) fn in_a_line(&self) -> String {
-        if self.overflowed && self.broken == 0 {
+        if self.overflowed && self.keys == 0 {
             return format!("more than {} operations on the documents that are followed", count(self.operations));
         }
         let of = format!("{} on {}", plural(self.operations, "operation"), plural(self.keys, "document"));
@@ -106,7 +113,8 @@ impl HistoryResult {
             broken => format!("of {of}, no order explains those on {}", plural(broken, "document")),
         };
         if self.excused > 0 {
-            out += &format!(", {} of which a fault explains", count(self.excused));
+            let why = if self.lossy { "a fault" } else { "an eviction" };
+            out += &format!(", {} of which {why} explains", count(self.excused));
         }
         if self.overflowed {
             out += "; other phases had too many operations to judge";

@@ -61,26 +61,14 @@ pub(crate) fn lost_writes(ledger: &LedgerReport) -> u64 {
 
 /// What the workers of a phase saw and no guarantee allows: something that is no version of the document; with strong
 /// reads, documents whose operations no order explains; with session reads, reads that broke a promise to their session.
-/// A store that evicts documents may lose any of them.
 pub(crate) fn broken_promises(phase: &PhaseResult) -> u64 {
     let Some(history) = &phase.history else { return 0 };
-    if evicted(phase) > 0.0 {
-        return history.foreign;
-    }
-    let stale = &history.staleness;
     history.foreign
         + match phase.consistency.name.as_str() {
             "strong" => history.broken.saturating_sub(history.excused),
-            "session" if !history.lossy => stale.own_write_missed + stale.went_back,
+            "session" => history.session_broken,
             _ => 0,
         }
-}
-
-/// Documents that the store evicted during a phase, by its own statistics.
-pub(crate) fn evicted(phase: &PhaseResult) -> f64 {
-    let evictions =
-        phase.store_stats.figures.iter().filter(|(name, _)| matches!(name.as_str(), "evictions" | "evicted_keys"));
-    evictions.map(|(_, figure)| figure.last - figure.first).sum()
 }
 
 /// The numbers of wrong keys and of wrong reads that no guarantee allows.

@@ -35,7 +35,7 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
     };
     let advice = format!(
         "allow more rounds (`at_most`), lengthen the phases, or ask for less; `plan STUDY --pilot RUN --within {}%` says how many rounds it takes",
-        until * 100.0
+        (until * 1e8).round() / 1e6
     );
     vec![Finding::new(Severity::Caution, observed, threshold, advice)]
 }
