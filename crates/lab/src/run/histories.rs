@@ -90,11 +90,10 @@ impl Session<'_> {
     pub(super) fn judge_history(
         &mut self,
         configuration: &Configuration,
-        planned: &PlannedTrial,
+        (planned, pass): (&PlannedTrial, Pass),
         position: usize,
-        (catalog, pass): (&Catalog, Pass),
-        record: &mut PhaseRecord,
-        found: &mut PhaseResult,
+        catalog: &Catalog,
+        (record, found): (&mut PhaseRecord, &mut PhaseResult),
         journal: &mut Journal<'_>,
     ) {
         let losses = losses(configuration, position, &found.faults);
@@ -155,12 +154,12 @@ fn judged(
         if !broken.contains(key.as_str()) {
             continue;
         }
-        let verdicts: Vec<Verdict> =
+        let judged: Vec<_> =
             parts(group).iter().map(|(initial, operations)| judge(operations, *initial, BUDGET)).collect();
-        if verdicts.iter().any(|verdict| matches!(verdict, Verdict::Broken(_))) {
+        if judged.iter().any(|of| matches!(of, Verdict::Broken(_))) {
             continue;
         }
-        unclear += u64::from(verdicts.contains(&Verdict::Undecided));
+        unclear += u64::from(judged.contains(&Verdict::Undecided));
         excused.insert(key);
     }
     let missed = |of: &Staleness| of.own_write_missed + of.went_back;

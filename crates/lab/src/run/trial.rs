@@ -655,7 +655,7 @@ impl Session<'_> {
         if !found.faults.is_empty() {
             seen_by_clients(&record, &mut found.faults);
         }
-        self.judge_history(configuration, planned, position, (catalog, pass), &mut record, &mut found, journal);
+        self.judge_history(configuration, (planned, pass), position, catalog, (&mut record, &mut found), journal);
         for problem in found.faults.iter().filter_map(|fault| fault.problem.as_ref()) {
             journal.note(format!("{}, {}: {problem}", configuration.name, plan.name));
             record.partial.get_or_insert(Partial { cause: PartialCause::Failed, why: problem.clone() });
