@@ -76,9 +76,11 @@ pub fn staleness(operations: &[Operation], initial: Value) -> Staleness {
         // Before it held something, it held nothing.
         false => drop(versions.entry(ABSENT).or_insert(Version { sent_ns: 0, answered_ns: 0 })),
     }
-    let mut behind = Behind::of(&writes);
     writes.sort_unstable_by_key(|version| version.answered_ns);
-    let mut writes = writes.into_iter().peekable();
+    // Of all writes answered by then, the latest send says whether something is behind.
+    let (mut answered, mut latest) = (0, 0);
+    // How many are behind is counted only if some are.
+    let mut behind: Option<Behind> = None;
     // A compare-and-swap without an answer may not have found what it expected.
     let is_read = |of: &&Operation| of.action.saw().is_some() && of.answered_ns != UNKNOWN;
     let mut order: Vec<&Operation> = operations.iter().filter(is_read).collect();
@@ -107,11 +109,13 @@ pub fn staleness(operations: &[Operation], initial: Value) -> Staleness {
         if let Some(seen) = of.action.saw().and_then(|value| versions.get(&value)).copied() {
             out.reads += 1;
             let sent_ns = of.sent_ns + 1;
-            while let Some(answered) = writes.next_if(|version| version.answered_ns < sent_ns) {
-                behind.add(answered);
+            while let Some(version) = writes.get(answered).filter(|version| version.answered_ns < sent_ns) {
+                latest = version.sent_ns.max(latest);
+                answered += 1;
             }
-            let (count, first) = behind.since(seen.answered_ns);
-            if count > 0 {
+            if latest > seen.answered_ns {
+                let behind = behind.get_or_insert_with(|| Behind::of(&writes));
+                let (count, first) = behind.since(seen.answered_ns, &writes[..answered]);
                 out.stale += 1;
                 out.versions_behind_max = out.versions_behind_max.max(count);
                 out.time_behind_max_ns = out.time_behind_max_ns.max(sent_ns - first);
@@ -133,13 +137,15 @@ struct Behind {
     sends: Vec<u64>,
     /// Count and earliest answer, of ranges that end at each place.
     tree: Vec<(u64, u64)>,
+    /// How many versions it holds.
+    added: usize,
 }
 
 impl Behind {
     fn of(writes: &[Version]) -> Self {
         let mut sends: Vec<u64> = writes.iter().map(|version| version.sent_ns).collect();
         sends.sort_unstable_by_key(|sent_ns| std::cmp::Reverse(*sent_ns));
-        Self { tree: vec![(0, u64::MAX); sends.len() + 1], sends }
+        Self { tree: vec![(0, u64::MAX); sends.len() + 1], sends, added: 0 }
     }
 
     /// The number of sends after this time.
@@ -156,7 +162,10 @@ impl Behind {
         }
     }
 
-    fn since(&self, ns: u64) -> (u64, u64) {
+    /// Of the versions that are `answered`, in order: how many were sent after this time, and when the first was answered.
+    fn since(&mut self, ns: u64, answered: &[Version]) -> (u64, u64) {
+        answered[self.added..].iter().for_each(|version| self.add(*version));
+        self.added = answered.len();
         let mut at = self.after(ns);
         let mut found = (0, u64::MAX);
         while at > 0 {
