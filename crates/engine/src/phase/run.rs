@@ -285,14 +285,16 @@ pub fn run_phase(
             history.overflowed |= report.seen.overflowed;
         }
         record.history = plan.followed.is_some().then_some(history);
-        *unsettled = unsettled.saturating_add(record.unknown_outcomes());
-        let tallies = record.labels.iter().zip(&record.total.ops).filter(|(label, _)| removes(label.kind));
-        let deletes = tallies.map(|(label, tally)| tally.unknown_outcomes(label.kind)).sum::<u64>();
-        *late_deletes = late_deletes.saturating_add(deletes);
+        for (label, tally) in record.labels.iter().zip(&record.total.ops).filter(|(label, _)| label.kind.writes()) {
+            // A bulk operation counts under its first failure, whatever became of its other documents.
+            let open = tally.unknown_outcomes(label.kind).saturating_add(tally.rejected);
+            *unsettled = unsettled.saturating_add(open);
+            *late_deletes = late_deletes.saturating_add(if removes(label.kind) { open } else { 0 });
+        }
         if plan.amount == Amount::Load && record.partial.is_none() {
             for recipe in &plan.recipes {
                 let collection = recipe.label.collection;
-                complete[collection] = true;
+                complete[collection] = *late_deletes == 0;
                 book.loaded(collection, catalog.get(collection).count());
             }
         }

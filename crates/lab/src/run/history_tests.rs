@@ -31,7 +31,7 @@ struct Faulty {
     state: Arc<State>,
 }
 
-const EVERY: u64 = 40;
+const EVERY: u64 = 10;
 
 #[derive(Default)]
 struct State {
@@ -186,7 +186,7 @@ fn each_fault_is_found() {
         (Fault::StaleRead, "{ read = 6, upsert = 4 }"),
         (Fault::LostUpdate, "{ read = 6, upsert = 4 }"),
         (Fault::LostUpdate, "{ read = 4, upsert = 2, cas = 4 }"),
-        (Fault::Resurrection, "{ read = 6, upsert = 2, delete = 4 }"),
+        (Fault::Resurrection, "{ read = 6, upsert = 4, delete = 2 }"),
     ] {
         let (history, wrong, result) = ran(fault, mix, "true");
         assert!(wrong > 20, "{fault:?}: {wrong}");

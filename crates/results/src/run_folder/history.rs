@@ -79,6 +79,11 @@ impl HistoryResult {
         }
     }
 
+    /// Reads of something that nobody wrote.
+    pub(crate) fn never_written(&self) -> u64 {
+        self.staleness.never_written.max(self.foreign)
+    }
+
     /// What several phases found. The documents of each are counted.
     pub(crate) fn over<'a>(trials: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut all = Self::default();
@@ -119,8 +124,8 @@ impl HistoryResult {
         if self.overflowed {
             out += "; other phases had too many operations to judge";
         }
-        if self.foreign > 0 {
-            out += &format!("; {} returned something that is no version of the document", plural(self.foreign, "read"));
+        if self.never_written() > 0 {
+            out += &format!("; {} returned something that nobody wrote", plural(self.never_written(), "read"));
         }
         if self.undecided > 0 {
             out += &format!("; {} undecided", plural(self.undecided, "document"));

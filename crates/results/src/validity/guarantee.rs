@@ -59,16 +59,15 @@ pub(crate) fn lost_writes(ledger: &LedgerReport) -> u64 {
     ledger.gone + ledger.stale + ledger.resurrected
 }
 
-/// What the workers of a phase saw and no guarantee allows: something that is no version of the document; with strong
-/// reads, documents whose operations no order explains; with session reads, reads that broke a promise to their session.
+/// What the workers of a phase saw and no guarantee allows: something that nobody wrote; with strong reads, documents
+/// whose operations no order explains; with session reads, reads that broke a promise to their session.
 pub(crate) fn broken_promises(phase: &PhaseResult) -> u64 {
     let Some(history) = &phase.history else { return 0 };
-    history.foreign
-        + match phase.consistency.name.as_str() {
-            "strong" => history.broken.saturating_sub(history.excused),
-            "session" => history.session_broken,
-            _ => 0,
-        }
+    match phase.consistency.name.as_str() {
+        "strong" => history.foreign + history.broken.saturating_sub(history.excused),
+        "session" => history.never_written() + history.session_broken,
+        _ => history.never_written(),
+    }
 }
 
 /// The numbers of wrong keys and of wrong reads that no guarantee allows.

@@ -59,7 +59,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     Some(Finding::new(
         severity,
         observed,
-        "invalid if no order of the operations on a document explains what strong reads saw, if session reads missed the session's own writes or went back, or if a read returned no version of its document; caution if the durability allows it after a fault, if it could not be decided, or if nothing was compared; note if reads were stale as their consistency allows",
+        "invalid if no order of the operations on a document explains what strong reads saw, if session reads missed the session's own writes or went back, or if a read returned what nobody wrote; caution if the durability allows it after a fault, if it could not be decided, or if nothing was compared; note if reads were stale as their consistency allows",
         advice,
     ))
 }
@@ -99,7 +99,7 @@ mod tests {
         let name = "broken-consistency";
         assert_eq!(severity(&closed(|_| ()), name), None);
         type Change = fn(&mut HistoryResult);
-        let cases: [(Change, [Option<Severity>; 3]); 8] = [
+        let cases: [(Change, [Option<Severity>; 3]); 9] = [
             (|_| (), [PASS, PASS, PASS]),
             (|h| (h.linearizable, h.broken) = (8, 1), [INVALID, PASS, PASS]),
             (|h| (h.linearizable, h.undecided) = (8, 1), [CAUTION, PASS, PASS]),
@@ -111,6 +111,8 @@ mod tests {
             (|h| h.overflowed = true, [CAUTION, CAUTION, CAUTION]),
             (|h| h.shared = 0, [CAUTION, CAUTION, CAUTION]),
             (|h| h.foreign = 1, [INVALID, INVALID, INVALID]),
+            // With strong reads, such a document is broken.
+            (|h| (h.broken, h.staleness.never_written) = (1, 1), [INVALID, INVALID, INVALID]),
         ];
         for (nth, (change, expected)) in cases.into_iter().enumerate() {
             for (consistency, expected) in ["strong", "session", "stale-ok"].into_iter().zip(expected) {
