@@ -2,6 +2,7 @@
 
 use indexmap::IndexMap;
 
+use super::listed;
 use crate::configurations::configuration_of;
 use crate::human::plural;
 use crate::{HistoryResult, RunResult};
@@ -16,20 +17,29 @@ pub(super) fn seen(result: &RunResult) -> Option<String> {
             found.entry(configuration_of(trial)).or_default().extend(histories);
         }
     }
+    let found: Vec<(&str, HistoryResult, usize)> = found
+        .into_iter()
+        .map(|(name, histories)| (name, HistoryResult::over(histories.iter().copied()), histories.len()))
+        .collect();
     let several = found.len() > 1;
-    let told = found.into_iter().map(|(name, histories)| {
-        let line = HistoryResult::over(histories.iter().copied()).in_a_line();
-        let over = if histories.len() > 1 {
-            format!(", over {}", plural(histories.len() as u64, "phase"))
-        } else {
-            String::new()
-        };
+    let (explained, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, of, _)| several && of.is_explained());
+    let whole = HistoryResult::over(explained.iter().map(|(_, of, _)| of));
+    let told = others.iter().map(|(name, of, phases)| {
+        let line = of.in_a_line();
+        let over = if *phases > 1 { format!(", over {}", plural(*phases as u64, "phase")) } else { String::new() };
         match several {
             true => format!("{name}: {line}{over}."),
             false => format!("{}{}{over}.", line[..1].to_uppercase(), &line[1..]),
         }
     });
-    let told: Vec<String> = told.collect();
+    let of_whom = match others.is_empty() {
+        true => String::new(),
+        false => format!(" of {}", listed(explained.iter().map(|(name, ..)| *name))),
+    };
+    let explained = (!explained.is_empty()).then(|| {
+        format!("Some order explains all {}{of_whom} on shared documents.", plural(whole.operations, "operation"))
+    });
+    let told: Vec<String> = told.chain(explained).collect();
     (!told.is_empty()).then(|| told.join(" "))
 }
 
@@ -52,10 +62,16 @@ mod tests {
         assert!(
             seen(&run)
                 .unwrap()
-                .ends_with("other: of 3,031 operations on 20 documents, no order explains those on 2 documents."),
+                .starts_with("other: of 3,031 operations on 20 documents, no order explains those on 2 documents."),
             "{:?}",
             seen(&run)
         );
+        assert!(
+            seen(&run).unwrap().ends_with("Some order explains all 3,031 operations of sqlite on shared documents.")
+        );
+        let mut alike = run.clone();
+        alike.trials[1].phases[0].history = alike.trials[0].phases[0].history.clone();
+        assert_eq!(seen(&alike).unwrap(), "Some order explains all 6,062 operations on shared documents.");
         run.trials[0].configuration = "other".into();
         assert!(seen(&run).unwrap().contains("Of 6,062 operations on 40 documents"), "{:?}", seen(&run));
         assert!(seen(&run).unwrap().ends_with(", over 2 phases."), "{:?}", seen(&run));

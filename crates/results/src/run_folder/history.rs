@@ -84,6 +84,13 @@ impl HistoryResult {
         self.staleness.never_written.max(self.foreign)
     }
 
+    /// Whether some order explains everything, and no read was stale.
+    pub(crate) fn is_explained(&self) -> bool {
+        let stale = &self.staleness;
+        let missed = stale.stale + stale.own_write_missed + stale.went_back + self.never_written();
+        !self.overflowed && self.broken + self.undecided + missed == 0
+    }
+
     /// What several phases found. The documents of each are counted.
     pub(crate) fn over<'a>(trials: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut all = Self::default();
