@@ -448,7 +448,7 @@ pub(crate) struct VerifyArgs {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = CHECK_EXIT_CODES)]
 pub(crate) struct CheckArgs {
-    /// File of the history (see docs/consistency.md)
+    /// File of the history, plain or gzip (see docs/consistency.md)
     pub(crate) history: PathBuf,
 
     /// Also write the history to a new file, in the form that Jepsen's tools read (EDN)

@@ -72,17 +72,9 @@ pub struct Step {
 }
 
 impl BrokenKey {
-    /// When the first operation of the sequence was sent, and when the last answer came, in ns.
-    pub fn span(&self) -> (u64, u64) {
-        let sent = self.sequence.iter().filter_map(|of| of["sent_ns"].as_u64());
-        let answered = self.sequence.iter().filter_map(|of| of["answered_ns"].as_u64());
-        let from = sent.clone().min().unwrap_or(0);
-        (from, sent.chain(answered).max().unwrap_or(from))
-    }
-
     /// The sequence, in the order of the sends.
     pub fn steps(&self) -> impl Iterator<Item = Step> {
-        let start = self.span().0;
+        let start = self.sequence.iter().filter_map(|of| of["sent_ns"].as_u64()).min().unwrap_or(0);
         self.sequence.iter().map(move |of| {
             let at = |name: &str| of[name].as_u64();
             let value = &of["value"];

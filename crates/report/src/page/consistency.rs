@@ -87,7 +87,10 @@ fn of_run(of: &RunResult) -> Markup {
         @for (name, _, history) in phases() {
             @for key in &history.examples {
                 h3 { "No order explains " code { (key.key) } }
-                p.dim { (name) ". It held " code { (key.initial) } " at first. Times are from the first send on." }
+                p.dim {
+                    (name) ". It held " code { (key.initial) } " at first. Times are from the first send on."
+                    @if history.excused == history.broken { " A loss that the durability allows, or an eviction, explains it." }
+                }
                 (sequence(key))
             }
         }

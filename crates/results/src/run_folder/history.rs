@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write};
 use std::path::Path;
 
-use crate::human::{count, duration, plural};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
@@ -13,6 +12,8 @@ use flate2::write::GzEncoder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use storebench_consistency::{BrokenKey, History, HistoryError, Report, Staleness};
+
+use crate::human::{count, duration, plural};
 
 /// The most documents that are shown with the operations that no order explains.
 const EXAMPLES: usize = 3;
