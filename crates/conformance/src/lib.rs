@@ -26,6 +26,7 @@ mod lifecycle;
 mod merge;
 mod ownership;
 mod pages;
+mod queries;
 mod races;
 mod ranges;
 mod revisions;

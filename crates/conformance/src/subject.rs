@@ -178,6 +178,7 @@ impl<'a> Subject<'a> {
             OpKind::Prefix => (documents, Op::Prefix { prefix: "a", limit: 1 }),
             OpKind::Scan => (documents, Op::Scan { start: "a", end: None, limit: 1 }),
             OpKind::View => (documents, Op::View { view: "a/b", rows: ViewRows::All, skip: 0, limit: 1 }),
+            OpKind::Query => (documents, Op::Query { number: 0, text: "{}", values: none }),
         }
     }
 }

@@ -6,7 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::subject::Subject;
 use super::time::Time;
 use super::{
-    bulk, bytes, counters, documents, lifecycle, merge, ownership, pages, races, ranges, revisions, sessions, values,
+    bulk, bytes, counters, documents, lifecycle, merge, ownership, pages, queries, races, ranges, revisions, sessions,
+    values,
 };
 use storebench_engine::FakeClock;
 use storebench_engine::store::{AnyStore, ErrorKind, OpKind};
@@ -94,6 +95,7 @@ pub fn suite() -> Vec<Check> {
         bulk::CHECKS,
         pages::CHECKS,
         ranges::CHECKS,
+        queries::CHECKS,
         sessions::CHECKS,
         races::CHECKS,
         ownership::CHECKS,

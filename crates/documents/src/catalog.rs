@@ -282,15 +282,31 @@ impl Documents {
         if let Some(own) = &plan.own {
             return own.value(index, field);
         }
-        let slot = plan.slots.iter().position(|s| s.path == field && !s.versioned)?;
-        self.scope(index, 0, plan.related).slot_value(slot)
+        self.scope_of(index).slot_value(self.slot_of(field)?)
+    }
+
+    /// Whether a generated field is a list.
+    pub(crate) fn is_list(&self, field: &str) -> bool {
+        let slots = &self.plan().slots;
+        slots.iter().any(|slot| slot.path == field && matches!(slot.maker, plan::Maker::List { .. }))
+    }
+
+    /// The slot of a generated field that is the same in every version.
+    pub(crate) fn slot_of(&self, field: &str) -> Option<usize> {
+        self.plan().slots.iter().position(|s| s.path == field && !s.versioned)
+    }
+
+    /// What document `index` is generated from, as it is loaded.
+    #[inline]
+    pub(crate) fn scope_of(&self, index: u64) -> Scope<'_> {
+        self.scope(index, 0, self.plan().related)
     }
 
     /// Whether [`index_value`](Self::index_value) knows this field. Documents that Storebench does not generate may
     /// have any field.
     pub fn knows_value(&self, field: &str) -> bool {
         let plan = self.plan();
-        self.sampled.is_some() || plan.own.is_some() || plan.slots.iter().any(|s| s.path == field && !s.versioned)
+        self.sampled.is_some() || plan.own.is_some() || self.slot_of(field).is_some()
     }
 
     /// The names in the key template, in order, such as `index`, `parent.key`, `book`.

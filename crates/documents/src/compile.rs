@@ -146,7 +146,7 @@ fn same_file(then: Option<&FileFacts>, now: Option<&FileFacts>) -> bool {
     }
 }
 
-fn empty_plan(name: &str, collection: &Collection, seed: u64) -> Plan {
+pub(crate) fn empty_plan(name: &str, collection: &Collection, seed: u64) -> Plan {
     Plan {
         name: name.to_owned(),
         seed,

@@ -11,6 +11,7 @@
 //! - `plan`, `numbers`, `escape`, `picker`, `size`: generating a document
 //! - `relation`, `shares`: maps children to parents and back by arithmetic, and says how many children each parent has
 //! - `own`, `reader`: the user's own documents
+//! - `parameters`: values of a query's parameters
 //! - `sampled`: keys of documents that are already in a store
 //! - `calibrate`, `check`: measure and verify documents
 //! - [`keys`]: which document an operation touches
@@ -35,6 +36,7 @@ mod mixture;
 mod naming;
 mod numbers;
 mod own;
+mod parameters;
 mod picker;
 mod plan;
 mod random;
@@ -48,4 +50,5 @@ mod template;
 
 pub use catalog::{Calibration, Catalog, CatalogOptions, Compression, Documents, FileFacts, Frozen, FrozenCollection};
 pub use error::{DocumentError, Mismatch};
+pub use parameters::Parameters;
 pub use sampled::Sampled;

@@ -265,7 +265,7 @@ fn lookup<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
 }
 
 /// Appends a scalar as it appears in a key. Returns false if the value is not a scalar.
-fn write_plain(value: &Value, out: &mut Vec<u8>) -> bool {
+pub(crate) fn write_plain(value: &Value, out: &mut Vec<u8>) -> bool {
     match value {
         Value::String(text) => out.extend_from_slice(text.as_bytes()),
         Value::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),

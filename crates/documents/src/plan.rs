@@ -162,17 +162,25 @@ impl<'a> Scope<'a> {
         Random::new(rng.next(), if versioned { self.version } else { 0 }, 0)
     }
 
-    fn write_slot(&self, slot: usize, out: &mut Vec<u8>) {
+    /// Appends the value of a slot: text escaped and without quotes.
+    pub(crate) fn write_slot(&self, slot: usize, out: &mut Vec<u8>) {
         let slot = &self.plan.slots[slot];
         self.make(&slot.maker, slot.versioned, &mut self.stream(slot), out);
     }
 
+    /// Appends the value of a slot as JSON.
+    #[inline]
+    pub(crate) fn write_value(&self, slot: usize, out: &mut Vec<u8>) {
+        let quote: &[u8] = if self.plan.slots[slot].quoted { b"\"" } else { b"" };
+        out.extend_from_slice(quote);
+        self.write_slot(slot, out);
+        out.extend_from_slice(quote);
+    }
+
     /// The value of a slot as JSON.
     pub(crate) fn slot_value(&self, slot: usize) -> Option<serde_json::Value> {
-        let quote: &[u8] = if self.plan.slots[slot].quoted { b"\"" } else { b"" };
-        let mut out = quote.to_vec();
-        self.write_slot(slot, &mut out);
-        out.extend_from_slice(quote);
+        let mut out = Vec::new();
+        self.write_value(slot, &mut out);
         serde_json::from_slice(&out).ok()
     }
 

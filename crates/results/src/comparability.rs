@@ -35,7 +35,7 @@ const SAME_LENGTH: f64 = 0.01;
 /// Settings that change how the client waits, not what it asks for.
 const OF_THE_CLIENT: [&str; 3] = ["timeout", "retry", "on_disconnect"];
 /// Operations that only read. The others write, so durability applies to them.
-const READS: [&str; 7] = ["read", "exists", "bulk-read", "page", "prefix", "scan", "view"];
+const READS: [&str; 8] = ["read", "exists", "bulk-read", "page", "prefix", "scan", "view", "query"];
 
 /// The kind of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,6 +5,7 @@
 use crate::stats::Observed;
 use crate::times::{response, response_of_all, service, service_of_all};
 use crate::{OpResult, Percentiles, PhaseResult, TrialResult, WatchedProcess};
+use storebench_study::op_kind::OpKind;
 
 /// Whether more or less of a figure is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,9 +192,9 @@ pub(crate) fn in_documents<'a>(phases: impl IntoIterator<Item = &'a PhaseResult>
     phases.into_iter().any(|phase| phase.loads || phase.tasks.is_some() || phase.ops.values().any(is_bulk))
 }
 
-/// Whether operations have several documents, so that documents per second say more.
-fn is_bulk(op: &OpResult) -> bool {
-    op.documents > 0 && op.documents != op.succeeded
+/// Whether operations have several documents, so that documents per second say more. Rows of queries are no documents.
+pub fn is_bulk(op: &OpResult) -> bool {
+    op.documents > 0 && op.documents != op.succeeded && op.kind != OpKind::Query.name()
 }
 
 fn add(

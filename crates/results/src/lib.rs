@@ -23,6 +23,7 @@ mod own_delay;
 pub mod plan;
 pub mod power;
 mod run_folder;
+mod same_answers;
 mod series;
 pub mod stats;
 pub mod summary;
@@ -31,6 +32,8 @@ pub mod table;
 pub mod times;
 pub mod validity;
 
+pub use figures::is_bulk;
 pub use generators::generators;
 pub use own_delay::own_delay;
 pub use run_folder::*;
+pub use same_answers::{COMPARED_ANSWERS, Difference, different_answers};

@@ -8,6 +8,8 @@
 // The futures of Couchbase's client nest deeper than the default limit of 128.
 #![cfg_attr(feature = "couchbase", recursion_limit = "256")]
 
+#[cfg_attr(not(feature = "default"), allow(dead_code, reason = "each driver uses only part of it"))]
+mod asked;
 #[cfg(any(feature = "hosted", feature = "memcached", feature = "mongodb", feature = "postgres", feature = "redis"))]
 mod connection;
 #[cfg(feature = "couchbase")]

@@ -28,6 +28,7 @@ pub enum OpKind {
     Prefix,
     Scan,
     View,
+    Query,
 }
 
 names! { OpKind:
@@ -35,6 +36,7 @@ names! { OpKind:
     Exists "exists", Delete "delete", Touch "touch", Counter "counter", CompareAndSwap "cas", MergePatch "merge",
     BulkInsert "bulk-insert", BulkUpsert "bulk-upsert", BulkRead "bulk-read", BulkDelete "bulk-delete",
     Page "page", Prefix "prefix", Scan "scan", View "view",
+    Query "query",
 }
 
 impl OpKind {
@@ -42,7 +44,7 @@ impl OpKind {
     /// another name for `upsert`.
     pub const IN_MIX: &'static [&'static str] = &[
         "insert", "upsert", "update", "replace", "append", "prepend", "read", "exists", "delete", "touch", "counter",
-        "cas", "merge", "page", "prefix", "scan", "view",
+        "cas", "merge", "page", "prefix", "scan", "view", "query",
     ];
 
     /// The single operation of this name in a mix.
@@ -73,6 +75,7 @@ impl OpKind {
                 | OpKind::Prefix
                 | OpKind::Scan
                 | OpKind::View
+                | OpKind::Query
         )
     }
 

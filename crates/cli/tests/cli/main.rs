@@ -25,6 +25,7 @@ mod help;
 mod interrupt;
 mod measure;
 mod parts;
+mod queries;
 mod refused;
 mod report;
 mod secrets;

@@ -12,6 +12,7 @@ use crate::measure::{Content, Did, HistoryOperation, LedgerReads, PartialCause, 
 use crate::store::{Completions, ErrorKind, OpError, OpKind, Reject, Reply, Token};
 use storebench_documents::Catalog;
 use storebench_documents::keys::Rng;
+use storebench_study::workload::RowCount;
 
 /// Closed loop: how long a lane rests after an operation that was rejected at once, for instance because there is no
 /// connection. Without a rest, the client would measure how fast it can be rejected, and use up its processor.
@@ -454,10 +455,13 @@ impl<C: Clock> Lanes<C> {
         let asked = s.task.documents;
         let earlier = std::mem::take(&mut s.earlier);
         let documents = earlier.documents + reply.documents;
+        let rows = self.plan.recipes[recipe].ask.rows();
         let tally = self.answered(lane, now_ns);
         // An operation that should have found documents, and did not find all of them, has missed.
         let found = match kind {
             OpKind::BulkRead | OpKind::BulkDelete => documents >= asked,
+            // Only `rows` says how many it must have.
+            OpKind::Query => true,
             _ => documents > 0 || kind.writes(),
         };
         if found {
@@ -467,6 +471,12 @@ impl<C: Clock> Lanes<C> {
         }
         tally.documents += u64::from(documents);
         tally.bytes_read += reply.bytes;
+        if let Some(rows) = rows {
+            tally.checked += 1;
+            if !rows.allows(documents.into()) {
+                self.wrong_rows(lane, documents, rows);
+            }
+        }
         if self.lanes[lane].task.check {
             self.check(lane, reply);
         }
@@ -592,6 +602,21 @@ impl<C: Clock> Lanes<C> {
             record(&mut tally.response, now_ns.saturating_sub(s.scheduled_ns));
         }
         tally
+    }
+
+    /// Counts an answer with a number of rows that the study does not allow.
+    #[cold]
+    fn wrong_rows(&mut self, lane: usize, found: u32, allowed: RowCount) {
+        let task = self.lanes[lane].task;
+        let label = &self.plan.recipes[task.recipe].label;
+        self.recorder.ops[task.recipe].wrong += 1;
+        if self.wrong_examples.len() < EXAMPLES {
+            let mut key = Vec::new();
+            self.catalog.get(label.collection).write_key(task.index, &mut key);
+            let key = String::from_utf8_lossy(&key);
+            self.wrong_examples
+                .push(format!("{}, with values of {key}: {found} rows, but the study expects {allowed}", label.name));
+        }
     }
 
     /// Compares the documents that were read with the expected ones.

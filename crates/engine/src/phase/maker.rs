@@ -28,6 +28,8 @@ pub(super) struct Task {
     pub documents: u32,
     /// Whether its result is compared with the expected document.
     pub check: bool,
+    /// The number for values that are generated for this operation.
+    pub number: u64,
 }
 
 impl Task {
@@ -71,6 +73,8 @@ pub(super) struct Maker {
     catalog: Arc<Catalog>,
     worker: u64,
     workers: u64,
+    /// Part of the numbers for generated values.
+    phase_seed: u64,
     rng: Rng,
     briefs: Vec<Brief>,
     /// Cumulative weights of the recipes, up to 1.
@@ -164,6 +168,7 @@ impl Maker {
         Ok(Self {
             worker,
             workers,
+            phase_seed,
             rng: Rng::stream(phase_seed, worker),
             briefs,
             weights,
@@ -220,8 +225,11 @@ impl Maker {
 
     /// One operation of a recipe, as the mix might draw it.
     pub(super) fn example(&mut self, recipe: usize, indexes: &mut Vec<u64>) -> Task {
+        indexes.clear();
         // An operation waits only if there is a ledger, and no examples are drawn with one.
-        self.mixed(recipe, indexes).unwrap_or_default()
+        let task = self.mixed(recipe, indexes).unwrap_or_default();
+        self.made += 1;
+        task
     }
 
     #[inline]
@@ -249,6 +257,9 @@ impl Maker {
         let numbered = brief.writes && !brief.inserts;
         let version = if numbered { self.highest_version() + 1 } else { 0 };
         let mut task = Task { recipe: at, index, version, documents, ..Task::default() };
+        if brief.kind == OpKind::Query {
+            task.number = mix64(self.phase_seed, self.made * self.workers + self.worker);
+        }
         if let Some(ledger) = &mut self.ledger
             && brief.writes
         {
@@ -493,6 +504,7 @@ impl Maker {
                 self.value = format!("[{}]", documents.index_value(index, field).unwrap_or_default());
             }
             (Ask::View(..), _) => {}
+            (Ask::Query(query), _) => query.write_values(documents, index, task.number, &mut self.batch),
             (_, OpKind::BulkInsert | OpKind::BulkUpsert) => {
                 self.batch.clear();
                 for index in task.indexes(indexes) {
@@ -531,6 +543,9 @@ impl Maker {
             (Ask::Scan(limit), _) => Op::Scan { start: key, end: None, limit: *limit },
             (Ask::View(view, rows, limit), _) => {
                 Op::View { view, rows: rows.asked(&self.value), skip: 0, limit: *limit }
+            }
+            (Ask::Query(query), _) => {
+                Op::Query { number: task.recipe as u16, text: &query.text, values: self.batch.as_batch() }
             }
             (Ask::Grow(_), OpKind::Prepend) => Op::Prepend { key, bytes: body },
             (Ask::Grow(_), _) => Op::Append { key, bytes: body },
@@ -584,6 +599,7 @@ pub(super) fn sent_bytes(op: &Op<'_>) -> u64 {
         Op::Append { key, bytes } | Op::Prepend { key, bytes } => key.len() + bytes.len(),
         Op::MergePatch { key, patch } => key.len() + patch.len(),
         Op::BulkWrite { items, .. } => items.total_bytes(),
+        Op::Query { values, .. } => values.iter().map(|(_, value)| value.len()).sum(),
         _ => 0,
     };
     bytes as u64

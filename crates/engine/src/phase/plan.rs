@@ -11,11 +11,12 @@ use storebench_documents::Catalog;
 use storebench_documents::schedule::{Arrival, Rate};
 use storebench_study::Part;
 use storebench_study::workload::{
-    ArrivalSpec, Body, Draw, MixEntry, Phase, PhaseKind, Streams, Study, collection_of, does,
+    ArrivalSpec, Body, Draw, MixEntry, Phase, PhaseKind, RowCount, Streams, Study, collection_of, does,
 };
 
 use super::copies::CopyPlan;
 use super::followed::Followed;
+use super::queries::AskedQuery;
 
 /// Documents in one bulk operation of a load, by default.
 pub const DEFAULT_LOAD_BATCH: u32 = 1_000;
@@ -37,7 +38,7 @@ pub struct Recipe {
 }
 
 /// What an operation asks beyond a document, by its kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Ask {
     /// Nothing beyond its key and contents.
     Document,
@@ -56,6 +57,8 @@ pub enum Ask {
     Scan(u32),
     /// `view`: `design/view`, which of its rows, and the maximum number of rows.
     View(String, Rows, u32),
+    /// `query`: its text and its parameters.
+    Query(AskedQuery),
 }
 
 impl Ask {
@@ -70,6 +73,15 @@ impl Ask {
             OpKind::Scan => Self::Scan(limit),
             OpKind::View => Self::View(entry.view.clone().unwrap_or_default(), Rows::of(entry), limit),
             _ => Self::Document,
+        }
+    }
+
+    /// How many rows an answer to a query must have, if the study says so.
+    #[inline]
+    pub(super) fn rows(&self) -> Option<RowCount> {
+        match self {
+            Self::Query(query) => query.rows,
+            _ => None,
         }
     }
 
@@ -265,9 +277,11 @@ impl PhasePlan {
             (Some(PhaseKind::Rest), ..) => (Ok(Vec::new()), Amount::Operations(0)),
             (Some(PhaseKind::Load(_)), ..) => (load_recipes(phase, catalog), Amount::Load),
             (Some(PhaseKind::Mix(_)), Some(for_so_long), _) => {
-                (mix_recipes(study, phase, catalog), Amount::Duration(for_so_long.ns()))
+                (mix_recipes(study, phase, catalog, capabilities), Amount::Duration(for_so_long.ns()))
             }
-            (Some(PhaseKind::Mix(_)), None, Some(n)) => (mix_recipes(study, phase, catalog), Amount::Operations(n.0)),
+            (Some(PhaseKind::Mix(_)), None, Some(n)) => {
+                (mix_recipes(study, phase, catalog, capabilities), Amount::Operations(n.0))
+            }
             (Some(PhaseKind::Mix(_)), None, None) => {
                 return refuse("it has neither `duration` nor `operations`; set one of them".into());
             }
@@ -366,6 +380,15 @@ impl PhasePlan {
                 self.name
             )));
         }
+        if !part.is_whole()
+            && let Some((name, _)) = self.mix.iter().find(|(_, entry)| entry.same_on.is_some())
+        {
+            return Err(StoreError::NotSupported(format!(
+                "phase `{}`: one part does not know when all documents are loaded, so it cannot compare answers; remove \
+                 `same_on` of `{name}`, or run the study without --part",
+                self.name
+            )));
+        }
         if self.workers.is_multiple_of(part.of) || self.recipes.is_empty() {
             return Ok(Self { part, ..self });
         }
@@ -433,10 +456,21 @@ fn load_recipes(phase: &Phase, catalog: &Catalog) -> Result<Vec<Recipe>, String>
         .collect()
 }
 
-fn mix_recipes(study: &Study, phase: &Phase, catalog: &Catalog) -> Result<Vec<Recipe>, String> {
-    phase
-        .mix
-        .iter()
+fn mix_recipes(
+    study: &Study,
+    phase: &Phase,
+    catalog: &Catalog,
+    capabilities: &Capabilities,
+) -> Result<Vec<Recipe>, String> {
+    let left_out = |entry: &MixEntry| {
+        let text = capabilities.language.and_then(|language| entry.text.get(&language));
+        text == Some(&serde_json::Value::Bool(false))
+    };
+    let mix: Vec<_> = phase.mix.iter().filter(|(_, entry)| !left_out(entry)).collect();
+    if mix.is_empty() {
+        return Err("every operation is left out on this store; give one of its queries a text for it".into());
+    }
+    mix.into_iter()
         .map(|(name, entry)| {
             let kind = entry.kind(name).ok_or_else(|| format!("unknown operation `{name}`, or it has no bulk form"))?;
             let collection_name = collection_of(study, phase, name)
@@ -457,8 +491,15 @@ fn mix_recipes(study: &Study, phase: &Phase, catalog: &Catalog) -> Result<Vec<Re
                 label: Label { name: name.clone(), kind, collection, batch: entry.batch.unwrap_or(1) },
                 weight: entry.weight,
                 draw: entry.draw,
-                ask: Ask::of(kind, entry),
-                checkable: catalog.get(collection).body() != Body::Counter
+                ask: match kind {
+                    OpKind::Query => {
+                        Ask::Query(AskedQuery::of(name, entry, catalog.get(collection), study.seed, capabilities)?)
+                    }
+                    _ => Ask::of(kind, entry),
+                },
+                // A row of a query may have the marker of a document and differ from it.
+                checkable: kind != OpKind::Query
+                    && catalog.get(collection).body() != Body::Counter
                     && !catalog.get(collection).is_existing()
                     && !does(study, &study.phases, &changes, collection_name),
             })

@@ -14,7 +14,7 @@ use super::{
     RowsKind, SAMPLES_A_RANGE, Token, evenly,
 };
 use crate::Clock;
-use storebench_study::workload::Body;
+use storebench_study::workload::{Body, Language};
 
 /// A store could not be inspected, opened, prepared or queried.
 #[derive(Debug, Clone, thiserror::Error, Serialize, Deserialize)]
@@ -233,6 +233,8 @@ pub struct Capabilities {
     pub attachments_member: Option<&'static str>,
     /// The kinds of rows that it streams.
     pub rows: &'static [RowsKind],
+    /// The language of its own queries, for [`OpKind::Query`].
+    pub language: Option<Language>,
     /// What a user should know, one sentence each.
     pub notes: Vec<&'static str>,
 }
@@ -394,7 +396,16 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(async { Err(StoreError::NotSupported("this store cannot stream rows".into())) })
     }
 
-    /// How the store would answer a query: its plan as text, and whether it reads the whole collection.
+    /// Tries a query in the store's own language, once, and so that it cannot write. Sessions may refuse a query that
+    /// was not tried.
+    ///
+    /// # Errors
+    /// [`StoreError::NotSupported`] if the store refuses it, or if it may write.
+    fn try_query(&self, _request: &Request<'_>) -> Result<(), StoreError> {
+        Err(StoreError::NotSupported("this store has no query language".into()))
+    }
+
+    /// How the store would answer a query: its plan as text, and whether it reads the whole collection. Does not run it.
     fn explain(&self, _request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         Ok(None)
     }

@@ -32,6 +32,7 @@ pub trait AnyStore: Send + Sync {
     fn full_name(&self, collection: &CollectionLayout) -> String;
     fn parts(&self) -> Result<Vec<String>, StoreError>;
     fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>>;
+    fn try_query(&self, request: &Request<'_>) -> Result<(), StoreError>;
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError>;
     fn paths(&self) -> Vec<PathBuf>;
     fn close(&self) -> Result<(), StoreError>;
@@ -95,6 +96,9 @@ where
     }
     fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
         Store::rows(self, rows)
+    }
+    fn try_query(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        Store::try_query(self, request)
     }
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         Store::explain(self, request)
@@ -172,6 +176,9 @@ impl Store for Erased {
     }
     fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
         self.0.rows(rows)
+    }
+    fn try_query(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        self.0.try_query(request)
     }
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         self.0.explain(request)

@@ -136,6 +136,10 @@ impl<S: Store, D: DueTimes> Store for Held<S, D> {
         self.inner.full_name(collection)
     }
 
+    fn try_query(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        self.inner.try_query(request)
+    }
+
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         self.inner.explain(request)
     }

@@ -46,6 +46,7 @@ impl Store for NullStore {
             reserved_members: &[],
             attachments_member: None,
             rows: &[],
+            language: None,
             notes: vec![
                 "Stores nothing and reads nothing, so its reads cannot be verified. It measures only the client.",
             ],

@@ -175,6 +175,16 @@ pub enum Op<'a> {
         /// The maximum number of rows.
         limit: u32,
     },
+    /// A query in the store's own language, which changes nothing. Each row counts as a document. A session prepares a
+    /// query once and recognises it by its number, so a number always comes with the same text.
+    Query {
+        /// Different for each query of a phase; small, because sessions may use it as a position.
+        number: u16,
+        /// The query as the study has it: text, or the JSON text of a query that is not text.
+        text: &'a str,
+        /// The name and the value of each parameter, the value as JSON. Always the same names in the same order.
+        values: Batch<'a>,
+    },
 }
 
 /// Which rows of a view to return. Keys are JSON, compared in the order of the store's views.
@@ -226,6 +236,7 @@ impl Op<'_> {
             Op::Prefix { .. } => OpKind::Prefix,
             Op::Scan { .. } => OpKind::Scan,
             Op::View { .. } => OpKind::View,
+            Op::Query { .. } => OpKind::Query,
         }
     }
 }

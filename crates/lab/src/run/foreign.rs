@@ -16,7 +16,7 @@ use super::runner::Configuration;
 
 /// Number of documents that are read to measure their size.
 const READ_FOR_SIZE: usize = 256;
-/// Number of documents that are read if page operations need values of their fields.
+/// Number of documents that are read if operations need values of their fields.
 const READ_FOR_VALUES: usize = 10_000;
 /// Documents in a bulk read.
 const BATCH: usize = 100;
@@ -33,7 +33,7 @@ pub(super) struct Foreign {
 /// Samples every existing collection of a prepared store.
 ///
 /// # Errors
-/// Fails if a store does not list its keys, holds no documents, or holds none with a field that a page operation needs.
+/// Fails if a store does not list its keys, holds no documents, or holds none with a field that an operation needs.
 pub(super) fn sample(
     configuration: &Configuration,
     study: &Study,
@@ -53,14 +53,14 @@ pub(super) fn sample(
                 existing.name, configuration.description.url
             )));
         }
-        let fields = page_fields(configuration, position);
+        let fields = wanted_fields(configuration, position);
         let documents = read(configuration, position, &sampled, &fields, clock, stop)?;
         for field in &fields {
             let values: Vec<Value> = documents.iter().filter_map(|body| value_of(body, field)).collect();
             if values.is_empty() && !stop.asked() {
                 return Err(StoreError::NotSupported(format!(
-                    "none of the {} sampled documents of `{}` has a string, number or boolean in `{field}`, which a \
-                     page operation needs; use another field in `where`",
+                    "none of the {} sampled documents of `{}` has a string, number or boolean in `{field}`, which an \
+                     operation draws its value from; use another field",
                     documents.len(),
                     existing.name
                 )));
@@ -86,25 +86,32 @@ pub(super) fn sample(
     Ok(found)
 }
 
-/// The fields that page operations use, without duplicates.
-fn page_fields(configuration: &Configuration, collection: usize) -> Vec<String> {
+/// The fields whose values pages and queries use, without duplicates.
+fn wanted_fields(configuration: &Configuration, collection: usize) -> Vec<String> {
     let mut fields: Vec<String> = Vec::new();
     for recipe in
         configuration.operations().flat_map(|plan| &plan.recipes).filter(|of| of.label.collection == collection)
     {
-        if let Ask::Page(field, _) = &recipe.ask
-            && !fields.contains(field)
-        {
-            fields.push(field.clone());
+        let used: Vec<&str> = match &recipe.ask {
+            Ask::Page(field, _) => vec![field],
+            Ask::Query(query) => query.parameters.fields().collect(),
+            _ => Vec::new(),
+        };
+        for field in used {
+            if !fields.iter().any(|known| known == field) {
+                fields.push(field.to_owned());
+            }
         }
     }
     fields
 }
 
-/// A value that a page operation can use.
+/// A value that a page or a query can use. `field` may be a path (`a.b`).
 fn value_of(body: &[u8], field: &str) -> Option<Value> {
-    let Value::Object(mut fields) = serde_json::from_slice(body).ok()? else { return None };
-    fields.remove(field).filter(|value| value.is_string() || value.is_number() || value.is_boolean())
+    let document: Value = serde_json::from_slice(body).ok()?;
+    let nested = || field.split('.').try_fold(&document, |value, name| value.get(name));
+    let value = document.get(field).or_else(nested)?.clone();
+    (value.is_string() || value.is_number() || value.is_boolean()).then_some(value)
 }
 
 /// Reads documents spread over the sample. Those removed meanwhile are left out.

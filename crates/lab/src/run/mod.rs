@@ -18,6 +18,7 @@ mod links;
 mod observe;
 mod outage;
 mod parts;
+mod queries;
 mod request;
 mod resources;
 mod resume;

@@ -11,7 +11,7 @@ use storebench_engine::ledger::Book;
 use storebench_engine::measure::{Partial, PartialCause, PhaseRecord};
 use storebench_engine::store::{Namespace, OpKind, Prepare, StoreError, Support};
 use storebench_engine::{
-    Begin, Companion, Observer, PhaseContext, PhasePlan, ResolvedPhase, Written, calibrate, explain_queries, run_phase,
+    Begin, Companion, Observer, PhaseContext, PhasePlan, ResolvedPhase, Written, calibrate, run_phase,
 };
 use storebench_results::bottleneck::Bottleneck;
 use storebench_results::environment::port_of;
@@ -19,8 +19,8 @@ use storebench_results::human::count;
 use storebench_results::plan::PlannedTrial;
 use storebench_results::validity::spoiled;
 use storebench_results::{
-    CollectionResult, Failure, FailureKind, FaultResult, Pass, PhaseResult, ProbeResult, QueryPlanResult,
-    ResourcesResult, RunResult, SampledResult, SearchResult, TrialResult, gather_phase, judge_limits,
+    CollectionResult, Failure, FailureKind, FaultResult, Pass, PhaseResult, ProbeResult, ResourcesResult, RunResult,
+    SampledResult, SearchResult, TrialResult, gather_phase, judge_limits,
 };
 use storebench_study::mix64;
 use storebench_study::workload::{Database, Limit, LimitPath, Phase, RateSearch, RateSpec};
@@ -129,9 +129,6 @@ struct Measured {
     record: PhaseRecord,
 }
 
-/// Maximum length of a stored query plan, in characters.
-const QUERY_PLAN_CHARS: usize = 8_000;
-
 impl Session<'_> {
     /// Runs a trial into `result`, which is written after every phase.
     pub(super) fn trial(
@@ -170,7 +167,8 @@ impl Session<'_> {
         let took = |started: Started| started.ready.as_nanos() as u64;
         let ready = started.map(|started| result.trials[at].server_ready_ns = started.map(took));
         let prepared = ready.and_then(|()| self.prepare_together(configuration, kept, journal));
-        match prepared.and_then(|()| self.sample(configuration, journal)) {
+        let sampled = prepared.and_then(|()| self.sample(configuration, journal));
+        match sampled.and_then(|sampled| self.try_queries(configuration).map(|()| sampled)) {
             Err(error) => fail(result, "prepare", &error),
             Ok(sampled) => {
                 self.discarded.insert(configuration.location.clone());
@@ -187,7 +185,9 @@ impl Session<'_> {
                     if kept && loads {
                         continue;
                     }
-                    let ended = self.phase(configuration, planned, position, at, result, journal);
+                    let answered = self.compare_answers(configuration, position, at, result, journal);
+                    let ended =
+                        answered.and_then(|()| self.phase(configuration, planned, position, at, result, journal));
                     if let Err(error) = ended {
                         fail(result, &configuration.study().phases[position].name, &error);
                     }
@@ -337,7 +337,7 @@ impl Session<'_> {
     }
 
     /// The documents as this store holds them.
-    fn catalog(&self, configuration: &Configuration) -> Arc<Catalog> {
+    pub(super) fn catalog(&self, configuration: &Configuration) -> Arc<Catalog> {
         Arc::clone(
             self.foreign
                 .get(&configuration.load_key)
@@ -703,35 +703,6 @@ impl Session<'_> {
             sum.1 += count as f64 * of.mean_bytes as f64;
         }
         Some(sum)
-    }
-
-    /// The store's plans for the queries of a phase, now that the documents are loaded. If a store cannot explain a
-    /// query, that is noted; it does not affect the measurement.
-    fn query_plans(
-        &self,
-        configuration: &Configuration,
-        plan: &PhasePlan,
-        catalog: &Arc<Catalog>,
-        journal: &mut Journal<'_>,
-    ) -> Vec<Option<QueryPlanResult>> {
-        let mut plans = vec![None; plan.recipes.len()];
-        for (at, told) in explain_queries(&*configuration.store, plan, catalog, configuration.study().seed) {
-            let recipe = &plan.recipes[at];
-            match told {
-                Ok(told) => {
-                    plans[at] = told.map(|told| QueryPlanResult {
-                        field: recipe.ask.field().map(str::to_owned),
-                        plan: told.plan.chars().take(QUERY_PLAN_CHARS).collect(),
-                        full_scan: told.full_scan,
-                    });
-                }
-                Err(error) => journal.note(format!(
-                    "{} could not explain `{}` of {}: {error}",
-                    configuration.name, recipe.label.name, plan.name
-                )),
-            }
-        }
-        plans
     }
 }
 

@@ -152,7 +152,9 @@ impl Caller {
                 let end = end.map_or_else(|| py.None().into_bound(py), text);
                 (call(&name, vec![text(start), end, limit]), Meaning::Rows { contents })
             }
-            Op::Page { .. } | Op::View { .. } | Op::CompareAndSwap { .. } => return Err(OpError::unsupported()),
+            Op::Page { .. } | Op::View { .. } | Op::Query { .. } | Op::CompareAndSwap { .. } => {
+                return Err(OpError::unsupported());
+            }
         };
         let result = result.map_err(|error| of_exception(py, &error, writes(kind)))?;
         if !self.class.is_async && result.hasattr("__await__").unwrap_or(false) {

@@ -5,7 +5,7 @@
 
 use indexmap::{IndexMap, IndexSet};
 use storebench_results::stats::SeriesEventKind;
-use storebench_results::{PhaseResult, TrialResult};
+use storebench_results::{PhaseResult, TrialResult, is_bulk};
 
 use super::means::means;
 use super::work;
@@ -231,7 +231,7 @@ fn operations<'a>(rows: &[&'a IntervalRow]) -> Vec<Option<&'a str>> {
 /// Whether some operations are on several documents.
 fn by_documents(subject: &Subject) -> bool {
     let ops = subject.trials().flat_map(|(_, _, trial)| &trial.phases).flat_map(|phase| phase.ops.values());
-    ops.into_iter().any(|op| op.documents > 0 && op.documents != op.succeeded)
+    ops.into_iter().any(is_bulk)
 }
 
 /// Places and values of a line.

@@ -4,7 +4,7 @@ use indexmap::IndexSet;
 
 use super::{ConfigurationCostInput, CostResult, PriceSheet, UsageCost, Work};
 use crate::configurations::configuration_of;
-use crate::figures::{COST, DISK, DOCUMENTS, Figure, RATE_WITHIN_LIMITS, THROUGHPUT};
+use crate::figures::{COST, DISK, DOCUMENTS, Figure, RATE_WITHIN_LIMITS, THROUGHPUT, is_bulk};
 use crate::{ConfigurationResult, FigureOverTrials, OpResult, PhaseResult, RunResult, TrialResult};
 
 /// The cost of every configuration of a run. The priced operations are those of one phase: the one whose rate was
@@ -13,7 +13,7 @@ use crate::{ConfigurationResult, FigureOverTrials, OpResult, PhaseResult, RunRes
 pub(crate) fn cost_of_run(sheet: &PriceSheet, result: &RunResult) -> CostResult {
     let Some(phase) = priced_phase(result) else { return CostResult::of(sheet.clone(), &[], None, Work::Operations) };
     let of_phase = || result.phases().filter(|p| p.name == phase);
-    let bulk = of_phase().flat_map(|p| p.ops.values()).any(|op| op.documents > op.succeeded);
+    let bulk = of_phase().flat_map(|p| p.ops.values()).any(|op| op.documents > op.succeeded && is_bulk(op));
     let work = if bulk { Work::Documents } else { Work::Operations };
     let inputs: Vec<ConfigurationCostInput> = result
         .configurations

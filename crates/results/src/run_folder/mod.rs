@@ -38,10 +38,10 @@ pub use hlog::{histogram_log, merged_log};
 pub use limits::judge as judge_limits;
 pub(crate) use limits::judge_again;
 pub use model::{
-    AllOps, ClientUse, CollectionResult, ConfigurationResult, FORMAT, FactorSweep, Failure, FailureKind,
+    AllOps, AnswerRow, ClientUse, CollectionResult, ConfigurationResult, FORMAT, FactorSweep, Failure, FailureKind,
     FigureOverTrials, FigureResult, Guarantee, LimitResult, Message, OpResult, OwnDelay, Percentiles, PhaseDocuments,
-    PhaseResult, QueryPlanResult, RateResult, RunInfo, RunResult, SampledResult, StoreAfter, StoreStatsResult,
-    TasksResult, TrialResult,
+    PhaseResult, QueryAnswer, QueryAnswers, QueryPlanResult, RateResult, RunInfo, RunResult, SampledResult, StoreAfter,
+    StoreStatsResult, TasksResult, TrialResult,
 };
 pub(crate) use part_rows::{PartRow, part_rows};
 pub use pass::Pass;

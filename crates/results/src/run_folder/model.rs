@@ -226,6 +226,9 @@ pub struct TrialResult {
     /// How long its server took from its start until the store answered, in ns, if the run started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_ready_ns: Option<u64>,
+    /// What queries with `same_on` answered once the documents were loaded, in the first trial of each configuration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<QueryAnswers>,
     /// Its phases, in order, including warm-ups. A phase whose rate was searched appears at the highest rate that met
     /// the limits.
     pub phases: Vec<PhaseResult>,
@@ -234,6 +237,47 @@ pub struct TrialResult {
     pub searches: Vec<SearchResult>,
     /// Why it ended early, if it did.
     pub failure: Option<Failure>,
+}
+
+/// What one query answered, for comparison with other stores.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct QueryAnswers {
+    /// Name of its phase.
+    pub phase: String,
+    /// Its name in the mix.
+    pub query: String,
+    /// Whether the order of the rows counts.
+    pub ordered: bool,
+    /// Its answers, with the same values on every store.
+    pub answers: Vec<QueryAnswer>,
+}
+
+/// One answer to a query.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct QueryAnswer {
+    /// The values of its parameters, by name.
+    pub values: IndexMap<String, serde_json::Value>,
+    /// Its rows.
+    pub rows: u64,
+    /// Hash of all rows in any order (hexadecimal). Members of objects are sorted, numbers are compared to twelve digits,
+    /// and members that belong to the store are left out.
+    pub hash: String,
+    /// Hash of all rows in their order.
+    pub ordered_hash: String,
+    /// The first rows, at most 100.
+    pub first: Vec<AnswerRow>,
+}
+
+/// A row of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct AnswerRow {
+    /// Its hash.
+    pub hash: String,
+    /// Its beginning, at most 120 characters.
+    pub text: String,
 }
 
 /// What was sampled from documents that already existed in a store.
@@ -571,7 +615,7 @@ pub struct OpResult {
     pub checked: u64,
     /// Checked documents that differed.
     pub wrong: u64,
-    /// How the store said that it would answer, if it reports that for page, prefix, scan and view.
+    /// How the store said that it would answer, if it reports that for page, prefix, scan, view and query.
     #[serde(default)]
     pub query_plan: Option<QueryPlanResult>,
     /// Open loop: from the scheduled start to the end, for successes, misses and unfinished operations (the latter with

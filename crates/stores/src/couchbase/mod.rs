@@ -54,11 +54,13 @@ mod views;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use storebench_engine::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings, Layout, OpKind, Prepare,
-    ReadConsistency, Request, Runtime, SessionOptions, Site as _, Stats, Store, StoreError, Support, prepare, remove,
+    Capabilities, CollectionId, CollectionLayout, Description, ErrorKind, Explanation, Holdings, Layout, Op, OpError,
+    OpKind, Prepare, ReadConsistency, Request, Runtime, SessionOptions, Site as _, Stats, Store, StoreError, Support,
+    prepare, remove,
 };
-use storebench_study::workload::Body;
+use storebench_study::workload::{Body, Language};
 
 use crate::net::{self, Control, Memo, places, settled, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
@@ -185,6 +187,15 @@ impl CouchbaseStore {
 /// The server allows 250 bytes, of which the number of the collection takes up to four.
 const LONGEST_KEY_BYTES: usize = 246;
 
+/// Why a query could not be tried.
+fn not_run(error: OpError) -> StoreError {
+    match error.kind {
+        ErrorKind::Refused => StoreError::NotSupported(error.message.into_owned()),
+        ErrorKind::Temporary => StoreError::Unreachable(error.message.into_owned()),
+        _ => StoreError::Failed(error.message.into_owned()),
+    }
+}
+
 impl Store for CouchbaseStore {
     type Session = CouchbaseSession;
 
@@ -205,7 +216,7 @@ impl Store for CouchbaseStore {
             OpKind::View => Some(Support::Approximated(
                 "rows from the view engine, for the default collection only; then their documents by key",
             )),
-            OpKind::Page if !queries => None,
+            OpKind::Page | OpKind::Query if !queries => None,
             OpKind::Prefix | OpKind::Scan if !queries || !self.settings.key_index => None,
             OpKind::Prefix | OpKind::Scan => Some(Support::Approximated(by_query)),
             OpKind::BulkInsert | OpKind::BulkUpsert | OpKind::BulkRead | OpKind::BulkDelete => {
@@ -234,6 +245,7 @@ impl Store for CouchbaseStore {
                 ),
             ],
             indexes: queries,
+            language: queries.then_some(Language::Couchbase),
             gives_up_at_timeout: true,
             longest_key_bytes: Some(LONGEST_KEY_BYTES),
             notes: vec![
@@ -360,16 +372,32 @@ impl Store for CouchbaseStore {
             let mut keys = Vec::new();
             for (offset, limit) in places(total, at_most as u64, u64::MAX, SAMPLE_PLACES, seed) {
                 let query = queries::Query::keys_from(&name, offset, limit);
-                let rows = query.run(&scope, OpKind::Scan, true, QUERY_PATIENCE).await;
+                let rows = query.run::<queries::Row>(&scope, OpKind::Scan, true, QUERY_PATIENCE).await;
                 keys.extend(rows.map_err(|e| unlisted(&e.message))?.into_iter().map(|row| row.key));
             }
             Ok(keys)
         })
     }
 
+    fn try_query(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        let Op::Query { text, values, .. } = request.op else { return Ok(()) };
+        let ready = self.ready()?;
+        let (scope, name, _) = net::collection(&ready.collections, request.collection)?.clone();
+        let query = queries::Query::asked(text, values, &name).map_err(not_run)?;
+        self.with_link(async |link, _| {
+            let scope = link.bucket.scope(scope);
+            query.run::<Value>(&scope, OpKind::Query, false, QUERY_PATIENCE).await.map(drop).map_err(not_run)
+        })
+    }
+
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         let ready = self.ready()?;
         let (scope, name, body) = net::collection(&ready.collections, request.collection)?.clone();
+        if let Op::Query { text, values, .. } = request.op {
+            let query = queries::Query::asked(text, values, &name).map_err(not_run)?;
+            return self
+                .with_link(async |link, _| query.explain(&link.bucket.scope(scope), QUERY_PATIENCE).await.map(Some));
+        }
         let query = queries::Query::of(&request.op, &name, body == Body::Json);
         let Some(query) = query.map_err(|e| StoreError::Failed(e.message.into_owned()))? else { return Ok(None) };
         self.with_link(async |link, _| query.explain(&link.bucket.scope(scope), QUERY_PATIENCE).await.map(Some))

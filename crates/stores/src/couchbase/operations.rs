@@ -12,13 +12,14 @@ use couchbase::options::kv_options::{InsertOptions, RemoveOptions, ReplaceOption
 use couchbase::results::kv_results::MutationResult;
 use couchbase::scope::Scope;
 use couchbase::transcoding::{DataType, encode_common_flags};
+use serde_json::value::RawValue;
 use storebench_engine::store::{BatchBuf, Collected, ErrorKind, Op, OpError, OpKind, OwnedReply, Request};
 use storebench_study::workload::Body;
 
 use super::errors::{closed_in_flight, op_error};
 use super::gate::{Gate, Unanswered};
 use super::link::unwound;
-use super::queries::Query;
+use super::queries::{Query, Row};
 use super::views::{Asked, Views};
 use super::{bulk, counter, merge};
 use crate::document::collection_of;
@@ -72,6 +73,8 @@ pub(super) enum What {
     Swap(u64),
     Batch(BatchBuf),
     Query(Box<Query>),
+    /// A query of the study.
+    Asked(Box<Query>),
     View(Box<Asked>),
     /// The operation cannot be done, for this reason.
     Refused(OpError),
@@ -157,6 +160,12 @@ impl Task {
                 let query = Query::of(&request.op, &target.name, bodies)?.ok_or(OpError::unsupported())?;
                 self.what = What::Query(Box::new(query));
             }
+            Op::Query { text, values, .. } => {
+                if !context.queries {
+                    return Err(OpError::unsupported());
+                }
+                self.what = What::Asked(Box::new(Query::asked(text, values, &target.name)?));
+            }
             Op::View { .. } => {
                 if !target.has_views {
                     return Err(NO_VIEWS);
@@ -180,6 +189,7 @@ pub(super) async fn perform(context: Rc<Context>, task: Task) -> Result<OwnedRep
         // Boxed: they are rare and their futures are large, and every operation's place has room for the largest.
         What::Batch(batch) => Box::pin(bulk::perform(&context, target, kind, batch, contents)).await,
         What::View(asked) => Box::pin(view(&context, target, kind, &asked, contents)).await,
+        What::Asked(query) => Box::pin(asked(&context, target, kind, *query, contents)).await,
         What::Query(query) => Box::pin(page(&context, target, kind, *query, contents)).await,
         What::Counter { delta, initial } => Box::pin(counter::add(&context, target, &key, delta, initial)).await,
         What::Single if kind == OpKind::MergePatch => Box::pin(merge::apply(&context, target, &key, &body)).await,
@@ -325,7 +335,7 @@ async fn page(
     query: Query,
     contents: bool,
 ) -> Result<OwnedReply, OpError> {
-    let rows = query.run(&target.scope, kind, context.fresh, context.timeout).await?;
+    let rows: Vec<Row> = query.run(&target.scope, kind, context.fresh, context.timeout).await?;
     if target.body != Body::Json {
         let keys: Vec<&str> = rows.iter().map(|row| row.key.as_str()).collect();
         return bulk::read_in_order(context, target, kind, &keys, contents).await;
@@ -335,6 +345,20 @@ async fn page(
     for row in &rows {
         found.add(&row.key, row.body.as_deref().map_or(&b"null"[..], |body| body.get().as_bytes()));
     }
+    Ok(found.into_reply())
+}
+
+async fn asked(
+    context: &Context,
+    target: &Target,
+    kind: OpKind,
+    query: Query,
+    contents: bool,
+) -> Result<OwnedReply, OpError> {
+    let rows: Vec<Box<RawValue>> = query.run(&target.scope, kind, context.fresh, context.timeout).await?;
+    let mut found = Collected::default();
+    found.begin(contents);
+    rows.iter().for_each(|row| found.add("", row.get().as_bytes()));
     Ok(found.into_reply())
 }
 

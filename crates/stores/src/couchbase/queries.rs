@@ -8,9 +8,11 @@ use couchbase::options::query_options::{QueryOptions, ScanConsistency};
 use couchbase::scope::Scope;
 use futures_util::TryStreamExt;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use storebench_engine::store::{ErrorKind, Explanation, Op, OpError, OpKind, StoreError};
+use storebench_engine::store::{Batch, ErrorKind, Explanation, Op, OpError, OpKind, StoreError};
+use storebench_study::workload::COLLECTION;
 
 use super::errors::{op_error, store_error};
 use super::link::unwound;
@@ -58,6 +60,21 @@ impl Query {
         Ok(Some(Self { statement, parameters }))
     }
 
+    /// A query of the study on a collection.
+    ///
+    /// # Errors
+    /// *Refused* for a value that is not JSON.
+    pub(super) fn asked(text: &str, values: Batch<'_>, collection: &str) -> Result<Self, OpError> {
+        let mut parameters = Map::new();
+        for (name, value) in values.iter() {
+            let value = serde_json::from_slice(value)
+                .map_err(|e| OpError::new(ErrorKind::Refused, format!("the value of ${name} is not JSON: {e}")))?;
+            parameters.insert(name.to_owned(), value);
+        }
+        let statement = text.trim_end().trim_end_matches(';').replace(COLLECTION, &quoted(collection));
+        Ok(Self { statement, parameters })
+    }
+
     /// The query of keys from the `offset`-th on, in key order.
     pub(super) fn keys_from(collection: &str, offset: u64, limit: u64) -> Self {
         let from = quoted(collection);
@@ -79,17 +96,17 @@ impl Query {
     }
 
     /// Runs the query. `fresh` waits for all earlier writes.
-    pub(super) async fn run(
+    pub(super) async fn run<R: DeserializeOwned + 'static>(
         self,
         scope: &Scope,
         kind: OpKind,
         fresh: bool,
         within: Duration,
-    ) -> Result<Vec<Row>, OpError> {
+    ) -> Result<Vec<R>, OpError> {
         let querying = async {
             let (statement, options) = self.options(fresh, within)?;
             let mut result = scope.query(statement, options.ad_hoc(false)).await?;
-            result.rows::<Row>().try_collect::<Vec<Row>>().await
+            result.rows::<R>().try_collect::<Vec<R>>().await
         };
         match unwound(querying).await {
             Some(result) => result.map_err(|e| op_error(kind, &e)),

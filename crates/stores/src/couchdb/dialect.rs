@@ -7,8 +7,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use storebench_engine::store::{BulkWrite, ErrorKind, Op, OpError, OpKind, Reply, Request};
 use storebench_study::workload::Body;
 
+use super::asked;
 use super::json;
 use super::memory::{Awaits, CouchMemory};
+use crate::asked::{ByNumber, Template};
 use crate::document::{self, CHANGED, EXISTS, Effect};
 use crate::http::{Answer, Dialect, Method, RequestBuf, Step, status_error};
 
@@ -41,6 +43,8 @@ pub(crate) struct CouchDialect {
     pub(super) stale: bool,
     pub(super) splits: u64,
     pub(super) scratch: Vec<u8>,
+    /// The queries so far.
+    pub(super) queries: ByNumber<Template>,
 }
 
 /// The error of keys that CouchDB reserves.
@@ -125,6 +129,7 @@ impl Dialect for CouchDialect {
         match memory.awaits {
             Awaits::Last => Step::Done(self.last(memory, answer, out.changes())),
             Awaits::Rows => self.rows(memory, &answer, out),
+            Awaits::Answer => asked::answered(memory, &answer, self.pouch),
             Awaits::Existence => Step::Done(Err(match answer.status {
                 200..=299 => CHANGED,
                 _ => status_error(&answer, false),
@@ -240,6 +245,10 @@ impl CouchDialect {
             Op::Page { .. } | Op::Prefix { .. } | Op::Scan { .. } | Op::View { .. } => {
                 memory.begin(kind, number, request.contents, "", b"");
                 return self.begin_rows(&request.op, memory, out);
+            }
+            Op::Query { number: query, text, values } => {
+                memory.begin(kind, number, request.contents, "", b"");
+                self.ask(query, text, values, memory, out)?;
             }
             Op::Touch { .. } => return Err(OpError::unsupported()),
         }

@@ -54,6 +54,7 @@ fn take(bytes: &[u8]) {
             majority: false,
             stale: false,
             splits: 0,
+            queries: Default::default(),
             scratch: Vec::new(),
         };
         answer_with(&mut dialect, &ops, bytes);

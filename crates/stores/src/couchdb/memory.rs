@@ -22,6 +22,8 @@ pub(super) enum Awaits {
     Existence,
     /// A page of rows.
     Rows,
+    /// The rows of a query.
+    Answer,
     /// The revisions of a bulk operation's documents.
     BulkRevisions,
     /// The outcome of each document of a bulk write.

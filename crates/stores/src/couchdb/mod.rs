@@ -15,6 +15,7 @@
 //! tested with CouchDB. Where the two differ (reading a revision, sizes, tasks, quorums), the driver follows the
 //! documentation of CouchDB 3.x. `storebench conform couchdb://…` runs the suite against your server.
 
+mod asked;
 mod bulk;
 mod dialect;
 #[cfg(test)]

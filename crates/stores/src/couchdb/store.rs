@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 use storebench_engine::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout, Made, Making,
-    Marked, Op, OpKind, Owner, Prepare, ReadConsistency, Removal, Request, Runtime, SessionOptions, Site, Stats, Store,
-    StoreError, Support, prepare, remove,
+    Batch, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout, Made,
+    Making, Marked, Op, OpKind, Owner, Prepare, ReadConsistency, Removal, Request, Runtime, SessionOptions, Site,
+    Stats, Store, StoreError, Support, prepare, remove,
 };
-use storebench_study::workload::Body;
+use storebench_study::workload::{Body, Language};
 
+use super::asked;
 use super::dialect::{Collection, CouchDialect};
 use super::server::{FORM, Server, Sizes, Welcome};
 use super::{SCHEME, pages, sample};
@@ -145,6 +146,7 @@ impl CouchStore {
             majority: options.is_some_and(|options| options.durability == Durability::MAJORITY),
             stale: !pouch && options.is_some_and(|options| options.consistency == ReadConsistency::StaleOk),
             splits: 0,
+            queries: Default::default(),
             scratch: Vec::new(),
         }
     }
@@ -282,6 +284,22 @@ fn index_name(fields: &[String]) -> String {
     format!("storebench-{}", fields.join("-"))
 }
 
+impl CouchStore {
+    /// Sends a query of the study to `_find` or `_explain`.
+    async fn asked(&self, database: &str, what: &str, text: &str, values: Batch<'_>) -> Result<Value, StoreError> {
+        let mut query = Vec::new();
+        let template = asked::template(text, values, false);
+        template.map_err(|e| StoreError::NotSupported(e.message.into_owned()))?.write(values, &mut query);
+        let query: Value =
+            serde_json::from_slice(&query).map_err(|e| StoreError::Failed(format!("the query is not JSON: {e}")))?;
+        let path = Server::path(database, what);
+        self.server(PATIENCE).ask(Method::POST, &path, Some(&query)).await.map_err(|error| match error {
+            StoreError::Failed(why) => StoreError::NotSupported(why),
+            other => other,
+        })
+    }
+}
+
 impl Store for CouchStore {
     type Session = HttpSession<CouchDialect>;
 
@@ -327,6 +345,7 @@ impl Store for CouchStore {
             durability,
             consistency,
             indexes: true,
+            language: Some(Language::Couchdb),
             gives_up_at_timeout: true,
             own_members: &["_id", "_rev"],
             reserved_members: &["_*"],
@@ -505,6 +524,13 @@ impl Store for CouchStore {
         })
     }
 
+    fn try_query(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        let Op::Query { text, values, .. } = request.op else { return Ok(()) };
+        let ready = self.ready()?;
+        let prepared = net::collection(&ready.collections, request.collection)?;
+        self.control.block_on(self.asked(&prepared.database, "_find", text, values)).map(drop)
+    }
+
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         let ready = self.ready()?;
         let Some(prepared) = ready.collections.get(request.collection.position()) else { return Ok(None) };
@@ -524,9 +550,11 @@ impl Store for CouchStore {
                 let plan = self
                     .control
                     .block_on(async { self.server(PATIENCE).ask(Method::POST, &path, Some(&query)).await })?;
-                // `_all_docs`, of the type `special`, reads every document.
-                let full_scan = plan["index"]["type"] != "json" && plan["index"]["type"] != "text";
-                Some(Explanation { plan: plan.to_string(), full_scan })
+                Some(Explanation { full_scan: reads_all(&plan), plan: plan.to_string() })
+            }
+            Op::Query { text, values, .. } => {
+                let plan = self.control.block_on(self.asked(&prepared.database, "_explain", text, values))?;
+                Some(Explanation { full_scan: reads_all(&plan), plan: plan.to_string() })
             }
             _ => None,
         })
@@ -545,6 +573,11 @@ impl Store for CouchStore {
             remove(&mut Databases { store: self, server: &server }).await
         })
     }
+}
+
+/// Whether a plan reads every document: the index `_all_docs` is of the type `special`.
+fn reads_all(plan: &Value) -> bool {
+    plan["index"]["type"] != "json" && plan["index"]["type"] != "text"
 }
 
 fn operations() -> Vec<(OpKind, Support)> {

@@ -195,6 +195,10 @@ impl Store for HostedStore {
         self.inner.range_order(collection)
     }
 
+    fn try_query(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        self.ask(&Call::TryQuery(Ask::of(request)))
+    }
+
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         self.ask(&Call::Explain(Ask::of(request)))
     }

@@ -137,6 +137,7 @@ impl Host {
                 told(&store.sample_keys(CollectionId(collection), at_most as usize, seed))
             }
             Call::Cuts(collection, ranges) => told(&store.cuts(CollectionId(collection), ranges as usize)),
+            Call::TryQuery(ask) => told(&store.try_query(&ask.request(&mut BatchBuf::new()))),
             Call::Explain(ask) => told(&store.explain(&ask.request(&mut BatchBuf::new()))),
             Call::Close => {
                 prepared(false);

@@ -52,6 +52,8 @@ pub(super) enum Call<'a> {
     SampleKeys(u16, u64, u64),
     Cuts(u16, u64),
     #[serde(borrow)]
+    TryQuery(Ask<'a>),
+    #[serde(borrow)]
     Explain(Ask<'a>),
     Close,
     Remove,
@@ -89,6 +91,7 @@ enum WireOp<'a> {
     Prefix(&'a str, u32),
     Scan(&'a str, #[serde(borrow)] Option<&'a str>, u32),
     View(&'a str, #[serde(borrow)] WireRows<'a>, u32, u32),
+    Query(u16, &'a str, #[serde(borrow)] Pairs<'a>),
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -137,6 +140,7 @@ impl<'a> Ask<'a> {
                 };
                 WireOp::View(view, rows, skip, limit)
             }
+            Op::Query { number, text, values } => WireOp::Query(number, text, pairs(&values)),
         };
         Self { collection: request.collection.0, contents: request.contents, op }
     }
@@ -147,7 +151,7 @@ impl<'a> Ask<'a> {
         'a: 'b,
     {
         batch.clear();
-        if let WireOp::BulkWrite(_, items) = &self.op {
+        if let WireOp::BulkWrite(_, items) | WireOp::Query(_, _, items) = &self.op {
             items.iter().for_each(|(key, body)| batch.push(key, body));
         }
         if let WireOp::BulkRead(keys) | WireOp::BulkDelete(keys) = &self.op {
@@ -183,6 +187,7 @@ impl<'a> Ask<'a> {
                 };
                 Op::View { view, rows, skip, limit }
             }
+            WireOp::Query(number, text, _) => Op::Query { number, text, values: batch.as_batch() },
         };
         Request { collection: CollectionId(self.collection), op, contents: self.contents }
     }
@@ -345,6 +350,7 @@ mod tests {
             Op::Scan { start: "a", end: None, limit: 7 },
             Op::Scan { start: "a", end: Some("b"), limit: 7 },
             Op::View { view: "d/v", rows: ViewRows::All, skip: 1, limit: 2 },
+            Op::Query { number: 3, text: "select $a", values: batch.as_batch() },
             Op::View { view: "d/v", rows: ViewRows::Keys("[1]"), skip: 1, limit: 2 },
             Op::View { view: "d/v", rows: ViewRows::Range { start: Some("1"), end: None }, skip: 1, limit: 2 },
         ] {

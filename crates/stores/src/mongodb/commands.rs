@@ -5,6 +5,7 @@ use storebench_engine::store::{
 };
 use storebench_study::workload::Body;
 
+use super::asked;
 use super::bson::{self, ARRAY, DOCUMENT};
 use super::encode::{self, EXPIRY, KEY, REVISION};
 use super::wire;
@@ -275,6 +276,32 @@ impl Builder<'_> {
         bson::text(self.out, "find", &self.collection.name);
         find(self.out, sorted, limit, filter)?;
         bson::end(self.out, inner);
+        bson::text(self.out, "verbosity", "queryPlanner");
+        bson::text(self.out, "$db", &self.collection.database);
+        bson::end(self.out, at);
+        wire::end(self.out);
+        Ok(())
+    }
+
+    /// A query of the study, whose text has its values already.
+    pub(super) fn ask(&mut self, text: &str) -> Result<(), OpError> {
+        let at = wire::begin(self.out);
+        let mut command = Vec::new();
+        asked::command(self, text, &mut command)?;
+        self.out.extend_from_slice(&command);
+        self.out.extend_from_slice(&self.tails.read);
+        bson::text(self.out, "$db", &self.collection.database);
+        bson::end(self.out, at);
+        wire::end(self.out);
+        Ok(())
+    }
+
+    /// Asks for the plan of a query of the study.
+    pub(super) fn explain_asked(&mut self, text: &str) -> Result<(), OpError> {
+        let at = wire::begin(self.out);
+        let mut command = Vec::new();
+        asked::command(self, text, &mut command)?;
+        bson::nested(self.out, DOCUMENT, "explain", |out| out.extend_from_slice(&command));
         bson::text(self.out, "verbosity", "queryPlanner");
         bson::text(self.out, "$db", &self.collection.database);
         bson::end(self.out, at);

@@ -70,6 +70,8 @@ struct Rows {
     repeats: Repeats,
     /// The requested field, and the type of its value.
     field: Option<(String, u8)>,
+    /// Whether these are rows of a query of the study, which may have any form.
+    of_query: bool,
     left: u32,
     documents: u32,
     bytes: u64,
@@ -236,6 +238,11 @@ impl Begin<'_> {
                     return Ok((Some(job), 0));
                 }
                 Plan::Bulk(bulk)
+            }
+            Op::Query { text, .. } => {
+                self.builder.ask(text)?;
+                self.check_size()?;
+                Plan::Rows(Rows { of_query: true, ..Rows::new(None, u32::MAX) })
             }
             Op::View { .. } => return Err(OpError::unsupported()),
         };
@@ -424,7 +431,8 @@ fn query(builder: &mut Builder<'_>, op: &Op<'_>, explain: bool) -> Result<Option
 impl Rows {
     fn new(field: Option<(String, u8)>, limit: u32) -> Self {
         let repeats = Repeats::default();
-        Self { repeats, field, left: limit, documents: 0, bytes: 0, rows: BatchBuf::new(), scratch: Vec::new() }
+        let (rows, scratch) = (BatchBuf::new(), Vec::new());
+        Self { repeats, field, of_query: false, left: limit, documents: 0, bytes: 0, rows, scratch }
     }
 }
 
@@ -613,6 +621,16 @@ impl Rows {
             let document = document?;
             self.left = self.left.saturating_sub(1);
             self.scratch.clear();
+            if self.of_query {
+                let row = Value { kind: DOCUMENT, bytes: document };
+                decode::write(row, &mut self.scratch, 0).map_err(|_| garbage(kind, "a damaged document"))?;
+                if contents {
+                    self.rows.push("", &self.scratch);
+                }
+                self.documents += 1;
+                self.bytes += self.scratch.len() as u64;
+                continue;
+            }
             let found = decode::document(document, builder.collection.body, field, &mut self.scratch)
                 .map_err(|_| garbage(kind, "a damaged document"))?;
             // An array that contains the value also matches, but is another JSON type.

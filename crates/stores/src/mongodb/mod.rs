@@ -32,6 +32,7 @@
 //! So this driver implements messages, login and the choice of node itself. `hickory-resolver` resolves `mongodb+srv`
 //! names, and the tests compare our BSON with that of the official `bson` crate.
 
+mod asked;
 mod auth;
 mod bson;
 mod bulk;
@@ -58,10 +59,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
-    Acknowledged, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout,
-    OpKind, Persisted, Prepare, ReadConsistency, Request, Runtime, SAMPLES_A_RANGE, SessionOptions, Site as _, Stats,
-    Store, StoreError, Support, evenly, prepare, remove,
+    Acknowledged, Batch, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings,
+    Layout, Op, OpError, OpKind, Persisted, Prepare, ReadConsistency, Request, Runtime, SAMPLES_A_RANGE,
+    SessionOptions, Site as _, Stats, Store, StoreError, Support, evenly, prepare, remove,
 };
+use storebench_study::workload::Language;
 
 use crate::net::{self, Control, Memo, fresh};
 use crate::registry::Options;
@@ -130,6 +132,31 @@ impl MongoStore {
     /// Makes a control call.
     fn at_desk<T>(&self, call: impl AsyncFnOnce(&mut Desk<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
         self.control.block_on(async { call(&mut self.desk().await?).await })
+    }
+
+    /// Sends a query, or asks for its plan.
+    fn ask(
+        &self,
+        collection: CollectionId,
+        (text, values): (&str, Batch<'_>),
+        explains: bool,
+    ) -> Result<Vec<u8>, StoreError> {
+        let refused = |error: OpError| StoreError::NotSupported(error.message.into_owned());
+        let collection = self.collection(collection)?;
+        let mut command = Vec::new();
+        asked::template(text, values).map_err(refused)?.write(values, &mut command);
+        let command = String::from_utf8(command).map_err(|e| StoreError::NotSupported(e.to_string()))?;
+        let mut message = Vec::new();
+        let mut builder = Builder { out: &mut message, collection: &collection, tails: &Tails::default() };
+        let built = if explains { builder.explain_asked(&command) } else { builder.ask(&command) };
+        built.map_err(refused)?;
+        self.at_desk(async |desk| {
+            let place = desk.place();
+            desk.send(&mut message, PATIENCE).await?.map_err(|told| match told.control(&place, "try a query") {
+                StoreError::Failed(why) => StoreError::NotSupported(why),
+                other => other,
+            })
+        })
     }
 
     /// Connects for control calls, and remembers what the server reports about itself.
@@ -228,6 +255,7 @@ impl Store for MongoStore {
             indexes: true,
             gives_up_at_timeout: true,
             inserts_faster: true,
+            language: Some(Language::Mongodb),
             reserved_members: encode::RESERVED,
             notes: vec![
                 "Each document has a 16-byte revision (`_sb_rev`), which compare-and-swap uses.",
@@ -352,7 +380,17 @@ impl Store for MongoStore {
         Ok(evenly(&keys, ranges))
     }
 
+    fn try_query(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        let Op::Query { text, values, .. } = request.op else { return Ok(()) };
+        self.ask(request.collection, (text, values), false).map(drop)
+    }
+
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
+        if let Op::Query { text, values, .. } = request.op {
+            // A server that explains no queries has still run them.
+            let plan = self.ask(request.collection, (text, values), true);
+            return Ok(plan.ok().and_then(|reply| stats::explanation(&reply).ok()));
+        }
         if !matches!(request.op.kind(), OpKind::Page | OpKind::Prefix | OpKind::Scan) {
             return Ok(None);
         }

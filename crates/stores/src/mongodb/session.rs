@@ -4,14 +4,16 @@ use std::task::{Context, Poll};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use storebench_engine::store::{
-    BatchBuf, Completions, OpError, OpKind, OwnedReply, Request, Session, SessionCounters, Token,
+    BatchBuf, Completions, Op, OpError, OpKind, OwnedReply, Request, Session, SessionCounters, Token,
 };
 use storebench_study::workload::Body;
 
+use super::asked;
 use super::commands::{Builder, Collection, Tails};
 use super::job::{Begin, Job, Step};
 use super::lane::{Awaited, Lane};
 use super::wire::{self, garbage};
+use crate::asked::{ByNumber, Template};
 use crate::connection::{Answers, Link};
 use crate::document::collection_of;
 use crate::net::{draw, lost};
@@ -51,6 +53,10 @@ pub(crate) struct MongoSession {
     /// The number of the last message.
     requests: u32,
     splits: u64,
+    /// The queries so far.
+    queries: ByNumber<Template>,
+    /// The text of a query with its values.
+    scratch: Vec<u8>,
 }
 
 /// Milliseconds since 1970, by this machine's clock.
@@ -71,12 +77,14 @@ impl MongoSession {
             in_flight: 0,
             requests: 0,
             splits: 0,
+            queries: ByNumber::default(),
+            scratch: Vec::new(),
         }
     }
 
     /// Begins an operation in a place. Returns its reply if nothing needs to be sent.
     fn begin(&mut self, place: usize, request: &Request<'_>) -> Result<Option<OwnedReply>, OpError> {
-        let Self { shared, revisions, lanes, places, splits, .. } = self;
+        let Self { shared, revisions, lanes, places, splits, queries, scratch, .. } = self;
         let position = request.collection.position();
         let collection = collection_of(request, &shared.collections, shared.read_only)?;
         let kind = request.op.kind();
@@ -94,6 +102,17 @@ impl MongoSession {
             most_writes: limits.most_writes,
             draw: &mut || draw(revisions).cast_signed(),
             now_ms: now_ms(),
+        };
+        let with_values;
+        let request = match request.op {
+            Op::Query { number, text, values } => {
+                scratch.clear();
+                queries.get(number, || asked::template(text, values))?.write(values, scratch);
+                let text = std::str::from_utf8(scratch).map_err(|_| OpError::unsupported())?;
+                with_values = Request { op: Op::Query { number, text, values }, ..*request };
+                &with_values
+            }
+            _ => request,
         };
         let (job, cuts) = begin.begin(request)?;
         *splits += cuts as u64;
@@ -176,7 +195,7 @@ impl MongoSession {
 }
 
 fn gives_rows(kind: OpKind) -> bool {
-    matches!(kind, OpKind::Page | OpKind::Prefix | OpKind::Scan | OpKind::BulkRead)
+    matches!(kind, OpKind::Page | OpKind::Prefix | OpKind::Scan | OpKind::BulkRead | OpKind::Query)
 }
 
 impl Answers for MongoSession {

@@ -220,7 +220,7 @@ fn explaining((sql, types): &Statement, values: &[String]) -> String {
 }
 
 /// Whether a plan reads a whole table, or reads a whole index for its order and filters out most of it.
-fn full_scan(lines: &[String]) -> bool {
+pub(super) fn full_scan(lines: &[String]) -> bool {
     lines.iter().enumerate().any(|(at, line)| {
         if line.contains("Seq Scan on") {
             return true;

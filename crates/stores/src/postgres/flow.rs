@@ -1,7 +1,10 @@
 //! The meaning of the answers on a connection. This module does no I/O.
 
+use std::collections::HashMap;
+
 use storebench_engine::store::{BatchBuf, Completions, ErrorKind, OpError, OpKind, Reply, Token};
 
+use super::asked::{self, Column};
 use super::bulk::Bulk;
 use super::channel::Lost;
 use super::errors::op_error;
@@ -26,6 +29,8 @@ pub(crate) enum What {
     Swap,
     /// Rows of key and document.
     Rows { contents: bool, jsonb: bool },
+    /// Rows of the query that is the statement with this number.
+    Query { contents: bool, statement: usize },
     /// A part of the bulk write in this place.
     Bulk(usize),
     /// The preparation of the statement with this number.
@@ -68,6 +73,9 @@ pub(super) enum Next {
 pub(super) struct Flow {
     answer: Answer,
     batch: BatchBuf,
+    /// The columns of queries, by the number of their statement.
+    columns: HashMap<usize, Vec<Column>>,
+    scratch: Vec<u8>,
     pub(super) bulks: Vec<Bulk>,
     pub(super) free_bulks: Vec<usize>,
     /// How often a bulk write was cut in two.
@@ -82,6 +90,11 @@ impl Flow {
     /// A flow with nothing in flight.
     pub(super) fn new(waits_for_standbys: bool) -> Self {
         Self { waits_for_standbys, ..Self::default() }
+    }
+
+    /// Whether the server has described the rows of the statement with this number.
+    pub(super) fn knows_rows(&self, statement: usize) -> bool {
+        self.columns.contains_key(&statement)
     }
 
     /// A place for a bulk write.
@@ -117,8 +130,13 @@ impl Flow {
                     self.answer.warning.get_or_insert(notice);
                 }
             }
+            b'T' => {
+                if let Some(Entry { what: What::Prepare(statement), .. }) = entry {
+                    self.columns.insert(*statement, asked::columns(body)?);
+                }
+            }
             // Parameters and notifications may arrive at any time. The other messages carry no information.
-            b'S' | b'A' | b'1' | b'2' | b'3' | b'G' | b'I' | b'T' | b't' | b'n' | b's' => {}
+            b'S' | b'A' | b'1' | b'2' | b'3' | b'G' | b'I' | b't' | b'n' | b's' => {}
             _ => return Err(wire::Garbled.into()),
         }
         Ok(false)
@@ -152,6 +170,21 @@ impl Flow {
                         self.batch.clear();
                     }
                     self.batch.push(key, document);
+                }
+            }
+            What::Query { contents, statement } => {
+                let values = Columns::of(body)?;
+                while !columns.is_empty() {
+                    self.answer.bytes += columns.next()?.map_or(0, <[u8]>::len) as u64;
+                }
+                if contents && entry.token.is_some() {
+                    if self.answer.rows == 1 {
+                        self.batch.clear();
+                    }
+                    self.scratch.clear();
+                    let known = self.columns.get(&statement).ok_or(wire::Garbled)?;
+                    asked::push_row(known, values, &mut self.scratch)?;
+                    self.batch.push("", &self.scratch);
                 }
             }
             What::Counter => {
@@ -235,7 +268,7 @@ impl Flow {
                 None => Err(CHANGED),
                 Some(revision) => Ok(Reply { revision: Some(revision), ..done(1) }),
             },
-            What::Rows { contents, .. } => Ok(Reply {
+            What::Rows { contents, .. } | What::Query { contents, .. } => Ok(Reply {
                 documents: answer.rows,
                 bytes: answer.bytes,
                 rows: contents.then(|| if answer.rows == 0 { Default::default() } else { self.batch.as_batch() }),

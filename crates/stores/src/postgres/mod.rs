@@ -34,6 +34,7 @@
 //! one buffer and reads answers in place from another. A single operation in flight takes the same three system calls
 //! as in pgbench: send, wait, receive.
 
+mod asked;
 mod bulk;
 mod catalog;
 mod channel;
@@ -56,10 +57,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings, Layout, LocalFuture, OpKind,
+    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings, Layout, LocalFuture, Op, OpKind,
     Prepare, Request, RowStream, Rows, RowsKind, Runtime, SAMPLES_A_RANGE, SessionOptions, Site as _, Stats, Store,
     StoreError, Support, evenly, prepare, remove,
 };
+use storebench_study::workload::Language;
 
 use crate::net::{self, Address, Control, Memo, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
@@ -280,6 +282,7 @@ impl Store for PostgresStore {
             gives_up_at_timeout: true,
             inserts_faster: true,
             rows: &[RowsKind::Query, RowsKind::Range],
+            language: Some(Language::Postgres),
             notes: vec![
                 "PostgreSQL does not expire documents, so touch is refused.",
                 "jsonb does not preserve the order of members or white space, keeps one of several members with the \
@@ -400,8 +403,18 @@ impl Store for PostgresStore {
         })
     }
 
+    fn try_query(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        let Op::Query { text, values, .. } = request.op else { return Ok(()) };
+        let table = self.table(request.collection)?;
+        self.call(async |channel| asked::try_it(&self.target, channel, &table, text, values).await)
+    }
+
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         let table = self.table(request.collection)?;
+        if let Op::Query { text, values, .. } = request.op {
+            return self
+                .call(async |channel| asked::explain(&self.target, channel, &table, text, values).await.map(Some));
+        }
         self.call(async |channel| figures::explain(&self.target, channel, &table, &request.op).await)
     }
 

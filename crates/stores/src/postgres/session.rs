@@ -15,6 +15,7 @@ use storebench_engine::store::{
 use storebench_study::workload::Body;
 use tokio::runtime::Handle;
 
+use super::asked;
 use super::bulk::copy_rows;
 use super::channel::Lost;
 use super::flow::{Entry, Flow, Next, What};
@@ -22,6 +23,7 @@ use super::login::{Connected, WITHIN};
 use super::setup::{Setup, set_up};
 use super::sql::{KINDS, Kind, Table};
 use super::wire::{self, Bind, LARGEST_BYTES, Look, oid};
+use crate::asked::ByNumber;
 use crate::connection::{self, Answers, Link};
 use crate::document::{collection_of, counter, prefix_end_text, wrong_collection};
 use crate::net::{Stream, fresh};
@@ -75,6 +77,8 @@ pub(crate) struct PostgresSession {
     flow: Flow,
     prepared: Vec<Prepared>,
     collections: Vec<Collection>,
+    /// The statements of queries, by the number of the query.
+    queries: ByNumber<usize>,
 }
 
 impl PostgresSession {
@@ -103,7 +107,7 @@ impl PostgresSession {
         let again = Rc::new(Again { setup, parses: RefCell::default(), process: Cell::new(process) });
         let connect = connection::again(Rc::clone(&again), |again| async move { again.connect().await });
         let link = Link::connected(stream, connect, options.in_flight, options.timeout, fresh());
-        Ok(Self { link, again, handle: Handle::current(), flow, prepared, collections })
+        Ok(Self { link, again, handle: Handle::current(), flow, prepared, collections, queries: ByNumber::default() })
     }
 
     /// Appends a request. If it fails, nothing of it remains.
@@ -121,6 +125,9 @@ impl PostgresSession {
                 return self.range(position, start, end, limit, contents, op, token);
             }
             Op::Page { field, value, limit } => return self.page(position, field, value, limit, contents, token),
+            Op::Query { number, text, values } => {
+                return self.query(position, number, text, values, contents, token);
+            }
             _ => {}
         }
         let pipe = &mut self.link.pipe;
@@ -155,15 +162,45 @@ impl PostgresSession {
                 self.prepared.len() - 1
             }
         };
-        if !self.prepared[number].known {
-            let Prepared { sql, types, known } = &mut self.prepared[number];
-            *known = true;
-            let entry = Entry { token: None, op: OpKind::Read, what: What::Prepare(number) };
-            let bytes = self.link.pipe.request(entry, true);
-            wire::parse(bytes, number, sql, types);
-            wire::sync(bytes);
-        }
+        self.prepare(number);
         Ok(number)
+    }
+
+    /// Prepares a statement that the server does not know yet.
+    fn prepare(&mut self, number: usize) {
+        let Prepared { sql, types, known } = &mut self.prepared[number];
+        if std::mem::replace(known, true) {
+            return;
+        }
+        let entry = Entry { token: None, op: OpKind::Read, what: What::Prepare(number) };
+        let bytes = self.link.pipe.request(entry, true);
+        wire::parse(bytes, number, sql, types);
+        wire::describe(bytes, number);
+        wire::sync(bytes);
+    }
+
+    fn query(
+        &mut self,
+        collection: usize,
+        number: u16,
+        text: &str,
+        values: Batch<'_>,
+        contents: bool,
+        token: Token,
+    ) -> Result<(), OpError> {
+        let Self { queries, prepared, collections, .. } = self;
+        let statement = *queries.get(number, || {
+            let sql = asked::statement(&collections[collection].table, text, values)?;
+            prepared.push(Prepared { sql, types: Vec::new(), known: false });
+            Ok(prepared.len() - 1)
+        })?;
+        check_size(values.total_bytes())?;
+        let count = u16::try_from(values.len()).map_err(|_| OpError::unsupported())?;
+        self.prepare(statement);
+        let entry = Entry { token: Some(token), op: OpKind::Query, what: What::Query { contents, statement } };
+        let bind = Bind::text(self.link.pipe.request(entry, true), statement, count);
+        values.iter().fold(bind, |bind, (_, value)| asked::bind(bind, value)).run();
+        Ok(())
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -468,6 +505,10 @@ impl Answers for PostgresSession {
 
     fn lose(&mut self, _: usize, why: &str, out: &mut dyn Completions) {
         self.flow.lose(self.link.pipe.lose(), why, &self.link.not_connected(), out);
+        // The description of their rows was lost, so they are prepared again.
+        for statement in self.queries.all().filter(|statement| !self.flow.knows_rows(**statement)) {
+            self.prepared[*statement].known = false;
+        }
         *self.again.parses.borrow_mut() = parses(&self.prepared);
     }
 }

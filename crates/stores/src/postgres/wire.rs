@@ -71,21 +71,45 @@ pub(super) fn parse(out: &mut Vec<u8>, statement: usize, sql: &str, types: &[u32
     patch(out, at, true);
 }
 
-/// A Bind that is being written. Every parameter and result is in binary form.
+/// Appends a Describe of the statement with this number.
+pub(super) fn describe(out: &mut Vec<u8>, statement: usize) {
+    let at = begin(out, b'D');
+    out.push(b'S');
+    name(out, statement);
+    patch(out, at, true);
+}
+
+/// A Bind that is being written. All parameters and results are in binary form, or all are text.
 pub(super) struct Bind<'o> {
     out: &'o mut Vec<u8>,
     at: usize,
+    formats: &'static [u8],
 }
 
 impl<'o> Bind<'o> {
     /// Begins the Bind of a prepared statement with this many parameters.
     pub(super) fn new(out: &'o mut Vec<u8>, statement: usize, parameters: u16) -> Self {
+        Self::begin(out, statement, parameters, &[0, 1, 0, 1])
+    }
+
+    /// The same for a statement whose parameters and results are text.
+    pub(super) fn text(out: &'o mut Vec<u8>, statement: usize, parameters: u16) -> Self {
+        Self::begin(out, statement, parameters, &[0, 0])
+    }
+
+    fn begin(out: &'o mut Vec<u8>, statement: usize, parameters: u16, formats: &'static [u8]) -> Self {
         let at = begin(out, b'B');
         out.push(0);
         name(out, statement);
-        out.extend_from_slice(&[0, 1, 0, 1]);
+        out.extend_from_slice(formats);
         out.extend_from_slice(&parameters.to_be_bytes());
-        Self { out, at }
+        Self { out, at, formats }
+    }
+
+    /// A parameter that is NULL.
+    pub(super) fn null(self) -> Self {
+        self.out.extend_from_slice(&(-1i32).to_be_bytes());
+        self
     }
 
     /// A parameter whose binary form is these bytes.
@@ -117,7 +141,7 @@ impl<'o> Bind<'o> {
     }
 
     fn end(self) -> &'o mut Vec<u8> {
-        self.out.extend_from_slice(&[0, 1, 0, 1]);
+        self.out.extend_from_slice(self.formats);
         patch(self.out, self.at, true);
         self.out
     }

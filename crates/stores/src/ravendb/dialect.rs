@@ -14,6 +14,7 @@ use super::json::{self, Document, Walk};
 use super::page::Page;
 use super::range::Range;
 use super::target::{Collection, Target};
+use crate::asked::{ByNumber, Template};
 use crate::document::{self, CHANGED, EXISTS};
 use crate::http::{Answer, Bulk, Dialect, Method, RequestBuf, Step};
 use crate::repeats::Repeats;
@@ -42,6 +43,8 @@ pub(crate) struct Raven {
     /// The part of a query that makes it wait for its index. Empty for `stale-ok`.
     pub(super) wait: String,
     pub(super) splits: u64,
+    /// The queries so far.
+    pub(super) queries: ByNumber<Template>,
 }
 
 /// What an operation remembers between its requests, and the memory of its reply.
@@ -96,6 +99,8 @@ pub(super) enum Task {
     BulkExisting,
     Page,
     Range,
+    /// The rows of a query.
+    Answer,
 }
 
 /// What is done to a document between reading and writing it.
@@ -214,6 +219,7 @@ impl Raven {
             Op::Page { field, value, limit } => return self.start_page(field, value, limit, collection, state, out),
             Op::Prefix { prefix, limit } => return self.start_prefix(prefix, limit, collection, state, out),
             Op::Scan { start, end, limit } => return self.start_scan(start, end, limit, collection, state, out),
+            Op::Query { number, text, values } => self.ask(number, text, values, collection, state, out)?,
             Op::Append { .. } | Op::Prepend { .. } | Op::View { .. } => return Err(OpError::unsupported()),
         }
         Ok(Step::Send)
@@ -290,6 +296,7 @@ impl Raven {
             }
             Task::Counter => answer_count(state, &answer),
             Task::Page => self.answer_page(state, &answer, out),
+            Task::Answer => self.answer_asked(state, &answer),
             Task::Range => self.answer_range(state, &answer, out),
             Task::Bulk(_) | Task::BulkExisting | Task::Nothing => Err(GARBLED_WRITE),
         }

@@ -59,8 +59,13 @@ fn take(bytes: &[u8]) {
             ours: true,
             nodes: 1,
         };
-        let mut raven =
-            Raven { target: Arc::new(target), bulk_docs: "/bulk_docs".into(), wait: String::new(), splits: 0 };
+        let mut raven = Raven {
+            target: Arc::new(target),
+            bulk_docs: "/bulk_docs".into(),
+            wait: String::new(),
+            splits: 0,
+            queries: Default::default(),
+        };
         answer_with(&mut raven, &ops, bytes);
     }
 }

@@ -24,6 +24,7 @@
 //! | `fsync` | RavenDB writes each transaction through to its journal on disk before it answers |
 //! | `acknowledged by N, persisted disk on N` | with `?replicas=N`: `bulk_docs` waits for N - 1 replicas, which have done the same |
 
+mod asked;
 mod bulk;
 mod dialect;
 mod errors;
@@ -50,6 +51,8 @@ use storebench_engine::store::{
 };
 
 use crate::http::{Client, HttpSession};
+use storebench_study::workload::Language;
+
 use crate::net::{self, Address, Control, Memo, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
 use dialect::Raven;
@@ -178,7 +181,7 @@ impl RavenStore {
                 time_span(options.timeout)
             ),
         };
-        Ok(Raven { target, bulk_docs, wait, splits: 0 })
+        Ok(Raven { target, bulk_docs, wait, splits: 0, queries: Default::default() })
     }
 }
 
@@ -259,6 +262,7 @@ impl Store for RavenStore {
                 ),
             ],
             indexes: true,
+            language: Some(Language::Ravendb),
             gives_up_at_timeout: true,
             expires_late_by,
             own_members: &["@metadata"],
@@ -345,6 +349,14 @@ impl Store for RavenStore {
         })
     }
 
+    fn try_query(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        let Op::Query { text, values, .. } = request.op else { return Ok(()) };
+        let target = self.prepared()?;
+        let collection = net::collection(&target.collections, request.collection)?;
+        let tried = asked::post(&self.server, collection, "/queries", (text, values), target.may_index());
+        self.control.block_on(tried).map(drop)
+    }
+
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         let target = self.prepared()?;
         let Some(collection) = target.collections.get(request.collection.position()) else { return Ok(None) };
@@ -354,6 +366,10 @@ impl Store for RavenStore {
                     .query(field, target.read_only)
                     .map_err(|error| StoreError::NotSupported(error.message.into_owned()))?;
                 self.control.block_on(self.server.explain(&query)).map(Some)
+            }
+            Op::Query { text, values, .. } => {
+                let asked = asked::explain(&self.server, collection, (text, values), target.may_index());
+                self.control.block_on(asked).map(Some)
             }
             Op::Prefix { prefix, .. } => Ok(Some(Explanation {
                 plan: "the tree of ids, from the first that begins with the prefix".to_owned(),

@@ -30,6 +30,13 @@ pub(super) struct Target {
     pub(super) nodes: usize,
 }
 
+impl Target {
+    /// Whether a query may make RavenDB create an index, which it may do only in a database that Storebench made.
+    pub(super) fn may_index(&self) -> bool {
+        self.ours && !self.read_only
+    }
+}
+
 /// The database's task that removes expired documents. Storebench enables it at the first touch, and only in a database
 /// that it made. If the licence allows only longer intervals, the server refuses the setting altogether.
 #[derive(Debug)]

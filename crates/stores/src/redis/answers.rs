@@ -2,6 +2,7 @@
 
 use storebench_engine::store::{Completions, ErrorKind, OpError, Reply};
 
+use super::asked;
 use super::cluster::{self, Redirection};
 use super::errors::op_error;
 use super::request::Expect;
@@ -45,6 +46,13 @@ impl RedisSession {
                 let Some((value, used)) = Value::read(input)? else { return Ok(()) };
                 self.done(link, used);
                 self.take_map(link, &value);
+                continue;
+            }
+            if awaited.expect == Expect::Answer {
+                let Some((value, used)) = Value::read(input)? else { return Ok(()) };
+                asked::answered(&awaited, &value, works.get(awaited.work));
+                self.done(link, used);
+                self.one_less(awaited.work, out);
                 continue;
             }
             let Some((item, used)) = resp::item(input)? else { return Ok(()) };

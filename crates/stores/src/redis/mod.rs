@@ -37,6 +37,7 @@
 //! | 64 | 2.2, 6.7, 1.1 µs | 1.0, 5.0, 0.8 µs |
 
 mod answers;
+mod asked;
 mod cluster;
 mod connector;
 mod control;
@@ -63,11 +64,13 @@ use storebench_engine::store::{
     Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime, SessionOptions, Site as _, Stats,
     Store, StoreError, Support, prepare, remove,
 };
+use storebench_study::workload::Language;
 
 use crate::connection::Link;
 use crate::existing::refuse_fields;
 use crate::net::{self, Control, Memo, fresh, settled, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
+use asked::Reads;
 use control::PATIENCE;
 use facts::Facts;
 use namespace::{Collection, Prefix};
@@ -113,13 +116,16 @@ pub(crate) struct RedisStore {
     control: Control,
     facts: Memo<Facts>,
     ready: Memo<Ready>,
+    /// The commands that only read, by the tries of queries.
+    reads: Reads,
 }
 
 impl RedisStore {
     /// Reads the URL. Does not connect.
     pub(crate) fn new(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
         let settings = Arc::new(Settings::read(url, options)?);
-        Ok(Self { settings, control: Control::default(), facts: Memo::default(), ready: Memo::default() })
+        let (facts, ready) = (Memo::default(), Memo::default());
+        Ok(Self { settings, control: Control::default(), facts, ready, reads: Reads::default() })
     }
 
     /// Connects for a control call.
@@ -151,6 +157,7 @@ impl Store for RedisStore {
         let support = |kind: OpKind| {
             Some(match kind {
                 OpKind::Page | OpKind::View => return None,
+                OpKind::Query if cluster => return None,
                 OpKind::Prefix | OpKind::Scan if !ordered => return None,
                 OpKind::Prefix | OpKind::Scan => Support::Approximated(
                     "a script reads the documents by a sorted set of their keys, which Storebench keeps for each \
@@ -201,6 +208,7 @@ impl Store for RedisStore {
             ],
             gives_up_at_timeout: true,
             rows: &[RowsKind::Walk],
+            language: (!cluster).then_some(Language::Redis),
             notes: vec![
                 "The available guarantees depend on appendonly, appendfsync and the connected replicas. Until \
                  Storebench has queried the server, all levels are listed.",
@@ -284,6 +292,8 @@ impl Store for RedisStore {
             acknowledge: (replicas > 0).then_some(Acknowledge { replicas, within_ms }),
             acks: links.iter().map(|_| Acks::default()).collect(),
             replica: replica.is_some(),
+            queries: Default::default(),
+            reads: Arc::clone(&self.reads),
             route: reached.map.as_ref().map(|_| Route { hosts, slots: vec![0; cluster::SLOTS], asking: false }),
             seed: seed.wrapping_add(links.len() as u64),
         };
@@ -331,6 +341,17 @@ impl Store for RedisStore {
                 StoreError::Failed(format!("the node {part} no longer serves keys; start the copy over"))
             })?;
             Ok(Box::new(Walk::new(Arc::clone(&self.settings), host, connection, collection)) as Box<dyn RowStream>)
+        })
+    }
+
+    fn try_query(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        let Op::Query { text, values, .. } = request.op else { return Ok(()) };
+        let ready = self.ready()?;
+        let collection = net::collection(&ready.collections, request.collection)?;
+        self.control.block_on(async {
+            let mut reached = self.reach().await?;
+            let Some((_, connection)) = reached.nodes.first_mut() else { return Ok(()) };
+            asked::try_it(connection, collection, text, values, &self.reads).await
         })
     }
 

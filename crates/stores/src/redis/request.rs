@@ -37,6 +37,8 @@ pub(crate) enum Expect {
     Rows,
     /// The number of these keys and documents that are still to come.
     RowsLeft(u32),
+    /// Anything: the rows of a query.
+    Answer,
     /// How many replicas have all earlier writes.
     Replicas,
     /// The node of each range of slots.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use storebench_engine::store::{Batch, Completions, Op, OpError, OpKind, Persisted, Reply, Request, Token};
 use storebench_study::workload::Body;
 
+use super::asked::{Reads, Word};
 use super::cluster::{self, Range, SLOTS};
 use super::connector;
 use super::namespace::Collection;
@@ -14,6 +15,7 @@ use super::request::{self, Expect};
 use super::resp::{command, word};
 use super::scripts::{Names, Script};
 use super::settings::Settings;
+use crate::asked::ByNumber;
 use crate::connection::{Answers, Dialect, Link, NONE, Pipelined, Role};
 use crate::document;
 use crate::net::{Host, lost};
@@ -68,6 +70,10 @@ pub(crate) struct Redis {
     pub(super) route: Option<Route>,
     /// Whether the second link leads to a replica, which answers reads.
     pub(super) replica: bool,
+    /// The queries so far.
+    pub(super) queries: ByNumber<Vec<Word>>,
+    /// The commands that only read, by the tries of queries.
+    pub(super) reads: Reads,
     pub(super) seed: u64,
 }
 
@@ -146,6 +152,10 @@ impl Dialect for Redis {
                 Some(session.read_many(request.collection.position(), keys, request.contents, token, out))
             }
             Op::Prefix { .. } | Op::Scan { .. } => session.range(request, token, out),
+            Op::Query { number, text, values } if !session.dialect.is_spread() => {
+                let position = request.collection.position();
+                Some(session.ask(position, (number, text, values), request.contents, token, out))
+            }
             _ => None,
         }
     }
@@ -329,7 +339,7 @@ pub(super) fn own(expect: Expect) -> Awaited {
     Awaited { role: Role::Own, ..rows(NONE, Token(0), OpKind::Read, false, expect) }
 }
 
-fn rows(work: u32, token: Token, kind: OpKind, contents: bool, expect: Expect) -> Awaited {
+pub(super) fn rows(work: u32, token: Token, kind: OpKind, contents: bool, expect: Expect) -> Awaited {
     Awaited { token, kind, expect, role: Role::Rows, contents, abandoned: false, collection: 0, work, item: 0 }
 }
 

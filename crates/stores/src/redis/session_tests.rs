@@ -119,6 +119,8 @@ impl Talk {
             acks: links.iter().map(|_| Acks::default()).collect(),
             route: (!ordered).then(|| Route { hosts, slots: vec![0; SLOTS], asking: false }),
             replica: false,
+            queries: Default::default(),
+            reads: Default::default(),
             seed: 1,
         };
         let collections = vec![Collection { body: Body::Json, prefix: b"p:".to_vec(), order, theirs: false }];

@@ -10,6 +10,7 @@
 //!
 //! `none` is refused: SQLite passes every commit to the operating system.
 
+mod asked;
 mod errors;
 mod file;
 mod open;
@@ -28,12 +29,12 @@ use rusqlite::Connection;
 use storebench_engine::store::location::path_of;
 use storebench_engine::store::ordered_map::{operations, strong_reads};
 use storebench_engine::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout, LocalFuture,
-    Namespace, OpKind, Prepare, Request, RowStream, Rows, RowsKind, SAMPLES_A_RANGE, SessionOptions, Stats, Store,
-    StoreError, at_once, evenly, prepare, remove,
+    Capabilities, CollectionId, CollectionLayout, Description, Durability, ErrorKind, Explanation, Holdings, Layout,
+    LocalFuture, Namespace, OpKind, Prepare, Request, RowStream, Rows, RowsKind, SAMPLES_A_RANGE, SessionOptions,
+    Stats, Store, StoreError, Support, at_once, evenly, prepare, remove,
 };
 use storebench_study::units::ByteSize;
-use storebench_study::workload::Body;
+use storebench_study::workload::{Body, Language};
 
 use crate::fair::FairLock;
 use crate::registry::{OptionHelp, Options, Scheme};
@@ -172,18 +173,20 @@ impl Store for SqliteStore {
             "synchronous=OFF: each commit is written to the file, but nothing is synced; a power failure may damage \
              the file"
         };
+        let mut operations = operations(&[
+            (
+                &[OpKind::BulkInsert, OpKind::BulkUpsert, OpKind::BulkDelete],
+                "one prepared statement per document, in one transaction",
+            ),
+            (&[OpKind::BulkRead], "one prepared query per document, in one transaction"),
+            (
+                &[OpKind::CompareAndSwap],
+                "compares the complete stored document; a change that was reverted goes undetected (ABA)",
+            ),
+        ]);
+        operations.push((OpKind::Query, Support::Native));
         Capabilities {
-            operations: operations(&[
-                (
-                    &[OpKind::BulkInsert, OpKind::BulkUpsert, OpKind::BulkDelete],
-                    "one prepared statement per document, in one transaction",
-                ),
-                (&[OpKind::BulkRead], "one prepared query per document, in one transaction"),
-                (
-                    &[OpKind::CompareAndSwap],
-                    "compares the complete stored document; a change that was reverted goes undetected (ABA)",
-                ),
-            ]),
+            operations,
             durability: vec![
                 (Durability::OS, os),
                 (Durability::FSYNC, "synchronous=FULL: synced to disk at each commit"),
@@ -192,6 +195,7 @@ impl Store for SqliteStore {
             indexes: true,
             embedded: true,
             rows: &[RowsKind::Query],
+            language: Some(Language::Sqlite),
             notes: vec![
                 "One session writes at a time. The others wait in order, at most until their timeout.",
                 "Each session has its own page cache; see ?cache=.",
@@ -328,12 +332,23 @@ impl Store for SqliteStore {
         })
     }
 
+    fn try_query(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        self.session(None)?.try_query(request).map_err(|error| match error.kind {
+            ErrorKind::Refused => StoreError::NotSupported(error.message.into_owned()),
+            _ => StoreError::Failed(error.to_string()),
+        })
+    }
+
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         let plan = self.session(None)?.explain(request).map_err(|e| StoreError::Failed(e.to_string()))?;
-        Ok(plan.map(|lines| Explanation {
-            full_scan: lines.iter().any(|line| line.starts_with("SCAN ")),
-            plan: lines.join("\n"),
-        }))
+        // Not what unfolds a document (json_each), a subquery or a constant.
+        let reads_table = |line: &str| {
+            line.strip_prefix("SCAN ").is_some_and(|rest| {
+                !rest.starts_with('(') && !rest.starts_with("CONSTANT ROW") && !rest.contains("VIRTUAL TABLE")
+            })
+        };
+        Ok(plan
+            .map(|lines| Explanation { full_scan: lines.iter().any(|line| reads_table(line)), plan: lines.join("\n") }))
     }
 
     fn paths(&self) -> Vec<PathBuf> {

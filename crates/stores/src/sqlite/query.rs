@@ -116,7 +116,7 @@ fn push_text(text: &str, out: &mut Vec<u8>) {
     let _ = serde_json::to_writer(out, text);
 }
 
-fn push_row(row: &Row<'_>, columns: &[Vec<u8>], out: &mut Vec<u8>) -> Result<(), String> {
+pub(super) fn push_row(row: &Row<'_>, columns: &[Vec<u8>], out: &mut Vec<u8>) -> Result<(), String> {
     out.push(b'{');
     for (number, column) in columns.iter().enumerate() {
         if number > 0 {

@@ -12,10 +12,12 @@ use storebench_engine::store::{
 };
 use storebench_study::workload::Body;
 
+use super::asked::{self, Asked};
 use super::errors::op_error;
 use super::open::Still;
 use super::sql::{self, Format, KINDS, Kind, Table};
 use super::statements::{Bound, Prepared};
+use crate::asked::ByNumber;
 use crate::document::{self, CHANGED, EXISTS, OVERFLOW, wrong_collection};
 use crate::fair::FairLock;
 
@@ -34,6 +36,8 @@ struct Collection {
 pub(crate) struct SqliteSession {
     prepared: Prepared,
     collections: Vec<Collection>,
+    /// The queries so far, by number.
+    queries: ByNumber<Asked>,
     begin_read: usize,
     writer: Arc<FairLock>,
     timeout: Duration,
@@ -78,6 +82,7 @@ impl SqliteSession {
         Self {
             prepared,
             collections,
+            queries: ByNumber::default(),
             begin_read,
             writer,
             timeout,
@@ -116,6 +121,9 @@ impl SqliteSession {
             }
             Op::Page { field, value, limit } => {
                 self.page(collection, field, value, limit, request.contents, token, out)
+            }
+            Op::Query { number, text, values } => {
+                self.query(collection, number, text, values, request.contents, token, out)
             }
             Op::Counter { key, delta, initial } => self.counter(collection, key, delta, initial, token, out),
             op => self.write(collection, &op, token, out),
@@ -447,11 +455,47 @@ impl SqliteSession {
         Ok(())
     }
 
+    #[allow(clippy::too_many_arguments)]
+    fn query(
+        &mut self,
+        collection: usize,
+        number: u16,
+        text: &str,
+        values: Batch<'_>,
+        contents: bool,
+        token: Token,
+        out: &mut dyn Completions,
+    ) -> Result<(), OpError> {
+        let Self { queries, prepared, collections, .. } = self;
+        let make = || asked::prepare(prepared, &collections[collection].table, text, values);
+        let Asked { statement, values: places, columns } = queries.get(number, make)?;
+        let statement = self.prepared.get(*statement, String::new).map_err(|e| op_error(&e))?;
+        for (position, place) in places.iter().enumerate() {
+            let (_, value) = values.get(*place).ok_or(OpError::unsupported())?;
+            asked::bind(statement, position + 1, value)?;
+        }
+        let read = asked::collect(statement, columns, self.found.begin(contents), &mut self.scratch);
+        // Check for changes first, because a concurrent write looks like damage.
+        if let Some(still) = &self.still {
+            still.check().map_err(|why| OpError::new(ErrorKind::Failed, why))?;
+        }
+        read?;
+        out.complete(token, Ok(self.found.reply()));
+        Ok(())
+    }
+
+    /// Tries a query.
+    pub(super) fn try_query(&mut self, request: &Request<'_>) -> Result<(), OpError> {
+        let mut result = Ok(());
+        let mut done = |_: Token, ended: Result<Reply<'_>, OpError>| result = ended.map(drop);
+        self.submit(request, Token(0), &mut done);
+        result
+    }
+
     /// The plan of a read or write, from `EXPLAIN QUERY PLAN`.
     pub(super) fn explain(&mut self, request: &Request<'_>) -> Result<Option<Vec<String>>, OpError> {
-        let Some(Collection { table, format, .. }) = self.collections.get(request.collection.position()) else {
-            return Ok(None);
-        };
+        let position = request.collection.position();
+        let Some(Collection { table, format, .. }) = self.collections.get(position) else { return Ok(None) };
         let statement = |kind| sql::statement(table, *format, kind);
         let text = match request.op {
             Op::Page { field, value, .. } => {
@@ -462,6 +506,7 @@ impl SqliteSession {
             Op::Scan { start, end, .. } => statement(table.range(start, end.is_some())),
             Op::Read { .. } | Op::BulkRead { .. } => statement(Kind::Read),
             Op::Exists { .. } => statement(Kind::Exists),
+            Op::Query { text, .. } => asked::sql(table, text),
             Op::Delete { .. } | Op::BulkDelete { .. } => statement(Kind::Delete),
             Op::Replace { .. } => statement(Kind::Replace),
             Op::MergePatch { .. } => statement(Kind::Merge),

@@ -99,6 +99,11 @@ pub(super) struct Table {
 }
 
 impl Table {
+    /// Its name as SQL.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The table of a collection: one that Storebench created, or an existing one.
     pub(super) fn of(collection: &CollectionLayout) -> Self {
         let Some(existing) = &collection.existing else {

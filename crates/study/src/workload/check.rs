@@ -112,6 +112,19 @@ impl Checker<'_> {
                 }
             }
         }
+        if self.study.database == Database::Kept {
+            let entries = || self.study.phases.iter().flat_map(|phase| &phase.mix);
+            let writes = entries().any(|(name, entry)| entry.kind(name).is_some_and(OpKind::writes));
+            for (position, phase) in self.study.phases.iter().enumerate().filter(|_| writes) {
+                for name in phase.mix.iter().filter(|(_, entry)| entry.same_on.is_some()).map(|(name, _)| name) {
+                    self.say(
+                        &["phases", &position.to_string(), "mix", name, "same_on"],
+                        "with database = \"kept\" earlier trials may have changed the documents, so answers cannot be \
+                         compared; remove `same_on` or the writes, or use database = \"fresh\"",
+                    );
+                }
+            }
+        }
         if let Some(problem) = self.study.repeats.problem() {
             self.say(&["repeats"], problem);
         }
@@ -445,6 +458,10 @@ impl Checker<'_> {
             if value.is_some_and(|n| n == 0 || n > 1_000_000) {
                 self.say(&[at[0], at[1], at[2], at[3], key], "use 1 to 1,000,000");
             }
+        }
+        for (key, why) in super::queries::check(entry, kind, collection, c) {
+            let path = at.into_iter().map(str::to_owned).chain(key).collect();
+            self.problems.push(Problem { path, message: why });
         }
         if kind == OpKind::View && entry.view.is_none() {
             self.say(&at, "a view query needs view = \"design/view\"");

@@ -16,6 +16,7 @@ mod load;
 mod phases;
 mod popularity;
 mod presets;
+mod queries;
 mod repeats;
 mod servers;
 mod study;
@@ -40,6 +41,7 @@ pub use phases::{
 };
 pub use popularity::Popularity;
 pub use presets::{Flaw, Preset};
+pub use queries::{COLLECTION, Language, QueryPart, QueryTexts, RowCount, SameOn, param_name};
 pub use repeats::{FIRST_LOOK, Repeats, UntilNarrow};
 pub use servers::{LinkSpec, RestartSpec, ServerSpec};
 pub use study::{Stores, Study};

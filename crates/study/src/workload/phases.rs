@@ -6,10 +6,12 @@ use schemars::JsonSchema;
 use serde::de;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::collections::Field;
 use super::copies::CopyDirection;
 use super::faults::{Fault, RandomFaults};
 use super::kinds::PhaseKind;
 use super::popularity::Popularity;
+use super::queries::{QueryTexts, RowCount, SameOn};
 use super::servers::RestartSpec;
 use crate::durability::{Durability, ReadConsistency};
 use crate::op_kind::OpKind;
@@ -503,6 +505,25 @@ pub struct MixEntry {
     /// `view`: the last key asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<serde_json::Value>,
+    /// `query`: its text in the language of each store, such as `text.postgres = "select … where city = $city"`.
+    /// `{collection}` stands for the store's own name of the collection. `text.couchdb = false` leaves the query out on
+    /// such stores, whose work then differs.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub text: QueryTexts,
+    /// `query`: values of its parameters. `"{docs.city}"` is the value of a field of a document of `docs`, drawn by
+    /// popularity, and `"{docs.key}"` its key. Other kinds of fields are generated for each operation.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub params: IndexMap<String, Field>,
+    /// `query`: how many rows an answer must have, such as `[1, 100]`. Answers with other numbers count as wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows: Option<RowCount>,
+    /// `query`: on which stores it must have the same answers: `"all"`, or a list of languages. They are compared before
+    /// the phase.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub same_on: Option<SameOn>,
+    /// `query`: whether `same_on` also compares the order of the rows.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub same_order: bool,
 }
 
 fn weight_one() -> f64 {
@@ -537,6 +558,11 @@ impl MixEntry {
             keys: None,
             start: None,
             end: None,
+            text: QueryTexts::new(),
+            params: IndexMap::new(),
+            rows: None,
+            same_on: None,
+            same_order: false,
         }
     }
 

@@ -172,6 +172,7 @@ fn index_for<'c>(cluster: &'c Cluster, scope: &str, select: &Select) -> Result<&
     };
     let fits = |index: &&Index| match &select.by {
         By::Field(field) => index.fields.first() == Some(field),
+        By::UserAndNumber => index.fields.first().is_some_and(|field| field == "user"),
         By::Keys { .. } | By::Offset => index.fields.is_empty(),
     };
     let mut of = cluster.indexes.iter().filter(|index| index.collection_uid == uid);
@@ -183,12 +184,14 @@ fn index_for<'c>(cluster: &'c Cluster, scope: &str, select: &Select) -> Result<&
 }
 
 fn plan(index: &Index, select: &Select) -> Value {
-    let by_everything = index.fields.is_empty() && matches!(select.by, By::Field(_) | By::Offset);
+    let by_everything = index.fields.is_empty() && matches!(select.by, By::Field(_) | By::Offset | By::UserAndNumber);
     let operator = if by_everything { "PrimaryScan3" } else { "IndexScan3" };
     let mut scan = json!({ "#operator": operator, "index": index.name, "keyspace": select.collection, "using": "gsi" });
     if !by_everything {
         let range = match &select.by {
-            By::Field(_) | By::Offset => json!({ "low": "$value", "high": "$value", "inclusion": 3 }),
+            By::Field(_) | By::Offset | By::UserAndNumber => {
+                json!({ "low": "$value", "high": "$value", "inclusion": 3 })
+            }
             By::Keys { end: true } => json!({ "low": "$start", "high": "$end", "inclusion": 1 }),
             By::Keys { end: false } => json!({ "low": "$start", "inclusion": 1 }),
         };
@@ -206,7 +209,10 @@ fn selected(cluster: &Cluster, options: &Value, select: &Select) -> Result<Vec<V
     let scope = scope_of(options, cluster)?;
     index_for(cluster, &scope, select)?;
     let uid = cluster.collection_uid(&scope, &select.collection).unwrap_or_default();
-    let limit = options["$limit"].as_u64().ok_or_else(|| Refusal::new(400, 5010, "$limit is no number"))?;
+    let limit = match &select.by {
+        By::UserAndNumber => u64::MAX,
+        _ => options["$limit"].as_u64().ok_or_else(|| Refusal::new(400, 5010, "$limit is no number"))?,
+    };
     let live = cluster.documents();
     let seen: &[(Name, Document)] = cluster.frozen.as_deref().unwrap_or(&live);
     let mut rows = Vec::new();
@@ -218,6 +224,11 @@ fn selected(cluster: &Cluster, options: &Value, select: &Select) -> Result<Vec<V
             By::Keys { end } => {
                 let from = options["$start"].as_str().unwrap_or_default();
                 key >= from && (!end || key < options["$end"].as_str().unwrap_or_default())
+            }
+            By::UserAndNumber => {
+                let value = serde_json::from_slice::<Value>(&document.value).unwrap_or_default();
+                let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+                value["user"] == options["$user"] && number(&value["n"]) >= number(&options["$n"])
             }
             By::Field(field) => {
                 let value = serde_json::from_slice::<Value>(&document.value).unwrap_or_default();
@@ -240,10 +251,13 @@ fn selected(cluster: &Cluster, options: &Value, select: &Select) -> Result<Vec<V
             row["v"] = serde_json::from_slice(&document.value)
                 .unwrap_or_else(|_| json!(format!("<binary ({} b)>", document.value.len())));
         }
-        rows.push(row);
+        rows.push(if select.by == By::UserAndNumber { row["v"].take() } else { row });
         if rows.len() as u64 >= limit {
             break;
         }
+    }
+    if select.by == By::UserAndNumber {
+        rows.sort_by(|a, b| a["n"].as_f64().partial_cmp(&b["n"].as_f64()).unwrap_or(std::cmp::Ordering::Equal));
     }
     Ok(rows)
 }

@@ -17,6 +17,8 @@ pub(super) enum By {
     Keys { end: bool },
     /// All keys from the `$offset`-th.
     Offset,
+    /// The query of the conformance suite: documents of `$user` whose `n` is at least `$n`, in the order of `n`.
+    UserAndNumber,
 }
 
 /// A selection of documents by index or by key.
@@ -121,6 +123,11 @@ impl Reader<'_> {
     }
 
     fn select(&mut self) -> Option<Select> {
+        if self.eat("SELECT RAW d FROM ") {
+            let collection = self.name()?;
+            self.then(" AS d WHERE d.`user` = $user AND d.n >= $n ORDER BY d.n")?;
+            return Some(Select { collection, bodies: true, by: By::UserAndNumber });
+        }
         self.then("SELECT META(d).id AS k")?;
         let bodies = self.eat(", d AS v");
         self.then(" FROM ")?;

@@ -127,7 +127,7 @@ impl Store for MemoryStore {
         Capabilities {
             operations: OpKind::ALL
                 .into_iter()
-                .filter(|kind| *kind != OpKind::View)
+                .filter(|kind| !matches!(kind, OpKind::View | OpKind::Query))
                 .map(|kind| (kind, Support::Native))
                 .collect(),
             durability: vec![(Durability::MEMORY, "in this process's memory; lost when it ends")],

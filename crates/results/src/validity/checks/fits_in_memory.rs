@@ -17,7 +17,7 @@ pub(super) const FROM_DISK: f64 = 0.50;
 /// The least that is read from a disk for a document, in bytes.
 const PAGE_BYTES: f64 = 4_096.0;
 /// Operations that return documents.
-const READS: [&str; 6] = ["read", "bulk-read", "page", "prefix", "scan", "view"];
+const READS: [&str; 7] = ["read", "bulk-read", "page", "prefix", "scan", "view", "query"];
 /// Stores that always keep everything in memory.
 const IN_MEMORY: [&str; 2] = ["memory", "null"];
 

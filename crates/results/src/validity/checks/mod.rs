@@ -9,6 +9,7 @@ mod compressible_payload;
 mod configurations_differ;
 mod control_differs;
 mod data_to_memory_differs;
+mod different_answers;
 mod drifting_rounds;
 mod errors;
 mod faults;
@@ -46,6 +47,7 @@ pub(super) const CHECKS: &[Check] = &[
     parts_incomplete::CHECK,
     single_run::CHECK,
     compressible_payload::CHECK,
+    different_answers::CHECK,
     configurations_differ::WORK,
     configurations_differ::DURABILITY,
     configurations_differ::REPLICAS,

@@ -63,6 +63,7 @@ fn figures() -> Vec<(&'static str, String)> {
         ("misses.misses", percent(misses::MISSES)),
         ("compressible-payload.least", percent(payload::COMPRESSED)),
         ("compressible-payload.repeats", percent(payload::REPEATS)),
+        ("different-answers.answers", crate::same_answers::COMPARED_ANSWERS.to_string()),
         ("control-differs.least", percent(crate::sweep::PRACTICAL)),
         ("few-distinct-keys.keys", count(keys::FEW_KEYS as u64)),
         ("few-distinct-keys.short", count(2 * keys::FEW_KEYS as u64)),

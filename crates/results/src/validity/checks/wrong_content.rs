@@ -1,8 +1,10 @@
 //! `wrong-content`: do the documents that were read match those that were written?
 
+use crate::OpResult;
 use crate::human::count;
 use crate::validity::check::{Check, Finding, Looks, Scene};
 use crate::validity::model::Severity;
+use storebench_study::op_kind::OpKind;
 
 pub(super) const CHECK: Check =
     Check::new("wrong-content", "contents were wrong", &[Looks::Phase(look)]).and_of_warm_ups();
@@ -13,13 +15,33 @@ const READS: [&str; 6] = ["read", "bulk-read", "page", "prefix", "scan", "view"]
 fn look(scene: &Scene<'_>) -> Option<Finding> {
     let mut reads = scene.phase.ops.values().filter(|op| READS.contains(&op.kind.as_str())).peekable();
     let any_reads = reads.peek().is_some();
-    let (checked, wrong) = scene
-        .phase
-        .ops
-        .values()
-        .fold((0u64, 0u64), |(c, w), op| (c.saturating_add(op.checked), w.saturating_add(op.wrong)));
+    let query = |op: &&OpResult| op.kind == OpKind::Query.name();
+    let sum = |of_queries: bool| {
+        let ops = scene.phase.ops.values().filter(|op| query(op) == of_queries);
+        ops.fold((0u64, 0u64), |(c, w), op| (c.saturating_add(op.checked), w.saturating_add(op.wrong)))
+    };
+    let ((checked, wrong), (answers, wrong_answers)) = (sum(false), sum(true));
+    if wrong_answers > 0 && wrong == 0 {
+        return Some(Finding::new(
+            Severity::Invalid,
+            format!(
+                "{} of {} answers to queries have a number of rows that the study does not expect",
+                count(wrong_answers),
+                count(answers)
+            ),
+            "invalid from one wrong document or answer; note when none was checked",
+            "see `wrong_examples`: correct `rows` or the text of the query, or find out why the store finds other documents",
+        ));
+    }
     if !any_reads && checked == 0 {
-        return None;
+        return (answers > 0).then(|| {
+            Finding::new(
+                Severity::Pass,
+                format!("{} answers to queries have as many rows as expected", count(answers)),
+                "invalid from one wrong document or answer; note when none was checked",
+                "",
+            )
+        });
     }
     let theirs = |name: &str| scene.result.documents.iter().any(|c| c.collection == name && c.existing.is_some());
     if checked == 0 && scene.phase.ops.values().all(|op| theirs(&op.collection)) {

@@ -1,0 +1,64 @@
+//! Queries of the study: `_find` with a selector.
+
+use serde_json::Value;
+use storebench_engine::store::{Batch, ErrorKind, OpError};
+
+use super::dialect::{CouchDialect, fault, senseless};
+use super::json;
+use super::memory::{Awaits, CouchMemory};
+use crate::asked::{Template, only_member};
+use crate::http::{Answer, Method, RequestBuf, Step};
+
+/// CouchDB returns 25 rows if a query has no limit. This is the most that it accepts.
+const NO_LIMIT: u64 = 1 << 28;
+
+/// The body of a query's requests.
+pub(super) fn template(text: &str, values: Batch<'_>, stale: bool) -> Result<Template, OpError> {
+    let (_, mut find) = only_member(text, &["find"], "CouchDB")?;
+    let Value::Object(members) = &mut find else {
+        return Err(OpError::new(ErrorKind::Refused, "write the query as { find = { selector = { … } } }"));
+    };
+    members.entry("limit").or_insert(NO_LIMIT.into());
+    if stale {
+        members.entry("update").or_insert(false.into());
+    }
+    Ok(Template::of(&find, values))
+}
+
+impl CouchDialect {
+    pub(super) fn ask(
+        &mut self,
+        number: u16,
+        text: &str,
+        values: Batch<'_>,
+        memory: &mut CouchMemory,
+        out: &mut RequestBuf,
+    ) -> Result<(), OpError> {
+        let stale = self.stale;
+        let template = self.queries.get(number, || template(text, values, stale))?;
+        memory.awaits = Awaits::Answer;
+        memory.found.begin(memory.contents);
+        out.begin(Method::POST).raw(&self.collections[memory.collection].path).raw("_find").only_reads();
+        template.write(values, out.body());
+        Ok(())
+    }
+}
+
+/// Adds the rows of an answer.
+pub(super) fn answered<'a>(memory: &'a mut CouchMemory, answer: &Answer<'_>, pouch: bool) -> Step<'a> {
+    if !answer.is_success() {
+        return Step::Done(Err(match fault(answer, false) {
+            // PouchDB calls a query that it does not understand its own fault.
+            error if answer.status == 500 && pouch => OpError::new(ErrorKind::Refused, error.message),
+            error => error,
+        }));
+    }
+    let Some(rows) = json::member(answer.body, "docs").filter(|rows| json::is_array(rows)) else {
+        return Step::Done(Err(senseless(answer, false)));
+    };
+    for row in json::elements(rows) {
+        let id = json::member(row, "_id").and_then(json::text);
+        memory.found.add(id.as_deref().unwrap_or_default(), row);
+    }
+    Step::Done(Ok(memory.found.reply()))
+}

@@ -1,0 +1,238 @@
+//! Queries of the study: their statements, the values of their parameters, and their rows as JSON.
+
+use storebench_documents::json;
+use storebench_engine::store::{Batch, ErrorKind, Explanation, OpError, StoreError};
+use storebench_study::workload::{COLLECTION, Language, QueryPart};
+
+use super::channel::{Channel, Fault};
+use super::errors::op_error;
+use super::figures::full_scan;
+use super::login::Target;
+use super::sql::{Table, literal};
+use super::wire::{self, Bind, Columns, Garbled};
+
+/// The statement of a query. Its parameters are numbered in the order of their values.
+pub(super) fn statement(table: &Table, text: &str, values: Batch<'_>) -> Result<String, OpError> {
+    let refused = |why: String| OpError::new(ErrorKind::Refused, why);
+    let text = text.trim_end().trim_end_matches(';').replace(COLLECTION, &table.place);
+    let mut sql = String::with_capacity(text.len());
+    for part in Language::Postgres.parts(&text).map_err(refused)? {
+        match part {
+            QueryPart::Text(text) => sql.push_str(text),
+            QueryPart::Param(name) => {
+                let position = values.iter().position(|(known, _)| known == name);
+                let position = position.ok_or_else(|| refused(format!("the parameter ${name} has no value")))?;
+                sql.push_str(&format!("${}", position + 1));
+            }
+        }
+    }
+    Ok(sql)
+}
+
+/// Adds the value of a parameter, given as JSON, as text that the server reads as the type that it has inferred.
+pub(super) fn bind<'o>(bind: Bind<'o>, value: &[u8]) -> Bind<'o> {
+    match value {
+        b"null" => bind.null(),
+        [b'"', inner @ .., b'"'] if !inner.contains(&b'\\') => bind.bytes(inner),
+        [b'"', ..] => bind.bytes(json::text(value).unwrap_or_default().as_bytes()),
+        other => bind.bytes(other),
+    }
+}
+
+/// How the text of a column becomes JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Bool,
+    Number,
+    Json,
+    Text,
+}
+
+/// A column of a query's rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Column {
+    /// Its name as JSON, and the colon.
+    name: Box<[u8]>,
+    shape: Shape,
+}
+
+/// Reads a RowDescription.
+pub(super) fn columns(body: &[u8]) -> Result<Vec<Column>, Garbled> {
+    let (count, mut rest) = body.split_first_chunk::<2>().ok_or(Garbled)?;
+    let mut all = Vec::new();
+    for _ in 0..u16::from_be_bytes(*count) {
+        let end = rest.iter().position(|byte| *byte == 0).ok_or(Garbled)?;
+        let mut name = Vec::with_capacity(end + 3);
+        json::push_text(&String::from_utf8_lossy(&rest[..end]), &mut name);
+        name.push(b':');
+        // Of the 18 bytes after the name, the type is at 6.
+        let facts = rest.get(end + 1..end + 19).ok_or(Garbled)?;
+        let shape = match u32::from_be_bytes([facts[6], facts[7], facts[8], facts[9]]) {
+            16 => Shape::Bool,
+            // int8, int2, int4, oid, float4, float8, numeric
+            20 | 21 | 23 | 26 | 700 | 701 | 1700 => Shape::Number,
+            114 | wire::oid::JSONB => Shape::Json,
+            _ => Shape::Text,
+        };
+        all.push(Column { name: name.into(), shape });
+        rest = &rest[end + 19..];
+    }
+    Ok(all)
+}
+
+/// Appends a row as JSON. A row with a single JSON column is that value; any other row is an object.
+pub(super) fn push_row(columns: &[Column], mut values: Columns<'_>, out: &mut Vec<u8>) -> Result<(), Garbled> {
+    if let [Column { shape: Shape::Json, .. }] = columns {
+        out.extend_from_slice(values.next()?.unwrap_or(b"null"));
+        return Ok(());
+    }
+    for (position, column) in columns.iter().enumerate() {
+        out.push(if position == 0 { b'{' } else { b',' });
+        out.extend_from_slice(&column.name);
+        let Some(value) = values.next()? else {
+            out.extend_from_slice(b"null");
+            continue;
+        };
+        match column.shape {
+            Shape::Bool => out.extend_from_slice(if value == b"t" { b"true" } else { b"false" }),
+            // Not NaN and Infinity.
+            Shape::Number if value.last().is_some_and(u8::is_ascii_digit) => out.extend_from_slice(value),
+            Shape::Json => out.extend_from_slice(value),
+            Shape::Number | Shape::Text => json::push_text(&String::from_utf8_lossy(value), out),
+        }
+    }
+    out.extend_from_slice(if columns.is_empty() { b"{}" } else { b"}" });
+    Ok(())
+}
+
+/// Tries a query in a transaction that may only read.
+pub(super) async fn try_it(
+    target: &Target,
+    channel: &mut Channel,
+    table: &Table,
+    text: &str,
+    values: Batch<'_>,
+) -> Result<(), StoreError> {
+    let refused = |fault: Fault| match fault {
+        Fault::Server(error) if error.code == "25006" => {
+            StoreError::NotSupported(format!("{error}; a query may only read: use another operation to write"))
+        }
+        Fault::Server(error) if op_error(&error).kind == ErrorKind::Refused => {
+            StoreError::NotSupported(error.to_string())
+        }
+        fault => target.fault("try a query", &fault),
+    };
+    let (prepare, given) = prepared(target, channel, table, text, values, refused).await?;
+    // A query that changes the session's settings would change what is measured afterwards.
+    if text.to_ascii_lowercase().contains("set_config") {
+        return Err(StoreError::NotSupported("a query may not change settings; remove set_config".into()));
+    }
+    channel.query("BEGIN TRANSACTION READ ONLY").await.map_err(refused)?;
+    channel.query(&prepare).await.map_err(refused)?;
+    channel.query(&format!("EXECUTE storebench_tried{given}")).await.map_err(refused)?;
+    channel.query("ROLLBACK; DEALLOCATE storebench_tried").await.map_err(refused).map(drop)
+}
+
+/// The plan of a query, which is not executed.
+pub(super) async fn explain(
+    target: &Target,
+    channel: &mut Channel,
+    table: &Table,
+    text: &str,
+    values: Batch<'_>,
+) -> Result<Explanation, StoreError> {
+    let fault = |fault: Fault| target.fault("explain a query", &fault);
+    let (prepare, given) = prepared(target, channel, table, text, values, fault).await?;
+    channel.query(&prepare).await.map_err(fault)?;
+    let rows = channel.query(&format!("EXPLAIN EXECUTE storebench_tried{given}")).await.map_err(fault)?;
+    channel.query("DEALLOCATE storebench_tried").await.map_err(fault)?;
+    let lines: Vec<String> = rows.into_iter().filter_map(|mut row| row.pop().flatten()).collect();
+    Ok(Explanation { full_scan: full_scan(&lines), plan: lines.join("\n") })
+}
+
+/// The texts that prepare a query and give its values. Refuses more than one statement, since a second one could end
+/// the transaction.
+async fn prepared(
+    target: &Target,
+    channel: &mut Channel,
+    table: &Table,
+    text: &str,
+    values: Batch<'_>,
+    fault: impl Fn(Fault) -> StoreError,
+) -> Result<(String, String), StoreError> {
+    let sql = statement(table, text, values).map_err(|error| StoreError::NotSupported(error.message.into_owned()))?;
+    // The protocol prepares a single statement only.
+    let mut out = Vec::new();
+    wire::parse(&mut out, 0, &sql, &[]);
+    wire::sync(&mut out);
+    channel.send(&out).await.map_err(|lost| target.broke("try a query", &lost))?;
+    channel.rows().await.map_err(fault)?;
+    let given: Vec<String> = values.iter().map(|(_, value)| shown(value)).collect();
+    let given = if given.is_empty() { String::new() } else { format!(" ({})", given.join(", ")) };
+    // The line break ends a comment at the end of the text.
+    Ok((format!("PREPARE storebench_tried AS {sql}\n"), given))
+}
+
+/// A value as an SQL literal.
+fn shown(value: &[u8]) -> String {
+    match value {
+        b"null" => "NULL".into(),
+        [b'"', ..] => literal(&json::text(value).unwrap_or_default()),
+        other => literal(&String::from_utf8_lossy(other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use storebench_engine::store::BatchBuf;
+    use storebench_study::workload::Body;
+
+    #[test]
+    fn parameters_become_positions_and_the_collection_its_table() {
+        let table = Table::ours("s", "docs", Body::Json, false);
+        let mut values = BatchBuf::new();
+        values.push("city", b"\"Lima\"");
+        values.push("stars", b"4");
+        let sql = "select doc from {collection} where doc->>'$stars' = $city and n >= $stars or c = $city;";
+        let sql = statement(&table, sql, values.as_batch()).unwrap();
+        assert_eq!(sql, "select doc from \"s\".\"docs\" where doc->>'$stars' = $1 and n >= $2 or c = $1");
+        assert!(statement(&table, "select $other", values.as_batch()).is_err());
+    }
+
+    #[test]
+    fn rows_become_json() {
+        let described = |columns: &[(&str, u32)]| {
+            let mut body = (columns.len() as u16).to_be_bytes().to_vec();
+            for (name, oid) in columns {
+                body.extend_from_slice(name.as_bytes());
+                body.extend_from_slice(&[0; 7]);
+                body.extend_from_slice(&oid.to_be_bytes());
+                body.extend_from_slice(&[0; 8]);
+            }
+            super::columns(&body).unwrap()
+        };
+        let row = |columns: &[Column], values: &[Option<&str>]| {
+            let mut body = (values.len() as u16).to_be_bytes().to_vec();
+            for value in values {
+                match value {
+                    Some(text) => wire::put(&mut body, text.as_bytes()),
+                    None => body.extend_from_slice(&(-1i32).to_be_bytes()),
+                }
+            }
+            let mut out = Vec::new();
+            push_row(columns, Columns::of(&body).unwrap(), &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let document = described(&[("doc", wire::oid::JSONB)]);
+        assert_eq!(row(&document, &[Some("{\"a\": 1}")]), "{\"a\": 1}");
+        assert_eq!(row(&document, &[None]), "null");
+        let several = described(&[("city", 25), ("n", 20), ("mean", 1700), ("ok", 16), ("doc", 114)]);
+        assert_eq!(
+            row(&several, &[Some("a\"b"), Some("-7"), Some("NaN"), Some("t"), Some("[1]")]),
+            r#"{"city":"a\"b","n":-7,"mean":"NaN","ok":true,"doc":[1]}"#
+        );
+        assert_eq!(row(&several[..2], &[None, None]), r#"{"city":null,"n":null}"#);
+        assert!(super::columns(b"\0\x01a").is_err() && super::columns(b"\0\x01a\0abc").is_err());
+    }
+}
