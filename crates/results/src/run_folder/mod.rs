@@ -2,6 +2,7 @@
 //!
 //! `docs/results-format.md` describes each file and field.
 
+mod answers;
 mod attempts;
 mod broken;
 mod disk;
@@ -26,6 +27,7 @@ mod secrets;
 mod store_figures;
 mod tables;
 
+pub use answers::{AnswerRow, QueryAnswer, QueryAnswers};
 pub use broken::{FaultResult, ForgottenResult, RestartedResult};
 pub use disk::DiskResult;
 pub use elsewhere::ElsewhereResult;
@@ -38,10 +40,10 @@ pub use hlog::{histogram_log, merged_log};
 pub use limits::judge as judge_limits;
 pub(crate) use limits::judge_again;
 pub use model::{
-    AllOps, AnswerRow, ClientUse, CollectionResult, ConfigurationResult, FORMAT, FactorSweep, Failure, FailureKind,
+    AllOps, ClientUse, CollectionResult, ConfigurationResult, FORMAT, FactorSweep, Failure, FailureKind,
     FigureOverTrials, FigureResult, Guarantee, LimitResult, Message, OpResult, OwnDelay, Percentiles, PhaseDocuments,
-    PhaseResult, QueryAnswer, QueryAnswers, QueryPlanResult, RateResult, RunInfo, RunResult, SampledResult, StoreAfter,
-    StoreStatsResult, TasksResult, TrialResult,
+    PhaseResult, QueryPlanResult, RateResult, RunInfo, RunResult, SampledResult, StoreAfter, StoreStatsResult,
+    TasksResult, TrialResult,
 };
 pub(crate) use part_rows::{PartRow, part_rows};
 pub use pass::Pass;

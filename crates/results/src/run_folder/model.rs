@@ -22,6 +22,7 @@ use crate::stats::{Estimate, Steadiness};
 use crate::sweep::Sweep;
 use crate::validity::CheckResult;
 
+use super::answers::QueryAnswers;
 use super::broken::{FaultResult, RestartedResult};
 use super::generators::{GeneratorResult, PartsResult};
 use super::history::HistoryResult;
@@ -237,47 +238,6 @@ pub struct TrialResult {
     pub searches: Vec<SearchResult>,
     /// Why it ended early, if it did.
     pub failure: Option<Failure>,
-}
-
-/// What one query answered, for comparison with other stores.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct QueryAnswers {
-    /// Name of its phase.
-    pub phase: String,
-    /// Its name in the mix.
-    pub query: String,
-    /// Whether the order of the rows counts.
-    pub ordered: bool,
-    /// Its answers, with the same values on every store.
-    pub answers: Vec<QueryAnswer>,
-}
-
-/// One answer to a query.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct QueryAnswer {
-    /// The values of its parameters, by name.
-    pub values: IndexMap<String, serde_json::Value>,
-    /// Its rows.
-    pub rows: u64,
-    /// Hash of all rows in any order (hexadecimal). Members of objects are sorted, numbers are compared to twelve digits,
-    /// and members that belong to the store are left out.
-    pub hash: String,
-    /// Hash of all rows in their order.
-    pub ordered_hash: String,
-    /// The first rows, at most 100.
-    pub first: Vec<AnswerRow>,
-}
-
-/// A row of an answer.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct AnswerRow {
-    /// Its hash.
-    pub hash: String,
-    /// Its beginning, at most 120 characters.
-    pub text: String,
 }
 
 /// What was sampled from documents that already existed in a store.

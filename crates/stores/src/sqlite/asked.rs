@@ -89,7 +89,7 @@ fn read(position: usize, statement: &Statement<'_>, values: Batch<'_>) -> Result
         let place = values.iter().position(|(known, _)| name.strip_prefix('$') == Some(known));
         places.push(place.ok_or_else(|| refused(format!("the parameter {name} has no value")))?);
     }
-    let columns = statement.column_names().into_iter().map(|name| {
+    let columns = statement.column_names().map(|name| {
         let mut json = Vec::new();
         json::push_text(name, &mut json);
         json

@@ -1,0 +1,47 @@
+//! What queries of a study answered, so that stores can be compared.
+
+use indexmap::IndexMap;
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What one query answered, for comparison with other stores.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct QueryAnswers {
+    /// Name of its phase.
+    pub phase: String,
+    /// Its name in the mix.
+    pub query: String,
+    /// Whether the order of the rows counts.
+    pub ordered: bool,
+    /// Its answers, with the same values on every store.
+    pub answers: Vec<QueryAnswer>,
+}
+
+/// One answer to a query.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct QueryAnswer {
+    /// The values of its parameters, by name.
+    pub values: IndexMap<String, serde_json::Value>,
+    /// Its rows.
+    pub rows: u64,
+    /// Hash of all rows in any order (hexadecimal). Members of objects are sorted, numbers are compared to twelve digits,
+    /// and members that belong to the store are left out.
+    pub hash: String,
+    /// Hash of all rows in their order.
+    pub ordered_hash: String,
+    /// The first rows, at most 100.
+    pub first: Vec<AnswerRow>,
+}
+
+/// A row of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct AnswerRow {
+    /// Its hash.
+    pub hash: String,
+    /// Its beginning, at most 120 characters.
+    pub text: String,
+}
