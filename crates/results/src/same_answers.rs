@@ -9,18 +9,12 @@ use crate::{QueryAnswer, QueryAnswers, RunResult, TrialResult};
 /// How many answers of each query are compared.
 pub const COMPARED_ANSWERS: usize = 20;
 
-/// How the answers of two configurations to one query differ.
+/// An answer that differs from what another configuration answered to the same query.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
-    /// Its phase.
-    pub phase: String,
-    /// Its name in the mix.
-    pub query: String,
-    /// The configuration that answered first.
-    pub first: String,
-    /// The configuration that answered otherwise.
-    pub second: String,
-    /// What differs, in one sentence.
+pub struct DifferentAnswer {
+    /// The configuration that answered later.
+    pub configuration: String,
+    /// What differs from which other configuration, in one sentence.
     pub text: String,
 }
 
@@ -78,17 +72,14 @@ pub(crate) fn compared(result: &RunResult) -> Vec<Compared> {
 
 /// Every difference between what configurations with the same documents answered: the first one of each query and each
 /// two configurations.
-pub fn different_answers(result: &RunResult) -> Vec<Difference> {
+pub fn different_answers(result: &RunResult) -> Vec<DifferentAnswer> {
     let mut all = Vec::new();
     for Pair { first, second, answers: (of_first, of_second) } in pairs(result) {
         let both = of_first.answers.iter().zip(&of_second.answers);
         let differing: Vec<_> = both.filter_map(|(a, b)| difference(a, b, of_first.ordered, first, second)).collect();
         let Some(text) = differing.first() else { continue };
-        all.push(Difference {
-            phase: of_first.phase.clone(),
-            query: of_first.query.clone(),
-            first: first.configuration.clone(),
-            second: second.configuration.clone(),
+        all.push(DifferentAnswer {
+            configuration: second.configuration.clone(),
             text: format!(
                 "`{}` has other answers on {} than on {} ({} of {}): {text}",
                 of_first.query,

@@ -5,6 +5,7 @@ mod any;
 mod compress;
 mod made;
 mod own;
+mod parameters;
 mod refused;
 mod related;
 

@@ -112,7 +112,7 @@ impl Session<'_> {
         }
         result.trials[at].answers = answers;
         for difference in different_answers(result) {
-            if difference.second == configuration.name {
+            if difference.configuration == configuration.name {
                 journal.note(difference.text);
             }
         }

@@ -90,15 +90,7 @@ impl Raven {
             }
             state.found.add_measured(&state.key, row.len() as u64, &state.body);
         }
-        if !self.wait.is_empty() {
-            walk.seek("IsStale").ok_or(GARBLED)?;
-            if walk.value() != Some(b"false") {
-                return Err(OpError::new(
-                    ErrorKind::Temporary,
-                    "the index was still behind the writes when the wait for it timed out",
-                ));
-            }
-        }
+        self.check_fresh(&mut walk)?;
         Ok(state.reply_rows())
     }
 }

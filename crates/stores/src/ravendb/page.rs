@@ -125,6 +125,19 @@ impl Raven {
                 state.take_row(collection, &document)?;
             }
         }
+        self.check_fresh(&mut walk)?;
+        state.page.seen += rows;
+        if state.found.documents() < state.page.limit && rows > 0 && rows >= state.page.asked {
+            self.ask_page(state, out)?;
+            return Ok(Step::Send);
+        }
+        Ok(state.reply_rows())
+    }
+}
+
+impl Raven {
+    /// Refuses rows of an index that is behind, if the query had to wait for it. The rows are already read.
+    pub(super) fn check_fresh(&self, walk: &mut Walk<'_>) -> Result<(), OpError> {
         if !self.wait.is_empty() {
             walk.seek("IsStale").ok_or(GARBLED)?;
             if walk.value() != Some(b"false") {
@@ -134,12 +147,7 @@ impl Raven {
                 ));
             }
         }
-        state.page.seen += rows;
-        if state.found.documents() < state.page.limit && rows > 0 && rows >= state.page.asked {
-            self.ask_page(state, out)?;
-            return Ok(Step::Send);
-        }
-        Ok(state.reply_rows())
+        Ok(())
     }
 }
 

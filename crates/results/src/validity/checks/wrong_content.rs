@@ -9,6 +9,9 @@ use storebench_study::op_kind::OpKind;
 pub(super) const CHECK: Check =
     Check::new("wrong-content", "contents were wrong", &[Looks::Phase(look)]).and_of_warm_ups();
 
+const THRESHOLD: &str = "invalid from one wrong document; note when none was checked";
+const OF_ANSWERS: &str = "invalid from one answer with other rows than the study expects";
+
 const READS: [&str; 6] = ["read", "bulk-read", "page", "prefix", "scan", "view"];
 
 /// Whether the documents that were read match those that were written.
@@ -29,7 +32,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
                 count(wrong_answers),
                 count(answers)
             ),
-            "invalid from one wrong document or answer; note when none was checked",
+            OF_ANSWERS,
             "see `wrong_examples`: correct `rows` or the text of the query, or find out why the store finds other documents",
         ));
     }
@@ -38,7 +41,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
             Finding::new(
                 Severity::Pass,
                 format!("{} answers to queries have as many rows as expected", count(answers)),
-                "invalid from one wrong document or answer; note when none was checked",
+                OF_ANSWERS,
                 "",
             )
         });
@@ -48,7 +51,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         return Some(Finding::new(
             Severity::Note,
             "the documents that were read are not Storebench's, and were not compared",
-            "invalid from one wrong document; note when none was checked",
+            THRESHOLD,
             "Storebench cannot know what they should be: check them by other means",
         ));
     }
@@ -65,7 +68,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         ),
         _ => (Severity::Pass, format!("{} documents checked, none wrong", count(checked)), ""),
     };
-    Some(Finding::new(severity, observed, "invalid from one wrong document; note when none was checked", advice))
+    Some(Finding::new(severity, observed, THRESHOLD, advice))
 }
 
 #[cfg(test)]
