@@ -84,6 +84,7 @@ pub(crate) enum Verb {
     Report(ReportArgs),
     Copy(Box<CopyArgs>),
     Generate(GenerateArgs),
+    Infer(InferArgs),
     Verify(VerifyArgs),
     Check(CheckArgs),
     Plan(PlanArgs),
@@ -412,6 +413,45 @@ pub(crate) struct GenerateArgs {
     /// Write {"key": …, "document": …} on each line
     #[arg(long)]
     pub(crate) keys: bool,
+}
+
+/// Describe a collection that generates documents like a sample
+///
+/// Reads documents of yours, and writes a study: fields, nesting, types, lengths, how many different values there are and
+/// how often they repeat, how often fields are missing, and how far documents compress. The study contains numbers and
+/// times from the sample, but no texts unless --keep-values is given.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct InferArgs {
+    /// Documents, one JSON object on each line: plain, gzip or zstd
+    #[arg(required = true, value_name = "SAMPLE")]
+    pub(crate) samples: Vec<PathBuf>,
+
+    /// Name of the collection
+    #[arg(long, value_name = "NAME", default_value = "docs")]
+    pub(crate) collection: String,
+
+    /// Write to this file instead of stdout
+    #[arg(long, short, value_name = "FILE", alias = "out")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Overwrite the --output file
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
+
+    /// Use the sample's own texts where a field has at most 64 different ones; these texts are then in the study
+    #[arg(long)]
+    pub(crate) keep_values: bool,
+
+    /// Compare generated documents with the sample instead of printing the study
+    ///
+    /// From 10,000 documents on, the generated ones are made from every tenth document, as many as the whole sample has:
+    /// this shows whether the number of different values is right for ten times as many documents.
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// Print the comparison as one JSON document
+    #[arg(long, requires = "check")]
+    pub(crate) json: bool,
 }
 
 /// Read every document back and compare it with the expected content

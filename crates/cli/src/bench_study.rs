@@ -237,17 +237,11 @@ fn collection(args: &BenchArgs) -> Result<Collection, Failure> {
     Ok(Collection {
         count: args.docs.or(made.then_some(DEFAULT_DOCS)),
         key: args.key.clone(),
-        body: Default::default(),
         size: made.then(|| Size::Uniform(Range::exactly(size))),
         compress_to,
-        text_file: None,
-        fields: IndexMap::new(),
-        per: None,
-        index: Vec::new(),
         from: own,
-        existing: None,
-        sample: None,
         bad_lines: if args.skip_bad_lines { BadLines::Skip } else { BadLines::Stop },
+        ..Collection::default()
     })
 }
 

@@ -17,6 +17,8 @@ pub(super) const CHECKS: &[Check] = &[
     Check { name: "query: one that the store refuses", needs: NEEDS, run: refused },
     Check { name: "query: one that would write is refused before the first operation", needs: NEEDS, run: writing },
     Check { name: "query: asking for its plan does not fail", needs: NEEDS, run: planned },
+    Check { name: "index in the store's words: built, kept, removed", needs: NEEDS, run: index },
+    Check { name: "index in the store's words: anything else is refused", needs: NEEDS, run: no_index },
 ];
 
 /// The query for documents of `$user` whose `n` is at least `$n`.
@@ -93,6 +95,42 @@ fn that_write(language: Language) -> Vec<String> {
             ]
         }
     }
+}
+
+/// The name of the index of [`index_of_user`].
+const INDEX: &str = "own-by-user";
+
+/// An index over `user` and `n`.
+fn index_of_user(language: Language) -> Result<String, Stop> {
+    Ok(match language {
+        Language::Postgres => {
+            "create index own_by_user on {collection} ((doc->>'user'), ((doc->>'n')::int)) -- ;".into()
+        }
+        Language::Sqlite => "create index own_by_user on {collection} (body->>'$.user', body->>'$.n');".into(),
+        Language::Couchbase => "CREATE INDEX `own_by_user` ON {collection} (`user`,`n`)".into(),
+        Language::Ravendb => "from d in {collection} select new { d.user, d.n }".into(),
+        Language::Couchdb => json!({ "fields": ["user", "n"] }).to_string(),
+        Language::Mongodb => json!({ "key": { "user": 1, "n": 1 } }).to_string(),
+        Language::Redis => return Err(Stop::NotSupported("indexes in its own words".into())),
+    })
+}
+
+/// Texts that are not those of an index.
+fn no_indexes(language: Language) -> Vec<String> {
+    let all: &[&str] = match language {
+        Language::Postgres | Language::Sqlite | Language::Couchbase => &[
+            "drop index own_by_user",
+            "delete from {collection}",
+            "create index own_by_user on {collection} (1 +",
+            "create index own_by_user on {collection} (key); delete from {collection}",
+            "create index if not exists own_by_user on {collection} (key)",
+        ],
+        Language::Ravendb => &["from d in {collection} select new { d. }", "this is no map of {collection}"],
+        Language::Couchdb => &["[]", "{\"fields\":7}"],
+        Language::Mongodb => &["[]", "{\"key\":{}}"],
+        Language::Redis => &[],
+    };
+    all.iter().map(|text| (*text).to_owned()).collect()
 }
 
 fn language(s: &Subject<'_>) -> Result<Language, Stop> {
@@ -225,4 +263,46 @@ fn planned(s: &Subject<'_>) -> Result<(), Stop> {
     let op = Op::Query { number: 0, text: &text, values: values.as_batch() };
     let plan = s.store.explain(&Request { collection: s.indexed, op, contents: false });
     plan.map(drop).map_err(|error| Stop::failed(format!("no plan: {error}")))
+}
+
+fn index(s: &Subject<'_>) -> Result<(), Stop> {
+    let text = index_of_user(language(s)?)?;
+    let mut c = s.client()?;
+    fill(&mut c, s)?;
+    let failed = |error: StoreError| Stop::failed(format!("building an index failed: {error}"));
+    let build = || s.store.build_index(s.indexed, INDEX, &text).map_err(failed);
+    let drop = || {
+        let dropped = s.store.drop_index(s.indexed, INDEX, &text);
+        dropped.map_err(|error| Stop::failed(format!("removing an index failed: {error}")))
+    };
+    for _ in 0..2 {
+        let built = build()?;
+        ensure!(built.took.is_some(), "it says that the index existed already, before it was built");
+        let again = build()?;
+        ensure!(again.took.is_none(), "it does not say that the index existed already, after it was built");
+        ensure!(built.bytes.is_none_or(|bytes| bytes > 0), "it says that the index has no bytes");
+        gives(&mut c, s, 1, &of_user(language(s)?), USERS[1], 2)?;
+        drop()?;
+    }
+    gives(&mut c, s, 1, &of_user(language(s)?), USERS[1], 2)
+}
+
+fn no_index(s: &Subject<'_>) -> Result<(), Stop> {
+    let text = index_of_user(language(s)?)?;
+    let mut c = s.client()?;
+    fill(&mut c, s)?;
+    for wrong in no_indexes(language(s)?) {
+        match s.store.build_index(s.indexed, INDEX, &wrong) {
+            Err(StoreError::NotSupported(_)) => {}
+            Err(error) => return Err(Stop::failed(format!("{wrong:?} is not refused, but fails: {error}"))),
+            Ok(_) => return Err(Stop::failed(format!("{wrong:?} was taken for an index"))),
+        }
+    }
+    let built = s.store.build_index(s.indexed, INDEX, &text);
+    let built = built.map_err(|error| Stop::failed(format!("after those, building an index failed: {error}")))?;
+    ensure!(built.took.is_some(), "one of the refused texts has left an index");
+    gives(&mut c, s, 1, &of_user(language(s)?), USERS[1], 2)?;
+    s.store
+        .drop_index(s.indexed, INDEX, &text)
+        .map_err(|error| Stop::failed(format!("removing an index failed: {error}")))
 }

@@ -2,7 +2,7 @@
 
 use super::error::DocumentError;
 use super::numbers::digits_of;
-use super::plan::{Maker, Part, Plan, Segment};
+use super::plan::{Json, Maker, Part, Plan, Segment};
 use super::size::Sizes;
 use storebench_study::units::ByteSize;
 use storebench_study::workload::IdKind;
@@ -23,17 +23,7 @@ pub(crate) fn bound_all(plans: &mut [Plan]) -> Result<(), DocumentError> {
         plan.key_bound = bound.unwrap_or(0);
     }
     for position in 0..plans.len() {
-        let bound: u64 = plans[position]
-            .segments
-            .iter()
-            .map(|segment| match segment {
-                Segment::Literal(text) => text.len() as u64,
-                Segment::Index => index_digits(&plans[position]),
-                Segment::Version => VERSION_DIGITS,
-                Segment::Value(slot) => maker_bound(plans, position, &plans[position].slots[*slot].maker),
-                Segment::Fill(_) => 0,
-            })
-            .fold(0, u64::saturating_add);
+        let bound = segments_bound(plans, position, &plans[position].segments);
         let plan = &plans[position];
         let most = plan.sizes.as_ref().map_or(0, Sizes::most).max(bound);
         if most > LARGEST {
@@ -59,6 +49,21 @@ pub(crate) fn bound_all(plans: &mut [Plan]) -> Result<(), DocumentError> {
         }
     }
     Ok(())
+}
+
+fn segments_bound(plans: &[Plan], position: usize, segments: &[Segment]) -> u64 {
+    let of = |segment: &Segment| match segment {
+        Segment::Literal(text) => text.len() as u64,
+        Segment::Index => index_digits(&plans[position]),
+        Segment::Version => VERSION_DIGITS,
+        Segment::Value(slot) => maker_bound(plans, position, &plans[position].slots[*slot].maker),
+        Segment::Fill(_) => 0,
+        Segment::Comma => 1,
+        Segment::If(_, then, otherwise) => {
+            segments_bound(plans, position, then).max(segments_bound(plans, position, otherwise))
+        }
+    };
+    segments.iter().map(of).fold(0, u64::saturating_add)
 }
 
 /// Leaves room for ten times as many documents as are loaded.
@@ -112,6 +117,7 @@ fn maker_refers(plan: &Plan, maker: &Maker, needed: &mut Vec<usize>) {
     match maker {
         Maker::Template(parts) => parts_refer(plan, parts, needed),
         Maker::Ref { target, .. } => needed.push(*target),
+        Maker::Nullable(_, json) => maker_refers(plan, &json.of, needed),
         _ => {}
     }
 }
@@ -151,6 +157,10 @@ fn parts_bound_with(plans: &[Plan], position: usize, parts: &[Part], keys: &[Opt
         .fold(0, u64::saturating_add)
 }
 
+fn json_bound(plans: &[Plan], position: usize, json: &Json, keys: &[Option<u64>]) -> u64 {
+    maker_bound_with(plans, position, &json.of, keys).saturating_add(if json.quoted { 2 } else { 0 })
+}
+
 fn maker_bound_with(plans: &[Plan], position: usize, maker: &Maker, keys: &[Option<u64>]) -> u64 {
     let plan = &plans[position];
     let text = |bound: &dyn Fn(&super::corpus::Corpus) -> u64| plan.corpus.as_ref().map_or(0, |c| bound(c));
@@ -159,25 +169,32 @@ fn maker_bound_with(plans: &[Plan], position: usize, maker: &Maker, keys: &[Opti
         Maker::Template(parts) => parts_bound_with(plans, position, parts, keys),
         Maker::Words(_, most) => text(&|c| c.words_bound(*most)),
         Maker::Sentences(_, most) | Maker::Lines(_, most) => text(&|c| c.units_bound(*most)),
-        Maker::Text(_, most) => *most,
+        Maker::Text(lengths) => lengths.max().unsigned_abs(),
         Maker::Fill => 0,
-        Maker::Integer(min, max) => signed(*min).max(signed(*max)),
-        Maker::Decimal { min, max, digits } => {
+        Maker::Integer(of) => signed(of.min()).max(signed(of.max())),
+        Maker::Decimal { of, digits } => {
             let least = u64::from(*digits) + 1;
             let one = |n: i64| digits_of(n.unsigned_abs()).max(least) + u64::from(n < 0) + u64::from(*digits > 0);
-            one(*min).max(one(*max))
+            one(of.min()).max(one(of.max()))
         }
-        Maker::Moment(..) => 20,
+        Maker::Time(..) => 24,
         Maker::Choice(all) => all.iter().map(|(text, _)| text.len() as u64).max().unwrap_or(0),
         Maker::Bool(_) => 5,
-        Maker::List { open, close, of, max, .. } => {
+        Maker::List { open, close, of, length } => {
             let one = maker_bound_with(plans, position, of, keys) + (open.len() + close.len()) as u64 + 1;
-            one.saturating_mul(*max).saturating_add(2)
+            one.saturating_mul(length.max().unsigned_abs()).saturating_add(2)
         }
-        Maker::Object(fields, close) => fields
+        // Braces, and for each member a comma and quotes.
+        Maker::Object(members) => members
             .iter()
-            .map(|(before, m)| before.len() as u64 + maker_bound_with(plans, position, m, keys))
-            .fold(close.len() as u64, u64::saturating_add),
+            .map(|member| 1 + member.name.len() as u64 + json_bound(plans, position, &member.of, keys))
+            .fold(2, u64::saturating_add),
+        Maker::Any(all) => all.iter().map(|(json, _)| json_bound(plans, position, json, keys)).max().unwrap_or(0),
+        Maker::Nullable(_, json) => json_bound(plans, position, json, keys).max(4),
+        Maker::Distinct(distinct) => {
+            let letters = distinct.code.as_ref().map_or(0, |code| code.letters() as u64);
+            maker_bound_with(plans, position, &distinct.of, keys).max(letters)
+        }
         Maker::Ref { target, .. } => {
             let bound = keys[*target].unwrap_or(0);
             if plans[*target].own.is_some() { bound.saturating_mul(6) } else { bound }

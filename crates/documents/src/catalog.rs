@@ -285,10 +285,17 @@ impl Documents {
         self.scope_of(index).slot_value(self.slot_of(field)?)
     }
 
-    /// Whether a generated field is a list.
-    pub(crate) fn is_list(&self, field: &str) -> bool {
-        let slots = &self.plan().slots;
-        slots.iter().any(|slot| slot.path == field && matches!(slot.maker, plan::Maker::List { .. }))
+    /// Whether a generated field may be a list or an object.
+    pub(crate) fn is_composite(&self, field: &str) -> bool {
+        fn is_composite(maker: &plan::Maker) -> bool {
+            match maker {
+                plan::Maker::List { .. } | plan::Maker::Object(_) => true,
+                plan::Maker::Nullable(_, json) => is_composite(&json.of),
+                plan::Maker::Any(all) => all.iter().any(|(json, _)| is_composite(&json.of)),
+                _ => false,
+            }
+        }
+        self.plan().slots.iter().any(|slot| slot.path == field && is_composite(&slot.maker))
     }
 
     /// The slot of a generated field that is the same in every version.
@@ -302,11 +309,12 @@ impl Documents {
         self.scope(index, 0, self.plan().related)
     }
 
-    /// Whether [`index_value`](Self::index_value) knows this field. Documents that Storebench does not generate may
-    /// have any field.
+    /// Whether [`index_value`](Self::index_value) knows this field, for every document. Documents that Storebench does
+    /// not generate may have any field.
     pub fn knows_value(&self, field: &str) -> bool {
         let plan = self.plan();
-        self.sampled.is_some() || plan.own.is_some() || self.slot_of(field).is_some()
+        let is_plain = |slot| self.scope_of(0).is_plain(slot);
+        self.sampled.is_some() || plan.own.is_some() || self.slot_of(field).is_some_and(is_plain)
     }
 
     /// The names in the key template, in order, such as `index`, `parent.key`, `book`.

@@ -144,7 +144,7 @@ impl<'a> Walk<'a> {
 
     /// Consumes the name of an object's next member and its colon. At the end of the object, consumes the `}` and
     /// returns `Some(None)`. The object's `{` must already be consumed.
-    fn name(&mut self) -> Option<Option<&'a [u8]>> {
+    pub(crate) fn name(&mut self) -> Option<Option<&'a [u8]>> {
         if self.ends(b'}')? {
             return Some(None);
         }

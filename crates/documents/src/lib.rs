@@ -14,6 +14,7 @@
 //! - `parameters`: values of a query's parameters
 //! - `sampled`: keys of documents that are already in a store
 //! - `calibrate`, `check`: measure and verify documents
+//! - [`infer`]: reads a sample, and describes a collection that generates documents like it
 //! - [`keys`]: which document an operation touches
 //! - [`schedule`]: when an operation is scheduled
 //! - [`json`]: finds members of a document without reading all of it
@@ -30,6 +31,7 @@ mod corpus;
 mod error;
 mod escape;
 mod fields;
+pub mod infer;
 pub mod json;
 pub mod keys;
 mod mixture;

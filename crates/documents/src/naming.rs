@@ -13,7 +13,7 @@ use storebench_study::workload::Field;
 impl Builder<'_> {
     /// Leaf fields that the templates within a field refer to.
     fn named_by(&self, field: &Field) -> Vec<usize> {
-        match field {
+        match field.kind() {
             Field::Template(text) => template::parse(text, "")
                 .unwrap_or_default()
                 .iter()
@@ -24,6 +24,7 @@ impl Builder<'_> {
                 .collect(),
             Field::List { of, .. } => self.named_by(of),
             Field::Object(inner) => inner.values().flat_map(|f| self.named_by(f)).collect(),
+            Field::Any(all) => all.iter().flat_map(|(_, f)| self.named_by(f)).collect(),
             _ => Vec::new(),
         }
     }
@@ -94,8 +95,11 @@ impl Builder<'_> {
                 let known = suggest(field, self.leaves.keys().map(String::as_str));
                 return self.wrong(path, format!("unknown field `{field}`{known}"));
             };
-            if matches!(self.leaves[at], Field::Fill | Field::List { .. }) {
+            if !is_short(self.leaves[at]) {
                 return self.wrong(path, format!("`{field}` is not a single short value; index another field"));
+            }
+            if !self.is_in_all(field) {
+                return self.wrong(path, format!("not every document has a value in `{field}`; index another field"));
             }
             self.pin_leaf(at);
         }
@@ -104,8 +108,10 @@ impl Builder<'_> {
 
     /// Whether a field changes with the version, unless it is pinned.
     pub(super) fn changes(&self, field: &Field) -> bool {
-        match field {
-            _ if is_text(field) => true,
+        match field.kind() {
+            _ if field.vary().is_some_and(|vary| vary.distinct.is_some()) => false,
+            kind if is_text(kind) => true,
+            Field::Any(all) => all.iter().any(|(_, f)| self.changes(f)),
             Field::List { of, .. } => self.changes(of),
             Field::Object(inner) => inner.values().any(|f| self.changes(f)),
             Field::Template(_) => {
@@ -157,11 +163,15 @@ impl Builder<'_> {
                         return self.wrong(path, format!("unknown name `{{{name}}}`{}", suggest(name, known)));
                     };
                     let field = self.leaves[slot];
-                    if matches!(field, Field::List { .. } | Field::Fill) {
+                    if matches!(field.kind(), Field::List { .. } | Field::Fill | Field::Any(_)) {
                         return self
                             .wrong(path, format!("`{{{name}}}` is not a single short value; use another field"));
                     }
-                    if width > 0 && !matches!(field, Field::Integer(_)) {
+                    if !self.is_in_all(name) {
+                        return self
+                            .wrong(path, format!("not every document has a value in `{name}`; use another field"));
+                    }
+                    if width > 0 && !matches!(field.kind(), Field::Integer(_)) {
                         return self.wrong(
                             path,
                             format!("`{{{name}}}` is not an integer and cannot be padded; remove the width"),
@@ -225,6 +235,15 @@ impl Builder<'_> {
                 },
             }
         }
+    }
+}
+
+/// Whether an index can be over a field.
+fn is_short(field: &Field) -> bool {
+    match field.kind() {
+        Field::Fill | Field::List { .. } | Field::Object(_) => false,
+        Field::Any(all) => all.iter().all(|(_, field)| is_short(field)),
+        _ => true,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Writes numbers, timestamps and identifiers as text, without allocation.
 
 use super::random::{Random, scramble};
+use storebench_study::workload::TimeForm;
 
 /// Appends an integer, padded with zeros to `width` digits.
 #[inline]
@@ -86,6 +87,21 @@ pub(crate) fn write_moment(seconds: i64, out: &mut Vec<u8>) {
     out.push(b':');
     write_u64(second % 60, 2, out);
     out.push(b'Z');
+}
+
+/// Appends a timestamp in a form. `rng` gives the milliseconds.
+pub(crate) fn write_time(seconds: i64, form: TimeForm, rng: &mut Random, out: &mut Vec<u8>) {
+    write_moment(seconds, out);
+    match form {
+        TimeForm::Seconds => {}
+        TimeForm::Milliseconds => {
+            out.pop();
+            out.push(b'.');
+            write_u64(rng.below(1_000), 3, out);
+            out.push(b'Z');
+        }
+        TimeForm::Date => out.truncate(out.len() - "T12:00:00Z".len()),
+    }
 }
 
 fn write_hex(n: u64, digits: u32, out: &mut Vec<u8>) {

@@ -158,7 +158,15 @@ impl Place {
     fn write_text(&self, of: &Documents, index: u64, out: &mut Vec<u8>) {
         let begin = out.len();
         match self {
-            Place::Slot(slot) => return of.scope_of(index).write_slot(*slot, out),
+            Place::Slot(slot) => {
+                let scope = of.scope_of(index);
+                if scope.is_plain(*slot) {
+                    return scope.write_slot(*slot, out);
+                }
+                if let Some(value) = scope.slot_value(*slot) {
+                    write_plain(&value, out);
+                }
+            }
             Place::Key => of.write_key(index, out),
             Place::Field(path) => {
                 if let Some(value) = of.index_value(index, path) {
@@ -210,8 +218,8 @@ fn place(name: &str, of: &Documents, path: &str) -> Result<Place, DocumentError>
     if of.is_own() || of.is_existing() {
         return Ok(Place::Field(field.to_owned()));
     }
-    if of.is_list(field) {
-        return Err(DocumentError::new(path, format!("`{field}` is a list; a parameter is one value")));
+    if of.is_composite(field) {
+        return Err(DocumentError::new(path, format!("`{field}` is a list or an object; a parameter is one value")));
     }
     of.slot_of(field).map(Place::Slot).ok_or_else(|| {
         DocumentError::new(

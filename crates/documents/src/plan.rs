@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::corpus::Corpus;
 use super::escape;
 use super::mixture::{self, Mixture};
-use super::numbers::{write_decimal, write_hex_id, write_i64, write_moment, write_u64, write_uuid};
+use super::numbers::{write_decimal, write_hex_id, write_i64, write_time, write_u64, write_uuid};
 use super::own::OwnFile;
 use super::picker::Picker;
-use super::random::Random;
+use super::random::{Permutation, Random};
 use super::relation::Relation;
 use super::size::Sizes;
-use storebench_study::workload::{Body, IdKind};
+use storebench_study::workload::{Body, IdKind, TimeForm};
 
 /// Name of the field that holds the index and version of a document.
 pub(crate) const MARKER: &str = "sb";
@@ -77,6 +77,86 @@ pub(crate) struct Slot {
     pub(crate) versioned: bool,
     /// Whether it is a JSON string.
     pub(crate) quoted: bool,
+    /// The document has it only if it has all of these.
+    pub(crate) presence: Vec<Presence>,
+}
+
+/// Whether a document has something, drawn by the document's index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Presence {
+    pub(crate) salt: u64,
+    /// Present if a draw of 63 bits is below this.
+    pub(crate) below: u64,
+    /// Present if it is not.
+    pub(crate) turned: bool,
+}
+
+impl Presence {
+    /// Present where this is not.
+    pub(crate) fn opposite(self) -> Self {
+        Self { turned: !self.turned, ..self }
+    }
+}
+
+/// A share as the bound of a draw of 63 bits.
+pub(crate) fn bound_of(share: f64) -> u64 {
+    (share * 9_223_372_036_854_775_808.0) as u64
+}
+
+/// Whole numbers: between each two neighbouring points there are equally many.
+#[derive(Debug, Clone)]
+pub(crate) struct Numbers {
+    points: Box<[i64]>,
+    /// The numbers rise with the index; each is off by up to this share of the documents.
+    rising: Option<f64>,
+}
+
+impl Numbers {
+    /// Through these points, of which there is at least one.
+    pub(crate) fn through(points: impl IntoIterator<Item = i64>) -> Self {
+        let mut points: Vec<i64> = points.into_iter().collect();
+        if let [one] = points[..] {
+            points.push(one);
+        }
+        Self { points: points.into(), rising: None }
+    }
+
+    pub(crate) fn rising(self, within: f64) -> Self {
+        Self { rising: Some(within), ..self }
+    }
+
+    pub(crate) fn min(&self) -> i64 {
+        self.points[0]
+    }
+
+    pub(crate) fn max(&self) -> i64 {
+        self.points[self.points.len() - 1]
+    }
+
+    /// The number below which this share of all is.
+    fn at(&self, share: f64) -> i64 {
+        let pieces = self.points.len() - 1;
+        let at = share.clamp(0.0, 1.0) * pieces as f64;
+        let piece = (at as usize).min(pieces - 1);
+        let (from, to) = (self.points[piece], self.points[piece + 1]);
+        from.wrapping_add_unsigned((to.abs_diff(from) as f64 * (at - piece as f64)).round() as u64)
+    }
+
+    /// Draws a number for document `index` of `count`.
+    #[inline]
+    fn draw(&self, index: u64, count: u64, rng: &mut Random) -> i64 {
+        if let Some(within) = self.rising {
+            // Documents that are inserted later have the last numbers.
+            let index = index.min(count.saturating_sub(1));
+            let place = (index as f64 + 0.5) / count.max(1) as f64 + (rng.unit() - 0.5) * 2.0 * within;
+            // Turned back at the ends, so that none has more than its share.
+            return self.at(if place > 1.0 { 2.0 - place } else { place.abs() });
+        }
+        let pieces = self.points.len() - 1;
+        let piece = if pieces > 1 { rng.below(pieces as u64) as usize } else { 0 };
+        let (from, to) = (self.points[piece], self.points[piece + 1]);
+        from.wrapping_add_unsigned(rng.within(0, to.abs_diff(from)))
+    }
 }
 
 /// One step of writing a document.
@@ -87,6 +167,10 @@ pub(crate) enum Segment {
     Version,
     Value(usize),
     Fill(usize),
+    /// A comma, unless nothing was written into the object yet.
+    Comma,
+    /// The first segments if the document has this, otherwise the second ones.
+    If(Presence, Vec<Segment>, Vec<Segment>),
 }
 
 /// How a value is generated. Text is generated escaped and without quotes.
@@ -96,16 +180,16 @@ pub(crate) enum Maker {
     Words(u64, u64),
     Sentences(u64, u64),
     Lines(u64, u64),
-    Text(u64, u64),
+    Text(Numbers),
     /// Text whose length depends on the document's size.
     Fill,
-    Integer(i64, i64),
+    Integer(Numbers),
     Decimal {
-        min: i64,
-        max: i64,
+        of: Numbers,
         digits: u8,
     },
-    Moment(i64, i64),
+    /// Seconds since 1970; for dates, days.
+    Time(Numbers, TimeForm),
     /// Escaped texts, each with the upper end of its share of the 64-bit range.
     Choice(Vec<(Box<[u8]>, u64)>),
     Bool(u64),
@@ -113,10 +197,15 @@ pub(crate) enum Maker {
         open: Box<[u8]>,
         close: Box<[u8]>,
         of: Box<Maker>,
-        min: u64,
-        max: u64,
+        length: Numbers,
     },
-    Object(Vec<(Box<[u8]>, Maker)>, Box<[u8]>),
+    Object(Vec<Member>),
+    /// One of these, each with the upper end of its share of the 64-bit range.
+    Any(Vec<(Json, u64)>),
+    /// Null if a draw of 63 bits is below this.
+    Nullable(u64, Box<Json>),
+    /// One of a number of values.
+    Distinct(Box<Distinct>),
     Ref {
         target: usize,
         picker: Picker,
@@ -124,6 +213,74 @@ pub(crate) enum Maker {
     },
     Bytes(u64, u64),
     Id(IdKind, u64),
+}
+
+/// A value that is written as JSON, with its quotes if it has some.
+#[derive(Debug)]
+pub(crate) struct Json {
+    pub(crate) quoted: bool,
+    pub(crate) of: Maker,
+}
+
+/// A member of an object in a list.
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// Its name as JSON, with the colon.
+    pub(crate) name: Box<[u8]>,
+    /// It is there if a draw of 63 bits is below this.
+    pub(crate) below: Option<u64>,
+    pub(crate) of: Json,
+}
+
+/// Values that repeat.
+#[derive(Debug)]
+pub(crate) struct Distinct {
+    pub(crate) count: u64,
+    /// Which one a document has.
+    pub(crate) picker: Picker,
+    /// Separates the values from other streams.
+    pub(crate) salt: u64,
+    /// What makes short texts differ: letters, the same for no two values. `None` if nothing needs to.
+    pub(crate) code: Option<Code>,
+    pub(crate) of: Maker,
+}
+
+/// Different letters for each number.
+#[derive(Debug)]
+pub(crate) struct Code {
+    letters: usize,
+    scatter: Permutation,
+}
+
+impl Code {
+    /// As few letters as tell `count` numbers apart.
+    pub(crate) fn new(count: u64, seed: u64) -> Self {
+        let (mut letters, mut all) = (1, 26u64);
+        while all < count && letters < 13 {
+            letters += 1;
+            all = all.saturating_mul(26);
+        }
+        Self { letters, scatter: Permutation::new(all, seed) }
+    }
+
+    pub(crate) fn letters(&self) -> usize {
+        self.letters
+    }
+
+    /// The letters of a number.
+    pub(crate) fn text(&self, number: u64) -> String {
+        let mut out = Vec::new();
+        self.write(number, &mut out);
+        String::from_utf8(out).unwrap_or_default()
+    }
+
+    fn write(&self, number: u64, out: &mut Vec<u8>) {
+        let mut rest = self.scatter.forward(number);
+        for _ in 0..self.letters {
+            out.push(b'a' + (rest % 26) as u8);
+            rest /= 26;
+        }
+    }
 }
 
 /// What a document is generated from.
@@ -162,19 +319,33 @@ impl<'a> Scope<'a> {
         Random::new(rng.next(), if versioned { self.version } else { 0 }, 0)
     }
 
+    #[inline]
+    fn has(&self, presence: &Presence) -> bool {
+        (Random::new(self.plan.seed ^ presence.salt, self.index, 0).next() >> 1 < presence.below) != presence.turned
+    }
+
     /// Appends the value of a slot: text escaped and without quotes.
     pub(crate) fn write_slot(&self, slot: usize, out: &mut Vec<u8>) {
         let slot = &self.plan.slots[slot];
         self.make(&slot.maker, slot.versioned, &mut self.stream(slot), out);
     }
 
-    /// Appends the value of a slot as JSON.
+    /// Appends the value of a slot as JSON; `null` if the document does not have it.
     #[inline]
     pub(crate) fn write_value(&self, slot: usize, out: &mut Vec<u8>) {
+        if !self.plan.slots[slot].presence.iter().all(|presence| self.has(presence)) {
+            return out.extend_from_slice(b"null");
+        }
         let quote: &[u8] = if self.plan.slots[slot].quoted { b"\"" } else { b"" };
         out.extend_from_slice(quote);
         self.write_slot(slot, out);
         out.extend_from_slice(quote);
+    }
+
+    /// Whether a slot is text or a number in every document, so that [`Self::write_slot`] writes it as text.
+    pub(crate) fn is_plain(&self, slot: usize) -> bool {
+        let slot = &self.plan.slots[slot];
+        slot.presence.is_empty() && !matches!(slot.maker, Maker::Any(_) | Maker::Nullable(..))
     }
 
     /// The value of a slot as JSON.
@@ -231,6 +402,14 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// Appends one value as JSON.
+    fn make_json(&self, json: &Json, versioned: bool, rng: &mut Random, out: &mut Vec<u8>) {
+        let quote: &[u8] = if json.quoted { b"\"" } else { b"" };
+        out.extend_from_slice(quote);
+        self.make(&json.of, versioned, rng, out);
+        out.extend_from_slice(quote);
+    }
+
     /// Appends one value. Only `versioned` text is calibrated; text of keys and indexes is not.
     fn make(&self, maker: &Maker, versioned: bool, rng: &mut Random, out: &mut Vec<u8>) {
         match maker {
@@ -253,22 +432,15 @@ impl<'a> Scope<'a> {
                     }
                 }
             }
-            Maker::Text(least, most) => {
+            Maker::Text(lengths) => {
                 let rng = &mut self.text_stream(versioned, rng);
-                let n = rng.within(*least, *most) as usize;
+                let n = self.draw(lengths, rng) as usize;
                 self.write_text(n, versioned, rng, out);
             }
             Maker::Fill => {}
-            Maker::Integer(min, max) => {
-                let n = min.wrapping_add_unsigned(rng.within(0, max.abs_diff(*min)));
-                write_i64(n, 0, out);
-            }
-            Maker::Decimal { min, max, digits } => {
-                let n = min.wrapping_add_unsigned(rng.within(0, max.abs_diff(*min)));
-                write_decimal(n, *digits, out);
-            }
-            Maker::Moment(from, to) => {
-                write_moment(from.wrapping_add_unsigned(rng.within(0, to.abs_diff(*from))), out);
+            Maker::Integer(of) | Maker::Decimal { of, .. } | Maker::Time(of, _) => {
+                let number = self.draw(of, rng);
+                write_number(maker, number, rng, out);
             }
             Maker::Choice(all) => {
                 let draw = rng.next();
@@ -279,9 +451,9 @@ impl<'a> Scope<'a> {
                 let yes = rng.next() >> 1 < *below;
                 out.extend_from_slice(if yes { b"true" } else { b"false" });
             }
-            Maker::List { open, close, of, min, max } => {
+            Maker::List { open, close, of, length } => {
                 out.push(b'[');
-                for i in 0..rng.within(*min, *max) {
+                for i in 0..self.draw(length, rng) {
                     if i > 0 {
                         out.push(b',');
                     }
@@ -291,12 +463,45 @@ impl<'a> Scope<'a> {
                 }
                 out.push(b']');
             }
-            Maker::Object(fields, close) => {
-                for (before, field) in fields {
-                    out.extend_from_slice(before);
-                    self.make(field, versioned, rng, out);
+            Maker::Object(members) => {
+                out.push(b'{');
+                for member in members {
+                    if member.below.is_some_and(|below| rng.next() >> 1 >= below) {
+                        continue;
+                    }
+                    comma(out);
+                    out.extend_from_slice(&member.name);
+                    self.make_json(&member.of, versioned, rng, out);
                 }
-                out.extend_from_slice(close);
+                out.push(b'}');
+            }
+            Maker::Any(all) => {
+                let draw = rng.next();
+                let at = all.partition_point(|(_, end)| *end < draw).min(all.len() - 1);
+                self.make_json(&all[at].0, versioned, rng, out);
+            }
+            Maker::Nullable(below, json) => {
+                if rng.next() >> 1 < *below {
+                    return out.extend_from_slice(b"null");
+                }
+                self.make_json(json, versioned, rng, out);
+            }
+            Maker::Distinct(distinct) => {
+                let number = distinct.picker.pick(self.index, rng);
+                let rng = &mut Random::new(self.plan.seed ^ distinct.salt, number, 0);
+                match (&distinct.of, &distinct.code) {
+                    // Evenly spread, so that they differ as far as there are enough.
+                    (of @ (Maker::Integer(all) | Maker::Decimal { of: all, .. } | Maker::Time(all, _)), _) => {
+                        let share = (number as f64 + 0.5) / distinct.count as f64;
+                        write_number(of, all.at(share), rng, out);
+                    }
+                    (Maker::Text(lengths), Some(code)) => {
+                        code.write(number, out);
+                        let length = self.draw(lengths, rng) as usize;
+                        self.write_text(length.saturating_sub(code.letters), false, rng, out);
+                    }
+                    (of, _) => self.make(of, false, rng, out),
+                }
             }
             Maker::Ref { target, picker, same_parent } => {
                 let index = if *same_parent {
@@ -365,6 +570,11 @@ impl<'a> Scope<'a> {
         self.write_segments(tail, Some(rest), out);
     }
 
+    #[inline]
+    fn draw(&self, numbers: &Numbers, rng: &mut Random) -> i64 {
+        numbers.draw(self.index, self.plan.count, rng)
+    }
+
     fn write_segments(&self, segments: &[Segment], rest: Option<usize>, out: &mut Vec<u8>) {
         let mut rest = rest.unwrap_or(0);
         let mut fills = self.plan.fills.max(1) as usize;
@@ -374,6 +584,10 @@ impl<'a> Scope<'a> {
                 Segment::Index => write_u64(self.index, 0, out),
                 Segment::Version => write_u64(self.version, 0, out),
                 Segment::Value(slot) => self.write_slot(*slot, out),
+                Segment::Comma => comma(out),
+                Segment::If(presence, then, otherwise) => {
+                    self.write_segments(if self.has(presence) { then } else { otherwise }, None, out);
+                }
                 Segment::Fill(slot) => {
                     let take = rest / fills;
                     let slot = &self.plan.slots[*slot];
@@ -384,6 +598,25 @@ impl<'a> Scope<'a> {
                 }
             }
         }
+    }
+}
+
+/// Appends a number or a time as its maker writes it.
+#[inline]
+fn write_number(maker: &Maker, number: i64, rng: &mut Random, out: &mut Vec<u8>) {
+    match maker {
+        Maker::Decimal { digits, .. } => write_decimal(number, *digits, out),
+        Maker::Time(_, TimeForm::Date) => write_time(number.saturating_mul(86_400), TimeForm::Date, rng, out),
+        Maker::Time(_, form) => write_time(number, *form, rng, out),
+        _ => write_i64(number, 0, out),
+    }
+}
+
+/// Appends a comma, unless an object was just opened.
+#[inline]
+fn comma(out: &mut Vec<u8>) {
+    if out.last() != Some(&b'{') {
+        out.push(b',');
     }
 }
 

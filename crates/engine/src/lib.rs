@@ -12,7 +12,7 @@ pub mod store;
 
 pub use phase::{
     Amount, Ask, AskedQuery, Begin, Calibrated, Caller, Clock, Companion, CopyPlan, DEFAULT_LOAD_BATCH, Event,
-    Explained, FakeClock, Followed, Guarantees, Member, Observer, Outbox, PhaseContext, PhasePlan, RealClock, Recipe,
-    ResolvedPhase, Rows, Snapshot, Stop, Watch, WorkerJob, WorkerReport, Written, calibrate, drive, example_requests,
-    explain_queries, run_phase,
+    Explained, FakeClock, Followed, Guarantees, Member, Observer, Outbox, OwnIndex, PhaseContext, PhasePlan, RealClock,
+    Recipe, ResolvedPhase, Rows, Snapshot, Stop, Watch, WorkerJob, WorkerReport, Written, calibrate, drive,
+    example_requests, explain_queries, run_phase,
 };

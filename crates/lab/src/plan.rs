@@ -128,6 +128,11 @@ fn plan_collection(study: &Study, documents: &Documents) -> PlannedCollection {
         compress_to: of.and_then(|c| c.compress_to),
         reachable: documents.calibration().map(|c| c.reachable),
         indexes: of.map(|c| c.index.clone()).unwrap_or_default(),
+        own_indexes: of
+            .iter()
+            .flat_map(|c| &c.indexes)
+            .map(|(name, texts)| (name.clone(), serde_json::to_value(texts).unwrap_or_default()))
+            .collect(),
     }
 }
 
@@ -365,7 +370,7 @@ fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedP
     }
     let loaded = |c: &&PlannedCollection| study.phases.iter().any(|p| p.loaded(study).any(|name| name == c.collection));
     let written_bytes = sum(phases.iter().filter(|p| p.loads).filter_map(|p| p.bytes));
-    let indexes = |c: &PlannedCollection| c.count.saturating_mul(c.indexes.len() as u64);
+    let indexes = |c: &PlannedCollection| c.count.saturating_mul((c.indexes.len() + c.own_indexes.len()) as u64);
     let index_bytes = sum(collections.iter().filter(loaded).map(|c| indexes(c).saturating_mul(INDEX_ENTRY_BYTES)));
     Estimate {
         least_s,

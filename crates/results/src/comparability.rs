@@ -1,7 +1,7 @@
 //! How two configurations differ in the work that they were asked to do and in what they guaranteed. Figures are
 //! compared only if these match, or with the difference stated.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::{IndexMap, IndexSet};
 #[cfg(feature = "schema")]
@@ -92,6 +92,7 @@ pub(crate) fn differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<Differe
     let (a, b) = (Configuration::of(a), Configuration::of(b));
     let mut found = DifferenceList::default();
     found.documents(&a, &b);
+    found.indexes(&a, &b);
     let names: IndexSet<&str> = a.phases.keys().chain(b.phases.keys()).copied().collect();
     for name in names {
         found.phase = Some(name);
@@ -134,7 +135,9 @@ pub(crate) fn client_differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<
 /// The collections whose indexes differ. Indexes speed up queries and slow down writes.
 pub(crate) fn index_differences(a: &[PlannedCollection], b: &[PlannedCollection]) -> Vec<String> {
     let shown = |of: &PlannedCollection| {
-        let mut indexes: Vec<String> = of.indexes.iter().map(|fields| fields.join("+")).collect();
+        let fields = of.indexes.iter().map(|fields| fields.join("+"));
+        let own = of.own_indexes.iter().map(|(name, texts)| format!("{name} ({texts})"));
+        let mut indexes: Vec<String> = fields.chain(own).collect();
         indexes.sort();
         if indexes.is_empty() { "none".to_owned() } else { indexes.join(", ") }
     };
@@ -293,6 +296,20 @@ impl DifferenceList<'_> {
         for (name, n) in &x {
             if let Some(m) = y.get(name).filter(|m| apart(*n as f64, **m as f64, COUNTED)) {
                 self.add(DifferenceKind::Work, format!("{} against {} documents of {name}", count(*n), count(*m)));
+            }
+        }
+    }
+
+    /// Indexes in the stores' own words that only one of the two has.
+    fn indexes(&mut self, a: &Configuration<'_>, b: &Configuration<'_>) {
+        let of = |configuration: &Configuration<'_>| -> BTreeSet<String> {
+            let all = configuration.trials.iter().flat_map(|trial| &trial.indexes);
+            all.map(|index| format!("the index `{}` of `{}`", index.name, index.collection)).collect()
+        };
+        let (x, y) = (of(a), of(b));
+        for (whole, more, less, which) in [(b.whole, &x, &y, "first"), (a.whole, &y, &x, "second")] {
+            for index in more.difference(less).filter(|_| whole) {
+                self.add(DifferenceKind::Work, format!("only the {which} has {index}"));
             }
         }
     }
@@ -718,6 +735,14 @@ mod tests {
         let other = of(|t| (t.phases[1].ops[0].count, t.phases[1].ops[1].count) = (6_700, 5_300));
         assert_eq!(other.len(), 2);
         assert_eq!(other[0].2, "read is 50.0 % against 55.8 % of the operations");
+    }
+
+    #[test]
+    fn an_index_that_only_one_has() {
+        let index = crate::IndexResult { collection: "books".into(), name: "by-city".into(), ..Default::default() };
+        let one = of(|t| t.indexes = vec![index.clone()]);
+        assert_eq!(one, [(Work, None, "only the second has the index `by-city` of `books`".into())]);
+        assert_eq!(of(|_| ()), []);
     }
 
     #[test]

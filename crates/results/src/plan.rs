@@ -68,6 +68,9 @@ pub struct PlannedCollection {
     pub reachable: Option<(f64, f64)>,
     /// Secondary indexes.
     pub indexes: Vec<Vec<String>>,
+    /// Indexes in the stores' own words: their texts by language, by name.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub own_indexes: IndexMap<String, serde_json::Value>,
 }
 
 /// One phase.
@@ -219,6 +222,9 @@ impl fmt::Display for Plan {
             }
             for index in &c.indexes {
                 write!(f, ", index over {}", index.join(" and "))?;
+            }
+            for name in c.own_indexes.keys() {
+                write!(f, ", index `{name}` in each store's own language")?;
             }
             writeln!(f)?;
         }

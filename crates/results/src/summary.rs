@@ -49,7 +49,7 @@ impl Layout {
     }
 
     /// A table, indented by two spaces.
-    pub(crate) fn table(&self, table: &Table) -> String {
+    pub fn table(&self, table: &Table) -> String {
         table.print_within(2, self.table_width)
     }
 }
@@ -195,6 +195,17 @@ fn trial_header(out: &mut String, trial: &TrialResult, of: usize, paint: Paint) 
     for sampled in trial.sampled.values() {
         let (keys, bytes) = (count(sampled.keys), bytes(sampled.mean_bytes as f64));
         let _ = writeln!(out, "{keys} keys of `{}` sampled, documents of {bytes}", sampled.existing);
+    }
+    for index in &trial.indexes {
+        let _ = write!(out, "index {} of {}: ", index.name, index.collection);
+        let _ = match index.build_ns {
+            Some(ns) => write!(out, "built in {}", duration(ns as f64)),
+            None => write!(out, "already existed"),
+        };
+        let _ = match index.bytes {
+            Some(size) => writeln!(out, ", {}", bytes(size as f64)),
+            None => writeln!(out, ", size unknown"),
+        };
     }
 }
 

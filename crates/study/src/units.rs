@@ -340,9 +340,137 @@ impl<T: JsonSchema> JsonSchema for Range<T> {
     }
 }
 
+/// The most points of a [`Spread`].
+const MOST_POINTS: usize = 1_001;
+
+/// How values are spread: one value, a range, or several values of which each two neighbours have equally many documents
+/// between them. Written `3`, `[3, 7]` or `[3, 4, 7, 90]`: a third of the documents each from 3 to 4, from 4 to 7, and
+/// from 7 to 90.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spread<T>(Vec<T>);
+
+impl<T: Copy> Spread<T> {
+    /// A single value.
+    pub fn exactly(value: T) -> Self {
+        Self(vec![value])
+    }
+
+    /// From the first to the second, both included.
+    pub fn between(min: T, max: T) -> Self {
+        Self(vec![min, max])
+    }
+
+    /// Through these points, which must not fall. `None` if there are none or too many, or if one falls.
+    pub fn through(points: Vec<T>) -> Option<Self>
+    where
+        T: PartialOrd,
+    {
+        let rises = points.windows(2).all(|two| two[0] <= two[1]);
+        ((1..=MOST_POINTS).contains(&points.len()) && rises).then_some(Self(points))
+    }
+
+    /// The least value.
+    pub fn min(&self) -> T {
+        self.0[0]
+    }
+
+    /// The greatest value.
+    pub fn max(&self) -> T {
+        self.0[self.0.len() - 1]
+    }
+
+    /// Its points; at least one.
+    pub fn points(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<'de, T> Deserialize<'de> for Spread<T>
+where
+    T: Deserialize<'de> + PartialOrd + Copy + fmt::Debug,
+{
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct V<T>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de> + PartialOrd + Copy + fmt::Debug> Visitor<'de> for V<T> {
+            type Value = Spread<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("one value, or a list of at least two that do not fall, such as [least, greatest]")
+            }
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<Spread<T>, A::Error> {
+                let mut points: Vec<T> = Vec::new();
+                while let Some(next) = seq.next_element()? {
+                    // Not a number is in no order.
+                    if let Some(last) = points.last().filter(|last| !(**last <= next)) {
+                        return Err(de::Error::custom(format!(
+                            "{next:?} follows {last:?}, so the range runs backwards; write the least value first"
+                        )));
+                    }
+                    if points.len() == MOST_POINTS {
+                        return Err(de::Error::custom(format!("use at most {MOST_POINTS} values")));
+                    }
+                    points.push(next);
+                }
+                if points.len() < 2 {
+                    return Err(de::Error::invalid_length(points.len(), &"a range [least, greatest]"));
+                }
+                Ok(Spread(points))
+            }
+            fn visit_i64<E: de::Error>(self, n: i64) -> Result<Spread<T>, E> {
+                T::deserialize(de::value::I64Deserializer::new(n)).map(Spread::exactly)
+            }
+            fn visit_u64<E: de::Error>(self, n: u64) -> Result<Spread<T>, E> {
+                T::deserialize(de::value::U64Deserializer::new(n)).map(Spread::exactly)
+            }
+            fn visit_f64<E: de::Error>(self, n: f64) -> Result<Spread<T>, E> {
+                T::deserialize(de::value::F64Deserializer::new(n)).map(Spread::exactly)
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Spread<T>, E> {
+                T::deserialize(de::value::StrDeserializer::new(text)).map(Spread::exactly)
+            }
+        }
+        deserializer.deserialize_any(V(std::marker::PhantomData))
+    }
+}
+
+impl<T: Serialize + PartialEq> Serialize for Spread<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0[..] {
+            [one] => one.serialize(serializer),
+            [least, greatest] if least == greatest => least.serialize(serializer),
+            points => points.serialize(serializer),
+        }
+    }
+}
+
+#[cfg(feature = "schema")]
+impl<T: JsonSchema> JsonSchema for Spread<T> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("SpreadOf{}", T::schema_name()).into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<T>();
+        json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 2, "maxItems": MOST_POINTS }] })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spreads_are_one_value_or_several_that_do_not_fall() {
+        let read = |text: &str| serde_json::from_str::<Spread<i64>>(text);
+        for (text, points) in [("3", &[3][..]), ("[3, 7]", &[3, 7]), ("[3, 3, 7, 90]", &[3, 3, 7, 90])] {
+            let spread = read(text).unwrap();
+            assert_eq!(spread.points(), points);
+            assert_eq!(serde_json::from_str::<Spread<i64>>(&serde_json::to_string(&spread).unwrap()).unwrap(), spread);
+        }
+        for (text, why) in [("[7, 3]", "runs backwards"), ("[3]", "a range"), ("[]", "a range")] {
+            assert!(read(text).unwrap_err().to_string().contains(why), "{text}");
+        }
+        assert_eq!(Spread::through(vec![2, 1]), None);
+        assert_eq!(Spread::through(Vec::<i64>::new()), None);
+    }
 
     #[test]
     fn sizes_read_and_print() {

@@ -17,6 +17,7 @@ pub(crate) mod copy_tasks;
 mod doctor;
 mod generate;
 mod host;
+mod infer;
 mod init;
 mod measure;
 mod merge;
@@ -43,6 +44,7 @@ pub(crate) fn perform(verb: &Verb) -> Result<u8, Failure> {
         Verb::Report(args) => report::report(args),
         Verb::Copy(args) => copy::copy(args),
         Verb::Generate(args) => generate::generate(args),
+        Verb::Infer(args) => infer::infer(args),
         Verb::Verify(args) => verify::verify(args),
         Verb::Check(args) => check::check(args),
         Verb::Plan(args) => plan::plan(args),

@@ -22,6 +22,8 @@ mod figures;
 mod generate;
 mod healthy;
 mod help;
+mod indexes;
+mod infer;
 mod interrupt;
 mod measure;
 mod parts;

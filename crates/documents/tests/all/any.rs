@@ -4,8 +4,8 @@ use indexmap::IndexMap;
 use proptest::prelude::*;
 use serde_json::Value;
 use storebench_documents::{Catalog, CatalogOptions, DocumentError};
-use storebench_study::units::{ByteSize, Count, Range};
-use storebench_study::workload::{Collection, Field, IdKind, Size};
+use storebench_study::units::{ByteSize, Count, Range, Spread};
+use storebench_study::workload::{Collection, Field, IdKind, Size, TimeForm, Vary};
 
 use super::{document, key, value};
 
@@ -17,6 +17,16 @@ fn bytes(most: u64) -> impl Strategy<Value = Range<ByteSize>> {
     range(most).prop_map(|r| Range { min: ByteSize(r.min), max: ByteSize(r.max) })
 }
 
+/// One to four points that do not fall.
+fn spread<T: Copy + PartialOrd + std::fmt::Debug + 'static>(
+    one: impl Strategy<Value = T>,
+) -> impl Strategy<Value = Spread<T>> {
+    proptest::collection::vec(one, 1..5).prop_map(|mut points| {
+        points.sort_by(|a, b| a.partial_cmp(b).unwrap());
+        Spread::through(points).unwrap()
+    })
+}
+
 /// A field that contains no other field. Templates use only built-in names.
 fn leaf() -> impl Strategy<Value = Field> {
     prop_oneof![
@@ -24,13 +34,13 @@ fn leaf() -> impl Strategy<Value = Field> {
         Just(Field::Template("a{{\"\\ {uuid} ä {index:12}{collection}".into())),
         range(6).prop_map(Field::Words),
         range(3).prop_map(Field::Sentences),
-        bytes(70).prop_map(Field::Text),
-        (-(1i64 << 53)..=1 << 53, 0i64..1 << 53)
-            .prop_map(|(a, b)| Field::Integer(Range { min: a.min(b), max: a.max(b) })),
-        (-1e5..1e5f64, 0.0..1e5f64, 0u8..=9)
-            .prop_map(|(min, more, digits)| Field::Decimal { range: Range { min, max: min + more }, digits }),
-        (-62_167_219_200i64..253_402_300_799, 0i64..1_000_000_000)
-            .prop_map(|(from_s, more)| Field::Time { from_s, to_s: (from_s + more).min(253_402_300_799) }),
+        spread((0..=70u64).prop_map(ByteSize)).prop_map(Field::Text),
+        spread(-(1i64 << 53)..=1 << 53).prop_map(Field::Integer),
+        (spread(-1e5..1e5f64), 0u8..=9).prop_map(|(range, digits)| Field::Decimal { range, digits }),
+        (spread(-62_167_219_200i64..=253_402_300_799), 0..3).prop_map(|(at_s, form)| Field::Time {
+            at_s,
+            form: [TimeForm::Seconds, TimeForm::Milliseconds, TimeForm::Date][form as usize],
+        }),
         proptest::collection::hash_map("(?s).{0,6}", 0.1..9.0f64, 1..4)
             .prop_map(|all| Field::Choice(all.into_iter().collect())),
         (0.0..=1.0f64).prop_map(Field::Bool),
@@ -41,10 +51,25 @@ fn leaf() -> impl Strategy<Value = Field> {
     ]
 }
 
+/// A field with what may vary of it.
+fn varied((of, present, null, distinct, rises): (Field, f64, f64, Option<u64>, bool)) -> Field {
+    let of = of.kind().clone();
+    let number = matches!(of, Field::Integer(_) | Field::Decimal { .. } | Field::Time { .. });
+    let text = matches!(of, Field::Words(_) | Field::Sentences(_) | Field::Text(_) | Field::Bytes(_));
+    let rising = (number && rises).then_some(null / 2.0);
+    let distinct = distinct.filter(|_| (number || text) && rising.is_none());
+    Field::Varied { of: Box::new(of), vary: Vary { present, null, distinct, rising, ..Vary::default() } }
+}
+
 fn field() -> impl Strategy<Value = Field> {
     leaf().prop_recursive(3, 12, 4, |inner| {
+        let single = inner.clone().prop_filter("no template", |field| !matches!(field.kind(), Field::Template(_)));
+        let always = single.clone().prop_filter("always there", Field::is_always_there);
+        let present = inner.clone().prop_filter("present", |field| field.vary().is_none_or(|vary| vary.present >= 1.0));
         prop_oneof![
-            (inner.clone(), range(4)).prop_map(|(of, length)| Field::List { of: Box::new(of), length }),
+            (present, spread(0..=4u64)).prop_map(|(of, length)| Field::List { of: Box::new(of), length }),
+            proptest::collection::vec((0.1..9.0f64, always), 1..4).prop_map(Field::Any),
+            (single, 0.01..=1.0f64, 0.0..=1.0f64, proptest::option::of(1u64..50), any::<bool>()).prop_map(varied),
             proptest::collection::hash_map("[a-z\"\\\\é]{1,4}", inner, 0..4)
                 .prop_map(|all| Field::Object(all.into_iter().collect())),
         ]
@@ -87,7 +112,8 @@ proptest! {
             let v = value(documents, index, version);
             let names: Vec<&String> = v.as_object().unwrap().keys().collect();
             prop_assert_eq!(names[0], "sb");
-            prop_assert!(names[1..].iter().copied().eq(fields.keys()));
+            let all = fields.iter().filter(|(name, field)| field.vary().is_none() || v.get(*name).is_some());
+            prop_assert!(names[1..].iter().copied().eq(all.map(|(name, _)| name)));
             let body = document(documents, index, version);
             prop_assert_eq!(documents.check(index, &body, &mut scratch), Ok(version));
             prop_assert_eq!(documents.read_marker(&body), Some((index, version)));
@@ -97,7 +123,7 @@ proptest! {
             prop_assert!(key(documents, index).len() as u64 <= documents.longest_key_bytes());
             for (name, field) in &fields {
                 if let Some(found) = documents.index_value(index, name) {
-                    prop_assert_eq!(&found, &v[name], "{:?}", field);
+                    prop_assert_eq!(&found, v.get(name).unwrap_or(&Value::Null), "{:?}", field);
                 }
             }
         }

@@ -16,6 +16,7 @@ use storebench_study::workload::{
 
 use super::copies::CopyPlan;
 use super::followed::Followed;
+use super::indexes::OwnIndex;
 use super::queries::AskedQuery;
 
 /// Documents in one bulk operation of a load, by default.
@@ -157,6 +158,9 @@ impl Guarantees {
         let refuse = |what: String| Err(StoreError::NotSupported(format!("phase `{}`: {what}", phase.name)));
         if !can.indexes && study.collections.values().any(|c| !c.index.is_empty()) {
             return refuse("this store has no secondary indexes, but the study asks for one; remove `index`".into());
+        }
+        if let Err(why) = OwnIndex::all(study, can) {
+            return refuse(why);
         }
         let guaranteed = |d: Durability| can.guarantees(d).map(|means| (d, means));
         let Some((durability, durability_means)) = phase.durability.map_or(can.default_durability(), guaranteed) else {

@@ -16,6 +16,14 @@ pub struct AskedQuery {
     pub rows: Option<RowCount>,
 }
 
+/// Text in a store's language as drivers take it: JSON text if it is not text.
+pub(super) fn as_text(text: &serde_json::Value) -> String {
+    match text {
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
 impl AskedQuery {
     /// The query of this name, in the language of the store. Says why there is none, or what is wrong with its
     /// parameters.
@@ -33,12 +41,8 @@ impl AskedQuery {
             let known: Vec<&str> = entry.text.keys().map(|known| known.name()).collect();
             format!("`{name}` has no text for this store; add text.{language} to its text for {}", known.join(", "))
         })?;
-        let text = match text {
-            serde_json::Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
         let parameters = Parameters::compile(&entry.params, documents, seed, &format!("{name}.params"));
-        Ok(Self { text, parameters: parameters.map_err(|e| e.to_string())?, rows: entry.rows })
+        Ok(Self { text: as_text(text), parameters: parameters.map_err(|e| e.to_string())?, rows: entry.rows })
     }
 
     /// Writes the names and values of the parameters into an emptied batch.

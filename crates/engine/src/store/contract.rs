@@ -410,6 +410,20 @@ pub trait Store: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Builds an index of a prepared collection, given in the store's own words, and waits until queries can use it. An
+    /// index with this name that exists already is kept.
+    ///
+    /// # Errors
+    /// [`StoreError::NotSupported`] if the store refuses the text, or if it may do anything else. Then nothing was built.
+    fn build_index(&self, _collection: CollectionId, _name: &str, _text: &str) -> Result<BuiltIndex, StoreError> {
+        Err(StoreError::NotSupported("this store has no indexes in a language of its own".into()))
+    }
+
+    /// Removes an index that [`build_index`](Self::build_index) has built.
+    fn drop_index(&self, _collection: CollectionId, _name: &str, _text: &str) -> Result<(), StoreError> {
+        Err(StoreError::NotSupported("this store has no indexes in a language of its own".into()))
+    }
+
     /// Files and folders the store keeps its data in, for embedded stores: their size on disk is
     /// recorded.
     fn paths(&self) -> Vec<PathBuf> {
@@ -423,6 +437,15 @@ pub trait Store: Send + Sync + 'static {
 
     /// Removes everything that studies created here, and only that: what a copy wrote stays.
     fn remove(&self) -> Result<(), StoreError>;
+}
+
+/// An index that a study gives in the store's own words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct BuiltIndex {
+    /// How long the store took to build it. `None` if it existed already.
+    pub took: Option<Duration>,
+    /// Its size, if the store reports it.
+    pub bytes: Option<u64>,
 }
 
 /// A query plan.

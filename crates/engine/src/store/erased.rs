@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace, Owner,
-    Prepare, Request, RowStream, Rows, Runtime, Session, SessionOptions, Stats, Store, StoreError,
+    BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace,
+    Owner, Prepare, Request, RowStream, Rows, Runtime, Session, SessionOptions, Stats, Store, StoreError,
 };
 use crate::{WorkerJob, WorkerReport};
 
@@ -34,6 +34,8 @@ pub trait AnyStore: Send + Sync {
     fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>>;
     fn try_query(&self, request: &Request<'_>) -> Result<(), StoreError>;
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError>;
+    fn build_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<BuiltIndex, StoreError>;
+    fn drop_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<(), StoreError>;
     fn paths(&self) -> Vec<PathBuf>;
     fn close(&self) -> Result<(), StoreError>;
     fn remove(&self) -> Result<(), StoreError>;
@@ -102,6 +104,12 @@ where
     }
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         Store::explain(self, request)
+    }
+    fn build_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<BuiltIndex, StoreError> {
+        Store::build_index(self, collection, name, text)
+    }
+    fn drop_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<(), StoreError> {
+        Store::drop_index(self, collection, name, text)
     }
     fn paths(&self) -> Vec<PathBuf> {
         Store::paths(self)
@@ -182,6 +190,12 @@ impl Store for Erased {
     }
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         self.0.explain(request)
+    }
+    fn build_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<BuiltIndex, StoreError> {
+        self.0.build_index(collection, name, text)
+    }
+    fn drop_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<(), StoreError> {
+        self.0.drop_index(collection, name, text)
     }
     fn paths(&self) -> Vec<PathBuf> {
         self.0.paths()

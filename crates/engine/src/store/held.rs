@@ -12,9 +12,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::{
-    Capabilities, CollectionId, CollectionLayout, Completions, Description, Explanation, Layout, Namespace, OpError,
-    OwnedReply, Owner, PhaseStart, Prepare, Reply, Request, Runtime, Session, SessionCounters, SessionOptions, Stats,
-    Store, StoreError, Token,
+    BuiltIndex, Capabilities, CollectionId, CollectionLayout, Completions, Description, Explanation, Layout, Namespace,
+    OpError, OwnedReply, Owner, PhaseStart, Prepare, Reply, Request, Runtime, Session, SessionCounters, SessionOptions,
+    Stats, Store, StoreError, Token,
 };
 use crate::Clock;
 
@@ -142,6 +142,14 @@ impl<S: Store, D: DueTimes> Store for Held<S, D> {
 
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         self.inner.explain(request)
+    }
+
+    fn build_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<BuiltIndex, StoreError> {
+        self.inner.build_index(collection, name, text)
+    }
+
+    fn drop_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<(), StoreError> {
+        self.inner.drop_index(collection, name, text)
     }
 
     fn paths(&self) -> Vec<PathBuf> {

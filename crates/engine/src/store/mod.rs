@@ -30,8 +30,9 @@ pub use batch::{Batch, BatchBuf};
 pub use bells::{Bell, Bells};
 pub use collected::Collected;
 pub use contract::{
-    Capabilities, CollectionLayout, Description, Existing, Explanation, Layout, LocalFuture, NAME_COLUMNS, Namespace,
-    PhaseStart, Prepare, Runtime, Session, SessionCounters, SessionOptions, Stats, Store, StoreError, Support,
+    BuiltIndex, Capabilities, CollectionLayout, Description, Existing, Explanation, Layout, LocalFuture, NAME_COLUMNS,
+    Namespace, PhaseStart, Prepare, Runtime, Session, SessionCounters, SessionOptions, Stats, Store, StoreError,
+    Support,
 };
 pub use cuts::{SAMPLES_A_RANGE, evenly};
 pub use erased::{AnyStore, Erased};

@@ -13,6 +13,7 @@ mod foreign;
 mod histories;
 #[cfg(test)]
 mod history_tests;
+mod indexes;
 mod ledgers;
 mod links;
 mod observe;

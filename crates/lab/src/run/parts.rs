@@ -146,6 +146,12 @@ impl Parts {
                     search.phase
                 ));
             }
+            if let Some((name, _)) = study.collections.iter().find(|(_, of)| !of.indexes.is_empty()) {
+                return Err(format!(
+                    "the indexes of `{name}` must be built before any part goes on; omit --start-at and give all parts \
+                     the same --out folder"
+                ));
+            }
             parts.starts = configurations.first().map_or(Ok(Vec::new()), |of| starts(times, &of.plans, study))?;
         }
         Ok(parts)

@@ -13,6 +13,7 @@ use storebench_results::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::indexes::before_which;
 use super::observe::Journal;
 use super::runner::{Configuration, Session};
 
@@ -82,19 +83,24 @@ impl Session<'_> {
         plans
     }
 
-    /// Before the first phase with a mix: tries the queries on the loaded documents, records what those with `same_on`
-    /// answer, and says how that differs from what other stores answered. The answers are those of the first trial of
-    /// each configuration.
-    pub(super) fn compare_answers(
-        &self,
+    /// Before the first phase with a mix: builds the study's indexes, tries the queries on the loaded documents, records
+    /// what those with `same_on` answer, and says how that differs from what other stores answered. The answers are those
+    /// of the first trial of each configuration.
+    pub(super) fn before_mixes(
+        &mut self,
         configuration: &Configuration,
         position: usize,
         at: usize,
         result: &mut RunResult,
         journal: &mut Journal<'_>,
     ) -> Result<(), StoreError> {
-        let phases = &configuration.study().phases;
-        if phases.iter().position(|phase| !phase.mix.is_empty()) != Some(position) {
+        let study = configuration.study();
+        let built = before_which(study) == Some(position);
+        if built {
+            self.build_indexes(configuration, at, result, journal)?;
+        }
+        let first_mix = study.phases.iter().position(|phase| !phase.mix.is_empty());
+        if self.stop.asked() || !(built && self.has_indexes(configuration) || first_mix == Some(position)) {
             return Ok(());
         }
         // Some queries would write only if there are documents.

@@ -12,7 +12,7 @@ use storebench_engine::ledger::version_at;
 use storebench_engine::store::{
     AnyStore, Capabilities, Description, Namespace, OpKind, Persisted, Prepare, StoreError, copied, place_of,
 };
-use storebench_engine::{Calibrated, Observer, PhasePlan, RealClock, ResolvedPhase, Stop, Written};
+use storebench_engine::{Calibrated, Observer, OwnIndex, PhasePlan, RealClock, ResolvedPhase, Stop, Written};
 use storebench_machine::folder_use;
 use storebench_results::answer::widths;
 use storebench_results::conclude::conclude;
@@ -117,6 +117,11 @@ impl Configuration {
     /// Whether a trial belongs to this configuration, on the host whose turn it is.
     pub(super) fn runs(&self, planned: &PlannedTrial) -> bool {
         self.name == planned.configuration && self.request.host == planned.host
+    }
+
+    /// The indexes that the study gives in the store's own words.
+    pub(super) fn indexes(&self) -> Result<Vec<OwnIndex>, StoreError> {
+        OwnIndex::all(self.study(), &self.capabilities).map_err(StoreError::NotSupported)
     }
 
     /// The plans of phases that do not copy.

@@ -27,6 +27,7 @@ use storebench_study::workload::{Database, Limit, LimitPath, Phase, RateSearch, 
 
 use super::faults::{Breaker, untold};
 use super::foreign;
+use super::indexes::before_which;
 use super::ledgers::ledger_share;
 use super::observe::Journal;
 use super::outage::{AnswerTimeline, FaultTimes};
@@ -168,7 +169,7 @@ impl Session<'_> {
         let ready = started.map(|started| result.trials[at].server_ready_ns = started.map(took));
         let prepared = ready.and_then(|()| self.prepare_together(configuration, kept, journal));
         let sampled = prepared.and_then(|()| self.sample(configuration, journal));
-        match sampled.and_then(|sampled| self.try_queries(configuration).map(|()| sampled)) {
+        match sampled.and_then(|sampled| self.try_in_own_words(configuration, kept).map(|()| sampled)) {
             Err(error) => fail(result, "prepare", &error),
             Ok(sampled) => {
                 self.discarded.insert(configuration.location.clone());
@@ -185,9 +186,8 @@ impl Session<'_> {
                     if kept && loads {
                         continue;
                     }
-                    let answered = self.compare_answers(configuration, position, at, result, journal);
-                    let ended =
-                        answered.and_then(|()| self.phase(configuration, planned, position, at, result, journal));
+                    let ready = self.before_mixes(configuration, position, at, result, journal);
+                    let ended = ready.and_then(|()| self.phase(configuration, planned, position, at, result, journal));
                     if let Err(error) = ended {
                         fail(result, &configuration.study().phases[position].name, &error);
                     }
@@ -196,8 +196,16 @@ impl Session<'_> {
                         break;
                     }
                 }
+                let ended = |result: &RunResult| result.trials[at].failure.is_none() && !result.run.interrupted;
+                if before_which(configuration.study()).is_none()
+                    && !self.stop.asked()
+                    && ended(result)
+                    && let Err(error) = self.build_indexes(configuration, at, result, journal)
+                {
+                    fail(result, "indexes", &error);
+                }
                 let trial = &result.trials[at];
-                if trial.failure.is_none() && !result.run.interrupted {
+                if ended(result) {
                     let found_all = trial.phases.iter().all(|p| found_all(trial, p));
                     match self.parts.trial_ended(found_all, journal) {
                         Ok(true) => {

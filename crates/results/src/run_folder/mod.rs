@@ -15,6 +15,7 @@ mod gather;
 mod generators;
 mod history;
 mod hlog;
+mod indexes;
 mod limits;
 mod model;
 mod part_rows;
@@ -37,6 +38,7 @@ pub(crate) use gather::{StoreFacts, gather};
 pub use generators::{GeneratorResult, PartResult, PartsResult};
 pub use history::{HistoryResult, read_history};
 pub use hlog::{histogram_log, merged_log};
+pub use indexes::IndexResult;
 pub use limits::judge as judge_limits;
 pub(crate) use limits::judge_again;
 pub use model::{

@@ -26,6 +26,7 @@ use super::answers::QueryAnswers;
 use super::broken::{FaultResult, RestartedResult};
 use super::generators::{GeneratorResult, PartsResult};
 use super::history::HistoryResult;
+use super::indexes::IndexResult;
 use super::resources::ResourcesResult;
 use super::search::SearchResult;
 
@@ -230,6 +231,9 @@ pub struct TrialResult {
     /// What queries with `same_on` answered once the documents were loaded, in the first trial of each configuration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<QueryAnswers>,
+    /// Indexes in the store's own words, built after the load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<IndexResult>,
     /// Its phases, in order, including warm-ups. A phase whose rate was searched appears at the highest rate that met
     /// the limits.
     pub phases: Vec<PhaseResult>,

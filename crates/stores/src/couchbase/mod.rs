@@ -39,6 +39,7 @@ mod counter;
 mod durability;
 mod errors;
 mod gate;
+mod indexes;
 mod layout;
 mod link;
 mod management;
@@ -56,9 +57,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use storebench_engine::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, ErrorKind, Explanation, Holdings, Layout, Op, OpError,
-    OpKind, Prepare, ReadConsistency, Request, Runtime, SessionOptions, Site as _, Stats, Store, StoreError, Support,
-    prepare, remove,
+    BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, ErrorKind, Explanation, Holdings, Layout,
+    Op, OpError, OpKind, Prepare, ReadConsistency, Request, Runtime, SessionOptions, Site as _, Stats, Store,
+    StoreError, Support, prepare, remove,
 };
 use storebench_study::workload::{Body, Language};
 
@@ -388,6 +389,20 @@ impl Store for CouchbaseStore {
             let scope = link.bucket.scope(scope);
             query.run::<Value>(&scope, OpKind::Query, false, QUERY_PATIENCE).await.map(drop).map_err(not_run)
         })
+    }
+
+    fn build_index(&self, collection: CollectionId, _name: &str, text: &str) -> Result<BuiltIndex, StoreError> {
+        let ready = self.ready()?;
+        let (scope, collection, _) = net::collection(&ready.collections, collection)?;
+        let bucket = &self.settings.bucket;
+        self.with_link(async |link, _| indexes::Place { link, bucket, scope, collection }.build(text).await)
+    }
+
+    fn drop_index(&self, collection: CollectionId, _name: &str, text: &str) -> Result<(), StoreError> {
+        let ready = self.ready()?;
+        let (scope, collection, _) = net::collection(&ready.collections, collection)?;
+        let bucket = &self.settings.bucket;
+        self.with_link(async |link, _| indexes::Place { link, bucket, scope, collection }.drop(text).await)
     }
 
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {

@@ -149,7 +149,7 @@ pub(super) async fn count(scope: &Scope, collection: &str, within: Duration) -> 
 }
 
 /// Quotes a name for SQL++.
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 

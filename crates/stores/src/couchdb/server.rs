@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use storebench_engine::store::{Made, StoreError};
 
 use crate::http::{Client, Method, Response};
@@ -36,6 +36,32 @@ pub(super) struct Sizes {
     pub(super) active_bytes: f64,
     pub(super) external_bytes: f64,
     pub(super) compacting: bool,
+}
+
+/// A Mango index. Its design document has the same name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Index {
+    pub(super) name: String,
+    /// Its fields, as paths in selectors.
+    pub(super) fields: Vec<String>,
+}
+
+impl Index {
+    /// The index of a study over these top-level fields.
+    pub(super) fn over(fields: &[String]) -> Self {
+        let path = |field: &String| field.replace('.', "\\.");
+        Self { name: format!("storebench-{}", fields.join("-")), fields: fields.iter().map(path).collect() }
+    }
+
+    /// An index that the study defines in CouchDB's words: `{"fields": ["city", {"stars": "desc"}]}`.
+    pub(super) fn defined(name: &str, definition: &Value) -> Self {
+        let path = |field: &Value| match field {
+            Value::Object(directed) => directed.keys().next().cloned(),
+            other => other.as_str().map(str::to_owned),
+        };
+        let fields = definition["fields"].as_array().into_iter().flatten().filter_map(path).collect();
+        Self { name: name.to_owned(), fields }
+    }
 }
 
 /// A server for control calls.
@@ -216,24 +242,50 @@ impl Server {
         }))
     }
 
-    /// Creates an index with this name over these fields. An existing one is kept.
-    pub(super) async fn index(&self, database: &str, name: &str, fields: &[String]) -> Result<(), StoreError> {
-        let index = json!({ "index": { "fields": fields }, "ddoc": name, "name": name, "type": "json" });
+    /// Creates an index; `index` is its definition. An existing one is kept. Returns whether there was one.
+    pub(super) async fn index(&self, database: &str, name: &str, index: &Value) -> Result<bool, StoreError> {
+        let index = json!({ "index": index, "ddoc": name, "name": name, "type": "json" });
         let response = self.call(Method::POST, &Self::path(database, "_index"), Some(&index)).await?;
         if response.is_success() {
-            return Ok(());
+            return Ok(response.json()["result"] == "exists");
         }
-        Err(self.unexpected(&format!("create the index `{name}` in `{database}`"), &response))
+        Err(match self.unexpected(&format!("create the index `{name}` in `{database}`"), &response) {
+            StoreError::Failed(why) if response.status == 400 => StoreError::NotSupported(why),
+            other => other,
+        })
     }
 
     /// Requests one row of an index, which waits until the index is up to date.
-    pub(super) async fn touch_index(&self, database: &str, field: &str) -> Result<(), StoreError> {
-        let query = json!({ "selector": { field.replace('.', "\\."): { "$eq": null } }, "limit": 1 });
+    pub(super) async fn touch_index(&self, database: &str, index: &Index) -> Result<(), StoreError> {
+        // CouchDB uses an index only if the selector has all of its fields.
+        let mut selector: Map<String, Value> =
+            index.fields.iter().map(|field| (field.clone(), json!({ "$gt": null }))).collect();
+        if let Some(first) = index.fields.first() {
+            selector.insert(first.clone(), json!({ "$eq": null }));
+        }
+        let query = json!({ "selector": selector, "use_index": [index.name, index.name], "limit": 1 });
         let response = self.call(Method::POST, &Self::path(database, "_find"), Some(&query)).await?;
         if response.is_success() {
             return Ok(());
         }
-        Err(self.unexpected(&format!("wait for the index on `{field}` in `{database}`"), &response))
+        Err(self.unexpected(&format!("wait for the index `{}` in `{database}`", index.name), &response))
+    }
+
+    /// The size of an index's file, in bytes, if the server reports it.
+    pub(super) async fn index_bytes(&self, database: &str, name: &str) -> Result<Option<u64>, StoreError> {
+        let response = self.call(Method::GET, &Self::path(database, &format!("_design/{name}/_info")), None).await?;
+        Ok(response.json()["view_index"]["sizes"]["file"].as_u64().filter(|_| response.is_success()))
+    }
+
+    /// Removes an index.
+    pub(super) async fn drop_index(&self, database: &str, name: &str) -> Result<(), StoreError> {
+        // PouchDB needs the whole id of the design document.
+        let path = Self::path(database, &format!("_index/_design%2F{name}/json/{name}"));
+        let response = self.call(Method::DELETE, &path, None).await?;
+        if response.is_success() {
+            return Ok(());
+        }
+        Err(self.unexpected(&format!("remove the index `{name}` from `{database}`"), &response))
     }
 
     /// The server's running tasks in these databases: the type of each, and its remaining changes. Empty if this user

@@ -1,18 +1,18 @@
 //! The store: its capabilities, and the management of its databases.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use storebench_engine::store::{
-    Batch, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout, Made,
-    Making, Marked, Op, OpKind, Owner, Prepare, ReadConsistency, Removal, Request, Runtime, SessionOptions, Site,
-    Stats, Store, StoreError, Support, prepare, remove,
+    Batch, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings,
+    Layout, Made, Making, Marked, Op, OpKind, Owner, Prepare, ReadConsistency, Removal, Request, Runtime,
+    SessionOptions, Site, Stats, Store, StoreError, Support, prepare, remove,
 };
 use storebench_study::workload::{Body, Language};
 
 use super::asked;
 use super::dialect::{Collection, CouchDialect};
-use super::server::{FORM, Server, Sizes, Welcome};
+use super::server::{FORM, Index, Server, Sizes, Welcome};
 use super::{SCHEME, pages, sample};
 use crate::document::prefix_end_text;
 use crate::http::{Client, HttpSession, Method, Target};
@@ -45,6 +45,7 @@ struct Ready {
 struct Prepared {
     database: String,
     layout: CollectionLayout,
+    indexes: Vec<Index>,
 }
 
 impl CouchStore {
@@ -108,7 +109,11 @@ impl CouchStore {
         let collections: Vec<Prepared> = layout
             .collections
             .iter()
-            .map(|layout| Prepared { database: self.database(layout), layout: layout.clone() })
+            .map(|layout| Prepared {
+                database: self.database(layout),
+                layout: layout.clone(),
+                indexes: layout.indexes.iter().map(|fields| Index::over(fields)).collect(),
+            })
             .collect();
         if how.makes_nothing() {
             let bytes = collections.iter().find(|c| c.layout.existing.is_some() && c.layout.body != Body::Json);
@@ -136,7 +141,7 @@ impl CouchStore {
         let collections = ready.collections.iter().map(|prepared| Collection {
             path: Server::path(&prepared.database, ""),
             body: prepared.layout.body,
-            designs: u32::try_from(prepared.layout.indexes.len()).unwrap_or(u32::MAX),
+            designs: u32::try_from(prepared.indexes.len()).unwrap_or(u32::MAX),
             met: false,
         });
         CouchDialect {
@@ -230,7 +235,8 @@ impl Site for Databases<'_> {
                 return Ok(Made::Changed);
             }
             for fields in &planned.layout.indexes {
-                self.server.index(&database, &index_name(fields), fields).await?;
+                let index = Index::over(fields);
+                self.server.index(&database, &index.name, &json!({ "fields": index.fields })).await?;
             }
         }
         Ok(Made::Done)
@@ -277,11 +283,6 @@ impl CouchStore {
         }
         name
     }
-}
-
-/// The name of an index and of its design document.
-fn index_name(fields: &[String]) -> String {
-    format!("storebench-{}", fields.join("-"))
 }
 
 impl CouchStore {
@@ -442,9 +443,9 @@ impl Store for CouchStore {
             let mut touched = false;
             settled(at_most, Duration::from_millis(100), async || {
                 if let Some(ready) = self.ready.get().filter(|_| !std::mem::replace(&mut touched, true)) {
-                    for Prepared { database, layout } in &ready.collections {
-                        for field in layout.indexes.iter().filter_map(|fields| fields.first()) {
-                            server.touch_index(database, field).await?;
+                    for Prepared { database, indexes, .. } in &ready.collections {
+                        for index in indexes {
+                            server.touch_index(database, index).await?;
                         }
                     }
                 }
@@ -466,9 +467,9 @@ impl Store for CouchStore {
             // pouchdb-server compacts only databases, not indexes.
             let pouch = self.greet(&server).await?.pouch;
             let compacting = async {
-                for Prepared { database, layout } in &ready.collections {
-                    let indexes = layout.indexes.iter().filter(|_| !pouch);
-                    let designs: Vec<String> = indexes.map(|fields| index_name(fields)).collect();
+                for Prepared { database, indexes, .. } in &ready.collections {
+                    let indexes = indexes.iter().filter(|_| !pouch);
+                    let designs: Vec<String> = indexes.map(|index| index.name.clone()).collect();
                     server.compact(database, &designs).await?;
                 }
                 Ok(())
@@ -558,6 +559,39 @@ impl Store for CouchStore {
             }
             _ => None,
         })
+    }
+
+    fn build_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<BuiltIndex, StoreError> {
+        let definition: Value =
+            serde_json::from_str(text).map_err(|e| StoreError::NotSupported(format!("the index is not JSON: {e}")))?;
+        let index = Index::defined(name, &definition);
+        if index.fields.is_empty() {
+            return Err(StoreError::NotSupported("an index is a table, such as { fields = [\"city\"] }".into()));
+        }
+        let mut ready = self.ready()?;
+        let database = net::collection(&ready.collections, collection)?.database.clone();
+        let built = self.control.block_on(async {
+            let server = self.server(WORK);
+            let begun = Instant::now();
+            let existed = server.index(&database, name, &definition).await?;
+            server.touch_index(&database, &index).await?;
+            let took = (!existed).then(|| begun.elapsed());
+            Ok(BuiltIndex { took, bytes: server.index_bytes(&database, name).await? })
+        })?;
+        let known = &mut ready.collections[collection.position()].indexes;
+        known.retain(|known| known.name != name);
+        known.push(index);
+        self.ready.set(ready);
+        Ok(built)
+    }
+
+    fn drop_index(&self, collection: CollectionId, name: &str, _text: &str) -> Result<(), StoreError> {
+        let mut ready = self.ready()?;
+        let database = &net::collection(&ready.collections, collection)?.database;
+        self.control.block_on(async { self.server(PATIENCE).drop_index(database, name).await })?;
+        ready.collections[collection.position()].indexes.retain(|index| index.name != name);
+        self.ready.set(ready);
+        Ok(())
     }
 
     fn close(&self) -> Result<(), StoreError> {

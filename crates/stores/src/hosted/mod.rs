@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use storebench_engine::store::{
-    AnyStore, Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, Namespace, Owner,
-    Prepare, Request, Runtime, SessionOptions, Stats, Store, StoreError,
+    AnyStore, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, Namespace,
+    Owner, Prepare, Request, Runtime, SessionOptions, Stats, Store, StoreError,
 };
 
 use crate::connection::{Dialog, Link, again};
@@ -42,6 +42,8 @@ pub(crate) const SCHEME: Scheme = Scheme {
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a control call waits for its answer. Settling instead waits for the requested time plus [`PATIENCE`].
 const LONGEST_CALL: Duration = Duration::from_secs(600);
+/// How long building an index may take.
+const LONGEST_BUILD: Duration = Duration::from_secs(24 * 3_600);
 
 /// A store that another process hosts.
 pub(crate) struct HostedStore {
@@ -201,6 +203,14 @@ impl Store for HostedStore {
 
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         self.ask(&Call::Explain(Ask::of(request)))
+    }
+
+    fn build_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<BuiltIndex, StoreError> {
+        self.ask_within(&Call::BuildIndex(collection.0, name, text), LONGEST_BUILD)
+    }
+
+    fn drop_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<(), StoreError> {
+        self.ask(&Call::DropIndex(collection.0, name, text))
     }
 
     fn full_name(&self, collection: &CollectionLayout) -> String {

@@ -139,6 +139,8 @@ impl Host {
             Call::Cuts(collection, ranges) => told(&store.cuts(CollectionId(collection), ranges as usize)),
             Call::TryQuery(ask) => told(&store.try_query(&ask.request(&mut BatchBuf::new()))),
             Call::Explain(ask) => told(&store.explain(&ask.request(&mut BatchBuf::new()))),
+            Call::BuildIndex(collection, name, text) => told(&store.build_index(CollectionId(collection), name, text)),
+            Call::DropIndex(collection, name, text) => told(&store.drop_index(CollectionId(collection), name, text)),
             Call::Close => {
                 prepared(false);
                 told(&store.close())

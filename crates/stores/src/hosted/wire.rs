@@ -55,6 +55,8 @@ pub(super) enum Call<'a> {
     TryQuery(Ask<'a>),
     #[serde(borrow)]
     Explain(Ask<'a>),
+    BuildIndex(u16, &'a str, &'a str),
+    DropIndex(u16, &'a str, &'a str),
     Close,
     Remove,
 }

@@ -45,6 +45,7 @@ mod extended;
 mod finder;
 #[cfg(test)]
 mod fuzz;
+mod indexes;
 mod job;
 mod lane;
 mod namespace;
@@ -59,9 +60,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
-    Acknowledged, Batch, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings,
-    Layout, Op, OpError, OpKind, Persisted, Prepare, ReadConsistency, Request, Runtime, SAMPLES_A_RANGE,
-    SessionOptions, Site as _, Stats, Store, StoreError, Support, evenly, prepare, remove,
+    Acknowledged, Batch, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability,
+    Explanation, Holdings, Layout, Op, OpError, OpKind, Persisted, Prepare, ReadConsistency, Request, Runtime,
+    SAMPLES_A_RANGE, SessionOptions, Site as _, Stats, Store, StoreError, Support, evenly, prepare, remove,
 };
 use storebench_study::workload::Language;
 
@@ -405,6 +406,16 @@ impl Store for MongoStore {
             let reply = desk.send(&mut message, PATIENCE).await?.map_err(|told| refused(told, desk.place()))?;
             stats::explanation(&reply).map(Some)
         })
+    }
+
+    fn build_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<BuiltIndex, StoreError> {
+        let collection = self.collection(collection)?;
+        self.at_desk(async |desk| indexes::build(desk, &collection.name, name, text).await)
+    }
+
+    fn drop_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<(), StoreError> {
+        let collection = self.collection(collection)?;
+        self.at_desk(async |desk| indexes::drop(desk, &collection.name, name, text).await)
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -50,7 +50,8 @@ const DATABASE: [(&str, &str); 5] = [
     ("indexSize", "index_bytes"),
 ];
 
-fn number(document: Members<'_>, path: &[&str]) -> Option<f64> {
+/// A number, or 1 or 0 for a truth value.
+pub(super) fn number(document: Members<'_>, path: &[&str]) -> Option<f64> {
     let value = document.at(path)?;
     if value.kind == bson::BOOL { Some(f64::from(u8::from(value.is_true()))) } else { value.as_f64() }
 }

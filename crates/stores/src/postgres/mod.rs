@@ -45,6 +45,7 @@ mod figures;
 mod flow;
 #[cfg(test)]
 mod fuzz;
+mod indexes;
 mod login;
 mod query;
 mod range;
@@ -57,9 +58,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings, Layout, LocalFuture, Op, OpKind,
-    Prepare, Request, RowStream, Rows, RowsKind, Runtime, SAMPLES_A_RANGE, SessionOptions, Site as _, Stats, Store,
-    StoreError, Support, evenly, prepare, remove,
+    BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings, Layout, LocalFuture,
+    Op, OpKind, Prepare, Request, RowStream, Rows, RowsKind, Runtime, SAMPLES_A_RANGE, SessionOptions, Site as _,
+    Stats, Store, StoreError, Support, evenly, prepare, remove,
 };
 use storebench_study::workload::Language;
 
@@ -416,6 +417,15 @@ impl Store for PostgresStore {
                 .call(async |channel| asked::explain(&self.target, channel, &table, text, values).await.map(Some));
         }
         self.call(async |channel| figures::explain(&self.target, channel, &table, &request.op).await)
+    }
+
+    fn build_index(&self, collection: CollectionId, _name: &str, text: &str) -> Result<BuiltIndex, StoreError> {
+        let table = self.table(collection)?;
+        self.call(async |channel| indexes::build(&self.target, channel, &table, text).await)
+    }
+
+    fn drop_index(&self, _collection: CollectionId, _name: &str, text: &str) -> Result<(), StoreError> {
+        self.call(async |channel| indexes::drop(&self.target, channel, &self.schema, text).await)
     }
 
     fn close(&self) -> Result<(), StoreError> {

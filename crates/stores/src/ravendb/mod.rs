@@ -31,6 +31,7 @@ mod errors;
 mod expiry;
 #[cfg(test)]
 mod fuzz;
+mod indexes;
 mod json;
 mod listing;
 mod names;
@@ -45,9 +46,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
-    Acknowledged, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout,
-    LocalFuture, Op, OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime,
-    SessionOptions, Site as _, Stats, Store, StoreError, Support, remove,
+    Acknowledged, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation,
+    Holdings, Layout, LocalFuture, Op, OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind,
+    Runtime, SessionOptions, Site as _, Stats, Store, StoreError, Support, remove,
 };
 
 use crate::http::{Client, HttpSession};
@@ -355,6 +356,18 @@ impl Store for RavenStore {
         let collection = net::collection(&target.collections, request.collection)?;
         let tried = asked::post(&self.server, collection, "/queries", (text, values), target.may_index());
         self.control.block_on(tried).map(drop)
+    }
+
+    fn build_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<BuiltIndex, StoreError> {
+        let target = self.prepared()?;
+        let collection = net::collection(&target.collections, collection)?;
+        self.control.block_on(indexes::build(&self.server, collection, name, text))
+    }
+
+    fn drop_index(&self, collection: CollectionId, name: &str, _text: &str) -> Result<(), StoreError> {
+        let target = self.prepared()?;
+        let collection = net::collection(&target.collections, collection)?;
+        self.control.block_on(indexes::drop(&self.server, collection, name))
     }
 
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {

@@ -268,7 +268,7 @@ impl Server {
         self.wait_until_served().await
     }
 
-    async fn make_indexes(&self, indexes: &[Value]) -> Result<(), StoreError> {
+    pub(super) async fn make_indexes(&self, indexes: &[Value]) -> Result<(), StoreError> {
         let body = json!({ "Indexes": indexes });
         let path = self.path("/admin/indexes");
         let made = self.call_or_look(Method::PUT, &path, &body, "create the indexes", async || {
@@ -295,7 +295,9 @@ impl Server {
             return Ok(());
         }
         let begun = Instant::now();
-        let of_its_own = response.status >= 500;
+        // What RavenDB cannot compile it has not done.
+        let kind = response.json()["Type"].as_str().unwrap_or_default().to_owned();
+        let of_its_own = response.status >= 500 && !kind.contains("Compilation") && !kind.contains("JavaScript");
         loop {
             if of_its_own && matches!(is_done().await, Ok(true)) {
                 return Ok(());
@@ -377,7 +379,7 @@ impl Server {
         }
     }
 
-    async fn remove_index(&self, index: &str) -> Result<(), StoreError> {
+    pub(super) async fn remove_index(&self, index: &str) -> Result<(), StoreError> {
         let mut request = self.client.request();
         request.begin(Method::DELETE).raw(&self.path("/indexes?name=")).segment(index);
         let response = self.client.send(&request).await?;

@@ -67,7 +67,7 @@ fn first_word(sql: &str) -> String {
 }
 
 /// Refuses a text that is not exactly one statement.
-fn check_single(connection: &Connection, sql: &str) -> Result<(), OpError> {
+pub(super) fn check_single(connection: &Connection, sql: &str) -> Result<(), OpError> {
     let mut statements = Statements::new(connection, sql);
     if statements.next().map_err(|e| error(&e))?.is_none() {
         return Err(refused("the query is empty"));

@@ -13,6 +13,7 @@
 mod asked;
 mod errors;
 mod file;
+mod indexes;
 mod open;
 mod query;
 mod sample;
@@ -29,9 +30,9 @@ use rusqlite::Connection;
 use storebench_engine::store::location::path_of;
 use storebench_engine::store::ordered_map::{operations, strong_reads};
 use storebench_engine::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Durability, ErrorKind, Explanation, Holdings, Layout,
-    LocalFuture, Namespace, OpKind, Prepare, Request, RowStream, Rows, RowsKind, SAMPLES_A_RANGE, SessionOptions,
-    Stats, Store, StoreError, Support, at_once, evenly, prepare, remove,
+    BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability, ErrorKind, Explanation,
+    Holdings, Layout, LocalFuture, Namespace, OpKind, Prepare, Request, RowStream, Rows, RowsKind, SAMPLES_A_RANGE,
+    SessionOptions, Stats, Store, StoreError, Support, at_once, evenly, prepare, remove,
 };
 use storebench_study::units::ByteSize;
 use storebench_study::workload::{Body, Language};
@@ -145,6 +146,13 @@ impl SqliteStore {
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
             .map(|busy| busy == 0)
             .map_err(|e| store_error(&self.path, "merge its log", &e))
+    }
+
+    /// A connection for a control call that writes.
+    fn writer_now(&self) -> Result<Connection, StoreError> {
+        let connection = open::open_writable(&self.path)?;
+        connection.busy_timeout(PATIENCE).map_err(|e| store_error(&self.path, "write to it", &e))?;
+        Ok(connection)
     }
 
     /// A connection for reading, whether or not Storebench's sessions are writing. If they are, the file is not opened
@@ -349,6 +357,16 @@ impl Store for SqliteStore {
         };
         Ok(plan
             .map(|lines| Explanation { full_scan: lines.iter().any(|line| reads_table(line)), plan: lines.join("\n") }))
+    }
+
+    fn build_index(&self, collection: CollectionId, _name: &str, text: &str) -> Result<BuiltIndex, StoreError> {
+        let table = self.table(collection)?;
+        indexes::build(&self.writer_now()?, &table, text)
+    }
+
+    fn drop_index(&self, collection: CollectionId, _name: &str, text: &str) -> Result<(), StoreError> {
+        let table = self.table(collection)?;
+        indexes::drop(&self.writer_now()?, &table, text)
     }
 
     fn paths(&self) -> Vec<PathBuf> {

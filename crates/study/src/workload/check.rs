@@ -229,6 +229,10 @@ impl Checker<'_> {
                 }
             }
         }
+        for (key, message) in super::indexes::check(c) {
+            let path = ["collections", name, "indexes"].into_iter().map(str::to_owned).chain(key).collect();
+            self.problems.push(Problem { path, message });
+        }
         for (field_name, field) in &c.fields {
             self.field(name, field_name, field);
         }
@@ -247,12 +251,17 @@ impl Checker<'_> {
     }
 
     fn field(&mut self, collection: &str, name: &str, field: &Field) {
-        match field {
+        match field.kind() {
             Field::Ref { collection: target, .. } if !self.study.collections.contains_key(target) => {
                 let message = no_such("collection", target, self.study.collections.keys().map(String::as_str));
                 self.say(&["collections", collection, "fields", name, "ref"], message);
             }
             Field::List { of, .. } => self.field(collection, name, of),
+            Field::Any(all) => {
+                for (_, inner) in all {
+                    self.field(collection, name, inner);
+                }
+            }
             Field::Object(fields) => {
                 for inner in fields.values() {
                     self.field(collection, name, inner);

@@ -10,7 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::existing::ExistingDocuments;
 use super::popularity::Popularity;
-use crate::units::{ByteSize, Count, Range, UnitError};
+use super::queries::QueryTexts;
+use crate::units::{ByteSize, Count, Range, Spread, UnitError};
 use crate::written::{is_default, names, written_as};
 
 /// One collection of documents (a table, bucket collection, partition or key prefix of the store).
@@ -48,6 +49,10 @@ pub struct Collection {
     /// Secondary indexes to create, each a list of fields: `index = [["user"]]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub index: Vec<Vec<String>>,
+    /// Indexes in the stores' own words, by name. Each has a text in the language of each store. They are built after
+    /// the load, and the result has the time and the size of each.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub indexes: IndexMap<String, QueryTexts>,
     /// Your own documents: a JSONL file, plain, `.gz` or `.zst`. Excludes `fields`, `size`,
     /// `compress_to` and `per`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -315,22 +320,22 @@ pub enum Field {
     /// Text that fills the document up to its `size`; several such fields share the rest evenly.
     Fill,
     /// Text of this many bytes.
-    Text(Range<ByteSize>),
-    /// An integer, uniform within the range.
-    Integer(Range<i64>),
-    /// A decimal number, uniform within the range, with this many digits after the point.
+    Text(Spread<ByteSize>),
+    /// An integer.
+    Integer(Spread<i64>),
+    /// A decimal number, with this many digits after the point.
     Decimal {
-        /// The range.
-        range: Range<f64>,
+        /// Its values.
+        range: Spread<f64>,
         /// Digits after the point (0 to 9).
         digits: u8,
     },
-    /// A timestamp, RFC 3339 in UTC, uniform between the two (dates or date-times).
+    /// A timestamp, RFC 3339 in UTC.
     Time {
-        /// The earliest, in seconds since 1970.
-        from_s: i64,
-        /// The latest, in seconds since 1970.
-        to_s: i64,
+        /// Its values, in seconds since 1970.
+        at_s: Spread<i64>,
+        /// How it is written.
+        form: TimeForm,
     },
     /// One of these texts, by weight.
     Choice(IndexMap<String, f64>),
@@ -341,10 +346,19 @@ pub enum Field {
         /// The values.
         of: Box<Field>,
         /// How many.
-        length: Range<u64>,
+        length: Spread<u64>,
     },
     /// An object with its own fields.
     Object(IndexMap<String, Field>),
+    /// A value of one of these kinds, by weight.
+    Any(Vec<(f64, Field)>),
+    /// A field that not every document has, that may be null, or whose values repeat or rise.
+    Varied {
+        /// What it is.
+        of: Box<Field>,
+        /// How it varies.
+        vary: Vary,
+    },
     /// The key of a document of another collection.
     Ref {
         /// That collection.
@@ -358,6 +372,43 @@ pub enum Field {
     Bytes(Range<ByteSize>),
     /// An identifier: `uuid` (random, version 4 layout) or `hex` (24 digits), unique per document.
     Id(IdKind),
+}
+
+/// How a field varies from document to document.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Vary {
+    /// Share of the documents that have the field, above 0 and up to 1.
+    pub present: f64,
+    /// The name of a group: fields of the same group are in the same documents, as far as their shares allow.
+    pub with: Option<String>,
+    /// Share of the documents with this field in which it is null.
+    pub null: f64,
+    /// The number of different values.
+    pub distinct: Option<u64>,
+    /// Which of the different values are more frequent.
+    pub popularity: Popularity,
+    /// The value rises with the index of the document; each is off by up to this share of the documents.
+    pub rising: Option<f64>,
+}
+
+impl Default for Vary {
+    fn default() -> Self {
+        Self { present: 1.0, with: None, null: 0.0, distinct: None, popularity: Popularity::default(), rising: None }
+    }
+}
+
+/// How a timestamp is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum TimeForm {
+    /// `2018-01-31T12:00:00Z`
+    #[default]
+    Seconds,
+    /// `2018-01-31T12:00:00.250Z`
+    Milliseconds,
+    /// `2018-01-31`
+    Date,
 }
 
 /// The form of an identifier.
@@ -386,14 +437,17 @@ struct FieldTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<TextLength>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    integer: Option<Range<i64>>,
+    integer: Option<Spread<i64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    decimal: Option<Range<f64>>,
+    decimal: Option<Spread<f64>>,
     /// Only with `decimal`.
     #[serde(skip_serializing_if = "Option::is_none")]
     digits: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    time: Option<(String, String)>,
+    time: Option<Vec<String>>,
+    /// Only with `time`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    form: Option<TimeForm>,
     #[serde(skip_serializing_if = "Option::is_none")]
     choice: Option<Choices>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -402,12 +456,12 @@ struct FieldTable {
     list: Option<Box<Field>>,
     /// Only with `list`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    length: Option<Range<u64>>,
+    length: Option<Spread<u64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     object: Option<IndexMap<String, Field>>,
     #[serde(skip_serializing_if = "Option::is_none", rename = "ref")]
     reference: Option<String>,
-    /// Only with `ref`.
+    /// Only with `ref` or `distinct`.
     #[serde(skip_serializing_if = "Option::is_none")]
     popularity: Option<Popularity>,
     /// Only with `ref`.
@@ -417,6 +471,27 @@ struct FieldTable {
     bytes: Option<Range<ByteSize>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<IdKind>,
+    /// A value of one of these kinds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    any: Option<Vec<Field>>,
+    /// Only with `any`: the weight of each kind; equal by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weights: Option<Vec<f64>>,
+    /// Share of the documents that have the field: above 0, up to 1 (default).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    present: Option<f64>,
+    /// Only with `present`: the name of a group of fields that are in the same documents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    with: Option<String>,
+    /// Share of the documents with this field in which it is null (default 0).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    null: Option<f64>,
+    /// The number of different values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    distinct: Option<u64>,
+    /// The value rises with the index of the document; each is off by up to this share of the documents, up to 0.5.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rising: Option<f64>,
 }
 
 #[cfg(feature = "schema")]
@@ -430,7 +505,7 @@ enum FieldWire {
 
 enum TextLength {
     Fill,
-    Bytes(Range<ByteSize>),
+    Bytes(Spread<ByteSize>),
 }
 
 written_as!(
@@ -440,10 +515,10 @@ written_as!(
         "fill" => Ok(TextLength::Fill),
         size => size
             .parse()
-            .map(|s| TextLength::Bytes(Range::exactly(s)))
+            .map(|s| TextLength::Bytes(Spread::exactly(s)))
             .map_err(|e: UnitError| format!("{e}; or \"fill\" for the rest of the document")),
     },
-    whole = |n| Ok::<_, String>(TextLength::Bytes(Range::exactly(ByteSize(n)))),
+    whole = |n| Ok::<_, String>(TextLength::Bytes(Spread::exactly(ByteSize(n)))),
     list = |range| Ok::<_, String>(TextLength::Bytes(range)),
 );
 
@@ -462,7 +537,7 @@ impl JsonSchema for TextLength {
         "TextLength".into()
     }
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let range = generator.subschema_for::<Range<ByteSize>>();
+        let range = generator.subschema_for::<Spread<ByteSize>>();
         schemars::json_schema!({ "anyOf": [{ "const": "fill" }, range] })
     }
 }
@@ -535,6 +610,15 @@ impl FieldTable {
             };
         }
         let (has_decimal, has_list, has_ref) = (self.decimal.is_some(), self.list.is_some(), self.reference.is_some());
+        let (has_time, has_any, is_repeated) = (self.time.is_some(), self.any.is_some(), self.distinct.is_some());
+        let vary = Vary {
+            present: self.present.unwrap_or(1.0),
+            with: self.with,
+            null: self.null.unwrap_or(0.0),
+            distinct: self.distinct,
+            popularity: self.popularity.filter(|_| is_repeated).unwrap_or_default(),
+            rising: self.rising,
+        };
         kind!("words", self.words.map(Field::Words));
         kind!("sentences", self.sentences.map(Field::Sentences));
         kind!("lines", self.lines.map(Field::Lines));
@@ -547,16 +631,26 @@ impl FieldTable {
         );
         kind!("integer", self.integer.map(Field::Integer));
         kind!("decimal", self.decimal.map(|range| Field::Decimal { range, digits: self.digits.unwrap_or(2) }));
-        if let Some((from, to)) = &self.time {
-            let (from_s, to_s) = (moment(from)?, moment(to)?);
-            if from_s > to_s {
-                return Err(format!("the time range [{from}, {to}] runs backwards; write the earlier one first"));
+        if let Some(times) = &self.time {
+            if !(2..=1_001).contains(&times.len()) {
+                return Err(
+                    "a time needs a range, such as [\"2018-01-31\", \"2019-01-31T12:00:00Z\"], or up to 1,001 \
+                            times"
+                        .into(),
+                );
             }
-            kind!("time", Some(Field::Time { from_s, to_s }));
+            let points = times.iter().map(|time| moment(time)).collect::<Result<Vec<_>, _>>()?;
+            let at_s = Spread::through(points).ok_or_else(|| {
+                format!("the time range [{}] runs backwards; write the earlier one first", times.join(", "))
+            })?;
+            kind!("time", Some(Field::Time { at_s, form: self.form.unwrap_or_default() }));
         }
         kind!("choice", self.choice.map(|c| Field::Choice(c.0)));
         kind!("bool", self.bool.map(Field::Bool));
-        kind!("list", self.list.map(|of| Field::List { of, length: self.length.unwrap_or(Range { min: 0, max: 5 }) }));
+        kind!(
+            "list",
+            self.list.map(|of| Field::List { of, length: self.length.clone().unwrap_or(Spread::between(0, 5)) })
+        );
         kind!("object", self.object.map(Field::Object));
         kind!(
             "ref",
@@ -568,20 +662,34 @@ impl FieldTable {
         );
         kind!("bytes", self.bytes.map(Field::Bytes));
         kind!("id", self.id.map(Field::Id));
+        if let Some(fields) = self.any {
+            let weights = self.weights.clone().unwrap_or_else(|| vec![1.0; fields.len()]);
+            let fit = weights.len() == fields.len() && weights.iter().all(|w| w.is_finite() && *w > 0.0);
+            if fields.is_empty() || !fit {
+                return Err("`any` needs at least one kind, and `weights` one number above 0 for each".into());
+            }
+            kind!("any", Some(Field::Any(weights.into_iter().zip(fields).collect())));
+        }
         for (option, given, allowed, kind) in [
             ("digits", self.digits.is_some(), has_decimal, "decimal"),
+            ("form", self.form.is_some(), has_time, "time"),
             ("length", self.length.is_some(), has_list, "list"),
-            ("popularity", self.popularity.is_some(), has_ref, "ref"),
+            ("popularity", self.popularity.is_some(), has_ref || is_repeated, "ref` or `distinct"),
             ("same_parent", self.same_parent.is_some(), has_ref, "ref"),
+            ("weights", self.weights.is_some(), has_any, "any"),
+            ("with", vary.with.is_some(), vary.present < 1.0, "present"),
         ] {
             if given && !allowed {
                 return Err(format!("`{option}` needs `{kind}`"));
             }
         }
         match (found, &kinds[..]) {
-            (Some(field), [_]) => field.checked(),
+            (Some(field), [_]) => {
+                let field = field.checked()?;
+                if vary == Vary::default() { Ok(field) } else { vary.checked(field) }
+            }
             (_, []) => Err("a field needs a kind: words, sentences, lines, text, integer, decimal, time, choice, \
-                            bool, list, object, ref, bytes or id"
+                            bool, list, object, ref, bytes, id or any"
                 .into()),
             (_, several) => Err(format!("a field has one kind, not {}", several.join(" and "))),
         }
@@ -593,11 +701,11 @@ impl Field {
     fn checked(self) -> Result<Self, String> {
         const EXACT: i64 = 1 << 53;
         match &self {
-            Field::Integer(r) if r.min < -EXACT || r.max > EXACT => {
+            Field::Integer(r) if r.min() < -EXACT || r.max() > EXACT => {
                 Err("use integers within ±2^53, which every store and JSON parser keeps exactly".into())
             }
             Field::Decimal { digits, .. } if *digits > 9 => Err(format!("`digits` is {digits}; use 0 to 9")),
-            Field::Decimal { range, .. } if !(range.min.abs() <= 1e12 && range.max.abs() <= 1e12) => {
+            Field::Decimal { range, .. } if !(range.min().abs() <= 1e12 && range.max().abs() <= 1e12) => {
                 Err("use decimals within ±1e12".into())
             }
             Field::Bool(p) if !(0.0..=1.0).contains(p) => Err(format!("the probability {p} is not within 0 to 1")),
@@ -616,7 +724,12 @@ impl Field {
             Field::Text(r) => t.text = Some(TextLength::Bytes(r)),
             Field::Integer(r) => t.integer = Some(r),
             Field::Decimal { range, digits } => (t.decimal, t.digits) = (Some(range), Some(digits)),
-            Field::Time { from_s, to_s } => t.time = Some((rfc3339(from_s), rfc3339(to_s))),
+            Field::Time { at_s, form } => {
+                let times: Vec<String> = at_s.points().iter().map(|second| rfc3339(*second)).collect();
+                let last = times.last().cloned().filter(|_| times.len() == 1);
+                t.time = Some(times.into_iter().chain(last).collect());
+                t.form = Some(form).filter(|form| *form != TimeForm::default());
+            }
             Field::Choice(c) => t.choice = Some(Choices(c)),
             Field::Bool(p) => t.bool = Some(p),
             Field::List { of, length } => (t.list, t.length) = (Some(of), Some(length)),
@@ -626,8 +739,74 @@ impl Field {
             }
             Field::Bytes(r) => t.bytes = Some(r),
             Field::Id(kind) => t.id = Some(kind),
+            Field::Any(all) => {
+                let (weights, fields): (Vec<f64>, Vec<Field>) = all.into_iter().unzip();
+                (t.any, t.weights) = (Some(fields), Some(weights));
+            }
+            Field::Varied { of, vary } => {
+                t = of.to_table();
+                t.present = Some(vary.present).filter(|share| *share < 1.0);
+                t.null = Some(vary.null).filter(|share| *share > 0.0);
+                (t.with, t.distinct, t.rising) = (vary.with, vary.distinct, vary.rising);
+                t.popularity = Some(vary.popularity).filter(|_| vary.distinct.is_some()).or(t.popularity);
+            }
         }
         t
+    }
+
+    /// What it is, however it varies.
+    pub fn kind(&self) -> &Field {
+        match self {
+            Field::Varied { of, .. } => of.kind(),
+            other => other,
+        }
+    }
+
+    /// How it varies, if it does.
+    pub fn vary(&self) -> Option<&Vary> {
+        match self {
+            Field::Varied { vary, .. } => Some(vary),
+            _ => None,
+        }
+    }
+
+    /// Whether every document has it, with a value.
+    pub fn is_always_there(&self) -> bool {
+        self.vary().is_none_or(|vary| vary.present >= 1.0 && vary.null == 0.0)
+    }
+}
+
+impl Vary {
+    /// Rejects what fits no field, or not this one.
+    fn checked(self, of: Field) -> Result<Field, String> {
+        if !(self.present > 0.0 && self.present <= 1.0) {
+            return Err(format!("`present` is {}; use a share above 0, up to 1", self.present));
+        }
+        if !(0.0..=1.0).contains(&self.null) {
+            return Err(format!("`null` is {}; use a share from 0 to 1", self.null));
+        }
+        if of == Field::Fill {
+            return Err("fill text must be in every document; remove `present`, `null` and `distinct`".into());
+        }
+        let number = matches!(of, Field::Integer(_) | Field::Decimal { .. } | Field::Time { .. });
+        let text =
+            matches!(of, Field::Words(_) | Field::Sentences(_) | Field::Lines(_) | Field::Text(_) | Field::Bytes(_));
+        match self.distinct {
+            Some(n) if n == 0 || n > 1 << 53 => return Err(format!("`distinct` is {n}; use 1 to 2^53")),
+            Some(_) if !(number || text) => {
+                return Err("`distinct` needs words, sentences, lines, text, integer, decimal, time or bytes".into());
+            }
+            _ => {}
+        }
+        match self.rising {
+            Some(_) if !number => return Err("`rising` needs integer, decimal or time".into()),
+            Some(_) if self.distinct.is_some() => return Err("use `rising` or `distinct`, not both".into()),
+            Some(share) if !(0.0..=0.5).contains(&share) => {
+                return Err(format!("`rising` is {share}; use a share from 0 to 0.5"));
+            }
+            _ => {}
+        }
+        Ok(Field::Varied { of: Box::new(of), vary: self })
     }
 }
 

@@ -120,12 +120,15 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
                 );
             }
         }
-        if !c.index.is_empty() {
-            say(
-                &["collections", name, "index"],
-                "Storebench does not create indexes of existing documents; create it in the store, and remove it here"
-                    .into(),
-            );
+        for (key, given) in [("index", !c.index.is_empty()), ("indexes", !c.indexes.is_empty())] {
+            if given {
+                say(
+                    &["collections", name, key],
+                    "Storebench does not create indexes of existing documents; create it in the store, and remove it \
+                     here"
+                        .into(),
+                );
+            }
         }
         if c.sample.is_some_and(|n| n.0 == 0 || n.0 > MOST_SAMPLED) {
             say(&["collections", name, "sample"], format!("sample 1 to {MOST_SAMPLED} keys"));

@@ -10,6 +10,7 @@ mod factors;
 mod faults;
 mod followed;
 mod hosts;
+mod indexes;
 mod kinds;
 mod limits;
 mod load;
@@ -23,7 +24,7 @@ mod study;
 
 pub use check::{Problem, collection_of, did_you_mean, does};
 pub use claims::{Between, Claim, ClaimTest, FallsTest, PeakTest, RatioTest, RisesTest, ShareTest};
-pub use collections::{BadLines, Bin, Body, Collection, FanOut, Field, IdKind, Per, Size};
+pub use collections::{BadLines, Bin, Body, Collection, FanOut, Field, IdKind, Per, Size, TimeForm, Vary};
 pub use copies::{CopyDirection, DEFAULT_TASKS, MOST_TASKS};
 pub use errors::{StudyError, StudyErrors, read_toml, renamed_keys};
 pub use existing::{DEFAULT_SAMPLE, ExistingDocuments};
@@ -32,6 +33,7 @@ pub use factors::{
 };
 pub use faults::{ClientsReach, Condition, Fault, FaultKind, Lost, RandomFaults};
 pub use hosts::{at_host, leaves_host_open};
+pub use indexes::index_name;
 pub use kinds::PhaseKind;
 pub use limits::{Limit, LimitOn, LimitPath, Percent, RateSearch};
 pub use load::Override;

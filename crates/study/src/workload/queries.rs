@@ -35,7 +35,7 @@ names! { Language:
 /// What stands for the store's own name of the collection in the text of a query.
 pub const COLLECTION: &str = "{collection}";
 
-/// The text of a query in the language of each store. `false` leaves the query out on stores with that language.
+/// The text of a query or an index in the language of each store. `false` leaves it out on stores with that language.
 pub type QueryTexts = IndexMap<Language, Value>;
 
 /// On which stores a query must have the same answers.
@@ -162,11 +162,11 @@ enum Form {
     List,
 }
 
-fn starts_name(byte: u8) -> bool {
+pub(super) fn starts_name(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || byte == b'_'
 }
 
-fn in_name(byte: u8) -> bool {
+pub(super) fn in_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
@@ -179,6 +179,11 @@ fn name_at(text: &str) -> &str {
 }
 
 impl Language {
+    /// Whether indexes are `CREATE INDEX` statements.
+    pub(super) fn is_sql(self) -> bool {
+        matches!(self, Self::Postgres | Self::Sqlite | Self::Couchbase)
+    }
+
     fn form(self) -> Form {
         match self {
             Self::Postgres | Self::Sqlite | Self::Couchbase | Self::Ravendb => Form::Text,
@@ -227,7 +232,7 @@ impl Language {
     }
 
     /// Where the string, quoted name or comment ends that begins here, if one does.
-    fn skipped(self, text: &str, at: usize) -> Result<Option<usize>, String> {
+    pub(super) fn skipped(self, text: &str, at: usize) -> Result<Option<usize>, String> {
         let rest = &text[at..];
         let bytes = text.as_bytes();
         let line = || Ok(Some(rest.find('\n').map_or(text.len(), |end| at + end)));
@@ -444,7 +449,10 @@ pub(super) fn check(entry: &MixEntry, kind: OpKind, name: &str, collection: &Col
                 format!("invalid name `{param}`; use letters, digits and _, and begin with a letter"),
             );
         }
-        let problem = match field {
+        let problem = match field.kind() {
+            _ if field.vary().is_some_and(|vary| vary.rising.is_some() || vary.with.is_some()) => {
+                Some("a parameter belongs to no document, so `rising` and `with` have no meaning; remove them".into())
+            }
             Field::Template(template) => drawn_problem(template, name, collection),
             Field::Ref { .. } => {
                 Some(format!("a parameter cannot be a `ref`; the key of a document is {{{name}.key}}"))

@@ -71,6 +71,7 @@ async fn run(options: &Value, shared: &Arc<Shared>) -> Result<Rows, Refusal> {
     let rows = match statement {
         Statement::CreateIndex { name, on, fields } => create(&mut cluster, name, &on, fields)?,
         Statement::CreatePrimary { name, on } => create(&mut cluster, name, &on, Vec::new())?,
+        Statement::DropIndex { name, on } => remove(&mut cluster, &name, &on)?,
         Statement::Indexes(on) => indexes(&cluster, &on),
         Statement::Explain(select) => {
             let scope = scope_of(options, &cluster)?;
@@ -132,6 +133,16 @@ fn create(cluster: &mut Cluster, name: String, on: &Keyspace, fields: Vec<String
     }
     let (scope, collection) = (on.scope.clone(), on.collection.clone());
     cluster.indexes.push(Index { name, scope, collection, collection_uid, fields });
+    Ok(Vec::new())
+}
+
+fn remove(cluster: &mut Cluster, name: &str, on: &Keyspace) -> Result<Vec<Value>, Refusal> {
+    let before = cluster.indexes.len();
+    let is_it = |index: &Index| index.name == name && index.scope == on.scope && index.collection == on.collection;
+    cluster.indexes.retain(|index| !is_it(index));
+    if cluster.indexes.len() == before {
+        return Err(Refusal::new(404, 12004, format!("Index not found - {name}")));
+    }
     Ok(Vec::new())
 }
 

@@ -41,6 +41,10 @@ pub(super) enum Statement {
         name: String,
         on: Keyspace,
     },
+    DropIndex {
+        name: String,
+        on: Keyspace,
+    },
     /// `system:indexes` of a collection.
     Indexes(Keyspace),
     Select(Select),
@@ -67,6 +71,10 @@ pub(super) fn parse(text: &str) -> Option<Statement> {
         }
         at.then(")")?;
         Statement::CreateIndex { name, on, fields }
+    } else if at.eat("DROP INDEX ") {
+        let name = at.name()?;
+        at.then(" ON ")?;
+        Statement::DropIndex { name, on: at.keyspace()? }
     } else if at.eat("SELECT `idx`.* FROM system:indexes AS idx WHERE (bucket_id=") {
         let bucket = at.text()?;
         at.then(" AND scope_id=")?;

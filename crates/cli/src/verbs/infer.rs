@@ -1,0 +1,198 @@
+//! `infer SAMPLE…`: describes a collection that generates documents like a sample.
+
+use std::path::Path;
+
+use serde::Serialize;
+use storebench_documents::infer::{Inferred, Likeness, Profile, compare};
+use storebench_results::human::{bytes, count, digits, percent};
+use storebench_results::table::{ColumnKind, Table};
+use storebench_study::workload::{Collection, Study};
+
+use crate::args::InferArgs;
+use crate::failure::Failure;
+use crate::output::{layout, print, print_json};
+use crate::outputs::{refuse_existing, write_text};
+use crate::progress::line;
+
+/// From this number of documents on, a check uses every tenth.
+const TENTH_FROM: u64 = 10_000;
+const TENTH: u64 = 10;
+/// The width of lines in the file.
+const WIDTH: usize = 100;
+
+/// What `infer --check --json` prints.
+#[derive(Debug, Serialize)]
+struct Printed<'a> {
+    format: &'static str,
+    /// Documents in the sample, and as many generated ones.
+    documents: u64,
+    /// The generated documents were made from one of so many documents of the sample.
+    from_every: u64,
+    figures: &'a [Likeness],
+    /// What the study does not reproduce.
+    notes: &'a [String],
+}
+
+pub(crate) fn infer(args: &InferArgs) -> Result<u8, Failure> {
+    if let Some(file) = &args.output {
+        refuse_existing(file, args.force)?;
+    }
+    if !args.collection.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
+        return Err(Failure::bad_input(format!(
+            "--collection {}: use letters, digits, - and _, and begin with a letter",
+            args.collection
+        )));
+    }
+    let profile = Profile::of_files(&args.samples, args.keep_values, 1)?;
+    let inferred = profile.collection(args.keep_values)?;
+    let text = file_of(args, &profile, &inferred)?;
+    // The file must be a study that can run.
+    Study::parse(&text, Path::new("infer"), &[])?;
+    if args.check {
+        check(args, &profile, &inferred)?;
+    }
+    match &args.output {
+        Some(file) => {
+            write_text(file, &text, args.force)?;
+            if !args.check {
+                print(&format!("{}\n", file.display()))?;
+            }
+            line(&format!("next: read it, then `storebench run {} --store URL`", file.display()));
+        }
+        None if !args.check => print(&text)?,
+        None => {}
+    }
+    Ok(0)
+}
+
+fn check(args: &InferArgs, profile: &Profile, inferred: &Inferred) -> Result<(), Failure> {
+    let documents = profile.documents();
+    let from_every = if documents >= TENTH_FROM { TENTH } else { 1 };
+    let fitted;
+    let collection = if from_every == 1 {
+        &inferred.collection
+    } else {
+        fitted = Profile::of_files(&args.samples, args.keep_values, from_every)?.collection(args.keep_values)?;
+        &fitted.collection
+    };
+    let figures = compare(profile, &Profile::of_collection(collection, documents)?);
+    let notes = &inferred.notes[..];
+    if args.json {
+        return print_json(&Printed { format: "infer-check-1", documents, from_every, figures: &figures, notes });
+    }
+    let mut out = format!("{} documents of the sample, and as many generated ones", count(documents));
+    if from_every > 1 {
+        out += &format!(", made from every {from_every}th");
+    }
+    out.push('\n');
+    let mut table = Table::new([
+        ("field", ColumnKind::Text),
+        ("", ColumnKind::Text),
+        ("sample", ColumnKind::Count),
+        ("generated", ColumnKind::Count),
+        ("", ColumnKind::Text),
+    ]);
+    for row in &figures {
+        let field = if row.field.is_empty() { "documents" } else { &row.field };
+        let off = if row.is_near { String::new() } else { format!("off: {}", off(row)) };
+        table.row([field.to_owned(), row.what.to_owned(), shown(row, row.sample), shown(row, row.like), off]);
+    }
+    out += &layout().table(&table);
+    let far = figures.iter().filter(|row| !row.is_near).count();
+    out +=
+        &format!("{} of {} figures are within 10 %, or as near as chance allows", figures.len() - far, figures.len());
+    out.push('\n');
+    for note in notes {
+        out += &format!("note: {note}\n");
+    }
+    print(&out)
+}
+
+/// How far the generated documents are off.
+fn off(row: &Likeness) -> String {
+    if row.sample == 0.0 { "none in the sample".into() } else { format!("×{}", digits(row.like / row.sample)) }
+}
+
+fn shown(row: &Likeness, figure: f64) -> String {
+    match row.what {
+        "present"
+        | "null"
+        | "true"
+        | "texts"
+        | "numbers"
+        | "true or false"
+        | "lists"
+        | "objects"
+        | "share left by zstd"
+        | "share of the most frequent" => percent(figure),
+        what if what.contains("bytes") => bytes(figure),
+        "different values" => count(figure.round() as u64),
+        _ if figure < 0.0 => format!("-{}", digits(-figure)),
+        _ => digits(figure),
+    }
+}
+
+/// The study as a file for people to edit.
+fn file_of(args: &InferArgs, profile: &Profile, inferred: &Inferred) -> Result<String, Failure> {
+    // A JSON string is a TOML string, but for one character.
+    let quoted = |text: &str| serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f");
+    let names: Vec<String> = args
+        .samples
+        .iter()
+        .map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned())
+        .collect();
+    let sample = plain(&names.join(", "));
+    let mut out =
+        format!("# Written by `storebench infer` from {} documents of {sample}.\n", count(profile.documents()));
+    out += if args.keep_values {
+        "# Texts of fields with few different values are from the sample (--keep-values).\n"
+    } else {
+        "# No text of a value is in it. Names of fields, numbers, times, lengths and shares are from the sample.\n"
+    };
+    for note in &inferred.notes {
+        for part in lines(note, WIDTH - 4) {
+            out += &format!("# {}\n", plain(&part));
+        }
+    }
+    let name = &args.collection;
+    let title = if names.len() == 1 { format!("Documents like {sample}") } else { "Documents like a sample".into() };
+    out += &format!("\ntitle = {}\n\n[collections.{name}]\n", quoted(&title));
+    let failed = |error: toml::ser::Error| Failure::bad_input(format!("cannot write the study: {error}"));
+    let collection = Collection { fields: Default::default(), ..inferred.collection.clone() };
+    for (key, value) in &toml::Table::try_from(&collection).map_err(failed)? {
+        out += &format!("{key} = {value}\n");
+    }
+    out += &format!("\n[collections.{name}.fields]\n");
+    for (field, of) in &inferred.collection.fields {
+        let bare = !field.is_empty() && field.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+        let key = if bare { field.clone() } else { quoted(field) };
+        out += &format!("{key} = {}\n", toml::Value::try_from(of).map_err(failed)?);
+    }
+    out += &format!(
+        "\n[[phases]]\nname = \"load\"\nload = [{0}]\n\n[[phases]]\nname = \"mix\"\nmix = {{ read = 95, upsert = 5 }}\n\
+         collection = {0}\npopularity = \"zipf\"\nduration = \"30s\"\n",
+        quoted(name)
+    );
+    Ok(out)
+}
+
+/// Text without control characters, for a comment.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// Words in lines of at most this width.
+fn lines(text: &str, width: usize) -> Vec<String> {
+    let mut all = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = all.len() - 1;
+        if !all[last].is_empty() && all[last].len() + word.len() >= width {
+            all.push(word.to_owned());
+        } else {
+            let space = if all[last].is_empty() { "" } else { " " };
+            all[last] += space;
+            all[last] += word;
+        }
+    }
+    all
+}
