@@ -43,6 +43,9 @@ _storebench() {
             storebench,host)
                 cmd="storebench__subcmd__host"
                 ;;
+            storebench,infer)
+                cmd="storebench__subcmd__infer"
+                ;;
             storebench,init)
                 cmd="storebench__subcmd__init"
                 ;;
@@ -74,7 +77,7 @@ _storebench() {
 
     case "${cmd}" in
         storebench)
-            opts="-h -V --help --version init run bench merge compare report copy generate verify check plan stores studies conform doctor host completions"
+            opts="-h -V --help --version init run bench merge compare report copy generate infer verify check plan stores studies conform doctor host completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -611,6 +614,32 @@ _storebench() {
             fi
             case "${prev}" in
                 --socket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__infer)
+            opts="-o -h --collection --output --force --keep-values --check --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --collection)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

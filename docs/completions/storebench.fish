@@ -34,6 +34,7 @@ complete -c storebench -n "__fish_storebench_needs_command" -f -a "compare" -d '
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "report" -d 'Create the report of a run again, or one report of several runs'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "copy" -d 'Copy documents between files and stores, in parallel and without losing any'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "generate" -d 'Write a study\'s documents as JSON lines'
+complete -c storebench -n "__fish_storebench_needs_command" -f -a "infer" -d 'Describe a collection that generates documents like a sample'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "verify" -d 'Read every document back and compare it with the expected content'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "check" -d 'Judge a history of reads and writes: whether some order explains what each client saw'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "plan" -d 'Show the documents, trials, time and disk space of a study, without touching anything'
@@ -229,6 +230,13 @@ complete -c storebench -n "__fish_storebench_using_subcommand generate" -l versi
 complete -c storebench -n "__fish_storebench_using_subcommand generate" -l force -d 'Overwrite the --output file'
 complete -c storebench -n "__fish_storebench_using_subcommand generate" -l keys -d 'Write {"key": …, "document": …} on each line'
 complete -c storebench -n "__fish_storebench_using_subcommand generate" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c storebench -n "__fish_storebench_using_subcommand infer" -l collection -d 'Name of the collection' -r
+complete -c storebench -n "__fish_storebench_using_subcommand infer" -s o -l output -d 'Write to this file instead of stdout' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand infer" -l force -d 'Overwrite the --output file'
+complete -c storebench -n "__fish_storebench_using_subcommand infer" -l keep-values -d 'Use the sample\'s own texts where a field has at most 64 different ones; these texts are then in the study'
+complete -c storebench -n "__fish_storebench_using_subcommand infer" -l check -d 'Compare generated documents with the sample instead of printing the study'
+complete -c storebench -n "__fish_storebench_using_subcommand infer" -l json -d 'Print the comparison as one JSON document'
+complete -c storebench -n "__fish_storebench_using_subcommand infer" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand verify" -l preset -d 'Use one of the study\'s presets, such as laptop' -r
 complete -c storebench -n "__fish_storebench_using_subcommand verify" -l set -d 'Change one value of the study, such as phases.mixed.rate=500; repeatable' -r
 complete -c storebench -n "__fish_storebench_using_subcommand verify" -l scale -d 'Multiply the number of documents by this factor [default: the preset\'s, or 1]' -r

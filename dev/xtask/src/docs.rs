@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn each_verb_has_a_page() {
         let made = pages().unwrap();
-        for verb in ["run", "bench", "compare", "generate", "verify", "plan", "stores", "conform", "doctor"] {
+        for verb in ["run", "bench", "compare", "generate", "infer", "verify", "plan", "stores", "conform", "doctor"] {
             assert!(made.contains_key(&format!("man/storebench-{verb}.1")), "{verb}");
             assert!(made["man/storebench.1"].contains(verb), "{verb}");
         }

@@ -8,7 +8,9 @@ use crate::common::Cli;
 fn help() {
     let cli = Cli::new();
     insta::assert_snapshot!("help", cli.run("--help").code(0).out);
-    for verb in ["init", "run", "bench", "compare", "generate", "verify", "plan", "stores", "conform", "doctor"] {
+    for verb in
+        ["init", "run", "bench", "compare", "generate", "infer", "verify", "plan", "stores", "conform", "doctor"]
+    {
         let long = cli.run(&format!("{verb} --help")).code(0);
         assert!(long.err.is_empty(), "{}", long.err);
         insta::assert_snapshot!(format!("help-{verb}"), long.out);

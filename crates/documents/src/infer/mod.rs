@@ -82,7 +82,12 @@ impl Profile {
             }
             (Some(_), Ok(_)) => return Ok(Inferred { collection: with_target, notes }),
             (Some(share), Err(error)) if error.path.ends_with("compress_to") => {
-                notes.push(format!("the sample compresses to {share}: {}", error.message));
+                let why = match &error.message {
+                    why if why.starts_with("there is no text") => "no field of theirs is free text",
+                    why => why,
+                };
+                notes
+                    .push(format!("the sample compresses to {share}, the generated documents to another share: {why}"));
             }
             (_, Err(error)) => return Err(error),
         }

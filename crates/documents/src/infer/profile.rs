@@ -94,6 +94,8 @@ pub(super) struct Texts {
     /// By form: seconds, milliseconds, dates.
     pub(super) times: [u64; 3],
     pub(super) seconds: Reservoir,
+    /// Those that are times, by their seconds.
+    pub(super) moments: Values,
     pub(super) trend: Trend,
 }
 
@@ -328,6 +330,7 @@ impl Texts {
         if let Some((seconds, form)) = time_of(text) {
             self.times[form as usize] += 1;
             self.seconds.add(seconds as f64);
+            self.moments.add(scramble(seconds as u64), seconds as f64);
             self.trend.add(scan.position, seconds as f64);
         } else if text.len() == 36 {
             self.uuids += u64::from(is_uuid(text));

@@ -19,8 +19,12 @@ const FREQUENT: f64 = 0.01;
 /// An object with more members than this, each in fewer than [`RARE`] of its objects, has data as names.
 const NAMES: usize = 50;
 const RARE: f64 = 0.10;
+/// The tails of numbers are spread if at least one of so many numbers of the range is there.
+const DENSE: f64 = 5.0;
 /// A value repeats if it comes this often on average.
 const REPEATS: f64 = 5.0;
+/// Texts are different by themselves if nine of ten have this many bytes.
+const FREE: f64 = 16.0;
 /// Values are all different if this share of them is.
 const UNIQUE: f64 = 0.95;
 /// A number rises with its document from this correlation on.
@@ -167,8 +171,15 @@ impl Shaper {
         let lengths: Vec<f64> = texts.lengths.sorted();
         let points = spread(&lengths, PIECES[3]).into_iter().map(|n| ByteSize(n.round() as u64)).collect();
         let text = Field::Text(rising(points));
-        if unique {
+        if unique && lengths[lengths.len() / 10] >= FREE {
             return text;
+        }
+        if unique {
+            // Short texts, each different: as many as there are letters for.
+            let shortest = lengths[lengths.len() / 10].round().clamp(1.0, 8.0) as u32;
+            let enough = (1..=8).find(|letters| 26f64.powi(*letters) >= count).unwrap_or(8) as u32;
+            let pool = 26u64.pow(shortest.max(enough));
+            return varied(text, |vary| (vary.distinct, vary.popularity) = (Some(pool), Popularity::Sequential));
         }
         if self.keeps && counted.len() > CHOICES {
             self.notes.push(format!("{path}: more than {CHOICES} different texts, which are not kept"));
@@ -192,6 +203,16 @@ impl Shaper {
     }
 
     fn time(&self, texts: &Texts, form: TimeForm, unique: bool) -> Field {
+        let counted = texts.moments.by_count();
+        if texts.moments.is_exact()
+            && counted.len() <= CONSTANTS
+            && texts.count() as f64 >= REPEATS * counted.len() as f64
+        {
+            let constant =
+                |of: &Counted| (of.count as f64, Field::Time { at_s: Spread::exactly(of.number as i64), form });
+            let mut all: Vec<(f64, Field)> = counted.iter().map(constant).collect();
+            return if all.len() == 1 { all.remove(0).1 } else { Field::Any(all) };
+        }
         let points = spread(&texts.seconds.sorted(), PIECES[2]).into_iter().map(|n| n.round() as i64).collect();
         let time = Field::Time { at_s: rising(points), form };
         match within(&texts.trend) {
@@ -260,18 +281,51 @@ impl Shaper {
         let is_frequent = |n: f64| frequent.iter().any(|of| of.number == n);
         let others: Vec<f64> = sorted.iter().copied().filter(|n| !is_frequent(*n)).collect();
         let repeats = numbers.values.repeats(frequent);
+        let parts = tails(&others);
         let number = of_points(&spread(&others, PIECES[3]), digits);
         let range = others.last().copied().unwrap_or_default() - others.first().copied().unwrap_or_default();
         // If most numbers of the range are there, the range says it all.
         let full = range * 10f64.powi(digits.into()) + 1.0 <= 1.5 * repeats.distinct;
-        let number =
-            if repeats.distinct >= UNIQUE * repeats.total || full { number } else { repeated(number, repeats) };
-        if frequent.is_empty() || others.is_empty() {
-            return number;
-        }
+        let dense = range * 10f64.powi(digits.into()) + 1.0 <= DENSE * repeats.distinct;
+        let plain = repeats.distinct >= UNIQUE * repeats.total || full || (parts.len() > 1 && dense);
         let mut all: Vec<(f64, Field)> = frequent.iter().map(constant).collect();
-        all.push((repeats.total, number));
-        Field::Any(all)
+        if plain && parts.len() > 1 {
+            // Long tails have points of their own.
+            let part = |part: &&[f64]| {
+                let share = part.len() as f64 / others.len() as f64;
+                (share * repeats.total, of_points(&spread(part, PIECES[2]), digits))
+            };
+            all.extend(parts.iter().map(part));
+        } else if !others.is_empty() {
+            all.push((repeats.total, if plain { number } else { repeated(number, repeats) }));
+        }
+        if all.len() == 1 { all.remove(0).1 } else { Field::Any(all) }
+    }
+}
+
+fn mean(all: &[f64]) -> f64 {
+    all.iter().sum::<f64>() / all.len().max(1) as f64
+}
+
+/// Cuts sorted numbers at their long tails: the lowest and the highest hundredth, if they reach further than half of
+/// all the others.
+fn tails(sorted: &[f64]) -> Vec<&[f64]> {
+    let cut = sorted.len() / 100;
+    if cut < 10 {
+        return vec![sorted];
+    }
+    let (low, rest) = sorted.split_at(cut);
+    let (body, high) = rest.split_at(rest.len() - cut);
+    let half = (body[body.len() - 1] - body[0]) / 2.0;
+    let long = |tail: &[f64]| tail[tail.len() - 1] - tail[0] > half;
+    match (long(low), long(high)) {
+        (false, false) => vec![sorted],
+        (true, false) => vec![low, rest],
+        (false, true) => {
+            let (rest, high) = sorted.split_at(sorted.len() - cut);
+            vec![rest, high]
+        }
+        (true, true) => vec![low, body, high],
     }
 }
 
@@ -365,7 +419,6 @@ fn spread(sorted: &[f64], most: usize) -> Vec<f64> {
     if first == last {
         return vec![*first];
     }
-    let mean_of = |all: &[f64]| all.iter().sum::<f64>() / all.len().max(1) as f64;
     let at = |p: f64| ((p * (sorted.len() - 1) as f64).round() as usize).min(sorted.len() - 1);
     let quantile = |p: f64| sorted[at(p)];
     let middle = quantile(0.75) - quantile(0.25);
@@ -373,9 +426,9 @@ fn spread(sorted: &[f64], most: usize) -> Vec<f64> {
     for pieces in PIECES.into_iter().filter(|pieces| *pieces <= most) {
         points = (0..=pieces).map(|at| quantile(at as f64 / pieces as f64)).collect();
         // The outer pieces keep their means, so that one extreme value does not stand for a whole piece.
-        let outer = mean_of(&sorted[at(1.0 - 1.0 / pieces as f64)..]);
+        let outer = mean(&sorted[at(1.0 - 1.0 / pieces as f64)..]);
         points[pieces] = (2.0 * outer - points[pieces - 1]).clamp(points[pieces - 1], *last);
-        let outer = mean_of(&sorted[..=at(1.0 / pieces as f64)]);
+        let outer = mean(&sorted[..=at(1.0 / pieces as f64)]);
         points[0] = (2.0 * outer - points[1]).clamp(*first, points[1]);
         let own_mean = points.windows(2).map(|two| (two[0] + two[1]) / 2.0).sum::<f64>() / pieces as f64;
         let own = |p: f64| {
@@ -386,8 +439,7 @@ fn spread(sorted: &[f64], most: usize) -> Vec<f64> {
         // As a share of how far they are from the least: numbers may all be large, as times are.
         let near = |a: f64, b: f64, share: f64| (a - b).abs() <= share * (a - first).max(middle);
         let quantiles = [0.1, 0.25, 0.5, 0.75, 0.9, 0.99];
-        if near(mean_of(sorted), own_mean, FITS) && quantiles.iter().all(|p| near(quantile(*p), own(*p), QUANTILES_FIT))
-        {
+        if near(mean(sorted), own_mean, FITS) && quantiles.iter().all(|p| near(quantile(*p), own(*p), QUANTILES_FIT)) {
             break;
         }
     }

@@ -155,6 +155,7 @@ impl Values {
             total,
             distinct: (self.distinct() - left_out.len() as f64).max(1.0),
             collisions: if total < 2.0 { 0.0 } else { (equal / (total * (total - 1.0))).max(0.0) },
+            top: self.by_count().get(left_out.len()).map_or(0.0, |of| of.count as f64 / total.max(1.0)),
         }
     }
 
@@ -183,6 +184,8 @@ pub(super) struct Repeats {
     pub(super) distinct: f64,
     /// The chance that two of them are equal.
     pub(super) collisions: f64,
+    /// The share of the most frequent one.
+    pub(super) top: f64,
 }
 
 /// The correlation of a number with the position of its document.
@@ -212,19 +215,23 @@ impl Trend {
     }
 }
 
-/// A Zipf distribution with as many different values among `n` draws as were seen, and the same chance that two draws
-/// are equal: the number of its values, and its exponent.
-pub(super) fn fit_zipf(Repeats { total: n, distinct, collisions }: Repeats) -> (u64, f64) {
+/// A Zipf distribution with as many different values among `total` draws as were seen, and the same chance that two draws
+/// are equal: the number of its values, and its exponent. Its most frequent value is not much more frequent than the one
+/// that was seen, because values that follow no Zipf law would get one that stands out.
+pub(super) fn fit_zipf(Repeats { total: n, distinct, collisions, top }: Repeats) -> (u64, f64) {
     let (mut low, mut high) = (0.0f64, 2.0f64);
     for _ in 0..30 {
         let s = (low + high) / 2.0;
-        if Zipf::seen(n, distinct, s).collisions() < collisions { low = s } else { high = s }
+        let zipf = Zipf::seen(n, distinct, s);
+        if zipf.collisions() < collisions && 1.0 / zipf.norm <= TOP * top { low = s } else { high = s }
     }
     let s = (low + high) / 2.0;
     let s = if s < 0.02 { 0.0 } else { (s * 1_000.0).round() / 1_000.0 };
     (Zipf::seen(n, distinct, s).values.round() as u64, s)
 }
 
+/// How much more frequent the most frequent value may be than the one that was seen.
+const TOP: f64 = 1.1;
 /// Ranks beyond this are summed in bins.
 const SINGLE: f64 = 128.0;
 const BIN: f64 = 1.08;

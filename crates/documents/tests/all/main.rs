@@ -8,6 +8,7 @@ mod own;
 mod parameters;
 mod refused;
 mod related;
+mod varied;
 
 use std::path::Path;
 

@@ -76,7 +76,7 @@ fn generated_values_depend_on_the_number_alone() {
 fn what_is_no_single_value_is_refused() {
     let catalog = catalog(DOCS);
     for (text, told) in [
-        ("a = \"{docs.tags}\"", "`tags` is a list; a parameter is one value"),
+        ("a = \"{docs.tags}\"", "`tags` is a list or an object; a parameter is one value"),
         ("a = \"{docs.name}\"", "its value changes between versions"),
         ("a = \"{docs.none}\"", "have no field `none`"),
         ("a = \"{books.city}\"", "write {docs.key} or {docs.FIELD}"),

@@ -97,9 +97,18 @@ fn fails_before_handler(body: &[u8]) -> bool {
     first.is_some_and(|at| at.starts_with("Raven.Server.Routing.RouteInformation.CreateDatabase("))
 }
 
-/// The beginning of a message, on one line.
+/// The beginning and the end of a message, on one line. In between, RavenDB quotes the code of an index.
 fn shortened(message: &str) -> String {
-    message.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(300).collect()
+    const BEGINNING: usize = 200;
+    const END: usize = 300;
+    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    let length = line.chars().count();
+    if length <= BEGINNING + END {
+        return line;
+    }
+    let beginning: String = line.chars().take(BEGINNING).collect();
+    let end: String = line.chars().skip(length - END).collect();
+    format!("{beginning} … {end}")
 }
 
 /// Whether RavenDB says that the document of a compare-and-swap does not exist. Our ids contain no space, so this text

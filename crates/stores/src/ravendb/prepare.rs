@@ -297,7 +297,8 @@ impl Server {
         let begun = Instant::now();
         // What RavenDB cannot compile it has not done.
         let kind = response.json()["Type"].as_str().unwrap_or_default().to_owned();
-        let of_its_own = response.status >= 500 && !kind.contains("Compilation") && !kind.contains("JavaScript");
+        let of_its_own =
+            response.status >= 500 && !kind.contains("IndexCompilation") && !kind.contains("IndexCreation");
         loop {
             if of_its_own && matches!(is_done().await, Ok(true)) {
                 return Ok(());
