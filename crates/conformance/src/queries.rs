@@ -17,8 +17,8 @@ pub(super) const CHECKS: &[Check] = &[
     Check { name: "query: one that the store refuses", needs: NEEDS, run: refused },
     Check { name: "query: one that would write is refused before the first operation", needs: NEEDS, run: writing },
     Check { name: "query: asking for its plan does not fail", needs: NEEDS, run: planned },
-    Check { name: "index in the store's words: built, kept, removed", needs: NEEDS, run: index },
-    Check { name: "index in the store's words: anything else is refused", needs: NEEDS, run: no_index },
+    Check { name: "query: an index in its language is built, kept, removed", needs: NEEDS, run: index },
+    Check { name: "query: what is no index in its language is refused", needs: NEEDS, run: no_index },
 ];
 
 /// The query for documents of `$user` whose `n` is at least `$n`.
@@ -111,7 +111,7 @@ fn index_of_user(language: Language) -> Result<String, Stop> {
         Language::Ravendb => "from d in {collection} select new { d.user, d.n }".into(),
         Language::Couchdb => json!({ "fields": ["user", "n"] }).to_string(),
         Language::Mongodb => json!({ "key": { "user": 1, "n": 1 } }).to_string(),
-        Language::Redis => return Err(Stop::NotSupported("indexes in its own words".into())),
+        Language::Redis => return Err(Stop::NotSupported("indexes in its own language".into())),
     })
 }
 

@@ -177,8 +177,10 @@ fn what_is_wrong_with_a_query_is_said_before_the_run() {
             continue;
         }
         // The first try needs the table, which is empty.
-        let stored = cli.run("copy sqlite:refused.db - --from docs --json");
-        assert!(!stored.out.contains("stars"), "{instead}: {}", stored.out);
+        let stored = cli.run("copy sqlite:refused.db stored.jsonl --from-collection docs --force");
+        assert_eq!(stored.code, 0, "{instead}: {}", stored.err);
+        let stored = std::fs::read_to_string(cli.path("stored.jsonl")).unwrap();
+        assert!(stored.is_empty(), "{instead}: {stored}");
     }
 }
 

@@ -108,6 +108,7 @@ impl Profile {
             documents.write_document(index, 0, &mut document);
             profile.add_generated(&document);
         }
+        profile.finish();
         Ok(profile)
     }
 }
@@ -188,6 +189,7 @@ mod tests {
             }
             profile.add_generated(document.to_string().as_bytes());
         }
+        profile.finish();
         profile
     }
 
@@ -229,6 +231,7 @@ mod tests {
             let city = ["Lima \"x\"", "Oslo"][index % 2];
             profile.add_generated(serde_json::json!({ "city": city, "text": "y".repeat(100) }).to_string().as_bytes());
         }
+        profile.finish();
         let of = |keeps| toml::to_string(&profile.collection(keeps).unwrap().collection).unwrap();
         assert!(of(true).contains("Oslo") && of(true).contains("Lima"), "{}", of(true));
         assert!(!of(false).contains("Oslo"), "{}", of(false));
@@ -250,6 +253,7 @@ mod tests {
             let id = format!("{:08x}-0000-4000-8000-{:012x}", index * 77, index);
             profile.add_generated(serde_json::json!({ "_id": id, "sb": 1 }).to_string().as_bytes());
         }
+        profile.finish();
         let Inferred { collection, notes } = profile.collection(false).unwrap();
         assert_eq!(collection.key.as_deref(), Some("{_id}"));
         assert!(collection.fields.contains_key("sb_") && notes.iter().any(|note| note.contains("`sb_`")), "{notes:?}");

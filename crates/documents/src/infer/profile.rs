@@ -138,7 +138,13 @@ impl Profile {
                 profile.add_line(&line).map_err(|Wrong(why)| wrong(Some(reader.line()), &why))?;
             }
         }
+        profile.finish();
         Ok(profile)
+    }
+
+    /// Counts what came last. Nothing is added afterwards.
+    pub(super) fn finish(&mut self) {
+        self.root.finish();
     }
 
     /// An empty profile that keeps texts of values.
@@ -240,7 +246,29 @@ impl Members {
     }
 }
 
+impl Members {
+    fn finish(&mut self) {
+        self.all.values_mut().for_each(Node::finish);
+    }
+}
+
 impl Node {
+    fn finish(&mut self) {
+        if let Some(numbers) = &mut self.numbers {
+            numbers.values.finish();
+        }
+        if let Some(texts) = &mut self.texts {
+            texts.values.finish();
+            texts.moments.finish();
+        }
+        if let Some(lists) = &mut self.lists {
+            lists.of.finish();
+        }
+        if let Some(members) = &mut self.members {
+            members.finish();
+        }
+    }
+
     /// How many values were neither missing nor null.
     pub(super) fn values(&self) -> u64 {
         self.present - self.nulls
@@ -289,7 +317,8 @@ impl Node {
 
 impl Numbers {
     fn add(&mut self, text: &[u8], scan: &Scan) {
-        let Some(number) = std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok()) else { return };
+        let parsed = || std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
+        let Some(number) = whole(text).or_else(parsed) else { return };
         let exponential = text.iter().any(|byte| matches!(byte, b'e' | b'E'));
         if exponential || number.abs() > (1u64 << 53) as f64 {
             self.beyond += 1;
@@ -309,6 +338,17 @@ impl Numbers {
     pub(super) fn count(&self) -> u64 {
         self.values.total()
     }
+}
+
+/// A whole number of at most fifteen digits, which a double holds exactly.
+fn whole(text: &[u8]) -> Option<f64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    if digits.is_empty() || digits.len() > 15 {
+        return None;
+    }
+    let number =
+        digits.iter().try_fold(0i64, |n, byte| byte.is_ascii_digit().then(|| n * 10 + i64::from(byte - b'0')))?;
+    Some(if digits.len() < text.len() { -(number as f64) } else { number as f64 })
 }
 
 impl Texts {
@@ -443,6 +483,7 @@ mod tests {
         ] {
             profile.add_generated(document.as_bytes());
         }
+        profile.finish();
         let node = |name: &str| &profile.root.all[name.as_bytes()];
         assert_eq!((profile.documents(), node("a").present, node("b").present), (3, 3, 2));
         let a = node("a").numbers.as_ref().unwrap();

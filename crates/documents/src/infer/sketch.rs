@@ -88,27 +88,48 @@ pub(super) struct Values {
     /// The most frequent values at the time when not all could be counted any more.
     frequent: ByHash<Counted>,
     total: u64,
+    /// The last value, and how often it came in a row: many documents repeat the value of the one before.
+    last: Option<(u64, Counted)>,
 }
 
 impl Default for Values {
     fn default() -> Self {
-        Self { counts: ByHash::default(), bound: u64::MAX, frequent: ByHash::default(), total: 0 }
+        Self { counts: ByHash::default(), bound: u64::MAX, frequent: ByHash::default(), total: 0, last: None }
     }
 }
 
 impl Values {
+    #[inline]
     pub(super) fn add(&mut self, hash: u64, number: f64) {
         self.total += 1;
+        match &mut self.last {
+            Some((last, of)) if *last == hash => of.count += 1,
+            last => {
+                if let Some((hash, of)) = last.replace((hash, Counted { count: 1, number })) {
+                    self.count(hash, of);
+                }
+            }
+        }
+    }
+
+    /// Counts what came last.
+    pub(super) fn finish(&mut self) {
+        if let Some((hash, of)) = self.last.take() {
+            self.count(hash, of);
+        }
+    }
+
+    fn count(&mut self, hash: u64, Counted { count, number }: Counted) {
         if !self.frequent.is_empty()
             && let Some(known) = self.frequent.get_mut(&hash)
         {
-            known.count += 1;
+            known.count += count;
             return;
         }
         if hash > self.bound {
             return;
         }
-        self.counts.entry(hash).or_insert(Counted { count: 0, number }).count += 1;
+        self.counts.entry(hash).or_insert(Counted { count: 0, number }).count += count;
         if self.counts.len() > COUNTED {
             if self.frequent.is_empty() {
                 let mut all: Vec<(u64, Counted)> = self.counts.iter().map(|(hash, of)| (*hash, *of)).collect();
@@ -294,6 +315,7 @@ mod tests {
                 let value = i % different;
                 values.add(seed_of("value", value), value as f64);
             }
+            values.finish();
             let off = values.distinct() / different as f64;
             assert_eq!(values.is_exact(), different < 16_384);
             assert!((off - 1.0).abs() < if values.is_exact() { 1e-9 } else { 0.04 }, "{different}: {off}");
@@ -311,6 +333,7 @@ mod tests {
             let value = if i % 10 == 0 { 0 } else { i };
             values.add(seed_of("value", value), value as f64);
         }
+        values.finish();
         assert_eq!(values.by_count()[0], Counted { count: 20_000, number: 0.0 });
         let found = values.repeats(&[]).collisions;
         assert!((found / 0.01 - 1.0).abs() < 0.01, "{found}");
@@ -330,6 +353,7 @@ mod tests {
                 let value = picker.pick(i, &mut Random::new(3, i, 0));
                 seen.add(seed_of("value", value), 0.0);
             }
+            seen.finish();
             let (pool, found) = fit_zipf(seen.repeats(&[]));
             assert!((found - s).abs() < 0.1, "{values} by {s}: found {found}");
             let ratio = pool as f64 / values as f64;

@@ -2,8 +2,9 @@
 
 use strsim::damerau_levenshtein;
 
-use super::collections::{Body, Field};
+use super::collections::Body;
 use super::factors::Database;
+use super::fields::Field;
 use super::phases::{Draw, Phase, RateSpec, Streams};
 use super::study::Study;
 use crate::op_kind::OpKind;

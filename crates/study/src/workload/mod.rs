@@ -8,6 +8,7 @@ mod errors;
 mod existing;
 mod factors;
 mod faults;
+mod fields;
 mod followed;
 mod hosts;
 mod indexes;
@@ -24,7 +25,7 @@ mod study;
 
 pub use check::{Problem, collection_of, did_you_mean, does};
 pub use claims::{Between, Claim, ClaimTest, FallsTest, PeakTest, RatioTest, RisesTest, ShareTest};
-pub use collections::{BadLines, Bin, Body, Collection, FanOut, Field, IdKind, Per, Size, TimeForm, Vary};
+pub use collections::{BadLines, Bin, Body, Collection, FanOut, Per, Size};
 pub use copies::{CopyDirection, DEFAULT_TASKS, MOST_TASKS};
 pub use errors::{StudyError, StudyErrors, read_toml, renamed_keys};
 pub use existing::{DEFAULT_SAMPLE, ExistingDocuments};
@@ -32,6 +33,7 @@ pub use factors::{
     Database, Design, FactorValues, StoreOption, StudyConfiguration, short_name, short_names, shown_value,
 };
 pub use faults::{ClientsReach, Condition, Fault, FaultKind, Lost, RandomFaults};
+pub use fields::{Field, IdKind, TimeForm, Vary};
 pub use hosts::{at_host, leaves_host_open};
 pub use indexes::index_name;
 pub use kinds::PhaseKind;

@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::de;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::collections::Field;
 use super::copies::CopyDirection;
 use super::faults::{Fault, RandomFaults};
+use super::fields::Field;
 use super::kinds::PhaseKind;
 use super::popularity::Popularity;
 use super::queries::{QueryTexts, RowCount, SameOn};

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::check::no_such;
-use super::collections::{Collection, Field};
+use super::collections::Collection;
+use super::fields::Field;
 use super::phases::MixEntry;
 use crate::op_kind::OpKind;
 use crate::written::{names, written_as};
