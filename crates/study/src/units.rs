@@ -400,7 +400,9 @@ where
                 let mut points: Vec<T> = Vec::new();
                 while let Some(next) = seq.next_element()? {
                     // Not a number is in no order.
-                    if let Some(last) = points.last().filter(|last| !(**last <= next)) {
+                    if let Some(last) =
+                        points.last().filter(|last| (*last).partial_cmp(&next).is_none_or(std::cmp::Ordering::is_gt))
+                    {
                         return Err(de::Error::custom(format!(
                             "{next:?} follows {last:?}, so the range runs backwards; write the least value first"
                         )));
