@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::common::{Cli, Done};
+use crate::common::Cli;
+use crate::queries::{self, is_refused_before_the_load, run};
 use crate::server::Server;
 
 const STUDY: &str = r#"
@@ -39,17 +40,8 @@ mongodb = { find = { filter = { city = "$city", stars = { "$gte" = "$least" } } 
 couchdb = { find = { selector = { city = "$city", stars = { "$gte" = "$least" } }, use_index = "by-city" } }
 "#;
 
-fn run(cli: &Cli, study: &str, stores: &[&str]) -> Done {
-    cli.write("best.toml", study);
-    let mut args = vec!["run", "best.toml", "--json", "-q"];
-    for store in stores {
-        args.extend(["--store", store]);
-    }
-    cli.run_args(&args)
-}
-
 fn check<'a>(result: &'a Value, name: &str) -> &'a Value {
-    result["checks"].as_array().unwrap().iter().find(|check| check["check"] == name).unwrap()
+    queries::check(result, name).unwrap()
 }
 
 #[test]
@@ -131,16 +123,7 @@ fn what_is_wrong_with_an_index_is_said_before_the_load() {
         ("[collections.docs.indexes.by-city]", "[collections.docs.indexes.1st]", "must begin with a letter"),
         ("couchdb = { fields = [", "couchdb = { felds = [", "an index of couchdb is a table, such as { fields ="),
     ] {
-        assert!(STUDY.contains(text), "{text}");
-        let done = run(&cli, &STUDY.replacen(text, instead, 1), &["sqlite:refused.db"]);
-        assert_eq!(done.code, 2, "{instead}: {}{}", done.err, done.out);
-        assert!(done.err.contains(told), "{instead}: {}", done.err);
-        if cli.path("refused.db").exists() {
-            let stored = cli.run("copy sqlite:refused.db stored.jsonl --from-collection docs --force");
-            assert_eq!(stored.code, 0, "{instead}: {}", stored.err);
-            let stored = std::fs::read_to_string(cli.path("stored.jsonl")).unwrap();
-            assert!(stored.is_empty(), "{instead}: {stored}");
-        }
+        is_refused_before_the_load(&cli, STUDY, (text, instead), told);
     }
 }
 

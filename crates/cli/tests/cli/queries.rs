@@ -56,11 +56,11 @@ mongodb = { aggregate = [
 couchdb = false
 "#;
 
-fn check<'a>(result: &'a Value, name: &str) -> Option<&'a Value> {
+pub(crate) fn check<'a>(result: &'a Value, name: &str) -> Option<&'a Value> {
     result["checks"].as_array().unwrap().iter().find(|check| check["check"] == name)
 }
 
-fn run(cli: &Cli, study: &str, stores: &[&str]) -> Done {
+pub(crate) fn run(cli: &Cli, study: &str, stores: &[&str]) -> Done {
     cli.write("best.toml", study);
     let mut args = vec!["run", "best.toml", "--json", "-q"];
     for store in stores {
@@ -136,6 +136,23 @@ fn an_answer_with_other_rows_than_expected_is_wrong() {
     );
 }
 
+/// With one text of a study replaced by another, the run is refused with this message, and no document is written.
+#[track_caller]
+pub(crate) fn is_refused_before_the_load(cli: &Cli, study: &str, (text, instead): (&str, &str), told: &str) {
+    assert!(study.contains(text), "{text}");
+    let done = run(cli, &study.replacen(text, instead, 1), &["sqlite:refused.db"]);
+    assert_eq!(done.code, 2, "{instead}: {}{}", done.err, done.out);
+    assert!(done.err.contains(told), "{instead}: {}", done.err);
+    if !cli.path("refused.db").exists() {
+        return;
+    }
+    // The first try needs the table, which is empty.
+    let stored = cli.run("copy sqlite:refused.db stored.jsonl --from-collection docs --force");
+    assert_eq!(stored.code, 0, "{instead}: {}", stored.err);
+    let stored = std::fs::read_to_string(cli.path("stored.jsonl")).unwrap();
+    assert!(stored.is_empty(), "{instead}: {stored}");
+}
+
 /// What is wrong with a query is said before a document is written.
 #[test]
 fn what_is_wrong_with_a_query_is_said_before_the_run() {
@@ -169,18 +186,7 @@ fn what_is_wrong_with_a_query_is_said_before_the_run() {
         ("select body from {collection}", "delete from {collection}", "it may only read; use a SELECT"),
         ("sqlite = \"", "#", "`top` has no text for this store; add text.sqlite to its text for postgres, ravendb"),
     ] {
-        assert!(STUDY.contains(text), "{text}");
-        let done = run(&cli, &STUDY.replacen(text, instead, 1), &["sqlite:refused.db"]);
-        assert_eq!(done.code, 2, "{instead}: {}{}", done.err, done.out);
-        assert!(done.err.contains(told), "{instead}: {}", done.err);
-        if !cli.path("refused.db").exists() {
-            continue;
-        }
-        // The first try needs the table, which is empty.
-        let stored = cli.run("copy sqlite:refused.db stored.jsonl --from-collection docs --force");
-        assert_eq!(stored.code, 0, "{instead}: {}", stored.err);
-        let stored = std::fs::read_to_string(cli.path("stored.jsonl")).unwrap();
-        assert!(stored.is_empty(), "{instead}: {stored}");
+        is_refused_before_the_load(&cli, STUDY, (text, instead), told);
     }
 }
 

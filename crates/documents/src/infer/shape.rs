@@ -166,7 +166,7 @@ impl Shaper {
         }
         let counted = texts.values.by_count();
         if texts.values.is_exact() && counted.len() <= CHOICES && count >= REPEATS * different {
-            return Field::Choice(self.choice(texts, &counted));
+            return Field::Choice(self.choice(texts));
         }
         let lengths: Vec<f64> = texts.lengths.sorted();
         let points = spread(&lengths, PIECES[3]).into_iter().map(|n| ByteSize(n.round() as u64)).collect();
@@ -188,10 +188,9 @@ impl Shaper {
     }
 
     /// Names and weights of texts: their own, or as long as theirs.
-    fn choice(&self, texts: &Texts, counted: &[Counted]) -> IndexMap<String, f64> {
-        let hashes = texts.values.hashes();
+    fn choice(&self, texts: &Texts) -> IndexMap<String, f64> {
         let mut all: IndexMap<String, f64> = IndexMap::new();
-        for (number, (of, hash)) in counted.iter().zip(hashes).enumerate() {
+        for (number, (hash, of)) in texts.values.ranked().into_iter().enumerate() {
             let own = texts.kept.get(&hash).filter(|_| self.keeps).map(|text| decoded(text));
             let mut name = own.unwrap_or_else(|| invented(number as u64, of.number as usize));
             while all.contains_key(&name) {

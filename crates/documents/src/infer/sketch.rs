@@ -180,20 +180,17 @@ impl Values {
         }
     }
 
-    /// The counted values, the most frequent first.
-    pub(super) fn by_count(&self) -> Vec<Counted> {
+    /// The counted values with their hashes, the most frequent first.
+    pub(super) fn ranked(&self) -> Vec<(u64, Counted)> {
         let mut all: Vec<(u64, Counted)> =
             self.counts.iter().chain(&self.frequent).map(|(hash, of)| (*hash, *of)).collect();
         all.sort_by_key(|(hash, of)| (std::cmp::Reverse(of.count), *hash));
-        all.into_iter().map(|(_, of)| of).collect()
+        all
     }
 
-    /// The hashes of the counted values, in the order of [`by_count`](Self::by_count).
-    pub(super) fn hashes(&self) -> Vec<u64> {
-        let mut all: Vec<(u64, u64)> =
-            self.counts.iter().chain(&self.frequent).map(|(hash, of)| (of.count, *hash)).collect();
-        all.sort_by_key(|(count, hash)| (std::cmp::Reverse(*count), *hash));
-        all.into_iter().map(|(_, hash)| hash).collect()
+    /// The counted values, the most frequent first.
+    pub(super) fn by_count(&self) -> Vec<Counted> {
+        self.ranked().into_iter().map(|(_, of)| of).collect()
     }
 }
 
