@@ -32,6 +32,8 @@ pub(crate) struct Can {
     pub(crate) operations: IndexMap<&'static str, &'static str>,
     pub(crate) durability: IndexMap<String, &'static str>,
     pub(crate) consistency: IndexMap<String, &'static str>,
+    /// The isolations of transactions.
+    pub(crate) isolation: IndexMap<String, &'static str>,
     pub(crate) indexes: bool,
     pub(crate) embedded: bool,
     pub(crate) notes: Vec<&'static str>,
@@ -81,6 +83,7 @@ fn can(scheme: &Scheme) -> Result<Can, Failure> {
         operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind.name(), how(can.supports(kind)?)))).collect(),
         durability: can.durability.iter().map(|(d, means)| (d.to_string(), *means)).collect(),
         consistency: can.consistency.iter().map(|(c, means)| (c.to_string(), *means)).collect(),
+        isolation: can.transactions.isolation.iter().map(|(i, means)| (i.to_string(), *means)).collect(),
         indexes: can.indexes,
         embedded: can.embedded,
         notes: can.notes,

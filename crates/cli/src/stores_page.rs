@@ -30,6 +30,11 @@ pub(crate) fn page() -> Result<String, Failure> {
         out += "\n";
         out += &guarantees("reads", &group, |can| can.consistency.keys().collect());
     }
+    out += "\n## Isolation of transactions\n";
+    for group in columns(&listed) {
+        out += "\n";
+        out += &guarantees("isolation", &group, |can| can.isolation.keys().collect());
+    }
     let shared = shared_options(&listed);
     if !shared.is_empty() {
         out += "\n## Options common to all servers\n\n| option | meaning |\n|---|---|\n";
@@ -92,6 +97,7 @@ fn section(s: &Listed, shared: impl Fn(&str, &str) -> bool) -> String {
     let Some(can) = &s.can else { return out };
     table("durability", can.durability.iter().map(|(name, means)| (name.clone(), *means)).collect());
     table("reads", can.consistency.iter().map(|(name, means)| (name.clone(), *means)).collect());
+    table("isolation", can.isolation.iter().map(|(name, means)| (name.clone(), *means)).collect());
     table("made", can.made().into_iter().map(|(how, names)| (names.join(", "), how)).collect());
     if !can.notes.is_empty() {
         out += "\n";

@@ -36,6 +36,7 @@ mod suite;
 #[cfg(test)]
 mod tests;
 mod time;
+mod transactions;
 mod values;
 
 pub use subject::Subject;

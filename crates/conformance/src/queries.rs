@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::Subject;
 use super::client::Client;
 use super::suite::{Check, Stop, ensure};
-use storebench_engine::store::{BatchBuf, ErrorKind, Op, OpKind, Request, StoreError};
+use storebench_engine::store::{BatchBuf, ErrorKind, Op, OpKind, Request, Step, StoreError};
 use storebench_study::workload::Language;
 
 const NEEDS: &[OpKind] = &[OpKind::Upsert, OpKind::Exists, OpKind::Query];
@@ -154,6 +154,13 @@ fn fill(c: &mut Client, s: &Subject<'_>) -> Result<(), Stop> {
     // A session may refuse a query that was not tried.
     let text = of_user(language(s)?);
     tried(s, &text, &given(USERS[0], 1)).map_err(|error| Stop::failed(format!("its try failed: {error}")))
+}
+
+/// The query of a user as a step of a transaction. It has been tried.
+pub(super) fn step_of_user(s: &Subject<'_>, user: &str, n: i64) -> Result<Step, Stop> {
+    let (text, values) = (of_user(language(s)?), given(user, n));
+    tried(s, &text, &values).map_err(|error| Stop::failed(format!("its try failed: {error}")))?;
+    Ok(Step { collection: s.indexed, kind: Some(OpKind::Query), text: text.into(), values, ..Step::default() })
 }
 
 fn given(user: &str, n: i64) -> BatchBuf {

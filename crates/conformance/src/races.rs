@@ -31,7 +31,7 @@ pub(super) const CHECKS: &[Check] = &[
 
 /// Where the threads wait for each other before each step, so that their operations meet at the store. Unlike a
 /// barrier, it lets the others continue when one has failed or panicked.
-struct Meeting {
+pub(super) struct Meeting {
     state: Mutex<(usize, usize, u64)>,
     changed: Condvar,
 }
@@ -46,7 +46,7 @@ impl Meeting {
     }
 
     /// Waits until all threads that still take part have arrived.
-    fn meet(&self) {
+    pub(super) fn meet(&self) {
         let mut state = self.lock();
         let round = state.2;
         state.1 += 1;
@@ -77,7 +77,7 @@ impl Drop for Seat<'_> {
 }
 
 /// Runs `work` on several threads, each with its own session, and with a meeting that they share.
-fn together<T: Send>(
+pub(super) fn together<T: Send>(
     s: &Subject<'_>,
     work: impl Fn(usize, &mut Client, &Meeting) -> Result<T, Stop> + Sync,
 ) -> Result<Vec<T>, Stop> {

@@ -6,8 +6,8 @@ use super::client::Client;
 use super::suite::Stop;
 use super::time::Time;
 use storebench_engine::store::{
-    AnyStore, Batch, BulkWrite, Capabilities, CollectionId, CollectionLayout, Durability, Layout, Namespace, Op,
-    OpKind, PhaseStart, Prepare, ReadConsistency, SessionOptions, StoreError, ViewRows,
+    AnyStore, Batch, BulkWrite, Capabilities, CollectionId, CollectionLayout, Durability, Isolation, Layout, Namespace,
+    Op, OpKind, PhaseStart, Prepare, ReadConsistency, SessionOptions, StoreError, ViewRows,
 };
 use storebench_study::workload::Body;
 
@@ -179,6 +179,10 @@ impl<'a> Subject<'a> {
             OpKind::Scan => (documents, Op::Scan { start: "a", end: None, limit: 1 }),
             OpKind::View => (documents, Op::View { view: "a/b", rows: ViewRows::All, skip: 0, limit: 1 }),
             OpKind::Query => (documents, Op::Query { number: 0, text: "{}", values: none }),
+            OpKind::Transaction => {
+                let isolation = Isolation::Serializable;
+                (documents, Op::Transaction { isolation, steps: &[], rolls_back: false })
+            }
         }
     }
 }

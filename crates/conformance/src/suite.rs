@@ -7,7 +7,7 @@ use super::subject::Subject;
 use super::time::Time;
 use super::{
     bulk, bytes, counters, documents, lifecycle, merge, ownership, pages, queries, races, ranges, revisions, sessions,
-    values,
+    transactions, values,
 };
 use storebench_engine::FakeClock;
 use storebench_engine::store::{AnyStore, ErrorKind, OpKind};
@@ -96,6 +96,7 @@ pub fn suite() -> Vec<Check> {
         pages::CHECKS,
         ranges::CHECKS,
         queries::CHECKS,
+        transactions::CHECKS,
         sessions::CHECKS,
         races::CHECKS,
         ownership::CHECKS,

@@ -23,6 +23,7 @@ pub(crate) fn copy_record() -> PhaseRecord {
         in_flight: 1,
         durability: Durability::OS,
         consistency: ReadConsistency::Strong,
+        isolation: None,
         intervals: vec![Interval::new(0, 0, 2_000_000_000, &total)],
         total,
         worker_use: Vec::new(),

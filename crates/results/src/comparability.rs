@@ -322,6 +322,11 @@ impl DifferenceList<'_> {
         if p != q && (reads(x) || reads(y)) {
             self.add(DifferenceKind::Work, format!("consistency {p} against {q}"));
         }
+        if let (Some(p), Some(q)) = (&x.isolation, &y.isolation)
+            && p.name != q.name
+        {
+            self.add(DifferenceKind::Work, format!("isolation {} against {}", p.name, q.name));
+        }
         for (key, p, q) in settings(x, y).filter(|(key, ..)| !OF_THE_CLIENT.contains(key)) {
             self.add(DifferenceKind::Work, format!("{key} {p} against {q}"));
         }

@@ -321,9 +321,11 @@ fn used(phase: &PhaseResult) -> Vec<String> {
 
 /// Retries, lost connections and the like. `None` if there were none.
 fn troubles(phase: &PhaseResult) -> Option<String> {
-    let retries: u64 = phase.ops.values().fold(0, |sum, op| sum.saturating_add(op.retries));
+    let sum = |of: fn(&OpResult) -> u64| phase.ops.values().fold(0, |sum: u64, op| sum.saturating_add(of(op)));
+    let (retries, conflicts) = (sum(|op| op.retries), sum(|op| op.conflicts));
     let seen = &phase.connection_events;
     let facts: Vec<String> = [
+        (conflicts, "transaction undone because of another one", "transactions undone because of others"),
         (retries, "retry after a temporary failure", "retries after temporary failures"),
         (seen.disconnects, "connection lost", "connections lost"),
         (seen.splits, "bulk request split in two", "bulk requests split in two"),

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::written::written_as;
+use crate::written::{names, written_as};
 
 /// Durability is not a single scale. How many nodes have the write, and on how many of them it has reached which kind
 /// of storage, are separate guarantees.
@@ -222,6 +222,22 @@ impl fmt::Display for ReadConsistency {
         })
     }
 }
+
+/// How far a transaction is kept apart from others. The names are the same for every store, and mean what Berenson et al.
+/// define in "A Critique of ANSI SQL Isolation Levels" (1995). Weakest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Isolation {
+    /// Each step sees what other transactions had committed before that step.
+    ReadCommitted,
+    /// All steps see one moment, and of two transactions that write the same document at once, one is undone.
+    Snapshot,
+    /// The result is as if transactions had run one after another.
+    Serializable,
+}
+
+names! { Isolation: ReadCommitted "read-committed", Snapshot "snapshot", Serializable "serializable" }
 
 #[cfg(test)]
 mod tests {

@@ -29,6 +29,7 @@ pub enum OpKind {
     Scan,
     View,
     Query,
+    Transaction,
 }
 
 names! { OpKind:
@@ -36,15 +37,32 @@ names! { OpKind:
     Exists "exists", Delete "delete", Touch "touch", Counter "counter", CompareAndSwap "cas", MergePatch "merge",
     BulkInsert "bulk-insert", BulkUpsert "bulk-upsert", BulkRead "bulk-read", BulkDelete "bulk-delete",
     Page "page", Prefix "prefix", Scan "scan", View "view",
-    Query "query",
+    Query "query", Transaction "transaction",
 }
 
 impl OpKind {
     /// Names that a mix may use. They are single operations; `batch` turns them into their bulk forms. `update` is
     /// another name for `upsert`.
     pub const IN_MIX: &'static [&'static str] = &[
-        "insert", "upsert", "update", "replace", "append", "prepend", "read", "exists", "delete", "touch", "counter",
-        "cas", "merge", "page", "prefix", "scan", "view", "query",
+        "insert",
+        "upsert",
+        "update",
+        "replace",
+        "append",
+        "prepend",
+        "read",
+        "exists",
+        "delete",
+        "touch",
+        "counter",
+        "cas",
+        "merge",
+        "page",
+        "prefix",
+        "scan",
+        "view",
+        "query",
+        "transaction",
     ];
 
     /// The single operation of this name in a mix.
@@ -95,6 +113,7 @@ impl OpKind {
                 | OpKind::Insert
                 | OpKind::BulkInsert
                 | OpKind::CompareAndSwap
+                | OpKind::Transaction
         )
     }
 }

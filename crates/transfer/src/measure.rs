@@ -161,6 +161,7 @@ impl Meter {
             in_flight: self.target.in_flight,
             durability: self.target.durability,
             consistency: ReadConsistency::Strong,
+            isolation: None,
             total: self.total,
             intervals: self.intervals,
             worker_use: self.cells.iter().map(|cell| lock(cell).usage).collect(),

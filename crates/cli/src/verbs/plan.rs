@@ -94,6 +94,11 @@ struct Guaranteed {
     durability_means: &'static str,
     consistency: String,
     consistency_means: &'static str,
+    /// Of phases with transactions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    isolation: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    isolation_means: Option<&'static str>,
 }
 
 pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
@@ -148,9 +153,13 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     out += "\nguarantees\n";
     for (configuration, phases, guarantee) in alike(&guarantees, opened.study.phases.len()) {
         out += &format!(
-            "  {configuration}, {phases}: durability {} ({}), reads {} ({})\n",
+            "  {configuration}, {phases}: durability {} ({}), reads {} ({})",
             guarantee.durability, guarantee.durability_means, guarantee.consistency, guarantee.consistency_means
         );
+        if let (Some(isolation), Some(means)) = (&guarantee.isolation, guarantee.isolation_means) {
+            out += &format!(", isolation {isolation} ({means})");
+        }
+        out += "\n";
     }
     print(&out)?;
     Ok(0)
@@ -178,6 +187,8 @@ fn guarantees(configurations: &[ConfigurationRequest]) -> Result<Vec<Guaranteed>
                     .iter()
                     .find(|(c, _)| *c == plan.consistency)
                     .map_or("", |(_, means)| means),
+                isolation: plan.isolation.map(|(isolation, _)| isolation.to_string()),
+                isolation_means: plan.isolation.map(|(_, means)| means),
             });
         }
         by_store.entry(&configuration.store_name).or_default().push((configuration.name(), guarantees));
@@ -198,7 +209,8 @@ fn alike(guarantees: &[Guaranteed], of: usize) -> Vec<(&str, String, &Guaranteed
     let mut groups: Vec<(&Guaranteed, Vec<&str>)> = Vec::new();
     for p in guarantees {
         let same = |(other, _): &&mut (&Guaranteed, Vec<&str>)| {
-            (&other.store, &other.durability, &other.consistency) == (&p.store, &p.durability, &p.consistency)
+            (&other.store, &other.durability, &other.consistency, &other.isolation)
+                == (&p.store, &p.durability, &p.consistency, &p.isolation)
         };
         match groups.iter_mut().find(same) {
             Some((_, phases)) => phases.push(&p.phase),

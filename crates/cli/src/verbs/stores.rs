@@ -81,6 +81,9 @@ fn tell(out: &mut String, can: &Can) {
     for (name, means) in &can.consistency {
         *out += &format!("  reads {name}: {means}\n");
     }
+    for (name, means) in &can.isolation {
+        *out += &format!("  isolation {name}: {means}\n");
+    }
     for (how, names) in can.made() {
         *out += &format!("  made: {}: {how}\n", names.join(", "));
     }

@@ -252,6 +252,7 @@ mod tests {
             in_flight: 1,
             durability: Durability::OS,
             consistency: ReadConsistency::Strong,
+            isolation: None,
             total: Recorder::new(2),
             intervals,
             worker_use: Vec::new(),

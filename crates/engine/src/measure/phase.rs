@@ -7,7 +7,7 @@ use super::ledger::LedgerReport;
 use super::recorder::{Interval, Recorder};
 use super::resources::ResourceSample;
 use super::store_stats::StoreStats;
-use crate::store::{Durability, OpKind, ReadConsistency};
+use crate::store::{Durability, Isolation, OpKind, ReadConsistency};
 use storebench_documents::keys::Distinct;
 use storebench_study::Part;
 
@@ -56,6 +56,9 @@ pub struct PhaseRecord {
     pub durability: Durability,
     /// How fresh reads were.
     pub consistency: ReadConsistency,
+    /// How far its transactions were kept apart from others. `None` if it had none.
+    #[serde(default)]
+    pub isolation: Option<Isolation>,
     /// All recorders, merged. A file does not contain it, because it is the sum of the intervals.
     #[serde(skip)]
     pub total: Recorder,

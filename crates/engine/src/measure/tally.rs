@@ -71,15 +71,17 @@ pub struct Tally {
     /// Reads and conditional writes that found no document. Not errors, but never counted as successes.
     pub missed: u64,
     /// Operations that failed, by [`ErrorKind`] in the order of [`ErrorKind::ALL`]; *not found* stays 0.
-    pub failed: [u64; 6],
+    pub failed: [u64; ErrorKind::ALL.len()],
     /// Operations that were scheduled but not answered when the phase ended.
     pub unfinished: u64,
     /// Of the unfinished: sent, so that their outcome is unknown.
     pub unfinished_sent: u64,
     /// Of the failed: given up at the timeout.
     pub timed_out: u64,
-    /// Retries after temporary failures.
+    /// Retries after temporary failures, and after a transaction was undone.
     pub retries: u64,
+    /// Tries of transactions that the store undid because of another one.
+    pub conflicts: u64,
     /// Documents written, read or found.
     pub documents: u64,
     /// Documents of bulk operations that were refused while others of the same operation were not. Such an operation
@@ -113,11 +115,12 @@ impl Default for Tally {
         Self {
             succeeded: 0,
             missed: 0,
-            failed: [0; 6],
+            failed: [0; ErrorKind::ALL.len()],
             unfinished: 0,
             unfinished_sent: 0,
             timed_out: 0,
             retries: 0,
+            conflicts: 0,
             documents: 0,
             rejected: 0,
             bytes_written: 0,
@@ -169,7 +172,7 @@ impl Tally {
 
     /// Every count, in the order of [`Self::counts_mut`].
     pub(super) fn counts(&self) -> [u64; COUNTS] {
-        let [refused, not_found, conflict, temporary, failed, unknown] = self.failed;
+        let [refused, not_found, conflict, temporary, failed, unknown, aborted] = self.failed;
         [
             self.succeeded,
             self.missed,
@@ -189,6 +192,8 @@ impl Tally {
             self.bytes_read,
             self.checked,
             self.wrong,
+            aborted,
+            self.conflicts,
         ]
     }
 
@@ -199,7 +204,7 @@ impl Tally {
 
     /// Every count, mutable.
     pub(super) fn counts_mut(&mut self) -> [&mut u64; COUNTS] {
-        let [refused, not_found, conflict, temporary, failed, unknown] = &mut self.failed;
+        let [refused, not_found, conflict, temporary, failed, unknown, aborted] = &mut self.failed;
         [
             &mut self.succeeded,
             &mut self.missed,
@@ -219,6 +224,8 @@ impl Tally {
             &mut self.bytes_read,
             &mut self.checked,
             &mut self.wrong,
+            aborted,
+            &mut self.conflicts,
         ]
     }
 
@@ -257,7 +264,7 @@ impl Tally {
 }
 
 /// How many counts a tally has.
-pub(super) const COUNTS: usize = 18;
+pub(super) const COUNTS: usize = 20;
 /// How many histograms a tally has.
 pub(super) const TIMES: usize = 5;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::maker::{Maker, Stage};
+use super::maker::{Maker, More, Stage};
 use super::plan::PhasePlan;
 use crate::store::{MemoryStore, Op, Store};
 use storebench_documents::keys::fit::chi_square_z;
@@ -50,18 +50,18 @@ fn maker(overrides: &[&str], worker: u32, base: u64) -> Maker {
 fn batches(overrides: &[&str], worker: u32, base: u64, rounds: usize) -> Vec<Vec<u64>> {
     let mut maker = maker(overrides, worker, base);
     let mut all = Vec::new();
-    let mut indexes = Vec::new();
+    let mut more = More::default();
     for _ in 0..rounds {
-        let task = maker.next(&mut indexes).unwrap();
-        assert!(indexes.is_sorted_by(|a, b| a < b), "{overrides:?}: each key once, in order: {indexes:?}");
-        assert_eq!(task.documents as usize, indexes.len(), "what is counted is what is sent");
-        let asked = match maker.request(&task, &indexes, Stage::Whole, &[]).op {
+        let task = maker.next(&mut more).unwrap();
+        assert!(more.indexes.is_sorted_by(|a, b| a < b), "{overrides:?}: each key once, in order: {:?}", more.indexes);
+        assert_eq!(task.documents as usize, more.indexes.len(), "what is counted is what is sent");
+        let asked = match maker.request(&task, &more, Stage::Whole, &[]).op {
             Op::BulkRead { keys } | Op::BulkDelete { keys } => keys.len(),
             Op::BulkWrite { items, .. } => items.len(),
             other => panic!("{other:?}"),
         };
-        assert_eq!(asked, indexes.len());
-        all.push(indexes.clone());
+        assert_eq!(asked, more.indexes.len());
+        all.push(more.indexes.clone());
     }
     all
 }
@@ -150,17 +150,21 @@ fn what_is_inserted_meanwhile_is_in_a_batch_once() {
     for popularity in ["latest", "latest:2", "uniform"] {
         let by = format!("phases.bulk.popularity={popularity}");
         let mut maker = maker(&["phases.bulk.workers=2", mix, &by], 1, 7);
-        let (mut indexes, mut inserted) = (Vec::new(), 0);
+        let (mut more, mut inserted) = (More::default(), 0);
         for _ in 0..400 {
-            let task = maker.next(&mut indexes).unwrap();
-            if indexes.is_empty() {
+            let task = maker.next(&mut more).unwrap();
+            if more.indexes.is_empty() {
                 assert_eq!(task.index, 207 + 2 * inserted + 1);
                 inserted += 1;
                 continue;
             }
-            assert!(indexes.len() == 100 && indexes.is_sorted_by(|a, b| a < b), "{popularity}: {indexes:?}");
+            assert!(
+                more.indexes.len() == 100 && more.indexes.is_sorted_by(|a, b| a < b),
+                "{popularity}: {:?}",
+                more.indexes
+            );
             let exists = |index: &u64| *index < 207 || ((index - 207) % 2 == 1 && (index - 207) / 2 < inserted);
-            assert!(indexes.iter().all(exists), "{popularity}: {indexes:?}");
+            assert!(more.indexes.iter().all(exists), "{popularity}: {:?}", more.indexes);
         }
         assert!(inserted > 100);
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::maker::{Maker, Stage};
+use super::maker::{Maker, More, Stage};
 use super::plan::PhasePlan;
 use crate::store::{MemoryStore, Op, Store};
 use storebench_documents::{Catalog, CatalogOptions};
@@ -42,11 +42,11 @@ fn asked(overrides: &[&str], operations: u64) -> Vec<BTreeMap<String, u64>> {
     let (plan, catalog) = resolved(overrides);
     let of_worker = |worker| {
         let mut maker = Maker::new(Arc::clone(&plan), Arc::clone(&catalog), worker, 3, vec![0; 2], None).unwrap();
-        let (mut asked, mut indexes) = (BTreeMap::new(), Vec::new());
+        let (mut asked, mut more) = (BTreeMap::new(), More::default());
         for _ in 0..operations {
-            let task = maker.next(&mut indexes).unwrap();
+            let task = maker.next(&mut more).unwrap();
             let mut tell = |user: &str| *asked.entry(user.to_owned()).or_default() += 1;
-            match maker.request(&task, &indexes, Stage::Whole, &[]).op {
+            match maker.request(&task, &more, Stage::Whole, &[]).op {
                 Op::Page { value, .. } => tell(value.trim_matches('"')),
                 Op::Prefix { prefix, .. } => tell(prefix.split('/').nth(1).unwrap()),
                 Op::Read { key } | Op::Upsert { key, .. } => {

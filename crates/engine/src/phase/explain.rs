@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::maker::{Maker, Stage};
+use super::maker::{Maker, More, Stage};
 use super::plan::{Amount, PhasePlan};
 use crate::store::{AnyStore, Explanation, OpKind, Request, StoreError};
 use storebench_documents::Catalog;
@@ -25,9 +25,9 @@ pub fn example_requests(
     let maker = Maker::new(Arc::new(plan.clone()), Arc::clone(catalog), 0, seed, none_taken, None);
     if let Ok(mut maker) = maker {
         for _ in 0..count {
-            let mut indexes = Vec::new();
-            let task = maker.example(recipe, &mut indexes);
-            each(&maker.request(&task, &indexes, Stage::Whole, &[]));
+            let mut more = More::default();
+            let task = maker.example(recipe, &mut more);
+            each(&maker.request(&task, &more, Stage::Whole, &[]));
         }
     }
 }
@@ -42,7 +42,11 @@ pub fn explain_queries(
 ) -> Vec<(usize, Explained)> {
     let queries = |kind| matches!(kind, OpKind::Page | OpKind::Prefix | OpKind::Scan | OpKind::View | OpKind::Query);
     let mut told = Vec::new();
-    for (at, recipe) in plan.recipes.iter().enumerate() {
+    for at in 0..plan.all_recipes() {
+        let recipe = plan.recipe(at);
+        if recipe.label.kind == OpKind::Transaction {
+            continue;
+        }
         let asks = queries(recipe.label.kind) || catalog.get(recipe.label.collection).is_existing();
         if asks && plan.amount != Amount::Load {
             example_requests(plan, catalog, seed, at, 1, &mut |request| told.push((at, store.explain(request))));

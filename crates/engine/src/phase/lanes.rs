@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::clock::Clock;
 use super::followed::Seen;
-use super::maker::{Maker, Stage, Task, leaves};
+use super::maker::{Maker, More, Stage, Task, leaves};
 use super::plan::{Amount, PhasePlan};
 use crate::ledger::{Floor, FoundAtKey, Misread};
 use crate::measure::{Content, Did, HistoryOperation, LedgerReads, PartialCause, Recorder, Tally, record};
 use crate::store::{Completions, ErrorKind, OpError, OpKind, Reject, Reply, Token};
-use storebench_documents::Catalog;
 use storebench_documents::keys::Rng;
+use storebench_documents::{Catalog, Documents};
 use storebench_study::workload::RowCount;
 
 /// Closed loop: how long a lane rests after an operation that was rejected at once, for instance because there is no
@@ -27,8 +27,7 @@ const EXAMPLES: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     pub task: Task,
-    /// Document indexes of a batch that is not a run of neighbours.
-    pub indexes: Vec<u64>,
+    pub more: More,
     pub stage: Stage,
     /// The revision that compare-and-swap read.
     pub revision: Vec<u8>,
@@ -61,7 +60,7 @@ pub(super) struct Lane {
 impl Lane {
     /// Index of the document at position `item` of the batch in flight.
     fn index_of(&self, item: usize) -> u64 {
-        self.indexes.get(item).copied().unwrap_or(self.task.index + item as u64)
+        self.more.indexes.get(item).copied().unwrap_or(self.task.index + item as u64)
     }
 }
 
@@ -302,7 +301,8 @@ impl<C: Clock> Lanes<C> {
     fn fail(&mut self, lane: usize, now_ns: u64, error: OpError) {
         let s = &mut self.lanes[lane];
         let recipe = s.task.recipe;
-        if error.kind == ErrorKind::Temporary && self.may_try_again(lane) {
+        self.recorder.ops[recipe].conflicts += u64::from(error.kind == ErrorKind::Aborted);
+        if matches!(error.kind, ErrorKind::Temporary | ErrorKind::Aborted) && self.may_try_again(lane) {
             return self.try_again(lane, now_ns);
         }
         let done = if error.kind == ErrorKind::OutcomeUnknown { self.lost(lane) } else { Some(false) };
@@ -317,9 +317,11 @@ impl<C: Clock> Lanes<C> {
         self.release(lane, if rests { now_ns + REST_NS } else { now_ns });
     }
 
-    /// Whether a write that will get no answer was applied: unknown, unless it has only read so far.
+    /// Whether a write that will get no answer was applied: unknown, unless it has only read so far or is never
+    /// committed.
     fn lost(&self, lane: usize) -> Option<bool> {
-        if self.lanes[lane].stage == Stage::Look { Some(false) } else { None }
+        let s = &self.lanes[lane];
+        if s.stage == Stage::Look || s.task.rolls_back { Some(false) } else { None }
     }
 
     /// Records what a request of a followed document did. A write may have taken effect at its first try, a read was
@@ -385,9 +387,15 @@ impl<C: Clock> Lanes<C> {
             return;
         }
         let of = |index| Ending::Write(Task { index, documents: 1, ..s.task }, done);
+        if !s.more.steps.is_empty() {
+            let done = if s.task.rolls_back { Some(false) } else { done };
+            let writes = |step: &&Task| self.plan.recipe(step.recipe).label.kind.writes();
+            self.endings.extend(s.more.steps.iter().filter(writes).map(|step| Ending::Write(*step, done)));
+            return;
+        }
         match s.task.documents {
             1 => self.endings.push(of(s.task.index)),
-            _ => self.endings.extend(s.indexes.iter().map(|index| of(*index))),
+            _ => self.endings.extend(s.more.indexes.iter().map(|index| of(*index))),
         }
     }
 
@@ -456,12 +464,14 @@ impl<C: Clock> Lanes<C> {
         let earlier = std::mem::take(&mut s.earlier);
         let documents = earlier.documents + reply.documents;
         let rows = self.plan.recipes[recipe].ask.rows();
+        let found_by_steps = self.found_by_steps(lane, reply.steps);
         let tally = self.answered(lane, now_ns);
         // An operation that should have found documents, and did not find all of them, has missed.
         let found = match kind {
             OpKind::BulkRead | OpKind::BulkDelete => documents >= asked,
             // Only `rows` says how many it must have.
             OpKind::Query => true,
+            OpKind::Transaction => found_by_steps,
             _ => documents > 0 || kind.writes(),
         };
         if found {
@@ -474,11 +484,15 @@ impl<C: Clock> Lanes<C> {
         if let Some(rows) = rows {
             tally.checked += 1;
             if !rows.allows(documents.into()) {
-                self.wrong_rows(lane, documents, rows);
+                tally.wrong += 1;
+                self.wrong_rows(self.lanes[lane].task, documents, rows);
             }
         }
         if self.lanes[lane].task.check {
             self.check(lane, reply);
+        }
+        if !reply.steps.is_empty() {
+            self.check_rows_of_steps(lane, reply.steps);
         }
         if let Some(floor) = self.lanes[lane].floor {
             self.follow(lane, floor, reply);
@@ -526,7 +540,7 @@ impl<C: Clock> Lanes<C> {
         if !self.plan.ledger || !self.plan.recipes[s.task.recipe].label.kind.writes() {
             return;
         }
-        for (item, index) in s.indexes.iter().enumerate() {
+        for (item, index) in s.more.indexes.iter().enumerate() {
             let done = match rejects.iter().find(|reject| reject.item == item).map(|reject| reject.error.kind) {
                 None => Some(true),
                 Some(ErrorKind::Temporary) if retries => continue,
@@ -568,7 +582,7 @@ impl<C: Clock> Lanes<C> {
         if retries {
             let s = &mut self.lanes[lane];
             let items: Vec<u64> = reply.rejects.iter().filter(for_now).map(|r| s.index_of(r.item)).collect();
-            s.indexes = items;
+            s.more.indexes = items;
             return self.try_again(lane, now_ns);
         }
         self.fail_in_part(lane, now_ns);
@@ -606,10 +620,8 @@ impl<C: Clock> Lanes<C> {
 
     /// Counts an answer with a number of rows that the study does not allow.
     #[cold]
-    fn wrong_rows(&mut self, lane: usize, found: u32, allowed: RowCount) {
-        let task = self.lanes[lane].task;
-        let label = &self.plan.recipes[task.recipe].label;
-        self.recorder.ops[task.recipe].wrong += 1;
+    fn wrong_rows(&mut self, task: Task, found: u32, allowed: RowCount) {
+        let label = &self.plan.recipe(task.recipe).label;
         if self.wrong_examples.len() < EXAMPLES {
             let mut key = Vec::new();
             self.catalog.get(label.collection).write_key(task.index, &mut key);
@@ -619,14 +631,34 @@ impl<C: Clock> Lanes<C> {
         }
     }
 
+    /// Whether each step of a transaction found its document. Only `rows` says how many a query must find.
+    fn found_by_steps(&self, lane: usize, found: &[u32]) -> bool {
+        let mut steps = self.lanes[lane].more.steps.iter().zip(found);
+        steps.all(|(step, found)| *found > 0 || self.plan.recipe(step.recipe).label.kind == OpKind::Query)
+    }
+
+    /// Counts the queries of a transaction that have a number of rows that the study does not allow.
+    fn check_rows_of_steps(&mut self, lane: usize, found: &[u32]) {
+        let recipe = self.lanes[lane].task.recipe;
+        for (at, found) in found.iter().enumerate() {
+            let Some(step) = self.lanes[lane].more.steps.get(at).copied() else { return };
+            let Some(rows) = self.plan.recipe(step.recipe).ask.rows() else { continue };
+            self.recorder.ops[recipe].checked += 1;
+            if !rows.allows((*found).into()) {
+                self.recorder.ops[recipe].wrong += 1;
+                self.wrong_rows(step, *found, rows);
+            }
+        }
+    }
+
     /// Compares the documents that were read with the expected ones.
     #[cold]
     fn check(&mut self, lane: usize, reply: &Reply<'_>) {
         let task = self.lanes[lane].task;
         let recipe = &self.plan.recipes[task.recipe];
-        let documents = self.catalog.get(recipe.label.collection);
+        let of_task = self.catalog.get(recipe.label.collection);
         let tally = &mut self.recorder.ops[task.recipe];
-        let mut compare = |tally: &mut Tally, examples: &mut Vec<String>, index: u64, body: &[u8]| {
+        let mut compare = |tally: &mut Tally, examples: &mut Vec<String>, documents: &Documents, index, body: &[u8]| {
             tally.checked += 1;
             if let Err(mismatch) = documents.check(index, body, &mut self.scratch) {
                 tally.wrong += 1;
@@ -638,12 +670,25 @@ impl<C: Clock> Lanes<C> {
             }
         };
         if let Some(body) = reply.body {
-            compare(tally, &mut self.wrong_examples, task.index, body);
+            compare(tally, &mut self.wrong_examples, of_task, task.index, body);
+        }
+        if !reply.steps.is_empty() {
+            let read =
+                |(step, found): &(&Task, &u32)| **found > 0 && self.plan.recipe(step.recipe).label.kind == OpKind::Read;
+            let read = self.lanes[lane].more.steps.iter().zip(reply.steps).filter(read);
+            for ((step, _), (_, body)) in read.zip(reply.rows.iter().flat_map(|rows| rows.iter())) {
+                let recipe = self.plan.recipe(step.recipe);
+                if recipe.checkable {
+                    let documents = self.catalog.get(recipe.label.collection);
+                    compare(tally, &mut self.wrong_examples, documents, step.index, body);
+                }
+            }
+            return;
         }
         for (_, body) in reply.rows.iter().flat_map(|rows| rows.iter()) {
             // A row with a marker says which document it is. The user's own documents have no marker.
-            if let Some((index, _)) = documents.read_marker(body) {
-                compare(tally, &mut self.wrong_examples, index, body);
+            if let Some((index, _)) = of_task.read_marker(body) {
+                compare(tally, &mut self.wrong_examples, of_task, index, body);
             }
         }
     }
@@ -657,7 +702,7 @@ impl<C: Clock> Lanes<C> {
         for ending in self.endings.drain(..) {
             match ending {
                 Ending::Write(task, done) => {
-                    let label = &self.plan.recipes[task.recipe].label;
+                    let label = &self.plan.recipe(task.recipe).label;
                     let (key, state) = ((label.collection, task.index), leaves(label.kind, task.version));
                     match done {
                         Some(true) => ledger.acknowledged(key, state),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::plan::{Amount, Ask, PhasePlan, Recipe, Rows};
 use crate::ledger::{Floor, KeyState, Ledger};
-use crate::store::{BatchBuf, BulkWrite, CollectionId, Op, OpKind, Request};
+use crate::store::{BatchBuf, BulkWrite, CollectionId, Isolation, Op, OpKind, Request, Step};
 use storebench_documents::Catalog;
 use storebench_documents::keys::{Distinct, KeyError, KeyStream, Ownership, Rng, Seen};
 use storebench_study::mix64;
@@ -30,6 +30,24 @@ pub(super) struct Task {
     pub check: bool,
     /// The number for values that are generated for this operation.
     pub number: u64,
+    /// Whether it is a transaction that is rolled back.
+    pub rolls_back: bool,
+}
+
+/// What a task has beyond its first document.
+#[derive(Debug, Default)]
+pub(super) struct More {
+    /// The documents of a batch that is not a run of neighbours.
+    pub indexes: Vec<u64>,
+    /// The steps of a transaction.
+    pub steps: Vec<Task>,
+}
+
+impl More {
+    fn clear(&mut self) {
+        self.indexes.clear();
+        self.steps.clear();
+    }
 }
 
 impl Task {
@@ -61,6 +79,8 @@ struct Brief {
     batch: u32,
     kind: OpKind,
     writes: bool,
+    /// Whether its document is written, by itself or by a later step of its transaction.
+    owns: bool,
     inserts: bool,
     checkable: bool,
     /// Parents that have documents, if parents are drawn instead of documents.
@@ -77,7 +97,7 @@ pub(super) struct Maker {
     phase_seed: u64,
     rng: Rng,
     briefs: Vec<Brief>,
-    /// Cumulative weights of the recipes, up to 1.
+    /// Cumulative weights of the recipes of the mix, up to 1.
     weights: Vec<f64>,
     latest: bool,
     streams: Vec<Option<KeyStream>>,
@@ -100,6 +120,8 @@ pub(super) struct Maker {
     body: Vec<u8>,
     value: String,
     batch: BatchBuf,
+    /// The steps of a transaction, reused.
+    steps: Vec<Step>,
     /// What is acknowledged, and so must be found at the end.
     pub ledger: Option<Ledger>,
 }
@@ -127,11 +149,11 @@ impl Maker {
         let phase_seed = mix64(seed, plan.number);
         let parents_of =
             |recipe: &Recipe| (recipe.draw == Draw::Parents).then(|| catalog.get(recipe.label.collection).parents());
-        let streams = plan
-            .recipes
-            .iter()
+        let all = || (0..plan.all_recipes()).map(|at| plan.recipe(at));
+        let streams = all()
             .map(|recipe| {
-                if plan.amount == Amount::Load || recipe.label.kind.inserts() {
+                let draws_none = recipe.label.kind.inserts() || recipe.label.kind == OpKind::Transaction;
+                if plan.amount == Amount::Load || draws_none {
                     return Ok(None);
                 }
                 let collection = recipe.label.collection;
@@ -140,17 +162,18 @@ impl Maker {
                 KeyStream::new(plan.popularity, count, ownership, mix64(seed, collection as u64), worker).map(Some)
             })
             .collect::<Result<_, _>>()?;
-        let briefs = plan
-            .recipes
-            .iter()
-            .map(|r| Brief {
+        let owned = owned(&plan);
+        let briefs = all()
+            .enumerate()
+            .map(|(at, r)| Brief {
                 collection: r.label.collection,
                 count: catalog.get(r.label.collection).count(),
                 batch: r.label.batch,
                 kind: r.label.kind,
                 writes: r.label.kind.writes(),
+                owns: owned[at],
                 inserts: r.label.kind.inserts(),
-                checkable: r.checkable && !r.label.kind.writes(),
+                checkable: r.checkable && (!r.label.kind.writes() || r.label.kind == OpKind::Transaction),
                 parents: parents_of(r),
             })
             .collect();
@@ -187,6 +210,7 @@ impl Maker {
             body: Vec::with_capacity(4_096),
             value: String::new(),
             batch: BatchBuf::new(),
+            steps: Vec::new(),
             ledger,
             plan,
             catalog,
@@ -194,11 +218,10 @@ impl Maker {
     }
 
     /// The next operation. `None` when a load is done, and while a write has to wait for a key ([`Self::exhausted`]).
-    /// Leaves the indexes of a batch in `indexes`, unless it is a run of neighbours.
     #[inline]
-    pub(super) fn next(&mut self, indexes: &mut Vec<u64>) -> Option<Task> {
-        indexes.clear();
-        let task = if self.plan.amount == Amount::Load { self.next_load()? } else { self.next_mixed(indexes)? };
+    pub(super) fn next(&mut self, more: &mut More) -> Option<Task> {
+        more.clear();
+        let task = if self.plan.amount == Amount::Load { self.next_load()? } else { self.next_mixed(more)? };
         self.made += 1;
         Some(task)
     }
@@ -224,18 +247,18 @@ impl Maker {
     }
 
     /// One operation of a recipe, as the mix might draw it.
-    pub(super) fn example(&mut self, recipe: usize, indexes: &mut Vec<u64>) -> Task {
-        indexes.clear();
+    pub(super) fn example(&mut self, recipe: usize, more: &mut More) -> Task {
+        more.clear();
         // An operation waits only if there is a ledger, and no examples are drawn with one.
-        let task = self.mixed(recipe, indexes).unwrap_or_default();
+        let task = self.mixed(recipe, more).unwrap_or_default();
         self.made += 1;
         task
     }
 
     #[inline]
-    fn next_mixed(&mut self, indexes: &mut Vec<u64>) -> Option<Task> {
+    fn next_mixed(&mut self, more: &mut More) -> Option<Task> {
         let at = self.next_recipe();
-        let task = self.mixed(at, indexes);
+        let task = self.mixed(at, more);
         if task.is_none() {
             self.waiting = Some(at);
         }
@@ -244,14 +267,32 @@ impl Maker {
 
     /// One operation of a recipe; `None` if no key is left for it.
     #[inline]
-    fn mixed(&mut self, at: usize, indexes: &mut Vec<u64>) -> Option<Task> {
+    fn mixed(&mut self, at: usize, more: &mut More) -> Option<Task> {
         let brief = self.briefs[at];
+        if brief.kind == OpKind::Transaction {
+            return self.transaction(at, more);
+        }
         let index = if brief.batch > 1 {
-            self.draw_batch(at, brief, indexes);
-            *indexes.first()?
+            self.draw_batch(at, brief, &mut more.indexes);
+            *more.indexes.first()?
         } else {
             self.draw(at, brief)?
         };
+        let mut task = self.numbered(at, brief, index, &more.indexes);
+        task.check = brief.checkable && self.of_share(self.plan.check);
+        Some(task)
+    }
+
+    /// Whether the next one belongs to a share. Compares 24 random bits, so that a share of 0 never does and a share of 1
+    /// always does.
+    #[inline]
+    fn of_share(&mut self, share: f64) -> bool {
+        share > 0.0 && (self.rng.next_u64() >> 40) as f64 / ((1u64 << 24) as f64) < share
+    }
+
+    /// The task that works on this document, or on these of a batch. The ledger learns of its write.
+    #[inline]
+    fn numbered(&mut self, at: usize, brief: Brief, index: u64, indexes: &[u64]) -> Task {
         let documents = indexes.len().max(1) as u32;
         // Inserted documents are new: they have the version of loaded documents.
         let numbered = brief.writes && !brief.inserts;
@@ -268,11 +309,61 @@ impl Maker {
                 if brief.inserts { ledger.inserts(key, state) } else { ledger.sent(key, state) }
             }
         }
-        // Compares 24 random bits, so that a share of 0 never checks and a share of 1 always checks.
-        task.check = brief.checkable
-            && self.plan.check > 0.0
-            && (self.rng.next_u64() >> 40) as f64 / ((1u64 << 24) as f64) < self.plan.check;
+        task
+    }
+
+    /// A transaction with a document for each of its steps; `None` if no key is left for one of them.
+    fn transaction(&mut self, at: usize, more: &mut More) -> Option<Task> {
+        let plan = Arc::clone(&self.plan);
+        let Ask::Transaction(transaction) = &plan.recipes[at].ask else { return None };
+        for (step, same_as) in transaction.steps.clone().zip(&transaction.same_as) {
+            let at = plan.recipes.len() + step;
+            let brief = self.briefs[at];
+            let index = match same_as {
+                Some(earlier) => more.steps.get(*earlier).map(|task| task.index),
+                None => self.draw_step(at, brief, &more.steps),
+            };
+            let Some(index) = index else {
+                self.forget_steps(&more.steps);
+                more.steps.clear();
+                return None;
+            };
+            let task = self.numbered(at, brief, index, &[]);
+            more.steps.push(task);
+            // Each step has its own version and its own values.
+            self.made += 1;
+        }
+        let index = more.steps.first()?.index;
+        let mut task = Task { recipe: at, index, documents: 1, ..Task::default() };
+        task.rolls_back = self.of_share(transaction.rollback);
+        task.check = self.briefs[at].checkable && self.of_share(plan.check);
         Some(task)
+    }
+
+    /// The document of a step: another one than those of earlier steps, if a few draws find one. With a ledger, a step
+    /// that writes gets none if they do not.
+    fn draw_step(&mut self, at: usize, brief: Brief, earlier: &[Task]) -> Option<u64> {
+        let mut index = self.draw(at, brief)?;
+        for _ in 0..TRIES {
+            let is_known = |task: &Task| task.index == index && self.briefs[task.recipe].collection == brief.collection;
+            if !earlier.iter().any(is_known) {
+                return Some(index);
+            }
+            index = self.draw(at, brief)?;
+        }
+        self.exhausted = brief.owns && self.ledger.is_some();
+        (!self.exhausted).then_some(index)
+    }
+
+    /// Takes the writes of steps that are not sent back from the ledger.
+    fn forget_steps(&mut self, steps: &[Task]) {
+        let Some(ledger) = &mut self.ledger else { return };
+        for step in steps {
+            let brief = self.briefs[step.recipe];
+            if brief.writes {
+                ledger.refused((brief.collection, step.index), leaves(brief.kind, step.version));
+            }
+        }
     }
 
     /// Draws the keys of a batch, each once, in ascending order, so that all batches lock in the same order. If fewer
@@ -331,7 +422,7 @@ impl Maker {
     /// Whether a batch may have this key: a write takes no key with an open write.
     #[inline]
     fn may_take(&self, brief: Brief, index: u64) -> bool {
-        !brief.writes || self.ledger.as_ref().is_none_or(|ledger| !ledger.is_open((brief.collection, index)))
+        !brief.owns || self.ledger.as_ref().is_none_or(|ledger| !ledger.is_open((brief.collection, index)))
     }
 
     /// How many documents this worker can draw from.
@@ -378,7 +469,7 @@ impl Maker {
                 };
                 let mut index = next();
                 if let Some(ledger) = &self.ledger
-                    && brief.writes
+                    && brief.owns
                 {
                     // A key with an open write takes no write. Evidence takes none while there are other keys.
                     let mut evidence = None;
@@ -420,7 +511,7 @@ impl Maker {
     #[inline]
     pub(super) fn next_recipe(&mut self) -> usize {
         if self.plan.amount == Amount::Load {
-            return self.load.0.min(self.briefs.len() - 1);
+            return self.load.0.min(self.plan.recipes.len() - 1);
         }
         if let Some(waiting) = self.waiting.take() {
             return waiting;
@@ -433,12 +524,15 @@ impl Maker {
     }
 
     /// Withdraws a task that was drawn but is not sent.
-    pub(super) fn unmake(&mut self, task: &Task, indexes: &[u64]) {
+    pub(super) fn unmake(&mut self, task: &Task, more: &More) {
         let brief = self.briefs[task.recipe];
+        if brief.kind == OpKind::Transaction {
+            return self.forget_steps(&more.steps);
+        }
         if let Some(ledger) = &mut self.ledger
             && brief.writes
         {
-            for index in task.indexes(indexes) {
+            for index in task.indexes(&more.indexes) {
                 ledger.refused((brief.collection, index), leaves(brief.kind, task.version));
             }
         }
@@ -480,16 +574,47 @@ impl Maker {
         taken.filter_map(|(collection, d)| d.map(|d| (collection, *d))).collect()
     }
 
+    /// Writes the request of a transaction into the buffers and borrows it from there.
+    fn request_of_steps(&mut self, task: &Task, tasks: &[Task]) -> Request<'_> {
+        if self.steps.len() < tasks.len() {
+            self.steps.resize_with(tasks.len(), Step::default);
+        }
+        for (step, of) in self.steps.iter_mut().zip(tasks) {
+            let recipe = self.plan.recipe(of.recipe);
+            let kind = recipe.label.kind;
+            let documents = self.catalog.get(recipe.label.collection);
+            (step.collection, step.kind) = (CollectionId(recipe.label.collection as u16), Some(kind));
+            step.key.clear();
+            step.body.clear();
+            step.values.clear();
+            if let Ask::Query(query) = &recipe.ask {
+                if *step.text != *query.text {
+                    step.text = query.text.as_str().into();
+                }
+                step.number = of.recipe as u16;
+                query.write_values(documents, of.index, of.number, &mut step.values);
+                continue;
+            }
+            self.key.clear();
+            documents.write_key(of.index, &mut self.key);
+            step.key.push_str(text(&self.key));
+            if kind.writes() && kind != OpKind::Delete {
+                documents.write_document(of.index, of.version, &mut step.body);
+            }
+        }
+        let isolation = self.plan.guarantees.isolation.map_or(Isolation::ReadCommitted, |(isolation, _)| isolation);
+        let op = Op::Transaction { isolation, steps: &self.steps[..tasks.len()], rolls_back: task.rolls_back };
+        Request { collection: self.steps[0].collection, op, contents: task.check }
+    }
+
     /// Writes the request of a task into the buffers and borrows it from there.
     #[inline]
-    pub(super) fn request<'a>(
-        &'a mut self,
-        task: &Task,
-        indexes: &[u64],
-        stage: Stage,
-        revision: &'a [u8],
-    ) -> Request<'a> {
-        let recipe = &self.plan.recipes[task.recipe];
+    pub(super) fn request<'a>(&'a mut self, task: &Task, more: &More, stage: Stage, revision: &'a [u8]) -> Request<'a> {
+        if !more.steps.is_empty() {
+            return self.request_of_steps(task, &more.steps);
+        }
+        let indexes = &more.indexes;
+        let recipe = self.plan.recipe(task.recipe);
         let kind = recipe.label.kind;
         let documents = self.catalog.get(recipe.label.collection);
         let (index, version) = (task.index, task.version);
@@ -561,7 +686,7 @@ impl Maker {
             (_, OpKind::BulkRead) => Op::BulkRead { keys: self.batch.as_batch() },
             (_, OpKind::BulkDelete) => Op::BulkDelete { keys: self.batch.as_batch() },
             // This is also the read before a compare-and-swap.
-            (Ask::Document, _) => Op::Read { key },
+            (Ask::Document | Ask::Transaction(_), _) => Op::Read { key },
         };
         Request {
             collection: CollectionId(recipe.label.collection as u16),
@@ -573,6 +698,21 @@ impl Maker {
                     && self.plan.followed.as_ref().is_some_and(|of| of.has(recipe.label.collection, index))),
         }
     }
+}
+
+/// For each recipe and then each step, whether its document is written, by itself or by a later step of its transaction.
+fn owned(plan: &PhasePlan) -> Vec<bool> {
+    let mut owned: Vec<bool> = (0..plan.all_recipes()).map(|at| plan.recipe(at).label.kind.writes()).collect();
+    for recipe in &plan.recipes {
+        let Ask::Transaction(transaction) = &recipe.ask else { continue };
+        let first = plan.recipes.len() + transaction.steps.start;
+        for (step, same_as) in transaction.same_as.iter().enumerate().rev() {
+            if let Some(earlier) = same_as {
+                owned[first + earlier] |= owned[first + step];
+            }
+        }
+    }
+    owned
 }
 
 /// The drawn document. Of the new documents, which lie above `count`, only those that this worker inserted are sure to
@@ -600,6 +740,7 @@ pub(super) fn sent_bytes(op: &Op<'_>) -> u64 {
         Op::MergePatch { key, patch } => key.len() + patch.len(),
         Op::BulkWrite { items, .. } => items.total_bytes(),
         Op::Query { values, .. } => values.iter().map(|(_, value)| value.len()).sum(),
+        Op::Transaction { steps, .. } => return steps.iter().map(Step::sent_bytes).sum(),
         _ => 0,
     };
     bytes as u64

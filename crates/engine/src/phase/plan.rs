@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use crate::ledger::first_version;
 use crate::measure::Label;
-use crate::store::{Capabilities, Durability, OpKind, ReadConsistency, StoreError, ViewRows};
+use crate::store::{Capabilities, Durability, Isolation, OpKind, ReadConsistency, StoreError, ViewRows};
 use storebench_documents::Catalog;
 use storebench_documents::schedule::{Arrival, Rate};
 use storebench_study::Part;
 use storebench_study::workload::{
-    ArrivalSpec, Body, Draw, MixEntry, Phase, PhaseKind, RowCount, Streams, Study, collection_of, does,
+    ArrivalSpec, Body, Draw, MixEntry, Operation, Phase, PhaseKind, RowCount, Streams, Study, does,
 };
 
 use super::copies::CopyPlan;
@@ -60,6 +60,19 @@ pub enum Ask {
     View(String, Rows, u32),
     /// `query`: its text and its parameters.
     Query(AskedQuery),
+    /// `transaction`: its steps.
+    Transaction(Transaction),
+}
+
+/// The steps of a transaction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transaction {
+    /// Their positions in [`PhasePlan::steps`].
+    pub steps: std::ops::Range<usize>,
+    /// For each step, the earlier step whose document it uses, by its position among the steps.
+    pub same_as: Vec<Option<usize>>,
+    /// The share that is rolled back.
+    pub rollback: f64,
 }
 
 impl Ask {
@@ -150,6 +163,8 @@ pub struct Guarantees {
     pub durability_means: &'static str,
     /// How fresh reads are.
     pub consistency: ReadConsistency,
+    /// How far transactions are kept apart from others, and how the store guarantees it. `None` without transactions.
+    pub isolation: Option<(Isolation, &'static str)>,
 }
 
 impl Guarantees {
@@ -175,7 +190,37 @@ impl Guarantees {
             let can: Vec<_> = can.consistency.iter().map(|(c, _)| c.to_string()).collect();
             return refuse(format!("this store cannot guarantee `{consistency}` reads; supported: {}", can.join(", ")));
         }
-        Ok(Self { durability, durability_means, consistency })
+        let isolation = if phase.has_transactions() {
+            let can = &can.transactions;
+            let having = |wanted| can.isolation.iter().copied().find(|(have, _)| *have == wanted);
+            let found = phase.isolation.map_or_else(|| can.strongest(), having);
+            if found.is_none() {
+                let can: Vec<_> = can.isolation.iter().map(|(isolation, _)| isolation.name()).collect();
+                return refuse(match phase.isolation.filter(|_| !can.is_empty()) {
+                    Some(asked) => {
+                        format!("this store cannot guarantee isolation `{asked}`; supported: {}", can.join(", "))
+                    }
+                    None => "this store has no transactions; remove them, or use another store".into(),
+                });
+            }
+            if let Some(of) = phase.operations_of_mix().find(|of| of.entry.rollback > 0.0 && !can.rolls_back) {
+                return refuse(format!(
+                    "this store cannot undo steps that it has done; remove `rollback` of `{}`",
+                    of.name
+                ));
+            }
+            if can.takes_connection && phase.in_flight > 1 {
+                return refuse(
+                    "on this store a transaction has its connection to itself; set in_flight = 1, and use `connections` \
+                     for more at once"
+                        .into(),
+                );
+            }
+            found
+        } else {
+            None
+        };
+        Ok(Self { durability, durability_means, consistency, isolation })
     }
 }
 
@@ -236,6 +281,8 @@ pub struct PhasePlan {
     pub versions_above: u64,
     /// What it does. Loads have one recipe for each collection.
     pub recipes: Vec<Recipe>,
+    /// The steps of its transactions. They have no figures of their own.
+    pub steps: Vec<Recipe>,
     /// How much it does.
     pub amount: Amount,
     /// Open loop: when operations are scheduled.
@@ -277,9 +324,10 @@ impl PhasePlan {
     ) -> Result<Self, StoreError> {
         let refused = |what: String| StoreError::NotSupported(format!("phase `{}`: {what}", phase.name));
         let refuse = |what: String| Err(refused(what));
+        let none = |recipes| (recipes, Vec::new());
         let (recipes, amount) = match (phase.kind(), phase.duration, phase.operations) {
-            (Some(PhaseKind::Rest), ..) => (Ok(Vec::new()), Amount::Operations(0)),
-            (Some(PhaseKind::Load(_)), ..) => (load_recipes(phase, catalog), Amount::Load),
+            (Some(PhaseKind::Rest), ..) => (Ok(none(Vec::new())), Amount::Operations(0)),
+            (Some(PhaseKind::Load(_)), ..) => (load_recipes(phase, catalog).map(none), Amount::Load),
             (Some(PhaseKind::Mix(_)), Some(for_so_long), _) => {
                 (mix_recipes(study, phase, catalog, capabilities), Amount::Duration(for_so_long.ns()))
             }
@@ -291,8 +339,9 @@ impl PhasePlan {
             }
             (Some(PhaseKind::Copy(_)) | None, ..) => return refuse("it runs no operations".into()),
         };
-        let recipes = recipes.map_err(refused)?;
-        for recipe in &recipes {
+        let (recipes, steps) = recipes.map_err(refused)?;
+        let guarantees = Guarantees::resolve(study, phase, capabilities)?;
+        for recipe in recipes.iter().chain(&steps) {
             let kind = recipe.label.kind;
             if capabilities.supports(kind).is_none() {
                 let can: Vec<_> = capabilities.operations.iter().map(|(k, _)| k.name()).collect();
@@ -302,11 +351,19 @@ impl PhasePlan {
                     can.join(", ")
                 ));
             }
+            let within = steps.iter().any(|step| std::ptr::eq(step, recipe));
+            if within && !capabilities.transactions.steps.contains(&kind) {
+                let can: Vec<_> = capabilities.transactions.steps.iter().map(|kind| kind.name()).collect();
+                return refuse(format!(
+                    "in a transaction, this store does not support `{kind}` (used by `{}`); supported: {}",
+                    recipe.label.name,
+                    can.join(", ")
+                ));
+            }
             if kind == OpKind::CompareAndSwap && capabilities.supports(OpKind::Read).is_none() {
                 return refuse("compare-and-swap needs `read`, which this store does not support".into());
             }
         }
-        let guarantees = Guarantees::resolve(study, phase, capabilities)?;
         let arrival = match phase.arrival {
             ArrivalSpec::Constant => Arrival::Constant,
             ArrivalSpec::Poisson => Arrival::Poisson,
@@ -321,6 +378,7 @@ impl PhasePlan {
             number,
             versions_above: first_version(number),
             recipes,
+            steps,
             amount,
             rate: rate.map(|rate| (rate, arrival)),
             think_ns: phase.think.unwrap_or_default().ns(),
@@ -345,7 +403,8 @@ impl PhasePlan {
             return Ok(());
         }
         let least = if self.streams == Streams::Disjoint { u64::from(self.workers) } else { 1 };
-        for recipe in self.recipes.iter().filter(|r| !r.label.kind.inserts()) {
+        let drawn = |r: &&Recipe| !r.label.kind.inserts() && r.label.kind != OpKind::Transaction;
+        for recipe in self.recipes.iter().chain(&self.steps).filter(drawn) {
             let documents = catalog.get(recipe.label.collection);
             if recipe.draw == Draw::Parents && documents.parents() < least {
                 return Err(StoreError::NotSupported(format!(
@@ -406,6 +465,26 @@ impl PhasePlan {
         )))
     }
 
+    /// The recipe at a position: those of the mix, then those of the steps of its transactions.
+    #[inline]
+    pub fn recipe(&self, at: usize) -> &Recipe {
+        self.recipes.get(at).unwrap_or_else(|| &self.steps[at - self.recipes.len()])
+    }
+
+    /// The position of the transaction that has the step at this position, if it is a step.
+    pub fn of_step(&self, at: usize) -> Option<usize> {
+        let step = at.checked_sub(self.recipes.len())?;
+        self.recipes.iter().position(|recipe| match &recipe.ask {
+            Ask::Transaction(transaction) => transaction.steps.contains(&step),
+            _ => false,
+        })
+    }
+
+    /// How many positions [`recipe`](Self::recipe) has.
+    pub fn all_recipes(&self) -> usize {
+        self.recipes.len() + self.steps.len()
+    }
+
     /// The labels of the phase's operations, in the order of a recorder's tallies.
     pub fn labels(&self) -> Vec<Label> {
         self.recipes.iter().map(|r| r.label.clone()).collect()
@@ -460,12 +539,13 @@ fn load_recipes(phase: &Phase, catalog: &Catalog) -> Result<Vec<Recipe>, String>
         .collect()
 }
 
+/// The recipes of a mix, and those of the steps of its transactions.
 fn mix_recipes(
     study: &Study,
     phase: &Phase,
     catalog: &Catalog,
     capabilities: &Capabilities,
-) -> Result<Vec<Recipe>, String> {
+) -> Result<(Vec<Recipe>, Vec<Recipe>), String> {
     let left_out = |entry: &MixEntry| {
         let text = capabilities.language.and_then(|language| entry.text.get(&language));
         text == Some(&serde_json::Value::Bool(false))
@@ -474,41 +554,71 @@ fn mix_recipes(
     if mix.is_empty() {
         return Err("every operation is left out on this store; give one of its queries a text for it".into());
     }
-    mix.into_iter()
-        .map(|(name, entry)| {
-            let kind = entry.kind(name).ok_or_else(|| format!("unknown operation `{name}`, or it has no bulk form"))?;
-            let collection_name = collection_of(study, phase, name)
-                .ok_or_else(|| format!("`{name}` has no collection; set `collection`"))?;
-            let collection =
-                catalog.find(collection_name).ok_or_else(|| format!("unknown collection `{collection_name}`"))?;
-            if let (OpKind::View, Some(field)) = (kind, &entry.field)
-                && !catalog.get(collection).knows_value(field)
-            {
-                return Err(format!(
-                    "`{name}` selects rows by `{field}`, but documents of `{collection_name}` have no such field, or \
-                     its value changes between versions; name an existing field, and index it so that its value stays: \
-                     index = [[\"{field}\"]]"
-                ));
+    let recipe = |of: Operation<'_>, named: String| recipe_of(study, phase, catalog, capabilities, of, named);
+    let (mut recipes, mut all_steps) = (Vec::new(), Vec::new());
+    for (name, entry) in mix {
+        let mut made = recipe(Operation { name, entry, within: None }, name.clone())?;
+        if made.label.kind == OpKind::Transaction {
+            let first = all_steps.len();
+            for (step, of) in &entry.steps {
+                let within = Some((name.as_str(), entry));
+                all_steps.push(recipe(Operation { name: step, entry: of, within }, format!("{name}.steps.{step}"))?);
             }
-            let changes = [OpKind::Append, OpKind::Prepend, OpKind::MergePatch];
-            Ok(Recipe {
-                label: Label { name: name.clone(), kind, collection, batch: entry.batch.unwrap_or(1) },
-                weight: entry.weight,
-                draw: entry.draw,
-                ask: match kind {
-                    OpKind::Query => {
-                        Ask::Query(AskedQuery::of(name, entry, catalog.get(collection), study.seed, capabilities)?)
-                    }
-                    _ => Ask::of(kind, entry),
-                },
-                // A row of a query may have the marker of a document and differ from it.
-                checkable: kind != OpKind::Query
-                    && catalog.get(collection).body() != Body::Counter
-                    && !catalog.get(collection).is_existing()
-                    && !does(study, &study.phases, &changes, collection_name),
-            })
-        })
-        .collect()
+            made.ask = Ask::Transaction(Transaction {
+                steps: first..all_steps.len(),
+                same_as: entry
+                    .steps
+                    .values()
+                    .map(|step| step.same_as.as_ref().and_then(|same| entry.steps.get_index_of(same.as_str())))
+                    .collect(),
+                rollback: entry.rollback,
+            });
+        }
+        recipes.push(made);
+    }
+    Ok((recipes, all_steps))
+}
+
+/// The recipe of an operation of a mix or a step. `name` is its name in the result and in errors.
+fn recipe_of(
+    study: &Study,
+    phase: &Phase,
+    catalog: &Catalog,
+    capabilities: &Capabilities,
+    operation: Operation<'_>,
+    name: String,
+) -> Result<Recipe, String> {
+    let entry = operation.entry;
+    let kind = operation.kind().ok_or_else(|| format!("unknown operation `{name}`, or it has no bulk form"))?;
+    let collection_name =
+        operation.collection(study, phase).ok_or_else(|| format!("`{name}` has no collection; set `collection`"))?;
+    let collection = catalog.find(collection_name).ok_or_else(|| format!("unknown collection `{collection_name}`"))?;
+    if let (OpKind::View, Some(field)) = (kind, &entry.field)
+        && !catalog.get(collection).knows_value(field)
+    {
+        return Err(format!(
+            "`{name}` selects rows by `{field}`, but documents of `{collection_name}` have no such field, or its value \
+             changes between versions; name an existing field, and index it so that its value stays: index = \
+             [[\"{field}\"]]"
+        ));
+    }
+    let changes = [OpKind::Append, OpKind::Prepend, OpKind::MergePatch];
+    Ok(Recipe {
+        weight: entry.weight,
+        draw: entry.draw,
+        ask: match kind {
+            OpKind::Query => {
+                Ask::Query(AskedQuery::of(&name, entry, catalog.get(collection), study.seed, capabilities)?)
+            }
+            _ => Ask::of(kind, entry),
+        },
+        // A row of a query may have the marker of a document and differ from it.
+        checkable: kind != OpKind::Query
+            && catalog.get(collection).body() != Body::Counter
+            && !catalog.get(collection).is_existing()
+            && !does(study, &study.phases, &changes, collection_name),
+        label: Label { name, kind, collection, batch: entry.batch.unwrap_or(1) },
+    })
 }
 
 /// One worker's part of a phase.

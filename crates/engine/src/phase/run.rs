@@ -499,6 +499,7 @@ impl Gathered {
             in_flight: plan.in_flight,
             durability: plan.guarantees.durability,
             consistency: plan.guarantees.consistency,
+            isolation: plan.guarantees.isolation.map(|(isolation, _)| isolation),
             total: self.total,
             intervals: self.done,
             worker_use: reports.iter().map(|r| r.usage).collect::<Vec<WorkerUse>>(),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use super::clock::{Clock, FakeClock};
-use super::maker::Maker;
+use super::maker::{Maker, More};
 use super::plan::PhasePlan;
 use super::simulated::{STUDY, near, simulate_on, study};
 use crate::ledger::{Book, KeyState};
@@ -207,9 +207,9 @@ fn the_newest_documents_have_one_writer_each() {
         for (worker, ledger) in lent.into_iter().enumerate() {
             let (plan, catalog) = (Arc::clone(&plan), Arc::clone(&catalog));
             let mut maker = Maker::new(plan, catalog, worker as u32, 1, vec![0], Some(ledger)).unwrap();
-            let (mut own, mut indexes, mut open) = (BTreeSet::new(), Vec::new(), Vec::new());
+            let (mut own, mut more, mut open) = (BTreeSet::new(), More::default(), Vec::new());
             for _ in 0..3_000 {
-                let Some(task) = maker.next(&mut indexes) else {
+                let Some(task) = maker.next(&mut more) else {
                     for index in open.drain(..) {
                         let state = maker.ledger.as_ref().unwrap().entries().find(|(key, _)| key.1 == index).unwrap().1;
                         maker.ledger.as_mut().unwrap().acknowledged((0, index), state.open.unwrap());

@@ -8,7 +8,7 @@ use std::task::Context;
 
 use super::clock::Clock;
 use super::lanes::{Earlier, Fatal, Lanes};
-use super::maker::{Maker, Stage, Task, sent_bytes};
+use super::maker::{Maker, More, Stage, Task, sent_bytes};
 use super::plan::{Amount, PhasePlan};
 use super::stop::Stop;
 use super::team::{Outbox, Snapshot};
@@ -102,7 +102,7 @@ pub(super) struct WorkerCore<C> {
     course: Course,
     /// The next operation, drawn ahead of time.
     prepared: Option<Task>,
-    indexes: Vec<u64>,
+    more: More,
     abandoned: Vec<(usize, Token)>,
     stop: Arc<Stop>,
     outbox: Outbox,
@@ -250,7 +250,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
         let (task, stage, session) = (s.task, s.stage, s.session);
         // Taken out during the call, because the request borrows it and the lanes are borrowed too.
         let revision = std::mem::take(&mut s.revision);
-        let request = maker.request(&task, &s.indexes, stage, &revision);
+        let request = maker.request(&task, &s.more, stage, &revision);
         lanes.recorder.ops[task.recipe].bytes_written += sent_bytes(&request.op);
         let now = lanes.now();
         lanes.sent(lane, now);
@@ -334,7 +334,7 @@ impl<C: Clock> WorkerCore<C> {
                 ended_early: false,
             },
             prepared: None,
-            indexes: Vec::new(),
+            more: More::default(),
             abandoned: Vec::new(),
             stop,
             outbox,
@@ -432,7 +432,7 @@ impl<C: Clock> WorkerCore<C> {
             self.lanes.settle(&mut self.maker);
         }
         if self.prepared.is_none() {
-            self.prepared = self.maker.next(&mut self.indexes);
+            self.prepared = self.maker.next(&mut self.more);
             if std::mem::take(&mut self.maker.exhausted) {
                 return Err(self.wait_for_key());
             }
@@ -461,7 +461,7 @@ impl<C: Clock> WorkerCore<C> {
         }
         let s = &mut self.lanes.lanes[lane];
         s.task = self.prepared.take().unwrap_or_default();
-        std::mem::swap(&mut s.indexes, &mut self.indexes);
+        std::mem::swap(&mut s.more, &mut self.more);
         s.stage = match self.plan.recipes[s.task.recipe].label.kind {
             crate::store::OpKind::CompareAndSwap => Stage::Look,
             _ => Stage::Whole,
@@ -511,7 +511,7 @@ impl<C: Clock> WorkerCore<C> {
 
     fn unmake_prepared(&mut self) {
         if let Some(task) = self.prepared.take() {
-            self.maker.unmake(&task, &self.indexes);
+            self.maker.unmake(&task, &self.more);
         }
     }
 
@@ -520,7 +520,7 @@ impl<C: Clock> WorkerCore<C> {
         self.lanes.settle(&mut self.maker);
         let s = &mut self.lanes.lanes[lane];
         s.floor = self.maker.floor(&s.task);
-        self.maker.floors(&s.task, &s.indexes, &mut s.floors);
+        self.maker.floors(&s.task, &s.more.indexes, &mut s.floors);
     }
 
     /// Whether nothing is in flight or waits for another try.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     CollectionId, Completions, CopyId, Durability, Holdings, OpKind, Owner, ReadConsistency, Request, RowStream, Rows,
-    RowsKind, SAMPLES_A_RANGE, Token, evenly,
+    RowsKind, SAMPLES_A_RANGE, Token, Transactions, evenly,
 };
 use crate::Clock;
 use storebench_study::workload::{Body, Language};
@@ -209,6 +209,8 @@ pub struct Capabilities {
     pub durability: Vec<(Durability, &'static str)>,
     /// The read consistencies it can guarantee, and how.
     pub consistency: Vec<(ReadConsistency, &'static str)>,
+    /// What it can do in transactions.
+    pub transactions: Transactions,
     /// Whether secondary indexes can be created.
     pub indexes: bool,
     /// Whether an operation that exceeds its timeout is given up. Otherwise (an embedded store) the call returns when

@@ -25,6 +25,7 @@ mod place;
 mod rows;
 mod site;
 mod slow;
+mod transaction;
 
 pub use batch::{Batch, BatchBuf};
 pub use bells::{Bell, Bells};
@@ -50,5 +51,6 @@ pub use place::{canonical, place_of, same_file};
 pub use rows::{BadRow, RowPage, RowStream, Rows, RowsKind};
 pub use site::{Made, Making, Planned, Removal, Site, at_once, prepare, remove};
 pub use slow::{Servers, Slow, SlowOptions};
-pub use storebench_study::durability::{Acknowledged, Durability, Persisted, ReadConsistency};
+pub use storebench_study::durability::{Acknowledged, Durability, Isolation, Persisted, ReadConsistency};
 pub use storebench_study::op_kind::OpKind;
+pub use transaction::{Step, StepsFound, Transactions};

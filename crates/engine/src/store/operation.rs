@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Batch, OpKind};
+use super::{Batch, Isolation, OpKind, Step};
 
 /// Number of a collection in the [`Layout`](super::Layout), in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct CollectionId(pub u16);
 
 impl CollectionId {
@@ -185,6 +185,17 @@ pub enum Op<'a> {
         /// The name and the value of each parameter, the value as JSON. Always the same names in the same order.
         values: Batch<'a>,
     },
+    /// Several steps, all of them or none. Steps that find no document are counted and do not end it. If any other error
+    /// ends it, it is rolled back, and the error is the result: nothing was done, unless the error is *outcome unknown*.
+    /// The collection of the request is that of the first step.
+    Transaction {
+        /// How far it is kept apart from others.
+        isolation: Isolation,
+        /// What it does, in order.
+        steps: &'a [Step],
+        /// Whether it is rolled back after its last step. Then it has written nothing, and that is a success.
+        rolls_back: bool,
+    },
 }
 
 /// Which rows of a view to return. Keys are JSON, compared in the order of the store's views.
@@ -237,6 +248,7 @@ impl Op<'_> {
             Op::Scan { .. } => OpKind::Scan,
             Op::View { .. } => OpKind::View,
             Op::Query { .. } => OpKind::Query,
+            Op::Transaction { .. } => OpKind::Transaction,
         }
     }
 }

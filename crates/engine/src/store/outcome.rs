@@ -22,11 +22,14 @@ pub enum ErrorKind {
     Failed,
     /// There was no answer, or no clear one: the operation may or may not have been done.
     OutcomeUnknown,
+    /// The store undid a transaction because of another one, such as in a deadlock. Nothing was done, and a retry may
+    /// help.
+    Aborted,
 }
 
 names! { ErrorKind:
     Refused "refused", NotFound "not-found", Conflict "conflict", Temporary "temporary", Failed "failed",
-    OutcomeUnknown "outcome-unknown",
+    OutcomeUnknown "outcome-unknown", Aborted "aborted",
 }
 
 /// A failed operation: its kind and what the store said. Creating a *not found* allocates nothing.
@@ -80,6 +83,8 @@ pub struct Reply<'a> {
     pub counter: Option<i64>,
     /// Items of a bulk operation that failed while others did not.
     pub rejects: &'a [Reject],
+    /// Documents of each step of a transaction. Its `rows` are the documents of its reads, without keys.
+    pub steps: &'a [u32],
 }
 
 impl Reply<'_> {

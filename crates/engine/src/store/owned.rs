@@ -25,6 +25,7 @@ pub struct OwnedReply {
     has_revision: bool,
     counter: Option<i64>,
     rejects: Vec<Reject>,
+    steps: Vec<u32>,
 }
 
 impl OwnedReply {
@@ -99,6 +100,8 @@ impl OwnedReply {
         }
         self.rejects.clear();
         self.rejects.extend_from_slice(reply.rejects);
+        self.steps.clear();
+        self.steps.extend_from_slice(reply.steps);
     }
 
     /// Keeps only its rows.
@@ -116,6 +119,7 @@ impl OwnedReply {
             revision: self.has_revision.then_some(&self.revision),
             counter: self.counter,
             rejects: &self.rejects,
+            steps: &self.steps,
         }
     }
 }
@@ -145,6 +149,8 @@ mod tests {
         let reply = owned.as_reply();
         assert_eq!((reply.documents, reply.bytes, reply.counter), (2, 0, None));
         assert!(reply.body.is_none() && reply.rows.is_none() && reply.revision.is_none() && reply.rejects.is_empty());
+        owned.copy_from(&Reply { steps: &[1, 0], ..Reply::default() });
+        assert_eq!(owned.as_reply().steps, [1, 0]);
     }
 
     #[test]

@@ -34,7 +34,8 @@ impl Session<'_> {
     pub(super) fn try_queries(&self, configuration: &Configuration) -> Result<(), StoreError> {
         let (catalog, seed) = (self.catalog(configuration), configuration.study().seed);
         for plan in configuration.operations() {
-            for (at, recipe) in plan.recipes.iter().enumerate() {
+            for at in 0..plan.all_recipes() {
+                let recipe = plan.recipe(at);
                 if !matches!(recipe.ask, Ask::Query(_)) {
                     continue;
                 }
@@ -65,10 +66,13 @@ impl Session<'_> {
     ) -> Vec<Option<QueryPlanResult>> {
         let mut plans = vec![None; plan.recipes.len()];
         for (at, told) in explain_queries(&*configuration.store, plan, catalog, configuration.study().seed) {
-            let recipe = &plan.recipes[at];
+            let recipe = plan.recipe(at);
+            // A transaction shows the plan of a step that scans, or else of its last query.
+            let shown = plan.of_step(at).unwrap_or(at);
             match told {
+                Ok(_) if plans[shown].as_ref().is_some_and(|known: &QueryPlanResult| known.full_scan) => {}
                 Ok(told) => {
-                    plans[at] = told.map(|told| QueryPlanResult {
+                    plans[shown] = told.map(|told| QueryPlanResult {
                         field: recipe.ask.field().map(str::to_owned),
                         plan: told.plan.chars().take(QUERY_PLAN_CHARS).collect(),
                         full_scan: told.full_scan,

@@ -106,9 +106,8 @@ impl Configuration {
 
     /// Whether it promises for some phase that writes that they are synced to disk.
     fn syncs(&self) -> bool {
-        let writes = |phase: &Phase| {
-            phase.loads() || phase.mix.iter().any(|(name, entry)| entry.kind(name).is_some_and(OpKind::writes))
-        };
+        let writes =
+            |phase: &Phase| phase.loads() || phase.operations_of_mix().any(|of| of.kind().is_some_and(OpKind::writes));
         let mut phases = self.study().phases.iter().zip(&self.plans);
         let synced = |plan: &ResolvedPhase| plan.guarantees().durability.persisted == Persisted::Disk;
         phases.any(|(phase, plan)| writes(phase) && synced(plan))
@@ -575,7 +574,8 @@ pub(super) fn loads(study: &Study) -> bool {
 /// Whether the study would have no documents to work on: it loads none and reads some. Its own inserts make up for
 /// that, unless existing documents must be kept.
 fn needs_documents(study: &Study, mode: PrepareMode) -> bool {
-    let mut ops = study.phases.iter().flat_map(|p| &p.mix).map(|(name, entry)| entry.single(name));
+    let all = study.phases.iter().flat_map(|phase| phase.operations_of_mix());
+    let mut ops = all.map(|of| of.single()).filter(|op| *op != Some(OpKind::Transaction));
     let makes = |op| matches!(op, Some(OpKind::Insert | OpKind::Upsert | OpKind::Counter));
     let (any_makes, all_make) = (ops.clone().any(makes), ops.all(makes));
     !loads(study) && if mode.keeps() { !all_make } else { !any_makes }

@@ -152,7 +152,11 @@ impl Caller {
                 let end = end.map_or_else(|| py.None().into_bound(py), text);
                 (call(&name, vec![text(start), end, limit]), Meaning::Rows { contents })
             }
-            Op::Page { .. } | Op::View { .. } | Op::Query { .. } | Op::CompareAndSwap { .. } => {
+            Op::Page { .. }
+            | Op::View { .. }
+            | Op::Query { .. }
+            | Op::CompareAndSwap { .. }
+            | Op::Transaction { .. } => {
                 return Err(OpError::unsupported());
             }
         };

@@ -136,7 +136,7 @@ fn plain<const N: usize>(titles: [&str; N], rows: impl Iterator<Item = Vec<table
     html! { div.scroll { (tables::table("", titles.map(|title| (title, false)), rows)) } }
 }
 
-/// Versions, and the settings for durability and consistency.
+/// Versions, and the settings for durability, consistency and isolation.
 fn stores(of: &RunResult) -> Markup {
     let mut seen = HashSet::new();
     let first = of.trials.iter().filter(|t| seen.insert((&t.store, &t.version))).collect::<Vec<_>>();
@@ -145,12 +145,13 @@ fn stores(of: &RunResult) -> Markup {
             let of_trial = [&trial.store, &trial.url, &trial.version].map(|of| text(if nth == 0 { of } else { "" }));
             let guarantee =
                 |of: &Guarantee| text(html! { (of.name) @if let Some(means) = &of.means { span.dim { " " (means) } } });
-            let of_phase = [text(&phase.name), guarantee(&phase.durability), guarantee(&phase.consistency)];
+            let isolation = phase.isolation.as_ref().map_or_else(|| text(""), guarantee);
+            let of_phase = [text(&phase.name), guarantee(&phase.durability), guarantee(&phase.consistency), isolation];
             of_trial.into_iter().chain(of_phase).collect()
         })
     });
     html! {
-        (plain(["store", "URL", "version", "phase", "durability", "consistency"], rows))
+        (plain(["store", "URL", "version", "phase", "durability", "consistency", "isolation"], rows))
         @let notes: IndexSet<(&str, &str)> =
             of.trials.iter().flat_map(|t| t.notes.iter().map(|note| (t.store.as_str(), note.as_str()))).collect();
         @for (store, note) in notes { p.dim { (store) ": " (note) } }

@@ -51,6 +51,7 @@ fn phase(trial: u32) -> PhaseRecord {
         in_flight: 1,
         durability: Durability::OS,
         consistency: ReadConsistency::Strong,
+        isolation: None,
         total,
         intervals,
         worker_use: vec![WorkerUse::default(); 2],

@@ -224,6 +224,7 @@ fn merged_phase(
         embedded: trial.embedded,
         durability: first.durability.means.clone(),
         consistency: first.consistency.means.clone(),
+        isolation: first.isolation.as_ref().and_then(|isolation| isolation.means.clone()),
     };
     let documents = &first_part.result.documents;
     let mut found = gather(&record, documents, &facts, None);

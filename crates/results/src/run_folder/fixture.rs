@@ -37,6 +37,7 @@ fn record(name: &str, labels: Vec<Label>, intervals: Vec<Interval>, scheduled: O
         in_flight: 4,
         durability: Durability::OS,
         consistency: ReadConsistency::Strong,
+        isolation: None,
         total,
         intervals,
         worker_use: vec![

@@ -51,10 +51,13 @@ pub fn gather_phase(
     calibrated_ns_per_op: Option<&[f64]>,
 ) -> PhaseResult {
     let consistency = capabilities.consistency.iter().find(|(c, _)| *c == record.consistency);
+    let isolations = &capabilities.transactions.isolation;
+    let isolation = isolations.iter().find(|(isolation, _)| Some(*isolation) == record.isolation);
     let facts = StoreFacts {
         embedded: capabilities.embedded,
         durability: capabilities.guarantees(record.durability).map(str::to_owned),
         consistency: consistency.map(|(_, text)| (*text).to_owned()),
+        isolation: isolation.map(|(_, text)| (*text).to_owned()),
     };
     gather(record, documents, &facts, calibrated_ns_per_op)
 }
@@ -67,6 +70,8 @@ pub(crate) struct StoreFacts {
     pub(crate) durability: Option<String>,
     /// How it was set to guarantee the consistency.
     pub(crate) consistency: Option<String>,
+    /// How it was set to guarantee the isolation.
+    pub(crate) isolation: Option<String>,
 }
 
 /// As [`gather_phase`].
@@ -117,6 +122,9 @@ pub(crate) fn gather(
         in_flight_share: in_flight_share(record),
         durability: Guarantee { name: record.durability.to_string(), means: store.durability.clone() },
         consistency: Guarantee { name: record.consistency.to_string(), means: store.consistency.clone() },
+        isolation: record
+            .isolation
+            .map(|isolation| Guarantee { name: isolation.to_string(), means: store.isolation.clone() }),
         rate: record.scheduled.map(|scheduled| gather_rate(record, scheduled)),
         ops,
         all,
@@ -210,6 +218,7 @@ fn gather_op(label: &Label, tally: &Tally, over_ns: f64, open: bool, collection:
         timed_out: tally.timed_out,
         unfinished: tally.unfinished,
         retries: tally.retries,
+        conflicts: tally.conflicts,
         throughput_per_s: share(tally.succeeded as f64 * 1e9, over_ns),
         documents: tally.documents,
         documents_per_s: share(tally.documents as f64 * 1e9, over_ns),

@@ -351,6 +351,10 @@ pub struct PhaseResult {
     pub durability: Guarantee,
     /// How fresh reads were, and how the store was set to guarantee it.
     pub consistency: Guarantee,
+    /// How far transactions were kept apart from others, and how the store was set to guarantee it. Left out without
+    /// transactions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Guarantee>,
     /// The rate of an open loop. Null in a closed loop.
     pub rate: Option<RateResult>,
     /// Operations by their name in the mix, or by the collection that was loaded. A copy has `copy-in` or `copy-out`,
@@ -538,6 +542,10 @@ pub struct RateResult {
     pub planned: serde_json::Value,
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// What happened to the operations of one label.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -562,8 +570,11 @@ pub struct OpResult {
     pub timed_out: u64,
     /// Operations that were scheduled, but unfinished when the phase ended.
     pub unfinished: u64,
-    /// Retries after temporary failures.
+    /// Retries after temporary failures, and after a transaction was undone.
     pub retries: u64,
+    /// Tries of transactions that the store undid because of another one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub conflicts: u64,
     /// Successes divided by the elapsed time of the phase. In an open loop the divisor is the time in which they reach
     /// the achieved rate, so that one late answer in the drain does not distort the figure.
     pub throughput_per_s: f64,

@@ -68,13 +68,14 @@ pub enum Column {
 }
 
 type Count = (&'static str, fn(&Tally) -> u64);
-const COUNTS: [Count; 10] = [
+const COUNTS: [Count; 11] = [
     ("succeeded", |of| of.succeeded),
     ("misses", |of| of.missed),
     ("errors", Tally::errors),
     ("timed_out", |of| of.timed_out),
     ("unfinished", |of| of.unfinished),
     ("retries", |of| of.retries),
+    ("conflicts", |of| of.conflicts),
     ("documents", |of| of.documents),
     ("written_bytes", |of| of.bytes_written),
     ("read_bytes", |of| of.bytes_read),

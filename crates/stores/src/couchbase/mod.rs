@@ -217,6 +217,7 @@ impl Store for CouchbaseStore {
             OpKind::View => Some(Support::Approximated(
                 "rows from the view engine, for the default collection only; then their documents by key",
             )),
+            OpKind::Transaction => None,
             OpKind::Page | OpKind::Query if !queries => None,
             OpKind::Prefix | OpKind::Scan if !queries || !self.settings.key_index => None,
             OpKind::Prefix | OpKind::Scan => Some(Support::Approximated(by_query)),

@@ -153,6 +153,7 @@ impl Task {
                 items.iter().for_each(|(key, body)| batch.push(key, body));
                 self.what = What::Batch(batch);
             }
+            Op::Transaction { .. } => return Err(OpError::unsupported()),
             Op::Prefix { .. } | Op::Scan { .. } if !context.by_key => return Err(OpError::unsupported()),
             Op::Page { .. } if !context.queries => return Err(OpError::unsupported()),
             Op::Page { .. } | Op::Prefix { .. } | Op::Scan { .. } => {

@@ -250,7 +250,7 @@ impl CouchDialect {
                 memory.begin(kind, number, request.contents, "", b"");
                 self.ask(query, text, values, memory, out)?;
             }
-            Op::Touch { .. } => return Err(OpError::unsupported()),
+            Op::Touch { .. } | Op::Transaction { .. } => return Err(OpError::unsupported()),
         }
         Ok(true)
     }

@@ -43,7 +43,7 @@ fn take(bytes: &[u8]) {
 fn understand(frame: &[u8]) {
     let (mut batch, mut rejects) = (BatchBuf::new(), Vec::new());
     if let Ok(ask) = postcard::from_bytes::<Ask<'_>>(frame) {
-        let _: Batch<'_> = match ask.request(&mut batch).op {
+        let _: Batch<'_> = match ask.request(&mut batch, &mut Vec::new()).op {
             Op::BulkRead { keys } => keys,
             _ => Batch::default(),
         };

@@ -137,8 +137,8 @@ impl Host {
                 told(&store.sample_keys(CollectionId(collection), at_most as usize, seed))
             }
             Call::Cuts(collection, ranges) => told(&store.cuts(CollectionId(collection), ranges as usize)),
-            Call::TryQuery(ask) => told(&store.try_query(&ask.request(&mut BatchBuf::new()))),
-            Call::Explain(ask) => told(&store.explain(&ask.request(&mut BatchBuf::new()))),
+            Call::TryQuery(ask) => told(&store.try_query(&ask.request(&mut BatchBuf::new(), &mut Vec::new()))),
+            Call::Explain(ask) => told(&store.explain(&ask.request(&mut BatchBuf::new(), &mut Vec::new()))),
             Call::BuildIndex(collection, name, text) => told(&store.build_index(CollectionId(collection), name, text)),
             Call::DropIndex(collection, name, text) => told(&store.drop_index(CollectionId(collection), name, text)),
             Call::Close => {
@@ -192,7 +192,7 @@ impl Host {
             };
             ended = Some(wire::push(&told, out));
         };
-        session.submit(&ask.request(batch), Token(0), &mut take);
+        session.submit(&ask.request(batch, &mut Vec::new()), Token(0), &mut take);
         session.flush();
         let _ = session.poll(&mut Context::from_waker(Waker::noop()), &mut take);
         match ended {

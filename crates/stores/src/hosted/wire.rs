@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_bytes::Bytes;
 use storebench_engine::store::{
-    Batch, BatchBuf, BulkWrite, CollectionId, Durability, ErrorKind, Layout, Op, OpError, Prepare, ReadConsistency,
-    Reject, Reply, Request, StoreError, ViewRows,
+    Batch, BatchBuf, BulkWrite, CollectionId, Durability, ErrorKind, Isolation, Layout, Op, OpError, OpKind, Prepare,
+    ReadConsistency, Reject, Reply, Request, Step, StoreError, ViewRows,
 };
 
 /// The maximum length of a frame.
@@ -94,6 +94,51 @@ enum WireOp<'a> {
     Scan(&'a str, #[serde(borrow)] Option<&'a str>, u32),
     View(&'a str, #[serde(borrow)] WireRows<'a>, u32, u32),
     Query(u16, &'a str, #[serde(borrow)] Pairs<'a>),
+    Transaction(u8, #[serde(borrow)] Vec<WireStep<'a>>, bool),
+}
+
+/// A step of a transaction.
+#[derive(Debug, Serialize, Deserialize)]
+struct WireStep<'a> {
+    collection: u16,
+    /// Its position in [`OpKind::ALL`].
+    kind: u8,
+    key: &'a str,
+    #[serde(borrow)]
+    body: &'a Bytes,
+    number: u16,
+    text: &'a str,
+    #[serde(borrow)]
+    values: Pairs<'a>,
+}
+
+impl<'a> WireStep<'a> {
+    fn of(step: &'a Step) -> Self {
+        let kind = OpKind::ALL.into_iter().position(|kind| Some(kind) == step.kind);
+        Self {
+            collection: step.collection.0,
+            kind: kind.map_or(u8::MAX, |at| at as u8),
+            key: &step.key,
+            body: Bytes::new(&step.body),
+            number: step.number,
+            text: &step.text,
+            values: pairs(&step.values.as_batch()),
+        }
+    }
+
+    fn step(&self) -> Step {
+        let mut step = Step {
+            collection: CollectionId(self.collection),
+            kind: OpKind::ALL.get(usize::from(self.kind)).copied(),
+            key: self.key.to_owned(),
+            body: self.body.to_vec(),
+            number: self.number,
+            text: self.text.into(),
+            ..Step::default()
+        };
+        self.values.iter().for_each(|(name, value)| step.values.push(name, value));
+        step
+    }
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -143,12 +188,16 @@ impl<'a> Ask<'a> {
                 WireOp::View(view, rows, skip, limit)
             }
             Op::Query { number, text, values } => WireOp::Query(number, text, pairs(&values)),
+            Op::Transaction { isolation, steps, rolls_back } => {
+                let steps = steps.iter().map(WireStep::of).collect();
+                WireOp::Transaction(isolation as u8, steps, rolls_back)
+            }
         };
         Self { collection: request.collection.0, contents: request.contents, op }
     }
 
-    /// The request. Documents of a batch are put into `batch`.
-    pub(super) fn request<'b>(&self, batch: &'b mut BatchBuf) -> Request<'b>
+    /// The request. Documents of a batch are put into `batch`, and steps of a transaction into `steps`.
+    pub(super) fn request<'b>(&self, batch: &'b mut BatchBuf, steps: &'b mut Vec<Step>) -> Request<'b>
     where
         'a: 'b,
     {
@@ -190,6 +239,13 @@ impl<'a> Ask<'a> {
                 Op::View { view, rows, skip, limit }
             }
             WireOp::Query(number, text, _) => Op::Query { number, text, values: batch.as_batch() },
+            WireOp::Transaction(isolation, ref of, rolls_back) => {
+                steps.clear();
+                steps.extend(of.iter().map(WireStep::step));
+                let isolation = Isolation::ALL.get(usize::from(isolation)).copied();
+                let isolation = isolation.unwrap_or(Isolation::Serializable);
+                Op::Transaction { isolation, steps, rolls_back }
+            }
         };
         Request { collection: CollectionId(self.collection), op, contents: self.contents }
     }
@@ -208,6 +264,7 @@ pub(super) struct Answer<'a> {
     revision: Option<&'a Bytes>,
     counter: Option<i64>,
     rejects: Vec<(u64, ErrorKind, String)>,
+    steps: Vec<u32>,
 }
 
 impl<'a> Answer<'a> {
@@ -220,11 +277,12 @@ impl<'a> Answer<'a> {
             revision: reply.revision.map(Bytes::new),
             counter: reply.counter,
             rejects: reply.rejects.iter().map(|r| (r.item as u64, r.error.kind, r.error.message.to_string())).collect(),
+            steps: reply.steps.to_vec(),
         }
     }
 
     /// The reply. Rows are put into `rows`, and rejected items into `rejects`.
-    pub(super) fn reply<'b>(&self, rows: &'b mut BatchBuf, rejects: &'b mut Vec<Reject>) -> Reply<'b>
+    pub(super) fn reply<'b>(&'b self, rows: &'b mut BatchBuf, rejects: &'b mut Vec<Reject>) -> Reply<'b>
     where
         'a: 'b,
     {
@@ -249,6 +307,7 @@ impl<'a> Answer<'a> {
             revision,
             counter: self.counter,
             rejects,
+            steps: &self.steps,
         }
     }
 }
@@ -318,7 +377,8 @@ mod tests {
         assert!(frame(&bytes[..used - 1]).unwrap().is_none(), "not whole");
         let ask: Ask<'_> = postcard::from_bytes(whole).unwrap();
         let mut batch = BatchBuf::new();
-        assert_eq!(format!("{:?}", ask.request(&mut batch)), format!("{request:?}"));
+        let mut steps = Vec::new();
+        assert_eq!(format!("{:?}", ask.request(&mut batch, &mut steps)), format!("{request:?}"));
     }
 
     #[test]
@@ -326,6 +386,15 @@ mod tests {
         let mut batch = BatchBuf::new();
         batch.push("a", b"{}");
         batch.push("\u{fc}", &[0, 255]);
+        let step = Step { kind: Some(OpKind::Upsert), key: "a".into(), body: vec![0, 255], ..Step::default() };
+        let query = Step {
+            kind: Some(OpKind::Query),
+            number: 7,
+            text: "select $a".into(),
+            values: batch.clone(),
+            ..Step::default()
+        };
+        let steps = [step, query];
         let mut keys = BatchBuf::new();
         keys.push("a", b"");
         keys.push("", b"");
@@ -353,6 +422,7 @@ mod tests {
             Op::Scan { start: "a", end: Some("b"), limit: 7 },
             Op::View { view: "d/v", rows: ViewRows::All, skip: 1, limit: 2 },
             Op::Query { number: 3, text: "select $a", values: batch.as_batch() },
+            Op::Transaction { isolation: Isolation::Snapshot, steps: &steps, rolls_back: true },
             Op::View { view: "d/v", rows: ViewRows::Keys("[1]"), skip: 1, limit: 2 },
             Op::View { view: "d/v", rows: ViewRows::Range { start: Some("1"), end: None }, skip: 1, limit: 2 },
         ] {
@@ -370,6 +440,7 @@ mod tests {
             Reply::default(),
             Reply { documents: 1, bytes: 9, body: Some(b"{}"), revision: Some(&[1, 2]), ..Reply::default() },
             Reply { rows: Some(rows.as_batch()), counter: Some(-5), rejects: &rejects, ..Reply::default() },
+            Reply { documents: 3, steps: &[1, 0, 2], ..Reply::default() },
         ];
         for reply in replies {
             let mut bytes = Vec::new();

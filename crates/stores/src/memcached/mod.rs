@@ -111,6 +111,7 @@ impl Store for MemcachedStore {
         let support = |kind: OpKind| {
             Some(match kind {
                 OpKind::Page | OpKind::View | OpKind::Query | OpKind::Prefix | OpKind::Scan => return None,
+                OpKind::Transaction => return None,
                 OpKind::Counter => {
                     Support::Approximated("stored with 2^63 added, because memcached's counters are unsigned")
                 }

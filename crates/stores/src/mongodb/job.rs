@@ -244,7 +244,7 @@ impl Begin<'_> {
                 self.check_size()?;
                 Plan::Rows(Rows { of_query: true, ..Rows::new(None, u32::MAX) })
             }
-            Op::View { .. } => return Err(OpError::unsupported()),
+            Op::View { .. } | Op::Transaction { .. } => return Err(OpError::unsupported()),
         };
         Ok((Some(Job { kind: request.op.kind(), contents: request.contents, plan }), splits))
     }

@@ -236,7 +236,8 @@ impl Store for MongoStore {
             use OpKind::{Append, CompareAndSwap, Counter, Prepend, Touch};
             matches!(kind, Append | CompareAndSwap | Counter | Prepend | Touch)
         };
-        let operations = OpKind::ALL.into_iter().filter(|kind| *kind != OpKind::View && !(theirs && of_ours(kind)));
+        let lacks = |kind: &OpKind| matches!(kind, OpKind::View | OpKind::Transaction);
+        let operations = OpKind::ALL.into_iter().filter(|kind| !lacks(kind) && !(theirs && of_ours(kind)));
         Capabilities {
             operations: operations.map(|kind| (kind, support(kind))).collect(),
             durability: guarantees(self.seen.get().map(|seen| seen.deployment)),

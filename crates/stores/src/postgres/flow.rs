@@ -44,6 +44,8 @@ pub(crate) struct Entry {
     pub(super) token: Option<Token>,
     pub(super) op: OpKind,
     pub(super) what: What,
+    /// Whether it belongs to the session's transaction.
+    pub(super) in_transaction: bool,
 }
 
 /// What has arrived of the answer to the first entry.
@@ -205,7 +207,7 @@ impl Flow {
         let answer = std::mem::take(&mut self.answer);
         match entry.what {
             What::Bulk(place) => {
-                let meaning = self.answer_error(&answer, entry.op);
+                let meaning = self.answer_error(&answer, entry);
                 let ended = match (meaning, &answer.error) {
                     (None, _) => {
                         self.bulks[place].part_done(answer.affected);
@@ -232,7 +234,7 @@ impl Flow {
             _ => {}
         }
         let Some(token) = entry.token else { return Next::Nothing };
-        let result = match self.answer_error(&answer, entry.op) {
+        let result = match self.answer_error(&answer, entry) {
             Some(error) => Err(error),
             None => self.reply(entry, &answer),
         };
@@ -241,13 +243,17 @@ impl Flow {
     }
 
     /// The error in an answer, if there is one.
-    fn answer_error(&self, answer: &Answer, op: OpKind) -> Option<OpError> {
+    fn answer_error(&self, answer: &Answer, entry: &Entry) -> Option<OpError> {
         match (&answer.error, &answer.warning) {
             // No such prepared statement.
             (Some(error), _) if error.code == "26000" => Some(op_error(self.prepare_error.as_ref().unwrap_or(error))),
+            // Serialization failures and deadlocks.
+            (Some(error), _) if entry.in_transaction && error.code.starts_with("40") => {
+                Some(OpError { kind: ErrorKind::Aborted, ..op_error(error) })
+            }
             (Some(error), _) => Some(op_error(error)),
             // The wait for the standbys was canceled: the write is committed here, and acknowledged nowhere else.
-            (None, Some(warning)) if self.waits_for_standbys && op.writes() => {
+            (None, Some(warning)) if self.waits_for_standbys && entry.op.writes() => {
                 Some(OpError::new(ErrorKind::OutcomeUnknown, warning.to_string()))
             }
             _ => None,
@@ -306,19 +312,22 @@ impl Flow {
         }
     }
 
-    /// Ends everything in flight after the connection broke. Each entry comes with whether any of it was sent.
+    /// Ends everything in flight after the connection broke, except the session's transaction. Each entry comes with
+    /// whether any of it was sent. Returns whether any of the last message of the transaction was.
     pub(super) fn lose(
         &mut self,
         entries: impl Iterator<Item = (Entry, bool)>,
         why: &str,
         unsent: &OpError,
         out: &mut dyn Completions,
-    ) {
+    ) -> bool {
         self.answer = Answer::default();
+        let mut sent_of_transaction = false;
         for (entry, sent) in entries {
             // What was not sent was not done.
             let error = if sent { lost(entry.op, why) } else { unsent.clone() };
             match (entry.what, entry.token) {
+                _ if entry.in_transaction => sent_of_transaction = sent,
                 (What::Bulk(place), _) => {
                     let error = if self.bulks[place].begun { lost(entry.op, why) } else { error };
                     self.end_bulk(place, Some(error), out);
@@ -327,6 +336,7 @@ impl Flow {
                 _ => {}
             }
         }
+        sent_of_transaction
     }
 }
 

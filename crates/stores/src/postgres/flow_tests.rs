@@ -21,7 +21,7 @@ impl Both {
 
 fn in_flight(both: &mut Both, what: What, op: OpKind, token: u64) {
     let token = (!matches!(what, What::Bulk(_) | What::Prepare(_))).then_some(Token(token));
-    both.entries.push_back(Entry { token, op, what });
+    both.entries.push_back(Entry { token, op, what, in_transaction: false });
 }
 
 /// One request of each kind, with the tokens 0 to 7. The bulk write has 7.

@@ -51,7 +51,12 @@ fn take(bytes: &[u8]) {
         // Each kind is first in one of the turns.
         for step in 0..kinds.len() {
             let what = kinds[(turn + step) % kinds.len()];
-            entries.push_back(Entry { token: Some(Token(step as u64)), op: OpKind::Upsert, what });
+            entries.push_back(Entry {
+                token: Some(Token(step as u64)),
+                op: OpKind::Upsert,
+                what,
+                in_transaction: false,
+            });
         }
         let mut rest = bytes;
         while let Ok(Look::Whole(tag, length)) = look(rest) {

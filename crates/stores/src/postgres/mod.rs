@@ -52,6 +52,7 @@ mod range;
 mod session;
 mod setup;
 mod sql;
+mod transaction;
 mod wire;
 
 use std::sync::Arc;
@@ -60,7 +61,7 @@ use std::time::Duration;
 use storebench_engine::store::{
     BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings, Layout, LocalFuture,
     Op, OpKind, Prepare, Request, RowStream, Rows, RowsKind, Runtime, SAMPLES_A_RANGE, SessionOptions, Site as _,
-    Stats, Store, StoreError, Support, evenly, prepare, remove,
+    Stats, Store, StoreError, Support, Transactions, evenly, prepare, remove,
 };
 use storebench_study::workload::Language;
 
@@ -279,6 +280,12 @@ impl Store for PostgresStore {
             operations,
             durability: durability.into_iter().map(|(level, _, text)| (level, text)).collect(),
             consistency: durability::consistency(facts.as_ref()),
+            transactions: Transactions {
+                isolation: transaction::ISOLATION.to_vec(),
+                steps: Transactions::STEPS_AND_QUERIES,
+                rolls_back: true,
+                takes_connection: true,
+            },
             indexes: true,
             gives_up_at_timeout: true,
             inserts_faster: true,
@@ -290,6 +297,8 @@ impl Store for PostgresStore {
                  same name, and cannot store \\u0000.",
                 "A key or an indexed field has at most 2,704 bytes, the limit of a B-tree entry.",
                 "The server plans statements as its plan_cache_mode says. LIMIT values are part of the statement text.",
+                "A transaction sends BEGIN with its first step, each further step after the answer to the one before, and \
+                 then COMMIT or ROLLBACK.",
                 "settle runs VACUUM (ANALYZE) on the collections, and a CHECKPOINT if the user has the privilege.",
                 "For acknowledgements by several nodes, a session reads synchronous_standby_names when it opens and \
                  when it reconnects. It does not notice changes in between.",

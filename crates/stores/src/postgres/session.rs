@@ -22,6 +22,7 @@ use super::flow::{Entry, Flow, Next, What};
 use super::login::{Connected, WITHIN};
 use super::setup::{Setup, set_up};
 use super::sql::{KINDS, Kind, Table};
+use super::transaction::Transaction;
 use super::wire::{self, Bind, LARGEST_BYTES, Look, oid};
 use crate::asked::ByNumber;
 use crate::connection::{self, Answers, Link};
@@ -71,7 +72,7 @@ impl Again {
 
 /// One connection to a PostgreSQL server.
 pub(crate) struct PostgresSession {
-    link: Link<Entry>,
+    pub(super) link: Link<Entry>,
     again: Rc<Again>,
     handle: Handle,
     flow: Flow,
@@ -79,6 +80,14 @@ pub(crate) struct PostgresSession {
     collections: Vec<Collection>,
     /// The statements of queries, by the number of the query.
     queries: ByNumber<usize>,
+    /// The statements that begin and end transactions.
+    controls: Vec<(&'static str, usize)>,
+    /// The transaction in progress.
+    pub(super) transaction: Option<Transaction>,
+    /// The memory of the last one.
+    pub(super) spare: Transaction,
+    /// The statement that is executed before the next request, under the same Sync.
+    pub(super) prelude: Option<usize>,
 }
 
 impl PostgresSession {
@@ -107,13 +116,30 @@ impl PostgresSession {
         let again = Rc::new(Again { setup, parses: RefCell::default(), process: Cell::new(process) });
         let connect = connection::again(Rc::clone(&again), |again| async move { again.connect().await });
         let link = Link::connected(stream, connect, options.in_flight, options.timeout, fresh());
-        Ok(Self { link, again, handle: Handle::current(), flow, prepared, collections, queries: ByNumber::default() })
+        Ok(Self {
+            link,
+            again,
+            handle: Handle::current(),
+            flow,
+            prepared,
+            collections,
+            queries: ByNumber::default(),
+            controls: Vec::new(),
+            transaction: None,
+            spare: Transaction::default(),
+            prelude: None,
+        })
     }
 
     /// Appends a request. If it fails, nothing of it remains.
-    fn encode(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) -> Result<(), OpError> {
+    pub(super) fn encode(
+        &mut self,
+        request: &Request<'_>,
+        token: Token,
+        out: &mut dyn Completions,
+    ) -> Result<(), OpError> {
         let position = request.collection.position();
-        let collection = collection_of(request, &self.collections, false)?;
+        collection_of(request, &self.collections, false)?;
         let (op, contents) = (request.op.kind(), request.contents);
         match request.op {
             Op::BulkWrite { kind, items } => return self.begin_bulk(position, kind, items, token, out),
@@ -128,20 +154,34 @@ impl PostgresSession {
             Op::Query { number, text, values } => {
                 return self.query(position, number, text, values, contents, token);
             }
+            Op::Transaction { isolation, steps, rolls_back } => {
+                return self.begin_transaction(isolation, steps, rolls_back, contents, token, out);
+            }
             _ => {}
         }
-        let pipe = &mut self.link.pipe;
-        let bytes = pipe.request(Entry { token: Some(token), op, what: What::Write }, true);
-        match collection.encode(request, bytes) {
+        let Self { link, prelude, collections, .. } = self;
+        let bytes = ask(link, *prelude, token, op, What::Write);
+        let encoded = collections[position].encode(request, bytes);
+        match encoded {
             Ok(what) => {
-                pipe.amend(|last| last.what = what);
+                link.pipe.amend(|last| last.what = what);
                 Ok(())
             }
             Err(error) => {
-                pipe.take_back();
+                link.pipe.take_back();
                 Err(error)
             }
         }
+    }
+
+    /// The number of a statement that begins or ends transactions.
+    pub(super) fn control(&mut self, text: &'static str) -> usize {
+        if let Some((_, number)) = self.controls.iter().find(|(known, _)| *known == text) {
+            return *number;
+        }
+        self.prepared.push(Prepared { sql: text.to_owned(), types: Vec::new(), known: false });
+        self.controls.push((text, self.prepared.len() - 1));
+        self.prepared.len() - 1
     }
 
     /// The number of a list's statement. A new one is prepared on the way.
@@ -167,12 +207,12 @@ impl PostgresSession {
     }
 
     /// Prepares a statement that the server does not know yet.
-    fn prepare(&mut self, number: usize) {
+    pub(super) fn prepare(&mut self, number: usize) {
         let Prepared { sql, types, known } = &mut self.prepared[number];
         if std::mem::replace(known, true) {
             return;
         }
-        let entry = Entry { token: None, op: OpKind::Read, what: What::Prepare(number) };
+        let entry = Entry { token: None, op: OpKind::Read, what: What::Prepare(number), in_transaction: false };
         let bytes = self.link.pipe.request(entry, true);
         wire::parse(bytes, number, sql, types);
         wire::describe(bytes, number);
@@ -197,8 +237,9 @@ impl PostgresSession {
         check_size(values.total_bytes())?;
         let count = u16::try_from(values.len()).map_err(|_| OpError::unsupported())?;
         self.prepare(statement);
-        let entry = Entry { token: Some(token), op: OpKind::Query, what: What::Query { contents, statement } };
-        let bind = Bind::text(self.link.pipe.request(entry, true), statement, count);
+        let what = What::Query { contents, statement };
+        let bytes = ask(&mut self.link, self.prelude, token, OpKind::Query, what);
+        let bind = Bind::text(bytes, statement, count);
         values.iter().fold(bind, |bind, (_, value)| asked::bind(bind, value)).run();
         Ok(())
     }
@@ -253,7 +294,7 @@ impl PostgresSession {
     /// The buffer for a request whose answer is rows.
     fn rows(&mut self, collection: usize, contents: bool, op: OpKind, token: Token) -> &mut Vec<u8> {
         let jsonb = self.collections[collection].table.jsonb;
-        self.link.pipe.request(Entry { token: Some(token), op, what: What::Rows { contents, jsonb } }, true)
+        ask(&mut self.link, None, token, op, What::Rows { contents, jsonb })
     }
 
     fn begin_bulk(
@@ -300,7 +341,7 @@ impl PostgresSession {
             let Some(statement) = statements[kind as usize] else {
                 return self.flow.end_bulk(place, Some(misfit(kind, table)), out);
             };
-            let entry = Entry { token: None, op: bulk.op(), what: What::Bulk(place) };
+            let entry = Entry { token: None, op: bulk.op(), what: What::Bulk(place), in_transaction: false };
             let bytes = self.link.pipe.request(entry, true);
             let result = {
                 let items = bulk.part(&part);
@@ -407,6 +448,16 @@ impl Collection {
     }
 }
 
+/// The buffer for a request. The token of a transaction's own requests says that they are.
+fn ask(link: &mut Link<Entry>, prelude: Option<usize>, token: Token, op: OpKind, what: What) -> &mut Vec<u8> {
+    let entry = Entry { token: Some(token), op, what, in_transaction: token == super::transaction::OWN };
+    let bytes = link.pipe.request(entry, true);
+    if let Some(statement) = prelude {
+        Bind::new(bytes, statement, 0).start();
+    }
+    bytes
+}
+
 /// A Parse of every statement that the server should know, and a Sync.
 fn parses(prepared: &[Prepared]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -489,12 +540,22 @@ impl Answers for PostgresSession {
             let (entry, input) = self.link.pipe.look();
             let found = wire::look(input).map_err(|garbled| Lost::from(garbled).0)?;
             let Look::Whole(tag, bytes) = found else { return Ok(()) };
-            let ended = self.flow.message(entry, tag, &input[5..bytes], out).map_err(|lost| lost.0)?;
+            let of_transaction = entry.as_ref().is_some_and(|entry| entry.in_transaction);
+            let ended = match self.transaction.as_mut().filter(|_| of_transaction) {
+                Some(own) => self.flow.message(entry, tag, &input[5..bytes], &mut own.taking()),
+                None => self.flow.message(entry, tag, &input[5..bytes], out),
+            };
+            let ended = ended.map_err(|lost| lost.0)?;
             self.link.pipe.consume(bytes);
             if !ended {
                 continue;
             }
             let Some(entry) = self.link.pipe.pop() else { continue };
+            if let Some(own) = self.transaction.as_mut().filter(|_| of_transaction) {
+                self.flow.end(&entry, &mut own.taking());
+                self.next_step(out);
+                continue;
+            }
             match self.flow.end(&entry, out) {
                 Next::Nothing => {}
                 Next::Unprepared(statement) => self.prepared[statement].known = false,
@@ -504,7 +565,8 @@ impl Answers for PostgresSession {
     }
 
     fn lose(&mut self, _: usize, why: &str, out: &mut dyn Completions) {
-        self.flow.lose(self.link.pipe.lose(), why, &self.link.not_connected(), out);
+        let sent = self.flow.lose(self.link.pipe.lose(), why, &self.link.not_connected(), out);
+        self.lose_transaction(why, sent, out);
         // The description of their rows was lost, so they are prepared again.
         for statement in self.queries.all().filter(|statement| !self.flow.knows_rows(**statement)) {
             self.prepared[*statement].known = false;
@@ -521,6 +583,10 @@ impl Session for PostgresSession {
         }
         if !self.is_ready(0, out) {
             return out.complete(token, Err(self.link.not_connected()));
+        }
+        if self.in_transaction() {
+            let why = "the connection is still ending a transaction";
+            return out.complete(token, Err(OpError::new(ErrorKind::Temporary, why)));
         }
         if let Err(error) = self.encode(request, token, out) {
             out.complete(token, Err(error));
@@ -545,6 +611,7 @@ impl Session for PostgresSession {
     /// The answer is dropped when it arrives. A connection whose server is silent for twice the timeout is replaced,
     /// and the server is asked to cancel its work there.
     fn abandon(&mut self, token: Token) {
+        self.abandon_transaction(token);
         self.flow.abandon(self.link.pipe.awaited(), token);
         if self.link.abandoned() {
             let (target, process) = (self.again.setup.target.clone(), self.again.process.get());

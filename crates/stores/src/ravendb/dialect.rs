@@ -220,7 +220,9 @@ impl Raven {
             Op::Prefix { prefix, limit } => return self.start_prefix(prefix, limit, collection, state, out),
             Op::Scan { start, end, limit } => return self.start_scan(start, end, limit, collection, state, out),
             Op::Query { number, text, values } => self.ask(number, text, values, collection, state, out)?,
-            Op::Append { .. } | Op::Prepend { .. } | Op::View { .. } => return Err(OpError::unsupported()),
+            Op::Append { .. } | Op::Prepend { .. } | Op::View { .. } | Op::Transaction { .. } => {
+                return Err(OpError::unsupported());
+            }
         }
         Ok(Step::Send)
     }

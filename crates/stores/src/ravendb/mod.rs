@@ -225,7 +225,7 @@ impl Store for RavenStore {
     fn capabilities(&self) -> Capabilities {
         let theirs = self.ready.get().is_some_and(|target| target.collections.iter().any(|c| !c.naming.ours));
         let left_out = |kind: &OpKind| match kind {
-            OpKind::Append | OpKind::Prepend | OpKind::View => true,
+            OpKind::Append | OpKind::Prepend | OpKind::View | OpKind::Transaction => true,
             // Ids of other programs are ordered by their lower-case form, so their documents are listed instead.
             OpKind::Scan => theirs,
             // The counter script does not wait for replicas.

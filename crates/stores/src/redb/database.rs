@@ -49,8 +49,16 @@ impl ordered_map::Database for RedbDatabase {
     ) -> Result<T, OpError> {
         // A single insert looks up the document first. A bulk insert assumes that documents are new.
         let look_first = matches!(scope, Scope::Key(_));
-        let run = || self.transaction(tables, look_first, persisted, work);
-        if persisted == Persisted::Os { backend::unsynced(run) } else { run() }
+        self.transaction(&[tables], look_first, persisted, |writers| work(&mut writers[0]))
+    }
+
+    fn transact<T>(
+        &self,
+        tables: &[&Tables],
+        persisted: Persisted,
+        work: impl FnOnce(&mut [Writing<'_>]) -> Result<T, OpError>,
+    ) -> Result<T, OpError> {
+        self.transaction(tables, true, persisted, work)
     }
 }
 
@@ -58,10 +66,21 @@ impl RedbDatabase {
     /// Runs `work` in a transaction. If it fails, the transaction is dropped and thereby rolled back.
     fn transaction<T>(
         &self,
-        tables: &Tables,
+        tables: &[&Tables],
         look_first: bool,
         persisted: Persisted,
-        work: impl FnOnce(&mut Writing<'_>) -> Result<T, OpError>,
+        work: impl FnOnce(&mut [Writing<'_>]) -> Result<T, OpError>,
+    ) -> Result<T, OpError> {
+        let run = || self.committed(tables, look_first, persisted, work);
+        if persisted == Persisted::Os { backend::unsynced(run) } else { run() }
+    }
+
+    fn committed<T>(
+        &self,
+        tables: &[&Tables],
+        look_first: bool,
+        persisted: Persisted,
+        work: impl FnOnce(&mut [Writing<'_>]) -> Result<T, OpError>,
     ) -> Result<T, OpError> {
         let Handle::Write(database) = &self.0 else {
             return Err(OpError::new(ErrorKind::Refused, "the store was opened read-only"));
@@ -73,12 +92,16 @@ impl RedbDatabase {
                 .map_err(|e| OpError::new(ErrorKind::Failed, format!("redb: {e}")))?;
         }
         let value = {
-            let documents = transaction.open_table(documents(&tables.documents)).map_err(failed)?;
-            let mut indexes = Vec::with_capacity(tables.indexes.len());
-            for table in &tables.indexes {
-                indexes.push(transaction.open_table(entries(table)).map_err(failed)?);
+            let mut writers = Vec::with_capacity(tables.len());
+            for tables in tables {
+                let documents = transaction.open_table(documents(&tables.documents)).map_err(failed)?;
+                let mut indexes = Vec::with_capacity(tables.indexes.len());
+                for table in &tables.indexes {
+                    indexes.push(transaction.open_table(entries(table)).map_err(failed)?);
+                }
+                writers.push(Writing { documents, indexes, look_first, replaced: Vec::new() });
             }
-            work(&mut Writing { documents, indexes, look_first, replaced: Vec::new() })?
+            work(&mut writers)?
         };
         transaction.commit().map_err(commit_failed)?;
         Ok(value)

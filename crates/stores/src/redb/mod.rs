@@ -20,7 +20,7 @@ use storebench_engine::store::location::{io_error, path_of};
 use storebench_engine::store::ordered_map::{
     self, Change, DatabasePlace, Engine, FoundDatabase, Taken, durabilities, operations_over, strong_reads,
 };
-use storebench_engine::store::{Capabilities, OpKind, Stats, StoreError};
+use storebench_engine::store::{Capabilities, Isolation, OpKind, Stats, StoreError, Support, Transactions};
 use storebench_study::units::ByteSize;
 
 use crate::registry::{OptionHelp, Options, Scheme};
@@ -98,7 +98,7 @@ impl Engine for Redb {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
+        let mut capabilities = Capabilities {
             operations: operations_over(
                 "reads, checks and writes in one transaction",
                 &[
@@ -121,8 +121,16 @@ impl Engine for Redb {
                 "Each write is a separate transaction, and only one runs at a time. Waiting for a turn has no timeout.",
                 "If a database was not closed cleanly, opening it repairs it, which reads the complete database.",
             ],
+            transactions: Transactions {
+                isolation: vec![(Isolation::Serializable, "one write transaction, and only one runs at a time")],
+                steps: Transactions::STEPS,
+                rolls_back: true,
+                takes_connection: false,
+            },
             ..Capabilities::default()
-        }
+        };
+        capabilities.operations.push((OpKind::Transaction, Support::Native));
+        capabilities
     }
 
     fn tables(&self, database: &RedbDatabase) -> Result<Vec<String>, StoreError> {

@@ -12,7 +12,7 @@ use crate::connection::{MOST_AGAIN, NONE, Role, Work};
 use crate::document::{CHANGED, EXISTS};
 
 /// Interprets the answer to a write of one document.
-fn effect(expect: Expect, item: Item<'_>) -> Result<Result<Option<i64>, OpError>, Garbage> {
+pub(super) fn effect(expect: Expect, item: Item<'_>) -> Result<Result<Option<i64>, OpError>, Garbage> {
     Ok(match (expect, item) {
         (_, Item::Error(line)) => Err(op_error(line)),
         (Expect::Stored | Expect::Made | Expect::Replaced, Item::Simple(_))
@@ -53,6 +53,12 @@ impl RedisSession {
                 asked::answered(&awaited, &value, works.get(awaited.work));
                 self.done(link, used);
                 self.one_less(awaited.work, out);
+                continue;
+            }
+            if awaited.expect == Expect::Steps {
+                let Some((value, used)) = Value::read(input)? else { return Ok(()) };
+                self.done(link, used);
+                self.executed(&awaited, &value, out)?;
                 continue;
             }
             let Some((item, used)) = resp::item(input)? else { return Ok(()) };

@@ -54,15 +54,16 @@ mod scripts;
 mod session;
 mod settings;
 mod stats;
+mod transactions;
 mod walk;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings, Layout, LocalFuture, Op, OpKind,
-    Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime, SessionOptions, Site as _, Stats,
-    Store, StoreError, Support, prepare, remove,
+    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings, Isolation, Layout, LocalFuture,
+    Op, OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime, SessionOptions,
+    Site as _, Stats, Store, StoreError, Support, Transactions, prepare, remove,
 };
 use storebench_study::workload::Language;
 
@@ -157,7 +158,10 @@ impl Store for RedisStore {
         let support = |kind: OpKind| {
             Some(match kind {
                 OpKind::Page | OpKind::View => return None,
-                OpKind::Query if cluster => return None,
+                OpKind::Query | OpKind::Transaction if cluster => return None,
+                OpKind::Transaction => Support::Approximated(
+                    "MULTI, the commands and EXEC, in one write; if a command fails, Redis does not undo the others",
+                ),
                 OpKind::Prefix | OpKind::Scan if !ordered => return None,
                 OpKind::Prefix | OpKind::Scan => Support::Approximated(
                     "a script reads the documents by a sorted set of their keys, which Storebench keeps for each \
@@ -206,6 +210,12 @@ impl Store for RedisStore {
                     "reads go to the primary; a failover loses the writes that only the old primary had",
                 ),
             ],
+            transactions: Transactions {
+                isolation: vec![(Isolation::Serializable, "MULTI and EXEC: no other command runs in between")],
+                steps: transactions::STEPS,
+                rolls_back: false,
+                takes_connection: false,
+            },
             gives_up_at_timeout: true,
             rows: &[RowsKind::Walk],
             language: (!cluster).then_some(Language::Redis),
@@ -294,6 +304,8 @@ impl Store for RedisStore {
             replica: replica.is_some(),
             queries: Default::default(),
             reads: Arc::clone(&self.reads),
+            transactions: Default::default(),
+            found: Default::default(),
             route: reached.map.as_ref().map(|_| Route { hosts, slots: vec![0; cluster::SLOTS], asking: false }),
             seed: seed.wrapping_add(links.len() as u64),
         };

@@ -39,6 +39,8 @@ pub(crate) enum Expect {
     RowsLeft(u32),
     /// Anything: the rows of a query.
     Answer,
+    /// An array with the answer to each command of a transaction.
+    Steps,
     /// How many replicas have all earlier writes.
     Replicas,
     /// The node of each range of slots.

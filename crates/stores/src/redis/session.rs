@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_engine::store::{Batch, Completions, Op, OpError, OpKind, Persisted, Reply, Request, Token};
+use storebench_engine::store::{Batch, Completions, Op, OpError, OpKind, Persisted, Reply, Request, StepsFound, Token};
 use storebench_study::workload::Body;
 
 use super::asked::{Reads, Word};
@@ -15,6 +15,7 @@ use super::request::{self, Expect};
 use super::resp::{command, word};
 use super::scripts::{Names, Script};
 use super::settings::Settings;
+use super::transactions::Sent;
 use crate::asked::ByNumber;
 use crate::connection::{Answers, Dialect, Link, NONE, Pipelined, Role};
 use crate::document;
@@ -74,6 +75,10 @@ pub(crate) struct Redis {
     pub(super) queries: ByNumber<Vec<Word>>,
     /// The commands that only read, by the tries of queries.
     pub(super) reads: Reads,
+    /// The transactions in flight, the oldest first.
+    pub(super) transactions: VecDeque<Vec<Sent>>,
+    /// What the steps of a transaction found.
+    pub(super) found: StepsFound,
     pub(super) seed: u64,
 }
 
@@ -156,6 +161,9 @@ impl Dialect for Redis {
                 let position = request.collection.position();
                 Some(session.ask(position, (number, text, values), request.contents, token, out))
             }
+            Op::Transaction { steps, rolls_back, .. } if !session.dialect.is_spread() => {
+                Some(session.begin_transaction(steps, rolls_back, request.contents, token, out))
+            }
             _ => None,
         }
     }
@@ -211,6 +219,9 @@ impl Dialect for Redis {
     }
 
     fn lost(session: &mut RedisSession, link: usize, why: &str, out: &mut dyn Completions) {
+        if link == 0 {
+            session.dialect.transactions.clear();
+        }
         let acks = std::mem::take(&mut session.dialect.acks[link]);
         for (awaited, _) in acks.held {
             session.conclude(awaited, Err(lost(awaited.kind, why)), None, out);

@@ -121,6 +121,8 @@ impl Talk {
             replica: false,
             queries: Default::default(),
             reads: Default::default(),
+            transactions: Default::default(),
+            found: Default::default(),
             seed: 1,
         };
         let collections = vec![Collection { body: Body::Json, prefix: b"p:".to_vec(), order, theirs: false }];

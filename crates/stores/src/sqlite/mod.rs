@@ -21,6 +21,7 @@ mod session;
 mod sql;
 mod statements;
 mod theirs;
+mod transactions;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,8 +32,8 @@ use storebench_engine::store::location::path_of;
 use storebench_engine::store::ordered_map::{operations, strong_reads};
 use storebench_engine::store::{
     BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability, ErrorKind, Explanation,
-    Holdings, Layout, LocalFuture, Namespace, OpKind, Prepare, Request, RowStream, Rows, RowsKind, SAMPLES_A_RANGE,
-    SessionOptions, Stats, Store, StoreError, Support, at_once, evenly, prepare, remove,
+    Holdings, Isolation, Layout, LocalFuture, Namespace, OpKind, Prepare, Request, RowStream, Rows, RowsKind,
+    SAMPLES_A_RANGE, SessionOptions, Stats, Store, StoreError, Support, Transactions, at_once, evenly, prepare, remove,
 };
 use storebench_study::units::ByteSize;
 use storebench_study::workload::{Body, Language};
@@ -193,6 +194,7 @@ impl Store for SqliteStore {
             ),
         ]);
         operations.push((OpKind::Query, Support::Native));
+        operations.push((OpKind::Transaction, Support::Native));
         Capabilities {
             operations,
             durability: vec![
@@ -200,6 +202,15 @@ impl Store for SqliteStore {
                 (Durability::FSYNC, "synchronous=FULL: synced to disk at each commit"),
             ],
             consistency: strong_reads("each read sees the latest commit"),
+            transactions: Transactions {
+                isolation: vec![(
+                    Isolation::Serializable,
+                    "BEGIN IMMEDIATE, so that only one transaction that writes runs at a time; BEGIN if it only reads",
+                )],
+                steps: Transactions::STEPS_AND_QUERIES,
+                rolls_back: true,
+                takes_connection: false,
+            },
             indexes: true,
             embedded: true,
             rows: &[RowsKind::Query],

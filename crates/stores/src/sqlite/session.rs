@@ -8,7 +8,7 @@ use rusqlite::{Connection, Statement};
 use serde_json::Value;
 use storebench_engine::store::{
     Batch, BulkWrite, Collected, Completions, Durability, ErrorKind, Op, OpError, Reject, Reply, Request, Session,
-    Token,
+    StepsFound, Token,
 };
 use storebench_study::workload::Body;
 
@@ -22,7 +22,7 @@ use crate::document::{self, CHANGED, EXISTS, OVERFLOW, wrong_collection};
 use crate::fair::FairLock;
 
 /// A collection, as a session uses it.
-struct Collection {
+pub(super) struct Collection {
     table: Table,
     body: Body,
     format: Format,
@@ -35,12 +35,14 @@ struct Collection {
 /// One connection to an SQLite database.
 pub(crate) struct SqliteSession {
     prepared: Prepared,
-    collections: Vec<Collection>,
+    pub(super) collections: Vec<Collection>,
     /// The queries so far, by number.
     queries: ByNumber<Asked>,
     begin_read: usize,
-    writer: Arc<FairLock>,
-    timeout: Duration,
+    pub(super) writer: Arc<FairLock>,
+    pub(super) timeout: Duration,
+    /// What the steps of a transaction found.
+    pub(super) steps: StepsFound,
     found: Collected,
     rejects: Vec<Reject>,
     scratch: Vec<u8>,
@@ -86,6 +88,7 @@ impl SqliteSession {
             begin_read,
             writer,
             timeout,
+            steps: StepsFound::default(),
             found: Collected::default(),
             rejects: Vec::new(),
             scratch: Vec::new(),
@@ -93,7 +96,12 @@ impl SqliteSession {
         }
     }
 
-    fn run(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) -> Result<(), OpError> {
+    pub(super) fn run(
+        &mut self,
+        request: &Request<'_>,
+        token: Token,
+        out: &mut dyn Completions,
+    ) -> Result<(), OpError> {
         let collection = request.collection.position();
         document::collection_of(request, &self.collections, false)?;
         match request.op {
@@ -126,6 +134,7 @@ impl SqliteSession {
                 self.query(collection, number, text, values, request.contents, token, out)
             }
             Op::Counter { key, delta, initial } => self.counter(collection, key, delta, initial, token, out),
+            Op::Transaction { steps, rolls_back, .. } => self.steps(steps, rolls_back, request.contents, token, out),
             op => self.write(collection, &op, token, out),
         }
     }
@@ -171,9 +180,20 @@ impl SqliteSession {
         token: Token,
         out: &mut dyn Completions,
     ) -> Result<(), OpError> {
-        let Collection { body: kind, format, .. } = self.collections[collection];
         let writer = Arc::clone(&self.writer);
         let _turn = writer.acquire(self.timeout).ok_or(BUSY)?;
+        self.write_now(collection, op, token, out)
+    }
+
+    /// Writes one document with one statement. The caller has the lock for writers.
+    pub(super) fn write_now(
+        &mut self,
+        collection: usize,
+        op: &Op<'_>,
+        token: Token,
+        out: &mut dyn Completions,
+    ) -> Result<(), OpError> {
+        let Collection { body: kind, format, .. } = self.collections[collection];
         let (changed, revision) = match *op {
             Op::Insert { key, body } => {
                 let body = bound(format, body)?;
@@ -263,15 +283,18 @@ impl SqliteSession {
         Ok(())
     }
 
-    /// Runs `work` in a transaction, which is rolled back if it fails.
-    fn transaction<T>(
+    /// Runs `work` in a transaction, which is rolled back if it fails, or if it is not to be committed.
+    pub(super) fn transaction<T>(
         &mut self,
         write: bool,
+        commits: bool,
         work: impl FnOnce(&mut Self) -> Result<T, OpError>,
     ) -> Result<T, OpError> {
         let begin = if write { 1 } else { 0 };
         self.control(begin, if write { "BEGIN IMMEDIATE" } else { "BEGIN" })?;
-        let result = work(self).and_then(|value| self.control(2, "COMMIT").map(|()| value));
+        let end =
+            |session: &mut Self| if commits { session.control(2, "COMMIT") } else { session.control(3, "ROLLBACK") };
+        let result = work(self).and_then(|value| end(self).map(|()| value));
         if result.is_err() {
             // SQLite may have rolled back already. Then this fails harmlessly.
             let _ = self.control(3, "ROLLBACK");
@@ -297,7 +320,7 @@ impl SqliteSession {
         rejects.clear();
         let writer = Arc::clone(&self.writer);
         let _turn = writer.acquire(self.timeout).ok_or(BUSY)?;
-        let written = self.transaction(true, |session| {
+        let written = self.transaction(true, true, |session| {
             let mut written = 0;
             let which = match kind {
                 BulkWrite::Insert => Kind::Insert,
@@ -339,7 +362,7 @@ impl SqliteSession {
     ) -> Result<(), OpError> {
         let writer = Arc::clone(&self.writer);
         let _turn = writer.acquire(self.timeout).ok_or(BUSY)?;
-        let removed = self.transaction(true, |session| {
+        let removed = self.transaction(true, true, |session| {
             let mut removed = 0;
             for (key, _) in keys.iter() {
                 removed += session.execute(collection, Kind::Delete, &[text(key)])?;
@@ -361,7 +384,7 @@ impl SqliteSession {
         let mut found = std::mem::take(&mut self.found);
         let mut scratch = std::mem::take(&mut self.scratch);
         found.begin(contents);
-        let done = self.transaction(false, |session| {
+        let done = self.transaction(false, true, |session| {
             let statement = session.statement(collection, Kind::Read)?;
             for (key, _) in keys.iter() {
                 bind(statement, &[text(key)])?;
@@ -535,7 +558,7 @@ impl Session for SqliteSession {
     }
 }
 
-const BUSY: OpError = OpError {
+pub(super) const BUSY: OpError = OpError {
     kind: ErrorKind::Temporary,
     message: std::borrow::Cow::Borrowed("other sessions held the write lock until the timeout"),
 };

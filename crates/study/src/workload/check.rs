@@ -7,6 +7,7 @@ use super::factors::Database;
 use super::fields::Field;
 use super::phases::{Draw, Phase, RateSpec, Streams};
 use super::study::Study;
+use super::transactions::Operation;
 use crate::op_kind::OpKind;
 
 /// What is wrong with a study, and where in it.
@@ -104,7 +105,7 @@ impl Checker<'_> {
             for (position, phase) in self.study.phases.iter().enumerate() {
                 use OpKind::{Append, Counter, Delete, Insert, Prepend, Touch};
                 let changes = [Insert, Delete, Append, Prepend, Counter, Touch];
-                if phase.mix.iter().any(|(name, entry)| entry.single(name).is_some_and(|op| changes.contains(&op))) {
+                if phase.operations_of_mix().any(|of| of.single().is_some_and(|op| changes.contains(&op))) {
                     self.say(
                         &["phases", &position.to_string(), "mix"],
                         "with database = \"kept\" other trials measure what this phase leaves, so it may only read, upsert, \
@@ -114,8 +115,8 @@ impl Checker<'_> {
             }
         }
         if self.study.database == Database::Kept {
-            let entries = || self.study.phases.iter().flat_map(|phase| &phase.mix);
-            let writes = entries().any(|(name, entry)| entry.kind(name).is_some_and(OpKind::writes));
+            let mut entries = self.study.phases.iter().flat_map(Phase::operations_of_mix);
+            let writes = entries.any(|of| of.kind().is_some_and(OpKind::writes));
             for (position, phase) in self.study.phases.iter().enumerate().filter(|_| writes) {
                 for name in phase.mix.iter().filter(|(_, entry)| entry.same_on.is_some()).map(|(name, _)| name) {
                     self.say(
@@ -359,15 +360,25 @@ impl Checker<'_> {
         {
             say("collection", no_such("collection", collection, names.iter().copied()));
         }
-        for label in phase.mix.keys() {
-            self.mix_entry(&position, phase, label);
+        if phase.isolation.is_some() && !phase.has_transactions() {
+            self.say(
+                &["phases", &position, "isolation"],
+                "`isolation` is for transactions; remove it, or add an operation with op = \"transaction\"",
+            );
+        }
+        for operation in phase.operations_of_mix() {
+            self.operation(&position, phase, operation);
         }
     }
 
-    fn mix_entry(&mut self, position: &str, phase: &Phase, label: &str) {
+    fn operation(&mut self, position: &str, phase: &Phase, operation: Operation<'_>) {
         let study = self.study;
-        let entry = &phase.mix[label];
-        let at = ["phases", position, "mix", label];
+        let Operation { name: label, entry, within } = operation;
+        let at: Vec<&str> = match within {
+            None => vec!["phases", position, "mix", label],
+            Some((transaction, _)) => vec!["phases", position, "mix", transaction, "steps", label],
+        };
+        let with = |key: &'static str| -> Vec<&str> { at.iter().copied().chain([key]).collect() };
         if entry.single(label).is_none() {
             let message = match did_you_mean(label, OpKind::IN_MIX.iter().copied()) {
                 Some(name) => format!("unknown operation `{label}`; did you mean `{name}`?"),
@@ -378,11 +389,11 @@ impl Checker<'_> {
         let Some(kind) = entry.kind(label) else {
             return self.say(&at, "this operation has no bulk form; remove `batch`");
         };
-        let Some(collection) = collection_of(study, phase, label) else {
+        let Some(collection) = operation.collection(study, phase) else {
             return match &entry.collection {
                 Some(name) => {
                     let message = no_such("collection", name, study.collections.keys().map(String::as_str));
-                    self.say(&[at[0], at[1], at[2], at[3], "collection"], message);
+                    self.say(&with("collection"), message);
                 }
                 None => self.say(&at, "the study has several collections; name one: collection = \"…\""),
             };
@@ -412,7 +423,7 @@ impl Checker<'_> {
                 if c.existing.is_none() && !c.index.iter().any(|index| index.first() == Some(field)) =>
             {
                 self.say(
-                    &[at[0], at[1], at[2], at[3], "where"],
+                    &with("where"),
                     format!("`{field}` is not indexed; add index = [[\"{field}\"]] to collections.{collection}"),
                 );
             }
@@ -422,7 +433,7 @@ impl Checker<'_> {
             _ => {}
         }
         if entry.draw == Draw::Parents {
-            let at = [at[0], at[1], at[2], at[3], "draw"];
+            let at = with("draw");
             if kind.inserts() {
                 self.say(&at, format!("`draw` has no meaning for {kind}, which makes new documents; remove it"));
             } else if c.per.is_none() {
@@ -461,16 +472,20 @@ impl Checker<'_> {
             ("end", entry.end.is_some(), kind == OpKind::View),
         ] {
             if given && !allowed {
-                self.say(&[at[0], at[1], at[2], at[3], key], format!("`{key}` has no meaning for {kind}"));
+                self.say(&with(key), format!("`{key}` has no meaning for {kind}"));
             }
         }
         for (key, value) in [("limit", entry.limit), ("batch", entry.batch)] {
             if value.is_some_and(|n| n == 0 || n > 1_000_000) {
-                self.say(&[at[0], at[1], at[2], at[3], key], "use 1 to 1,000,000");
+                self.say(&with(key), "use 1 to 1,000,000");
             }
         }
         for (key, why) in super::queries::check(entry, kind, collection, c) {
-            let path = at.into_iter().map(str::to_owned).chain(key).collect();
+            let path = at.iter().map(|part| (*part).to_owned()).chain(key).collect();
+            self.problems.push(Problem { path, message: why });
+        }
+        for (key, why) in super::transactions::check(study, phase, operation, kind) {
+            let path = at.iter().map(|part| (*part).to_owned()).chain(key).collect();
             self.problems.push(Problem { path, message: why });
         }
         if kind == OpKind::View && entry.view.is_none() {
@@ -485,9 +500,11 @@ impl Checker<'_> {
             && kind.writes()
             && (!super::followed::is_followed(kind) || c.body == Body::Counter)
         {
-            self.say(&at, format!("the consistency check follows reads, upserts, replaces, compare-and-swaps and deletes of single documents; it does not know what {kind} leaves in `{collection}`; remove it or `consistency_check`"));
+            self.say(&at, format!("the consistency check follows reads, upserts, replaces, compare-and-swaps and deletes of single documents outside of transactions; it does not know what {kind} leaves in `{collection}`; remove it or `consistency_check`"));
         }
-        if phase.ledger.is_kept() && kind.writes() && (!ledger_follows(kind) || c.body == Body::Counter) {
+        // The steps of a transaction are followed one by one.
+        let follows = ledger_follows(kind) && c.body != Body::Counter || kind == OpKind::Transaction;
+        if phase.ledger.is_kept() && kind.writes() && !follows {
             self.say(&at, format!("the ledger follows inserts, upserts, replaces, compare-and-swaps and deletes of documents, single and in bulk; it cannot check what {kind} leaves in `{collection}`"));
         }
     }
@@ -502,16 +519,19 @@ fn ledger_follows(kind: OpKind) -> bool {
 /// Whether phases of a study do one of these operations to a collection, single or in bulk.
 pub fn does(study: &Study, phases: &[Phase], ops: &[OpKind], collection: &str) -> bool {
     phases.iter().any(|phase| {
-        phase.mix.iter().any(|(label, entry)| {
-            entry.single(label).is_some_and(|op| ops.contains(&op))
-                && collection_of(study, phase, label) == Some(collection)
+        phase.operations_of_mix().any(|of| {
+            of.single().is_some_and(|op| ops.contains(&op)) && of.collection(study, phase) == Some(collection)
         })
     })
 }
 
 /// The collection that an entry of a mix works on, if it is unambiguous.
 pub fn collection_of<'a>(study: &'a Study, phase: &'a Phase, label: &str) -> Option<&'a str> {
-    let named = phase.mix.get(label).and_then(|e| e.collection.as_ref()).or(phase.collection.as_ref());
+    collection_named(study, phase.mix.get(label).and_then(|e| e.collection.as_ref()).or(phase.collection.as_ref()))
+}
+
+/// The collection of this name; without a name, the study's only collection.
+pub(super) fn collection_named<'a>(study: &'a Study, named: Option<&'a String>) -> Option<&'a str> {
     match named {
         Some(name) => study.collections.get_key_value(name).map(|(name, _)| name.as_str()),
         None if study.collections.len() == 1 => study.collections.keys().next().map(String::as_str),

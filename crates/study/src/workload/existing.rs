@@ -4,8 +4,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::check::{Problem, collection_of};
+use super::check::Problem;
 use super::study::Study;
+use crate::op_kind::OpKind;
 use crate::units::Count;
 use crate::written::written_as;
 
@@ -151,10 +152,14 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
         if phase.ledger.is_kept() {
             say(at("ledger"), format!("the phase `{}` keeps a ledger of writes; {only}", phase.name));
         }
-        for (label, entry) in &phase.mix {
-            if let Some(kind) = entry.kind(label).filter(|kind| kind.writes()) {
-                let path = at("mix").into_iter().chain([label.clone()]).collect();
-                let on = collection_of(study, phase, label).map(|c| format!(" in `{c}`")).unwrap_or_default();
+        for operation in phase.operations_of_mix() {
+            let writes = |kind: &OpKind| kind.writes() && *kind != OpKind::Transaction;
+            if let Some(kind) = operation.kind().filter(writes) {
+                let label = operation.name;
+                let within = operation.within.map(|(transaction, _)| [transaction.to_owned(), "steps".to_owned()]);
+                let path =
+                    at("mix").into_iter().chain(within.into_iter().flatten()).chain([label.to_owned()]).collect();
+                let on = operation.collection(study, phase).map(|c| format!(" in `{c}`")).unwrap_or_default();
                 let does = if kind.name() == label { String::new() } else { format!(", which does {kind}") };
                 say(path, format!("the phase `{}` has `{label}`{does}{on}; {only}", phase.name));
             }

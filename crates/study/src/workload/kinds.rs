@@ -51,6 +51,7 @@ const NOT_COPY: [Unfit; 3] = [
             "popularity",
             "streams",
             "consistency",
+            "isolation",
             "retry",
             "on_disconnect",
             "drain",
@@ -64,12 +65,12 @@ const NOT_COPY: [Unfit; 3] = [
 const NOT_LOAD: [Unfit; 2] = [
     (&["mix"], "a phase either loads or runs a mix; make two phases"),
     (
-        &["duration", "operations", "think", "ledger", "consistency_check"],
+        &["duration", "operations", "think", "isolation", "ledger", "consistency_check"],
         "`{key}` has no meaning for a load, which writes every document once",
     ),
 ];
 const NOT_REST: Unfit = (
-    &["duration", "operations", "rate", "ledger", "consistency_check", "faults", "random_faults"],
+    &["duration", "operations", "rate", "isolation", "ledger", "consistency_check", "faults", "random_faults"],
     "`{key}` has no meaning for a phase that sends nothing; add a `mix`",
 );
 const NOT_IN: Unfit = (&["view"], "a view can only be read, with copy = \"out\"; remove it");

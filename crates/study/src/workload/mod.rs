@@ -22,6 +22,7 @@ mod queries;
 mod repeats;
 mod servers;
 mod study;
+mod transactions;
 
 pub use check::{Problem, collection_of, did_you_mean, does};
 pub use claims::{Between, Claim, ClaimTest, FallsTest, PeakTest, RatioTest, RisesTest, ShareTest};
@@ -49,6 +50,7 @@ pub use queries::{COLLECTION, Language, QueryPart, QueryTexts, RowCount, SameOn,
 pub use repeats::{FIRST_LOOK, Repeats, UntilNarrow};
 pub use servers::{LinkSpec, RestartSpec, ServerSpec};
 pub use study::{Stores, Study};
+pub use transactions::Operation;
 
 /// The JSON Schema of a study file, for editors.
 #[cfg(feature = "schema")]

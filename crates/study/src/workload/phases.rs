@@ -13,7 +13,7 @@ use super::kinds::PhaseKind;
 use super::popularity::Popularity;
 use super::queries::{QueryTexts, RowCount, SameOn};
 use super::servers::RestartSpec;
-use crate::durability::{Durability, ReadConsistency};
+use crate::durability::{Durability, Isolation, ReadConsistency};
 use crate::op_kind::OpKind;
 use crate::units::{ByteSize, Count, Span};
 use crate::written::{is_default, written_as};
@@ -96,6 +96,9 @@ pub struct Phase {
     /// How fresh reads are; default: strong if the store guarantees it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consistency: Option<ReadConsistency>,
+    /// How far its transactions are kept apart from others; default: the strongest isolation that the store guarantees.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
     /// How long one try of an operation may take; default 10 s.
     #[serde(default = "default_timeout")]
     pub timeout: Span,
@@ -183,6 +186,7 @@ impl Phase {
             warm_up: false,
             durability: None,
             consistency: None,
+            isolation: None,
             timeout: default_timeout(),
             retry: Retry::default(),
             on_disconnect: OnDisconnect::default(),
@@ -524,6 +528,17 @@ pub struct MixEntry {
     /// `query`: whether `same_on` also compares the order of the rows.
     #[serde(default, skip_serializing_if = "is_default")]
     pub same_order: bool,
+    /// `transaction`: its steps, in order, each a read, insert, upsert, replace, delete or query:
+    /// `steps = { look = { op = "read" }, change = { op = "replace", same_as = "look" } }`.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "IndexMap<String, MixWire>"))]
+    pub steps: IndexMap<String, MixEntry>,
+    /// `transaction`: the share (0 to 1) that is rolled back after its last step instead of committed; default 0.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub rollback: f64,
+    /// In a step: works on the document of this earlier step instead of drawing one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub same_as: Option<String>,
 }
 
 fn weight_one() -> f64 {
@@ -563,6 +578,9 @@ impl MixEntry {
             rows: None,
             same_on: None,
             same_order: false,
+            steps: IndexMap::new(),
+            rollback: 0.0,
+            same_as: None,
         }
     }
 

@@ -127,7 +127,7 @@ impl Store for MemoryStore {
         Capabilities {
             operations: OpKind::ALL
                 .into_iter()
-                .filter(|kind| !matches!(kind, OpKind::View | OpKind::Query))
+                .filter(|kind| !matches!(kind, OpKind::View | OpKind::Query | OpKind::Transaction))
                 .map(|kind| (kind, Support::Native))
                 .collect(),
             durability: vec![(Durability::MEMORY, "in this process's memory; lost when it ends")],

@@ -129,6 +129,20 @@ pub trait Database: Send + Sync + Sized + 'static {
         persisted: Persisted,
         work: impl FnOnce(&mut Self::Writer<'_>) -> Result<T, OpError>,
     ) -> Result<T, OpError>;
+
+    /// Runs `work` in one transaction over several collections, each with its writer, in the order of `tables`. If `work`
+    /// fails, nothing is written. No other transaction writes meanwhile.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write).
+    fn transact<T>(
+        &self,
+        _tables: &[&Self::Tables],
+        _persisted: Persisted,
+        _work: impl FnOnce(&mut [Self::Writer<'_>]) -> Result<T, OpError>,
+    ) -> Result<T, OpError> {
+        Err(OpError::unsupported())
+    }
 }
 
 /// Documents by key. Errors are those of the engine.

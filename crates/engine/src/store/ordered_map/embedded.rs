@@ -60,10 +60,11 @@ fn refuse_existing(engine: &str, layout: &Layout) -> Result<(), StoreError> {
     }
 }
 
-/// Every operation except touch, view and query. `made` lists the operations that the engine lacks, and how they are built.
+/// Every operation except touch, view, query and transaction. `made` lists the operations that the engine lacks, and how they are built.
 pub fn operations(made: &[(&[OpKind], &'static str)]) -> Vec<(OpKind, Support)> {
     let how = |kind: &OpKind| made.iter().find(|(kinds, _)| kinds.contains(kind)).map(|(_, how)| *how);
-    let all = OpKind::ALL.into_iter().filter(|kind| !matches!(kind, OpKind::Touch | OpKind::View | OpKind::Query));
+    use OpKind::{Query, Touch, Transaction, View};
+    let all = OpKind::ALL.into_iter().filter(|kind| !matches!(kind, Touch | View | Query | Transaction));
     all.map(|kind| (kind, how(&kind).map_or(Support::Native, Support::Approximated))).collect()
 }
 

@@ -7,7 +7,8 @@ use super::index::{self, Entries, Indexes};
 use super::{Collection, Database, Documents, KeyRange, Opened, Reader, Scope, Stored, Writer};
 use crate::store::document::{self, EXISTS, Effect, collection_of, wrong_collection};
 use crate::store::{
-    Batch, BulkWrite, Collected, Completions, ErrorKind, Op, OpError, Persisted, Reject, Reply, Request, Session, Token,
+    Batch, BulkWrite, Collected, Completions, ErrorKind, Op, OpError, Persisted, Reject, Reply, Request, Session, Step,
+    StepsFound, Token,
 };
 use storebench_study::workload::Body;
 
@@ -34,6 +35,8 @@ struct Buffers {
     /// Index entries of a document before and after a write.
     before: Entries,
     after: Entries,
+    /// What the steps of a transaction found.
+    steps: StepsFound,
 }
 
 impl<D: Database> OrderedSession<D> {
@@ -43,6 +46,9 @@ impl<D: Database> OrderedSession<D> {
     }
 
     fn run(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) -> Result<(), OpError> {
+        if let Op::Transaction { steps, rolls_back, .. } = request.op {
+            return self.transaction(steps, rolls_back, request.contents, token, out);
+        }
         let Self { opened, persisted, buffers } = self;
         let collection = collection_of(request, &opened.collections, opened.read_only)?;
         let access = Access { database: &opened.database, collection, persisted: *persisted };
@@ -50,6 +56,62 @@ impl<D: Database> OrderedSession<D> {
             return access.read(request, buffers, token, out);
         }
         access.write(&request.op, buffers, token, out)
+    }
+
+    /// Does the steps in one transaction, while no other one writes.
+    fn transaction(
+        &mut self,
+        steps: &[Step],
+        rolls_back: bool,
+        contents: bool,
+        token: Token,
+        out: &mut dyn Completions,
+    ) -> Result<(), OpError> {
+        let Self { opened, persisted, buffers } = self;
+        let mut used: Vec<usize> = Vec::new();
+        for step in steps {
+            collection_of(&step.request(contents)?, &opened.collections, opened.read_only)?;
+            let position = step.collection.position();
+            if !used.contains(&position) {
+                used.push(position);
+            }
+        }
+        let access = |position: usize| Access {
+            database: &opened.database,
+            collection: &opened.collections[position],
+            persisted: *persisted,
+        };
+        let tables: Vec<&D::Tables> = used.iter().map(|position| &opened.collections[*position].tables).collect();
+        let mut found = std::mem::take(&mut buffers.steps);
+        found.begin(contents);
+        let mut finished = false;
+        let done = opened.database.transact(&tables, *persisted, |writers| {
+            for step in steps {
+                let position = step.collection.position();
+                let writer = used.iter().position(|other| *other == position).and_then(|at| writers.get_mut(at));
+                let (writer, access) = (writer.ok_or(OpError::unsupported())?, access(position));
+                let op = step.request(contents)?.op;
+                let kind = op.kind();
+                if let Op::Read { key } = op {
+                    let read = writer.get(key, |stored| found.add(kind, Ok(read_reply(stored, contents))))?;
+                    read.unwrap_or_else(|| found.add(kind, Err(OpError::not_found())))?;
+                    continue;
+                }
+                let written = access
+                    .ready(&step.key, &op, &mut buffers.after)
+                    .and_then(|()| access.one(writer, &step.key, &op, false, buffers).map(drop));
+                found.add(kind, written.map(|()| Reply::written(1)))?;
+            }
+            finished = true;
+            // An error rolls it back.
+            if rolls_back { Err(OpError::unsupported()) } else { Ok(()) }
+        });
+        buffers.steps = found;
+        if !(finished && rolls_back) {
+            done?;
+        }
+        out.complete(token, Ok(buffers.steps.reply(rolls_back)));
+        Ok(())
     }
 }
 

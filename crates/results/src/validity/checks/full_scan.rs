@@ -37,7 +37,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
              store does not use it for this query",
             op.collection
         ),
-        None if op.kind == OpKind::Query.name() => {
+        None if op.kind == OpKind::Query.name() || op.kind == OpKind::Transaction.name() => {
             "its time grows with the collection, unless the query is meant to read everything: create an index that it can use"
                 .to_owned()
         }
