@@ -3,9 +3,9 @@
 use std::task::{Context, Poll};
 
 use storebench_engine::store::{
-    Batch, BatchBuf, BulkWrite, Capabilities, Completions, CopyId, Description, ErrorKind, Layout, MemorySession,
-    MemoryStore, Namespace, Op, OpError, OpKind, Owner, Prepare, Reply, Request, Session, SessionOptions, Store,
-    StoreError, Token,
+    Batch, BatchBuf, BulkWrite, Capabilities, Completions, CopyId, Description, ErrorKind, Isolation, Layout,
+    MemorySession, MemoryStore, Namespace, Op, OpError, OpKind, Owner, Prepare, Reply, Request, Session,
+    SessionOptions, Step, StepsFound, Store, StoreError, Support, Token, Transactions,
 };
 
 /// What is wrong with it.
@@ -78,6 +78,10 @@ pub(super) enum Defect {
     Panics,
     /// Each poll wakes its caller, although nothing is to come.
     WakesItself,
+    /// The steps of a transaction are done one by one, and not undone.
+    UndoesNoStep,
+    /// Of a transaction, only the last step is done.
+    DoesTheLastStep,
 }
 
 /// A memory store with a defect.
@@ -105,6 +109,15 @@ impl Store for Broken {
         let mut capabilities = self.inner.capabilities();
         if self.defect == Defect::SilentlyUnsupported {
             capabilities.operations.retain(|(kind, _)| *kind != OpKind::Append);
+        }
+        if matches!(self.defect, Defect::UndoesNoStep | Defect::DoesTheLastStep) {
+            capabilities.operations.push((OpKind::Transaction, Support::Native));
+            capabilities.transactions = Transactions {
+                isolation: vec![(Isolation::Serializable, "it is not")],
+                steps: Transactions::STEPS,
+                rolls_back: true,
+                takes_connection: false,
+            };
         }
         capabilities
     }
@@ -218,6 +231,11 @@ impl Session for BrokenSession {
         if self.defect == Defect::ForgetsToComplete && self.operations.is_multiple_of(50) {
             return;
         }
+        if let Op::Transaction { steps, rolls_back, .. } = request.op
+            && matches!(self.defect, Defect::UndoesNoStep | Defect::DoesTheLastStep)
+        {
+            return self.one_by_one(steps, rolls_back, request.contents, token, out);
+        }
         if self.ignored(kind) {
             return out.complete(token, Ok(Reply::written(1)));
         }
@@ -279,6 +297,35 @@ impl Session for BrokenSession {
 }
 
 impl BrokenSession {
+    /// Does the steps of a transaction as if each were alone.
+    fn one_by_one(
+        &mut self,
+        steps: &[Step],
+        rolls_back: bool,
+        contents: bool,
+        token: Token,
+        out: &mut dyn Completions,
+    ) {
+        let mut found = StepsFound::default();
+        found.begin(contents);
+        let left_out = if self.defect == Defect::DoesTheLastStep { steps.len() - 1 } else { 0 };
+        for (nth, step) in steps.iter().enumerate() {
+            let request = step.request(contents).expect("steps are operations");
+            let mut ended = Ok(());
+            let mut add = |_: Token, result: Result<Reply<'_>, OpError>| ended = found.add(request.op.kind(), result);
+            match nth < left_out {
+                true => add(token, Ok(Reply::written(1))),
+                false => self.inner.submit(&request, token, &mut add),
+            }
+            if let Err(error) = ended {
+                return out.complete(token, Err(error));
+            }
+            // Others run in between.
+            std::thread::yield_now();
+        }
+        out.complete(token, Ok(found.reply(rolls_back)));
+    }
+
     fn any_exists(&mut self, request: &Request<'_>, items: Batch<'_>) -> bool {
         let mut found = 0;
         for (key, _) in items.iter() {

@@ -35,4 +35,5 @@ mod servers;
 mod soak;
 mod squeezed;
 mod studies;
+mod transactions;
 mod verify;

@@ -33,6 +33,8 @@ mod simulated_bulk;
 mod simulated_ends;
 #[cfg(test)]
 mod simulated_ledger;
+#[cfg(test)]
+mod simulated_transactions;
 mod stop;
 mod team;
 mod worker;

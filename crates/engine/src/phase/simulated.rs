@@ -16,8 +16,8 @@ use super::worker::{Turn, Turns, Worker, WorkerCore};
 use crate::ledger::Book;
 use crate::measure::Recorder;
 use crate::store::{
-    CollectionId, CollectionLayout, Completions, ErrorKind, Layout, MemoryStore, Op, OpError, PhaseStart, Prepare,
-    Reply, Request, Session, SessionOptions, Slow, SlowOptions, Store, Token,
+    CollectionId, CollectionLayout, Completions, ErrorKind, Layout, MemoryStore, NullStore, Op, OpError, PhaseStart,
+    Prepare, Reply, Request, Session, SessionOptions, Slow, SlowOptions, Store, Token,
 };
 use storebench_documents::schedule::Arrivals;
 use storebench_documents::{Catalog, CatalogOptions};
@@ -130,7 +130,7 @@ pub(super) fn simulate_until<S: Session>(
     open: impl FnOnce(&SessionOptions, &Catalog) -> S,
 ) -> Run {
     let (study, catalog) = study(text, overrides);
-    let capabilities = MemoryStore::new().capabilities();
+    let capabilities = NullStore::new().capabilities();
     let plan = Arc::new(PhasePlan::resolve(&study, &study.phases[0], &catalog, &capabilities).unwrap());
     clock.advance_to(1_000_000);
     let phase_start = PhaseStart::new();

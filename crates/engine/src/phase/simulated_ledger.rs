@@ -12,21 +12,23 @@ use crate::ledger::{Book, KeyState};
 use crate::store::{Completions, ErrorKind, MemoryStore, Op, OpError, Reply, Request, Session, Store, Token};
 
 /// The study with a ledger and this mix.
-fn text(mix: &str) -> String {
+pub(super) fn text(mix: &str) -> String {
     STUDY.replace("{ read = 1 }", &format!("{mix}\nledger = true\nstreams = \"disjoint\""))
 }
 
 /// The answer to an operation, and its delay in ns; `None` if it is never answered.
-type Answer = fn(nth: u64, op: &Op<'_>) -> Option<(u64, Result<(), ErrorKind>)>;
+pub(super) type Answer = fn(nth: u64, op: &Op<'_>) -> Option<(u64, Result<(), ErrorKind>)>;
 
 /// What a session has seen.
 #[derive(Debug, Default)]
-struct Seen {
+pub(super) struct Seen {
     /// Writes of each key that are in flight or have an unknown outcome.
     open: BTreeMap<String, u32>,
     /// The most open writes of one key.
-    most: u32,
+    pub(super) most: u32,
     reads: u64,
+    /// The most steps of one transaction that were about the same document.
+    pub(super) repeated: usize,
 }
 
 /// A scheduled answer: when, to which request, of which keys, and the result.
@@ -37,6 +39,8 @@ struct Scripted {
     answer: Answer,
     nth: u64,
     seen: Arc<Mutex<Seen>>,
+    /// The number of steps of the transactions in flight.
+    steps: Vec<u32>,
     flying: Vec<Flying>,
 }
 
@@ -45,9 +49,18 @@ impl Session for Scripted {
         let keys: Vec<String> = match request.op {
             Op::Upsert { key, .. } | Op::Delete { key } | Op::CompareAndSwap { key, .. } => vec![key.to_owned()],
             Op::BulkWrite { items, .. } => items.iter().map(|(key, _)| key.to_owned()).collect(),
+            Op::Transaction { steps, .. } => {
+                let keys = steps.iter().filter(|step| step.writes()).map(|step| step.key.clone());
+                keys.collect()
+            }
             _ => Vec::new(),
         };
+        let steps = if let Op::Transaction { steps, .. } = request.op { steps } else { &[] };
+        let same = steps.iter().map(|step| steps.iter().filter(|other| other.key == step.key).count());
+        let same = same.max().unwrap_or(0);
+        self.steps = vec![1; steps.len()];
         let mut seen = self.seen.lock().unwrap();
+        seen.repeated = seen.repeated.max(same);
         seen.reads += u64::from(matches!(request.op, Op::Read { .. }));
         for key in &keys {
             let open = seen.open.entry(key.clone()).or_insert(0);
@@ -71,7 +84,7 @@ impl Session for Scripted {
             for key in &keys {
                 *self.seen.lock().unwrap().open.get_mut(key).unwrap() -= 1;
             }
-            let reply = Reply { documents: 1, revision: Some(b"1"), ..Reply::default() };
+            let reply = Reply { documents: 1, revision: Some(b"1"), steps: &self.steps, ..Reply::default() };
             out.complete(token, result.map(|()| reply).map_err(|kind| OpError::new(kind, "as scripted")));
         }
         Poll::Pending
@@ -82,11 +95,22 @@ impl Session for Scripted {
     }
 }
 
-fn run(mix: &str, overrides: &[&str], answer: Answer) -> (super::simulated::Run, Seen) {
+pub(super) fn run(mix: &str, overrides: &[&str], answer: Answer) -> (super::simulated::Run, Seen) {
+    run_text(&text(mix), overrides, answer)
+}
+
+pub(super) fn run_text(text: &str, overrides: &[&str], answer: Answer) -> (super::simulated::Run, Seen) {
     let clock = FakeClock::new();
     let seen: Arc<Mutex<Seen>> = Arc::default();
-    let session = Scripted { clock: clock.clone(), answer, nth: 0, seen: Arc::clone(&seen), flying: Vec::new() };
-    let run = simulate_on(&clock, &text(mix), overrides, 0, |_, _| session);
+    let session = Scripted {
+        clock: clock.clone(),
+        answer,
+        nth: 0,
+        seen: Arc::clone(&seen),
+        steps: Vec::new(),
+        flying: Vec::new(),
+    };
+    let run = simulate_on(&clock, text, overrides, 0, |_, _| session);
     let seen = std::mem::take(&mut *seen.lock().unwrap());
     (run, seen)
 }

@@ -1,0 +1,156 @@
+//! Transactions: several steps as one operation.
+
+use crate::common::Cli;
+use crate::queries::{check, is_refused_before_the_load, run};
+use crate::server::Server;
+
+/// A transfer between two documents, with a ledger; some transfers are rolled back.
+const STUDY: &str = r#"
+title = "Transfers"
+[collections.docs]
+count = 200
+[collections.docs.fields]
+city = { choice = ["Lima", "Oslo"] }
+[collections.log]
+count = 10
+
+[[phases]]
+name = "load"
+load = ["docs", "log"]
+
+[[phases]]
+name = "mix"
+collection = "docs"
+operations = 600
+workers = 4
+streams = "disjoint"
+ledger = true
+check = 1.0
+retry = { tries = 20, backoff = "1ms" }
+[phases.mix]
+read = 1
+
+[phases.mix.transfer]
+op = "transaction"
+weight = 3
+[phases.mix.transfer.steps]
+from = { op = "read" }
+to = { op = "read" }
+debit = { op = "replace", same_as = "from" }
+credit = { op = "upsert", same_as = "to" }
+
+[phases.mix.note]
+op = "transaction"
+rollback = 0.5
+[phases.mix.note.steps]
+entry = { op = "upsert", collection = "log" }
+gone = { op = "delete", collection = "log" }
+"#;
+
+/// Stores that have transactions do them all, and lose nothing.
+#[test]
+fn stores_with_transactions_lose_none_and_leave_nothing_of_those_that_are_rolled_back() {
+    let server = Server::start("postgres");
+    let cli = Cli::new();
+    let postgres = format!("pg={}", server.url);
+    let done = run(&cli, STUDY, &["sqlite:transfers.db", "redb:transfers.redb", &postgres]);
+    let result = done.json();
+    for trial in result["trials"].as_array().unwrap() {
+        let (store, phase) = (&trial["store"], &trial["phases"][1]);
+        assert_eq!(phase["isolation"]["name"], "serializable", "{store}");
+        let ops = phase["ops"].as_object().unwrap();
+        let count = |name: &str, of: &str| ops[name][of].as_u64().unwrap();
+        for name in ["transfer", "note", "read"] {
+            assert_eq!((count(name, "errors"), count(name, "wrong")), (0, 0), "{store}, {name}: {phase:#}");
+        }
+        assert_eq!((ops["transfer"]["kind"].as_str(), count("transfer", "misses")), (Some("transaction"), 0));
+        let transfers = count("transfer", "succeeded");
+        assert!(transfers > 200, "{store}: {transfers}");
+        assert_eq!(count("transfer", "documents"), 4 * transfers, "{store}");
+        assert_eq!(count("transfer", "checked"), 2 * transfers, "{store}: both reads are compared");
+        // Deletes soon find nothing.
+        assert!(count("note", "misses") > 0, "{store}");
+        let ledger = &phase["ledger"];
+        assert_eq!((&ledger["lost"], &ledger["resurrected"]), (&0.into(), &0.into()), "{store}: {ledger:#}");
+    }
+    let lost = check(&result, "lost-writes").unwrap();
+    assert_eq!(lost["severity"], "pass", "{lost:#}");
+}
+
+/// One name for each isolation on every store, and the same work is told apart by it.
+#[test]
+fn isolations_are_refused_by_name_or_named_as_a_difference() {
+    let server = Server::start("postgres");
+    let cli = Cli::new();
+    let asked = STUDY.replace("operations = 600", "operations = 600\nisolation = \"snapshot\"");
+    let done = run(&cli, &asked, &["sqlite:transfers.db"]);
+    let told = "phase `mix`: this store cannot guarantee isolation `snapshot`; supported: serializable";
+    assert!(done.code == 2 && done.err.contains(told), "{}", done.err);
+    let done = run(&cli, &asked, &[&server.url]);
+    assert_eq!(done.json()["trials"][0]["phases"][1]["isolation"]["name"], "snapshot", "{}", done.err);
+}
+
+#[test]
+fn what_is_wrong_with_a_transaction_is_said_before_the_run() {
+    let cli = Cli::new();
+    for (text, instead, told) in [
+        (
+            "same_as = \"from\"",
+            "same_as = \"form\"",
+            "phases.1.mix.transfer.steps.debit.same_as: unknown earlier step `form`; did you mean `from`?",
+        ),
+        ("from = { op = \"read\" }", "from = { op = \"read\", same_as = \"to\" }", "the first step has no earlier one"),
+        (
+            "from = { op = \"read\" }",
+            "from = { op = \"counter\" }",
+            "a step is one of read, insert, upsert, replace, delete, query",
+        ),
+        ("from = { op = \"read\" }", "from = { op = \"read\", weight = 2 }", "each step is done once"),
+        ("from = { op = \"read\" }", "from = { op = \"read\", batch = 2 }", "each of one document"),
+        ("rollback = 0.5", "rollback = 1.5", "invalid share 1.5; use 0 to 1"),
+        (
+            "op = \"upsert\", collection = \"log\"",
+            "op = \"insert\", collection = \"log\"",
+            "later operations would look for documents",
+        ),
+        ("gone = {", "gone = { same_as = \"entry\", ", "with a ledger, a transaction writes each document once"),
+        (
+            "credit = { op = \"upsert\", same_as = \"to\" }",
+            "credit = { op = \"upsert\", collection = \"log\", same_as = \"to\" }",
+            "`to` works on another collection",
+        ),
+        ("read = 1", "read = { rollback = 0.5 }", "`rollback` has no meaning for read; it needs op = \"transaction\""),
+        ("read = 1", "read = { same_as = \"x\" }", "`same_as` is for steps of a transaction"),
+        ("read = 1", "read = 1\ntransaction = 1", "a transaction has 1 to 100 steps"),
+    ] {
+        is_refused_before_the_load(&cli, STUDY, (text, instead), told);
+    }
+    let done = run(&cli, STUDY, &["fjall:transfers"]);
+    let told = "this store has no transactions; remove them, or use another store";
+    assert!(done.code == 2 && done.err.contains(told), "{}", done.err);
+    let alone = "isolation = \"snapshot\"\n[phases.mix]";
+    let study = STUDY.split("[phases.mix.transfer]").next().unwrap().replace("[phases.mix]", alone);
+    let done = run(&cli, &study, &["sqlite:transfers.db"]);
+    assert!(done.code == 2 && done.err.contains("`isolation` is for transactions"), "{}", done.err);
+}
+
+/// Redis does not undo commands, so it refuses what depends on that.
+#[test]
+fn redis_refuses_what_it_could_not_undo() {
+    let server = Server::start("redis");
+    let cli = Cli::new();
+    let done = run(&cli, STUDY, &[&server.url]);
+    let told = "this store cannot undo steps that it has done; remove `rollback` of `note`";
+    assert!(done.code == 2 && done.err.contains(told), "{}", done.err);
+    let insert = "entry = { op = \"insert\", collection = \"log\" }";
+    let study = STUDY.replace("rollback = 0.5\n", "");
+    let inserting = study.replace("entry = { op = \"upsert\", collection = \"log\" }", insert);
+    let done = run(&cli, &inserting, &[&server.url]);
+    let told =
+        "in a transaction, this store does not support `insert` (used by `note.steps.entry`); supported: read, upsert";
+    assert!(done.code == 2 && done.err.contains(told), "{}", done.err);
+    let done = run(&cli, &study.replace("in_flight = 1", "in_flight = 8"), &[&server.url]);
+    let result = done.json();
+    let phase = &result["trials"][0]["phases"][1];
+    assert_eq!((&phase["ops"]["transfer"]["errors"], &phase["ledger"]["lost"]), (&0.into(), &0.into()), "{phase:#}");
+}
