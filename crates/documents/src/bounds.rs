@@ -95,6 +95,7 @@ fn key_bound(
     }
     chain.pop();
     let bound = match &plan.own {
+        _ if plan.trace.is_some() => plan.trace.as_ref().map_or(0, |trace| trace.longest_key_bytes()),
         Some(own) if own.holds_keys() => own.longest_key,
         _ => parts_bound_with(plans, position, &plan.key, keys),
     };

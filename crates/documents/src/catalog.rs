@@ -15,7 +15,8 @@ use super::compile;
 use super::error::{DocumentError, Mismatch};
 use super::escape;
 use super::plan::{self, Part, Plan, Scope};
-use super::sampled::Sampled;
+use super::sampled::{self, Sampled};
+use super::trace::Trace;
 use storebench_study::workload::{Body, Collection};
 
 /// Options for compiling a catalog.
@@ -203,9 +204,17 @@ impl Documents {
         &self.plan().name
     }
 
+    /// The recorded traffic whose keys its documents have.
+    pub fn trace(&self) -> Option<&Arc<Trace>> {
+        self.plan().trace.as_ref()
+    }
+
     /// How many documents there are, after scale, relation and file.
     pub fn count(&self) -> u64 {
-        self.sampled.as_ref().map_or(self.plan().count, |sampled| sampled.count())
+        match &self.sampled {
+            Some(sampled) if self.plan().trace.is_none() => sampled.count(),
+            _ => self.plan().count,
+        }
     }
 
     /// Whether the documents were already in a store and not made by Storebench. Only their keys are known, and only
@@ -222,7 +231,7 @@ impl Documents {
     /// Appends the key in UTF-8. If the collection [can grow](Self::can_grow), indexes from the count on are keys of
     /// documents inserted later; otherwise they have no meaning.
     pub fn write_key(&self, index: u64, out: &mut Vec<u8>) {
-        if let Some(sampled) = &self.sampled {
+        if let (Some(sampled), None) = (&self.sampled, &self.plan().trace) {
             return out.extend_from_slice(sampled.key(index).as_bytes());
         }
         plan::write_key(&self.plans, self.position, index, out);
@@ -240,9 +249,10 @@ impl Documents {
         self.scope(index, version, self.plan().related).write_document(out);
     }
 
-    /// Whether documents beyond the count can be generated: not with `from`, `per` or `existing`.
+    /// Whether documents beyond the count can be generated: not with `from`, `per`, `existing` or `trace`.
     pub fn can_grow(&self) -> bool {
-        self.plan().own.is_none() && !self.plan().existing && self.plan().relation.is_none()
+        let plan = self.plan();
+        plan.own.is_none() && !plan.existing && plan.relation.is_none() && plan.trace.is_none()
     }
 
     /// With `per`: the parent's index and the position among its children, from 0.
@@ -327,6 +337,10 @@ impl Documents {
     /// occurrence of the text `upto`; without `upto`, after the last character that is neither a letter nor a digit. A
     /// key without either is not cut.
     pub fn write_key_prefix(&self, index: u64, upto: Option<&str>, out: &mut Vec<u8>) {
+        if let Some(key) = self.plan().recorded_key(index) {
+            let key = std::str::from_utf8(key).unwrap_or_default();
+            return out.extend_from_slice(sampled::prefix_of(key, upto).as_bytes());
+        }
         if let Some(sampled) = &self.sampled {
             return out.extend_from_slice(sampled.key_prefix(index, upto).as_bytes());
         }

@@ -20,8 +20,9 @@ use super::random::seed_of;
 use super::relation::{Parents, Relation};
 use super::size::Sizes;
 use super::template::{self, Piece};
-use storebench_study::units::Count;
-use storebench_study::workload::{Body, Collection, Field};
+use super::trace::Trace;
+use storebench_study::units::{ByteSize, Count, Range};
+use storebench_study::workload::{Body, Collection, Field, Size};
 
 /// What is known about all collections while one is compiled.
 pub(crate) struct Context<'a> {
@@ -39,8 +40,14 @@ pub(crate) fn compile(
     for (name, collection) in collections {
         refuse_contradictions(collection, &format!("collections.{name}"))?;
     }
+    let traces = traces(collections, options)?;
+    let sized = with_recorded_sizes(collections, &traces);
+    let collections = sized.as_ref().unwrap_or(collections);
     let mut plans: Vec<Plan> =
         collections.iter().map(|(name, c)| empty_plan(name, c, seed_of(name, options.seed))).collect();
+    for (plan, trace) in plans.iter_mut().zip(&traces) {
+        plan.trace.clone_from(trace);
+    }
     let mut written = vec![0; plans.len()];
     for position in by_parent(collections)? {
         count_documents(collections, position, &mut plans, &mut written, options)?;
@@ -61,6 +68,11 @@ pub(crate) fn compile(
             .map(|s| Sizes::new(s, options.base_dir, &format!("{path}.size"), known.map(|k| &k.sizes[..])))
             .transpose()?;
         let corpus = made.needs_text.then(|| corpora.get(collection, &path)).transpose()?;
+        let recorded = traces[position].as_ref().and_then(Sizes::recorded);
+        let sizes = match recorded.filter(|_| is_recorded(collection)) {
+            Some(recorded) => Some(recorded),
+            None => sizes,
+        };
         let plan = &mut plans[position];
         plan.fills = made.segments.iter().filter(|s| matches!(s, Segment::Fill(_))).count() as u64;
         plan.fixed_tail = fixed_tail(&made.segments);
@@ -79,6 +91,54 @@ pub(crate) fn compile(
         frozen.collections.insert(name.clone(), found);
     }
     Ok((plans, frozen))
+}
+
+/// The traces of the collections that have one. A file is read once.
+fn traces(
+    collections: &IndexMap<String, Collection>,
+    options: &CatalogOptions<'_>,
+) -> Result<Vec<Option<Arc<Trace>>>, DocumentError> {
+    let mut read: HashMap<&Path, Arc<Trace>> = HashMap::new();
+    let mut all = Vec::with_capacity(collections.len());
+    for (name, collection) in collections {
+        let Some(file) = &collection.trace else {
+            all.push(None);
+            continue;
+        };
+        let trace = match read.get(file.as_path()) {
+            Some(trace) => Arc::clone(trace),
+            None => Trace::read(&options.base_dir.join(file), &format!("collections.{name}.trace"))?,
+        };
+        read.insert(file, Arc::clone(&trace));
+        all.push(Some(trace));
+    }
+    Ok(all)
+}
+
+/// Whether the sizes of a collection are those of its trace: the study gives none. This is its place holder then.
+fn is_recorded(collection: &Collection) -> bool {
+    collection.trace.is_some() && collection.size == Some(RECORDED)
+}
+
+/// A size that no study can give, because it is smaller than any document.
+const RECORDED: Size = Size::Uniform(Range { min: ByteSize(0), max: ByteSize(0) });
+
+/// The collections, where those with a trace that has sizes have a size.
+fn with_recorded_sizes(
+    collections: &IndexMap<String, Collection>,
+    traces: &[Option<Arc<Trace>>],
+) -> Option<IndexMap<String, Collection>> {
+    let sized = |trace: &Option<Arc<Trace>>| trace.as_ref().is_some_and(|trace| trace.sizes().is_some());
+    if !traces.iter().any(sized) {
+        return None;
+    }
+    let mut all = collections.clone();
+    for (collection, trace) in all.values_mut().zip(traces) {
+        if collection.size.is_none() && collection.existing.is_none() && sized(trace) {
+            collection.size = Some(RECORDED);
+        }
+    }
+    Some(all)
 }
 
 /// Calibrates, and compares files with their state in the frozen run.
@@ -161,6 +221,7 @@ pub(crate) fn empty_plan(name: &str, collection: &Collection, seed: u64) -> Plan
         fills: 0,
         fixed_tail: None,
         sizes: None,
+        trace: None,
         corpus: None,
         mixture: None,
         relation: None,
@@ -180,12 +241,23 @@ fn refuse_contradictions(collection: &Collection, path: &str) -> Result<(), Docu
         "text_file" => collection.text_file.is_some(),
         "per" => collection.per.is_some(),
         "index" => !collection.index.is_empty(),
+        "from" => collection.from.is_some(),
+        "key" => collection.key.is_some(),
         _ => false,
     };
     let refuse = |keys: &[&str], reason: &str| match keys.iter().find(|key| given(key)) {
         Some(key) => Err(DocumentError::new(format!("{path}.{key}"), format!("`{key}` {reason}"))),
         None => Ok(()),
     };
+    if collection.trace.is_some() {
+        refuse(
+            &["count", "key", "per", "from"],
+            "cannot be combined with `trace`, which has the keys of the documents; remove one of the two",
+        )?;
+        if collection.body == Body::Counter {
+            return Err(DocumentError::new(format!("{path}.body"), "a trace has no counters; remove `body`"));
+        }
+    }
     if collection.existing.is_some() {
         return refuse(
             &["count", "fields", "size", "compress_to", "text_file", "per", "index"],
@@ -204,7 +276,7 @@ fn refuse_contradictions(collection: &Collection, path: &str) -> Result<(), Docu
     }
     if collection.per.is_some() {
         refuse(&["count"], "cannot be combined with `per`, which decides how many documents there are; remove it")?;
-    } else if collection.count.is_none() {
+    } else if collection.count.is_none() && collection.trace.is_none() {
         return Err(DocumentError::new(
             path,
             "the number of documents is missing; add `count = 100_000`, `per = { parent = 3 }` or `from = \"file.jsonl\"`",
@@ -282,6 +354,11 @@ fn count_documents(
     let (name, collection) = collections.get_index(position).expect("one plan for each collection");
     let path = format!("collections.{name}");
     let scaled = |count: u64| ((count as f64 * options.scale).round() as u64).max(1);
+    if let Some(trace) = &plans[position].trace {
+        let count = trace.keys_before();
+        (plans[position].count, written[position]) = (count, count);
+        return Ok(());
+    }
     if collection.existing.is_some() {
         return Ok(());
     }

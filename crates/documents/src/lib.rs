@@ -12,6 +12,7 @@
 //! - `relation`, `shares`: maps children to parents and back by arithmetic, and says how many children each parent has
 //! - `own`, `reader`: the user's own documents
 //! - `parameters`: values of a query's parameters
+//! - [`trace`]: recorded traffic
 //! - `sampled`: keys of documents that are already in a store
 //! - `calibrate`, `check`: measure and verify documents
 //! - [`infer`]: reads a sample, and describes a collection that generates documents like it
@@ -49,6 +50,7 @@ pub mod schedule;
 mod shares;
 mod size;
 mod template;
+pub mod trace;
 
 pub use catalog::{Calibration, Catalog, CatalogOptions, Compression, Documents, FileFacts, Frozen, FrozenCollection};
 pub use error::{DocumentError, Mismatch};

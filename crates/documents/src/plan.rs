@@ -11,6 +11,7 @@ use super::picker::Picker;
 use super::random::{Permutation, Random};
 use super::relation::Relation;
 use super::size::Sizes;
+use super::trace::Trace;
 use storebench_study::workload::{Body, IdKind, TimeForm};
 
 /// Name of the field that holds the index and version of a document.
@@ -37,6 +38,8 @@ pub(crate) struct Plan {
     /// Bytes after the first fill, if they are the same in every document.
     pub(crate) fixed_tail: Option<usize>,
     pub(crate) sizes: Option<Sizes>,
+    /// Recorded traffic, whose keys its documents have.
+    pub(crate) trace: Option<Arc<Trace>>,
     pub(crate) corpus: Option<Arc<Corpus>>,
     pub(crate) mixture: Option<Mixture>,
     pub(crate) relation: Option<Relation>,
@@ -45,6 +48,14 @@ pub(crate) struct Plan {
     pub(crate) key_bound: u64,
     /// Whether the documents were already in the store and are only read.
     pub(crate) existing: bool,
+}
+
+impl Plan {
+    /// The key of a document that has those of a trace.
+    #[inline]
+    pub(crate) fn recorded_key(&self, index: u64) -> Option<&[u8]> {
+        self.trace.as_ref().map(|trace| trace.key(u32::try_from(index).unwrap_or(u32::MAX)))
+    }
 }
 
 /// A part of a template.
@@ -553,7 +564,8 @@ impl<'a> Scope<'a> {
         let Some(sizes) = plan.sizes.as_ref().filter(|_| plan.fills > 0) else {
             return self.write_segments(&plan.segments, None, out);
         };
-        let size = sizes.of(&mut Random::new(plan.seed ^ super::size::SALT, self.index, 0)) as usize;
+        let mut rng = Random::new(plan.seed ^ super::size::SALT, self.index, 0);
+        let size = sizes.of(self.index, &mut rng) as usize;
         let first = plan.segments.iter().position(|s| matches!(s, Segment::Fill(_))).unwrap_or(0);
         let (head, tail) = plan.segments.split_at(first);
         self.write_segments(head, None, out);
@@ -623,6 +635,12 @@ fn comma(out: &mut Vec<u8>) {
 /// Appends a key, escaped for JSON.
 pub(crate) fn write_key_escaped(all: &[Plan], position: usize, index: u64, out: &mut Vec<u8>) {
     let plan = &all[position];
+    if let Some(key) = plan.recorded_key(index) {
+        let begin = out.len();
+        out.extend_from_slice(key);
+        escape::escape_tail(begin, out);
+        return;
+    }
     if let Some(own) = plan.own.as_ref().filter(|own| own.holds_keys()) {
         let begin = out.len();
         own.write_key(index, out);
@@ -635,6 +653,9 @@ pub(crate) fn write_key_escaped(all: &[Plan], position: usize, index: u64, out: 
 /// Appends a key.
 pub(crate) fn write_key(all: &[Plan], position: usize, index: u64, out: &mut Vec<u8>) {
     let plan = &all[position];
+    if let Some(key) = plan.recorded_key(index) {
+        return out.extend_from_slice(key);
+    }
     if let Some(own) = plan.own.as_ref().filter(|own| own.holds_keys()) {
         return own.write_key(index, out);
     }

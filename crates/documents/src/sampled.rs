@@ -71,13 +71,17 @@ impl Sampled {
     /// The key up to and including the last occurrence of `upto`; without `upto`, up to and including the last
     /// character that is neither a letter nor a digit. The whole key if there is none.
     pub(super) fn key_prefix(&self, index: u64, upto: Option<&str>) -> &str {
-        let key = self.key(index);
-        let end = match upto {
-            Some(text) => key.rfind(text).map(|at| at + text.len()),
-            None => key.char_indices().rfind(|(_, c)| !c.is_alphanumeric()).map(|(at, c)| at + c.len_utf8()),
-        };
-        &key[..end.unwrap_or(key.len())]
+        prefix_of(self.key(index), upto)
     }
+}
+
+/// See [`Sampled::key_prefix`].
+pub(super) fn prefix_of<'k>(key: &'k str, upto: Option<&str>) -> &'k str {
+    let end = match upto {
+        Some(text) => key.rfind(text).map(|at| at + text.len()),
+        None => key.char_indices().rfind(|(_, c)| !c.is_alphanumeric()).map(|(at, c)| at + c.len_utf8()),
+    };
+    &key[..end.unwrap_or(key.len())]
 }
 
 #[cfg(test)]

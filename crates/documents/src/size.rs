@@ -1,10 +1,12 @@
 //! Document sizes.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::error::DocumentError;
 use super::random::{Random, seed_of};
 use super::reader::LineReader;
+use super::trace::Trace;
 use storebench_study::workload::Size;
 
 /// Separates the random stream of sizes from those of the fields.
@@ -18,8 +20,18 @@ const RESERVOIR: usize = 1 << 16;
 #[derive(Debug, Clone)]
 pub(crate) enum Sizes {
     Uniform(u64, u64),
-    Lognormal { median: f64, sigma: f64, min: u64, max: u64 },
+    Lognormal {
+        median: f64,
+        sigma: f64,
+        min: u64,
+        max: u64,
+    },
     Quantiles(Vec<u64>),
+    /// The size of each document by its index; 0 for the size of the others.
+    Recorded {
+        all: Arc<Trace>,
+        mean: u64,
+    },
 }
 
 impl Sizes {
@@ -42,12 +54,22 @@ impl Sizes {
         match self {
             Self::Uniform(_, max) | Self::Lognormal { max, .. } => *max,
             Self::Quantiles(all) => all.last().copied().unwrap_or(0),
+            Self::Recorded { all, .. } => {
+                all.sizes().and_then(|all| all.iter().max()).map_or(0, |most| u64::from(*most))
+            }
         }
     }
 
-    /// Draws the size of one document from that document's stream.
+    /// Sizes as a trace first has them for each key; keys without one get the mean of the others. `None` if it has none.
+    pub(crate) fn recorded(trace: &Arc<Trace>) -> Option<Self> {
+        let known = trace.sizes()?.iter().filter(|size| **size > 0);
+        let (sum, count) = known.fold((0u64, 0u64), |(sum, count), size| (sum + u64::from(*size), count + 1));
+        Some(Self::Recorded { all: Arc::clone(trace), mean: sum.checked_div(count)? })
+    }
+
+    /// The size of a document, drawn from that document's stream.
     #[inline]
-    pub(crate) fn of(&self, rng: &mut Random) -> u64 {
+    pub(crate) fn of(&self, index: u64, rng: &mut Random) -> u64 {
         match self {
             Self::Uniform(min, max) => rng.within(*min, *max),
             Self::Lognormal { median, sigma, min, max } => {
@@ -56,6 +78,10 @@ impl Sizes {
                 ((median * (sigma * normal_quantile(p)).exp()).round() as u64).clamp(*min, *max)
             }
             Self::Quantiles(all) => all[rng.below(all.len() as u64) as usize],
+            Self::Recorded { all, mean } => {
+                let size = all.sizes().and_then(|all| all.get(usize::try_from(index).ok()?)).copied();
+                size.filter(|size| *size > 0).map_or(*mean, u64::from)
+            }
         }
     }
 }
@@ -181,7 +207,7 @@ mod tests {
     use super::*;
 
     fn draw(sizes: &Sizes, n: u64) -> Vec<u64> {
-        (0..n).map(|i| sizes.of(&mut Random::new(77, i, 0))).collect()
+        (0..n).map(|i| sizes.of(i, &mut Random::new(77, i, 0))).collect()
     }
 
     #[test]

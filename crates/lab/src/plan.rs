@@ -7,11 +7,13 @@ use storebench_documents::schedule::Rate;
 use storebench_documents::{Catalog, Documents};
 use storebench_engine::DEFAULT_LOAD_BATCH;
 use storebench_engine::store::Description;
-use storebench_results::human::{count, percent, rate};
+use storebench_results::human::{count, digits, percent, rate};
 use storebench_results::plan::{Estimate, Plan, PlannedCollection, PlannedConfiguration, PlannedPhase, PlannedTrial};
 use storebench_results::redact;
 use storebench_study::mix64;
-use storebench_study::workload::{CopyDirection, DEFAULT_SAMPLE, Database, Phase, RateSpec, Study, collection_of};
+use storebench_study::workload::{
+    CopyDirection, DEFAULT_SAMPLE, Database, Phase, RateSpec, Speed, Study, collection_of,
+};
 
 use crate::run::ConfigurationRequest;
 
@@ -145,6 +147,13 @@ fn plan_phase(study: &Study, phase: &Phase, collections: &[PlannedCollection]) -
         let batch = phase.batch.unwrap_or(DEFAULT_LOAD_BATCH);
         let does = format!("load {} in batches of {}", phase.load.join(", "), count(batch.into()));
         (does, Some(sum(loaded().map(|c| c.count))), Some(sum(loaded().map(|c| c.total_bytes))))
+    } else if let Some(trace) = &phase.trace {
+        let speed = match phase.speed.unwrap_or(Speed::Times(1.0)) {
+            Speed::Times(1.0) => "at its own times".to_owned(),
+            Speed::Times(times) => format!("{} times as fast as recorded", digits(times)),
+            Speed::Max => "as fast as it goes".to_owned(),
+        };
+        (format!("replay {}, {speed}", trace.display()), None, None)
     } else {
         let all: f64 = phase.mix.values().map(|e| e.weight).sum();
         let parts: Vec<String> = phase

@@ -13,6 +13,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("storebench-conformance", &["storebench-engine", "storebench-study"]),
     // Judges operations on keys, whatever recorded them.
     ("storebench-consistency", &[]),
+    // Logs of stores, as traces.
+    ("storebench-traffic", &[]),
     // Its tests run against the fakes.
     (
         "storebench-stores",
@@ -75,6 +77,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "storebench-results",
             "storebench-schema",
             "storebench-stores",
+            "storebench-traffic",
             "storebench-transfer",
         ],
     ),

@@ -28,6 +28,7 @@ mod report;
 mod run;
 mod stores;
 mod studies;
+mod trace;
 mod verify;
 
 use crate::args::Verb;
@@ -45,6 +46,7 @@ pub(crate) fn perform(verb: &Verb) -> Result<u8, Failure> {
         Verb::Copy(args) => copy::copy(args),
         Verb::Generate(args) => generate::generate(args),
         Verb::Infer(args) => infer::infer(args),
+        Verb::Trace(args) => trace::trace(args),
         Verb::Verify(args) => verify::verify(args),
         Verb::Check(args) => check::check(args),
         Verb::Plan(args) => plan::plan(args),

@@ -33,6 +33,11 @@ pub fn calibrate(plan: &PhasePlan, catalog: &Arc<Catalog>, clock: &RealClock) ->
     let store: Arc<dyn AnyStore> = Arc::new(NullStore::new());
     let mut cpu_ns_per_op = Vec::new();
     for recipe in &plan.recipes {
+        // No key can be drawn from a trace that begins with nothing.
+        if plan.trace.is_some() && catalog.get(recipe.label.collection).count() == 0 && !recipe.label.kind.inserts() {
+            cpu_ns_per_op.push(0.0);
+            continue;
+        }
         let plan = PhasePlan {
             recipes: vec![recipe.clone()],
             phase: Phase {
@@ -43,6 +48,7 @@ pub fn calibrate(plan: &PhasePlan, catalog: &Arc<Catalog>, clock: &RealClock) ->
                 ..plan.phase.clone()
             },
             rate: None,
+            trace: None,
             think_ns: 0,
             ledger: false,
             followed: None,

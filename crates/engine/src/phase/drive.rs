@@ -80,7 +80,7 @@ impl WorkerReport {
 /// Runs one worker of a phase on the calling thread until the phase ends. It is compiled once per store type. Code that
 /// does not depend on the store is elsewhere.
 pub fn drive<S: Store>(store: &S, job: WorkerJob) -> WorkerReport {
-    if job.plan.rate.is_some() {
+    if job.plan.is_open_loop() {
         host::sharpen_timers();
     }
     let host = match Host::new(store.runtime()) {

@@ -155,7 +155,7 @@ impl<C: Clock> Lanes<C> {
         let lanes = (0..count).map(|i| Lane { session: i % connections, ..Lane::default() }).collect();
         let last_ns = clock.now_ns();
         Self {
-            open_loop: plan.rate.is_some(),
+            open_loop: plan.is_open_loop(),
             start_ns: last_ns,
             lanes,
             free: (0..count).map(|i| (i, 0)).collect(),

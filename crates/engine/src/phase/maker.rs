@@ -8,6 +8,7 @@ use crate::ledger::{Floor, KeyState, Ledger};
 use crate::store::{BatchBuf, BulkWrite, CollectionId, Isolation, Op, OpKind, Request, Step};
 use storebench_documents::Catalog;
 use storebench_documents::keys::{Distinct, KeyError, KeyStream, Ownership, Rng, Seen};
+use storebench_documents::trace::TraceOp;
 use storebench_study::mix64;
 use storebench_study::workload::{Draw, Popularity, Streams};
 
@@ -32,6 +33,8 @@ pub(super) struct Task {
     pub number: u64,
     /// Whether it is a transaction that is rolled back.
     pub rolls_back: bool,
+    /// Its position in the trace plus one, if its document is recorded.
+    pub recorded: u32,
 }
 
 /// What a task has beyond its first document.
@@ -153,7 +156,7 @@ impl Maker {
         let streams = all()
             .map(|recipe| {
                 let draws_none = recipe.label.kind.inserts() || recipe.label.kind == OpKind::Transaction;
-                if plan.amount == Amount::Load || draws_none {
+                if matches!(plan.amount, Amount::Load | Amount::Trace) || draws_none {
                     return Ok(None);
                 }
                 let collection = recipe.label.collection;
@@ -244,6 +247,24 @@ impl Maker {
             self.touch(recipe.label.collection, index, batch.min(count - index));
             return Some(Task { recipe: at, index, documents: batch.min(count - index) as u32, ..Task::default() });
         }
+    }
+
+    /// The recipe of a kind of operation.
+    pub(super) fn recipe_of(&self, kind: OpKind) -> usize {
+        self.briefs.iter().position(|brief| brief.kind == kind).unwrap_or(0)
+    }
+
+    /// The operation at a position of the trace.
+    pub(super) fn recorded(&mut self, position: u32, op: &TraceOp) -> Task {
+        let at = self.recipe_of(op.kind());
+        let brief = self.briefs[at];
+        let index = u64::from(op.key);
+        self.touch(brief.collection, index, 1);
+        let mut task = self.numbered(at, brief, index, &[]);
+        task.check = brief.checkable && self.of_share(self.plan.check);
+        task.recorded = position + 1;
+        self.made += 1;
+        task
     }
 
     /// One operation of a recipe, as the mix might draw it.
@@ -659,7 +680,11 @@ impl Maker {
             }
             _ => {}
         }
-        let (key, body) = (text(&self.key), &self.body[..]);
+        let recorded = self.plan.trace.as_ref().filter(|_| task.recorded > 0).and_then(|(trace, _)| {
+            let op = trace.ops().get(task.recorded as usize - 1)?;
+            trace.body(op)
+        });
+        let (key, body) = (text(&self.key), recorded.unwrap_or(&self.body));
         let op = match (&recipe.ask, kind) {
             (Ask::Count(delta), _) => Op::Counter { key, delta: *delta, initial: 0 },
             (Ask::Live(expiry), _) => Op::Touch { key, expiry: *expiry },

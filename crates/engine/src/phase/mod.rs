@@ -24,6 +24,7 @@ mod maker;
 mod plan;
 mod queries;
 mod read_back;
+mod replay;
 mod run;
 #[cfg(test)]
 mod simulated;
@@ -33,6 +34,8 @@ mod simulated_bulk;
 mod simulated_ends;
 #[cfg(test)]
 mod simulated_ledger;
+#[cfg(test)]
+mod simulated_replay;
 #[cfg(test)]
 mod simulated_transactions;
 mod stop;

@@ -9,9 +9,10 @@ use crate::measure::Label;
 use crate::store::{Capabilities, Durability, Isolation, OpKind, ReadConsistency, StoreError, ViewRows};
 use storebench_documents::Catalog;
 use storebench_documents::schedule::{Arrival, Rate};
+use storebench_documents::trace::Trace;
 use storebench_study::Part;
 use storebench_study::workload::{
-    ArrivalSpec, Body, Draw, MixEntry, Operation, Phase, PhaseKind, RowCount, Streams, Study, does,
+    ArrivalSpec, Body, Draw, MixEntry, Operation, Phase, PhaseKind, RowCount, Speed, Streams, Study, does,
 };
 
 use super::copies::CopyPlan;
@@ -152,6 +153,8 @@ pub enum Amount {
     Operations(u64),
     /// As many as fit into this time, in ns.
     Duration(u64),
+    /// Every operation of a trace, once.
+    Trace,
 }
 
 /// What a store guarantees a phase.
@@ -287,6 +290,8 @@ pub struct PhasePlan {
     pub amount: Amount,
     /// Open loop: when operations are scheduled.
     pub rate: Option<(Rate, Arrival)>,
+    /// The recorded traffic that it replays, and how fast.
+    pub trace: Option<(Arc<Trace>, Speed)>,
     /// Closed loop: pause between operations, in ns.
     pub think_ns: u64,
     /// What the store guarantees it.
@@ -337,6 +342,7 @@ impl PhasePlan {
             (Some(PhaseKind::Mix(_)), None, None) => {
                 return refuse("it has neither `duration` nor `operations`; set one of them".into());
             }
+            (Some(PhaseKind::Trace(_)), ..) => (trace_recipes(study, phase, catalog).map(none), Amount::Trace),
             (Some(PhaseKind::Copy(_)) | None, ..) => return refuse("it runs no operations".into()),
         };
         let (recipes, steps) = recipes.map_err(refused)?;
@@ -373,6 +379,10 @@ impl PhasePlan {
             return refuse(error.to_string());
         }
         let number = study.phases.iter().position(|p| p.name == phase.name).unwrap_or(0) as u64;
+        let trace = match (amount, recipes.first()) {
+            (Amount::Trace, Some(recipe)) => catalog.get(recipe.label.collection).trace().cloned(),
+            _ => None,
+        };
         let plan = Self {
             phase: Phase { warm_up: phase.warm_up || phase.rests(), ..phase.clone() },
             number,
@@ -381,6 +391,7 @@ impl PhasePlan {
             steps,
             amount,
             rate: rate.map(|rate| (rate, arrival)),
+            trace: trace.map(|trace| (trace, phase.speed.unwrap_or(Speed::Times(1.0)))),
             think_ns: phase.think.unwrap_or_default().ns(),
             guarantees,
             timeout_ns: phase.timeout.ns(),
@@ -399,7 +410,7 @@ impl PhasePlan {
     /// # Errors
     /// [`StoreError::NotSupported`], naming the phase and the collection.
     pub fn has_documents(&self, catalog: &Catalog, sampled: bool) -> Result<(), StoreError> {
-        if self.amount == Amount::Load {
+        if matches!(self.amount, Amount::Load | Amount::Trace) {
             return Ok(());
         }
         let least = if self.streams == Streams::Disjoint { u64::from(self.workers) } else { 1 };
@@ -500,6 +511,7 @@ impl PhasePlan {
                     .sum(),
             ),
             (Amount::Operations(n), _) => Some(n),
+            (Amount::Trace, _) => self.trace.as_ref().map(|(trace, _)| trace.ops().len() as u64),
             (Amount::Duration(ns), Some((rate, _))) => Some(rate.expected(ns).round() as u64),
             (Amount::Duration(_), None) => None,
         }
@@ -509,8 +521,21 @@ impl PhasePlan {
     pub fn duration_ns(&self) -> Option<u64> {
         match self.amount {
             Amount::Duration(ns) => Some(ns),
+            _ => self.replay_ns(),
+        }
+    }
+
+    /// From the first to the last operation of its trace as they are scheduled, in ns; `None` at full speed.
+    pub(super) fn replay_ns(&self) -> Option<u64> {
+        match &self.trace {
+            Some((trace, Speed::Times(times))) => Some(super::replay::scheduled_ns(trace.span_ns(), *times)),
             _ => None,
         }
+    }
+
+    /// Whether operations are scheduled, whether or not earlier ones have ended.
+    pub fn is_open_loop(&self) -> bool {
+        self.rate.is_some() || self.replay_ns().is_some()
     }
 }
 
@@ -537,6 +562,43 @@ fn load_recipes(phase: &Phase, catalog: &Catalog) -> Result<Vec<Recipe>, String>
             })
         })
         .collect()
+}
+
+/// A recipe for each kind of operation of a trace.
+fn trace_recipes(study: &Study, phase: &Phase, catalog: &Catalog) -> Result<Vec<Recipe>, String> {
+    let named = phase.collection.as_deref().or_else(|| study.collections.keys().next().map(String::as_str));
+    let name = named.ok_or("the study has no collection")?;
+    let collection = catalog.find(name).ok_or_else(|| format!("unknown collection `{name}`"))?;
+    let documents = catalog.get(collection);
+    let trace = documents.trace().ok_or_else(|| format!("`{name}` does not have the keys of the trace"))?;
+    if let Some(kind) = trace.kinds().into_iter().find(|kind| kind.writes()) {
+        if documents.is_existing() {
+            return Err(format!(
+                "the trace has `{kind}`, but a study only reads documents that Storebench did not make; leave the writes \
+                 out of the trace, or copy the documents into a collection of the study's own"
+            ));
+        }
+        let changes = matches!(kind, OpKind::Insert | OpKind::Delete);
+        if changes && study.database == storebench_study::workload::Database::Kept {
+            return Err(format!(
+                "the trace has `{kind}`, but with database = \"kept\" other trials measure what this phase leaves; use \
+                 database = \"fresh\""
+            ));
+        }
+    }
+    let changes = [OpKind::Append, OpKind::Prepend, OpKind::MergePatch];
+    let made = !documents.is_existing() && !trace.has_bodies() && !does(study, &study.phases, &changes, name);
+    Ok(trace
+        .kinds()
+        .into_iter()
+        .map(|kind| Recipe {
+            label: Label { name: kind.name().to_owned(), kind, collection, batch: 1 },
+            weight: 1.0,
+            draw: Draw::Documents,
+            checkable: made,
+            ask: Ask::Document,
+        })
+        .collect())
 }
 
 /// The recipes of a mix, and those of the steps of its transactions.

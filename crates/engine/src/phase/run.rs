@@ -184,7 +184,7 @@ pub fn run_phase(
         }
         let stats = StatsSampler::new(Arc::clone(store), Arc::new(clock.clone()), interval);
         // Everything else is ready by now: work after the start would make the first arrivals late.
-        let head_start_ns = if plan.rate.is_some() { HEAD_START_NS } else { 0 };
+        let head_start_ns = if plan.is_open_loop() { HEAD_START_NS } else { 0 };
         if let Some(agreed) = &agreed {
             sleep_until(&clock, agreed.at_ns.saturating_sub(HEAD_START_NS), &stop);
         }
@@ -202,7 +202,7 @@ pub fn run_phase(
                 scope.spawn(move || companion.accompany(&watch))
             })
             .collect();
-        if agreed.is_some() && plan.rate.is_none() {
+        if agreed.is_some() && !plan.is_open_loop() {
             // Without a schedule, workers send as soon as they may.
             sleep_until(&clock, start_ns, &stop);
         }
@@ -484,6 +484,8 @@ impl Gathered {
                 (scheduled, over_ns)
             }
         });
+        let ended = || self.total.ops.iter().map(|t| t.ended() + t.unfinished).sum();
+        let scheduled = scheduled.or_else(|| Some((ended(), plan.replay_ns()?.max(1))));
         PhaseRecord {
             name: plan.name.clone(),
             warm_up: plan.warm_up,

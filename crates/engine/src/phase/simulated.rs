@@ -1,5 +1,6 @@
 //! The loop under a fake clock: what it records must match arithmetic.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::task::{Context, Waker};
@@ -37,10 +38,14 @@ duration = "10s"
 "#;
 
 pub(super) fn study(text: &str, overrides: &[&str]) -> (Study, Arc<Catalog>) {
+    study_in(&std::env::temp_dir(), text, overrides)
+}
+
+/// The study whose files are in a folder.
+fn study_in(dir: &Path, text: &str, overrides: &[&str]) -> (Study, Arc<Catalog>) {
     let overrides: Vec<String> = overrides.iter().map(|s| (*s).to_owned()).collect();
-    let study = Study::parse(text, std::path::Path::new("simulated.toml"), &overrides).unwrap();
-    let dir = std::env::temp_dir();
-    let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: &dir, scratch_dir: &dir, frozen: None };
+    let study = Study::parse(text, Path::new("simulated.toml"), &overrides).unwrap();
+    let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: dir, scratch_dir: dir, frozen: None };
     let catalog = Arc::new(Catalog::compile(&study.collections, &options).unwrap());
     (study, catalog)
 }
@@ -129,7 +134,27 @@ pub(super) fn simulate_until<S: Session>(
     late_ns: u64,
     open: impl FnOnce(&SessionOptions, &Catalog) -> S,
 ) -> Run {
-    let (study, catalog) = study(text, overrides);
+    simulate_study(clock, stop, study(text, overrides), late_ns, open)
+}
+
+/// The same for a study whose files are in a folder.
+pub(super) fn simulate_in<S: Session>(
+    dir: &Path,
+    clock: &FakeClock,
+    text: &str,
+    overrides: &[&str],
+    open: impl FnOnce(&SessionOptions, &Catalog) -> S,
+) -> Run {
+    simulate_study(clock, &Arc::new(Stop::new()), study_in(dir, text, overrides), 0, open)
+}
+
+fn simulate_study<S: Session>(
+    clock: &FakeClock,
+    stop: &Arc<Stop>,
+    (study, catalog): (Study, Arc<Catalog>),
+    late_ns: u64,
+    open: impl FnOnce(&SessionOptions, &Catalog) -> S,
+) -> Run {
     let capabilities = NullStore::new().capabilities();
     let plan = Arc::new(PhasePlan::resolve(&study, &study.phases[0], &catalog, &capabilities).unwrap());
     clock.advance_to(1_000_000);

@@ -10,6 +10,7 @@ use super::clock::Clock;
 use super::lanes::{Earlier, Fatal, Lanes};
 use super::maker::{Maker, More, Stage, Task, sent_bytes};
 use super::plan::{Amount, PhasePlan};
+use super::replay::Replay;
 use super::stop::Stop;
 use super::team::{Outbox, Snapshot};
 use crate::measure::{Partial, PartialCause, Recorder, WorkerUse, record, thread_cpu_ns, thread_run_queue_ns};
@@ -100,6 +101,8 @@ pub(super) struct WorkerCore<C> {
     maker: Maker,
     lanes: Lanes<C>,
     course: Course,
+    /// Its part of a trace.
+    replay: Option<Replay>,
     /// The next operation, drawn ahead of time.
     prepared: Option<Task>,
     more: More,
@@ -315,8 +318,12 @@ impl<C: Clock> WorkerCore<C> {
                 let (n, w, workers) = (n, u64::from(number), u64::from(plan.workers));
                 (u64::MAX, n / workers + u64::from(w < n % workers))
             }
-            Amount::Load => (u64::MAX, u64::MAX),
+            Amount::Load | Amount::Trace => (u64::MAX, u64::MAX),
         };
+        let replay = plan
+            .trace
+            .as_ref()
+            .map(|(trace, speed)| Replay::new(Arc::clone(trace), *speed, number, plan.workers, lanes.lanes.len()));
         lanes.begin(start_ns);
         Self {
             touched: vec![false; plan.connections as usize],
@@ -333,6 +340,7 @@ impl<C: Clock> WorkerCore<C> {
                 next_interval_ns: start_ns + interval_ns,
                 ended_early: false,
             },
+            replay,
             prepared: None,
             more: More::default(),
             abandoned: Vec::new(),
@@ -386,6 +394,9 @@ impl<C: Clock> WorkerCore<C> {
     /// Puts the next operation into a lane, to be sent at once, or returns why it cannot.
     #[inline]
     fn take_next(&mut self) -> Result<Next, Hold> {
+        if self.replay.is_some() {
+            return self.take_recorded();
+        }
         let now = self.lanes.last_ns;
         if now >= self.course.end_ns && self.course.arrivals.is_none() {
             return Err(Hold::Done);
@@ -453,6 +464,43 @@ impl<C: Clock> WorkerCore<C> {
             }
         }
         self.lanes.free.pop_front();
+        Ok(self.placed(lane, free_since, scheduled))
+    }
+
+    /// The same for recorded traffic: the operation of the free lane whose time comes first.
+    fn take_recorded(&mut self) -> Result<Next, Hold> {
+        let Self { replay: Some(replay), lanes, course, maker, .. } = self else { return Err(Hold::Done) };
+        let now = lanes.last_ns;
+        if now >= course.end_ns {
+            return Err(Hold::Done);
+        }
+        while let Some((lane, since)) = lanes.free.pop_front() {
+            replay.freed(lane, since);
+        }
+        let Some((lane, free_since, after_ns)) = replay.peek() else {
+            let all_sent = replay.left() == 0;
+            course.left = if all_sent { 0 } else { course.left };
+            return Err(if all_sent { Hold::Done } else { Hold::Answers });
+        };
+        let scheduled = after_ns.map(|after_ns| course.start_ns.saturating_add(after_ns));
+        if free_since > now {
+            return Err(Hold::Scheduled { at_ns: free_since, arrival: false });
+        }
+        if let Some(scheduled) = scheduled
+            && scheduled > now
+            && scheduled > lanes.now()
+        {
+            return Err(Hold::Scheduled { at_ns: scheduled, arrival: true });
+        }
+        let Some((position, op)) = replay.take() else { return Err(Hold::Answers) };
+        self.more = More::default();
+        self.prepared = Some(maker.recorded(position, &op));
+        Ok(self.placed(lane, free_since, scheduled))
+    }
+
+    /// Puts the prepared operation into a lane.
+    #[inline]
+    fn placed(&mut self, lane: usize, free_since: u64, scheduled: Option<u64>) -> Next {
         if self.course.left != u64::MAX {
             self.course.left -= 1;
         }
@@ -471,11 +519,7 @@ impl<C: Clock> WorkerCore<C> {
         s.earlier = Earlier::default();
         s.scheduled_ns = scheduled.unwrap_or(0);
         let (held_until, held_lag) = self.held;
-        Ok(Next {
-            lane,
-            scheduled,
-            could: free_since.saturating_sub(s.lag_ns).max(held_until.saturating_sub(held_lag)),
-        })
+        Next { lane, scheduled, could: free_since.saturating_sub(s.lag_ns).max(held_until.saturating_sub(held_lag)) }
     }
 
     /// Records how late a scheduled operation was sent.
@@ -582,6 +626,14 @@ impl<C: Clock> WorkerCore<C> {
         }
         let (now, end_ns) = (self.lanes.last_ns, self.course.end_ns);
         self.unmake_prepared();
+        if let Some(replay) = self.replay.take().filter(|_| end_ns != u64::MAX && self.lanes.open_loop) {
+            for (after_ns, op) in replay.untaken() {
+                let scheduled = self.course.start_ns.saturating_add(after_ns);
+                if scheduled < end_ns {
+                    self.lanes.censor(self.maker.recipe_of(op.kind()), now.saturating_sub(scheduled));
+                }
+            }
+        }
         if end_ns != u64::MAX
             && let Some(mut arrivals) = self.course.arrivals.take()
         {

@@ -25,7 +25,7 @@ fn named(index: &OwnIndex, error: StoreError) -> StoreError {
 pub(super) fn before_which(study: &Study) -> Option<usize> {
     let indexed = |name: &str| study.collections.get(name).is_some_and(|of| !of.indexes.is_empty());
     let loaded = study.phases.iter().rposition(|phase| phase.loaded(study).any(indexed));
-    (loaded.map_or(0, |at| at + 1)..study.phases.len()).find(|at| !study.phases[*at].mix.is_empty())
+    (loaded.map_or(0, |at| at + 1)..study.phases.len()).find(|at| study.phases[*at].asks())
 }
 
 impl Session<'_> {

@@ -103,7 +103,7 @@ impl Session<'_> {
         if built {
             self.build_indexes(configuration, at, result, journal)?;
         }
-        let first_mix = study.phases.iter().position(|phase| !phase.mix.is_empty());
+        let first_mix = study.phases.iter().position(|phase| phase.asks());
         if self.stop.asked() || !(built && self.has_indexes(configuration) || first_mix == Some(position)) {
             return Ok(());
         }

@@ -55,7 +55,7 @@ pub(super) fn writes_for_long(phase: &Phase, catalog: &Catalog) -> bool {
         return documents() >= 3_000_000;
     }
     phase.duration.is_some_and(|span| span.0 >= LONG)
-        && phase.mix.iter().any(|(name, entry)| entry.kind(name).is_some_and(OpKind::writes))
+        && phase.operations_of_mix().any(|of| of.kind().is_some_and(OpKind::writes))
 }
 
 /// Where a store's processes and data are.

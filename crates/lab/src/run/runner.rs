@@ -106,8 +106,11 @@ impl Configuration {
 
     /// Whether it promises for some phase that writes that they are synced to disk.
     fn syncs(&self) -> bool {
-        let writes =
-            |phase: &Phase| phase.loads() || phase.operations_of_mix().any(|of| of.kind().is_some_and(OpKind::writes));
+        let writes = |phase: &Phase| {
+            phase.loads()
+                || phase.trace.is_some()
+                || phase.operations_of_mix().any(|of| of.kind().is_some_and(OpKind::writes))
+        };
         let mut phases = self.study().phases.iter().zip(&self.plans);
         let synced = |plan: &ResolvedPhase| plan.guarantees().durability.persisted == Persisted::Disk;
         phases.any(|(phase, plan)| writes(phase) && synced(plan))
@@ -575,7 +578,8 @@ pub(super) fn loads(study: &Study) -> bool {
 /// that, unless existing documents must be kept.
 fn needs_documents(study: &Study, mode: PrepareMode) -> bool {
     let all = study.phases.iter().flat_map(|phase| phase.operations_of_mix());
-    let mut ops = all.map(|of| of.single()).filter(|op| *op != Some(OpKind::Transaction));
+    let traced = study.phases.iter().filter(|phase| phase.trace.is_some()).map(|_| Some(OpKind::Read));
+    let mut ops = all.map(|of| of.single()).filter(|op| *op != Some(OpKind::Transaction)).chain(traced);
     let makes = |op| matches!(op, Some(OpKind::Insert | OpKind::Upsert | OpKind::Counter));
     let (any_makes, all_make) = (ops.clone().any(makes), ops.all(makes));
     !loads(study) && if mode.keeps() { !all_make } else { !any_makes }

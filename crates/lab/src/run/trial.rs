@@ -41,7 +41,7 @@ use crate::search::{Search, Step};
 fn settings_of(phase: &Phase) -> IndexMap<String, serde_json::Value> {
     let mut all = IndexMap::new();
     let whole = serde_json::to_value(phase).unwrap_or_default();
-    for key in ["popularity", "streams", "arrival", "think", "timeout", "retry", "on_disconnect"] {
+    for key in ["popularity", "streams", "arrival", "think", "timeout", "retry", "on_disconnect", "trace", "speed"] {
         all.insert(key.to_owned(), whole[key].clone());
     }
     for (name, entry) in phase.mix.iter().filter_map(|(name, entry)| Some((name, serde_json::to_value(entry).ok()?))) {
@@ -79,7 +79,7 @@ fn plan_rate(phase: &Phase, plan: &PhasePlan) -> Option<serde_json::Value> {
     let planned = phase.rate.as_ref().and_then(|rate| serde_json::to_value(rate).ok());
     planned.or_else(|| match plan.rate {
         Some((Rate::Constant(per_s), _)) => Some(per_s.into()),
-        _ => None,
+        _ => plan.is_open_loop().then(|| "as recorded".into()),
     })
 }
 

@@ -162,10 +162,10 @@ impl Checker<'_> {
                     "with `per` the relation decides how many documents there are; remove `count`",
                 );
             }
-            (None, None, None) if c.existing.is_none() => {
+            (None, None, None) if c.existing.is_none() && c.trace.is_none() => {
                 self.say(
                     &at,
-                    "it needs `count`, `per` or `from`, or `existing` for documents that are already in the store",
+                    "it needs `count`, `per`, `from` or `trace`, or `existing` for documents that are already in the store",
                 );
             }
             _ => {}
@@ -289,7 +289,7 @@ impl Checker<'_> {
         let copies = phase.copy.is_some();
         if phase.kind().is_none() {
             let message = format!(
-                "the phase `{}` needs `load`, `mix`, `copy`, or one of `settle`, `compact` and `restart`",
+                "the phase `{}` needs `load`, `mix`, `trace`, `copy`, or one of `settle`, `compact` and `restart`",
                 phase.name
             );
             say("name", message);
@@ -331,7 +331,10 @@ impl Checker<'_> {
         if let Some(why) = super::followed::unfit(self.study, phase) {
             say("consistency_check", why);
         }
-        if !phase.loads() && !phase.rests() && !copies {
+        if let Some(why) = untraced(self.study, phase) {
+            say("trace", why);
+        }
+        if !phase.loads() && !phase.rests() && !copies && phase.trace.is_none() {
             match (phase.duration, phase.operations) {
                 (Some(_), Some(_)) => say("operations", "give `duration` or `operations`, not both".into()),
                 (None, None) => say("name", format!("the phase `{}` needs `duration` or `operations`", phase.name)),
@@ -411,10 +414,12 @@ impl Checker<'_> {
                 format!("`{kind}` needs a collection with body = \"{body}\", but `{collection}` has another body"),
             );
         }
-        if matches!(kind, OpKind::Insert | OpKind::BulkInsert) && (c.from.is_some() || c.per.is_some()) {
+        if matches!(kind, OpKind::Insert | OpKind::BulkInsert)
+            && (c.from.is_some() || c.per.is_some() || c.trace.is_some())
+        {
             self.say(
                 &at,
-                format!("`{collection}` cannot grow: its documents come from a file or belong to parents; use upsert"),
+                format!("`{collection}` cannot grow: its documents come from a file or a trace, or belong to parents; use upsert"),
             );
         }
         match (kind, &entry.field) {
@@ -507,6 +512,25 @@ impl Checker<'_> {
         if phase.ledger.is_kept() && kind.writes() && !follows {
             self.say(&at, format!("the ledger follows inserts, upserts, replaces, compare-and-swaps and deletes of documents, single and in bulk; it cannot check what {kind} leaves in `{collection}`"));
         }
+    }
+}
+
+/// Why the trace of a phase does not fit its collection.
+fn untraced(study: &Study, phase: &Phase) -> Option<String> {
+    let trace = phase.trace.as_ref()?;
+    let shown = trace.display();
+    let Some(name) = collection_named(study, phase.collection.as_ref()) else {
+        return Some("the study has several collections; name the one of the trace: collection = \"…\"".into());
+    };
+    let collection = &study.collections[name];
+    match &collection.trace {
+        Some(same) if same == trace => None,
+        Some(other) => {
+            Some(format!("the documents of `{name}` have the keys of {}; use the same trace for both", other.display()))
+        }
+        None => Some(format!(
+            "`{name}` needs the keys of the trace: write trace = \"{shown}\" in collections.{name}, instead of `count`"
+        )),
     }
 }
 

@@ -57,6 +57,10 @@ pub struct Collection {
     /// `compress_to` and `per`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<PathBuf>,
+    /// Recorded traffic: the documents have its keys, all that exist before its first operation, and the sizes that it
+    /// first has for them. See the phase's `trace`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<PathBuf>,
     /// Documents that are already in the store. Such a study only reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<super::existing::ExistingWire>"))]

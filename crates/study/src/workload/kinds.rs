@@ -1,5 +1,7 @@
 //! The kinds of phases, and which keys each may have.
 
+use std::path::Path;
+
 use indexmap::IndexMap;
 
 use super::copies::CopyDirection;
@@ -12,6 +14,8 @@ pub enum PhaseKind<'a> {
     Load(&'a [String]),
     /// Runs these operations by weight.
     Mix(&'a IndexMap<String, MixEntry>),
+    /// Replays recorded traffic.
+    Trace(&'a Path),
     /// Copies a collection in bulk.
     Copy(CopyDirection),
     /// Sends nothing. The phase observes how the store restarts, settles or compacts.
@@ -25,6 +29,7 @@ impl Phase {
             Some(direction) => Some(PhaseKind::Copy(direction)),
             None if !self.load.is_empty() => Some(PhaseKind::Load(&self.load)),
             None if !self.mix.is_empty() => Some(PhaseKind::Mix(&self.mix)),
+            None if self.trace.is_some() => self.trace.as_deref().map(PhaseKind::Trace),
             None => (self.settle.is_some() || self.compact || self.restart.is_some()).then_some(PhaseKind::Rest),
         }
     }
@@ -38,7 +43,7 @@ const OF_COPIES: [Unfit; 2] = [
 ];
 const NOT_BATCH: Unfit = (&["batch"], "`batch` here is for loads; in a mix write { op = \"insert\", batch = 100 }");
 const NOT_COPY: [Unfit; 3] = [
-    (&["load", "mix"], "a phase either copies, loads or runs a mix; make two phases"),
+    (&["load", "mix", "trace"], "a phase either copies, loads, replays a trace or runs a mix; make two phases"),
     (&["workers", "connections"], "the threads of a copy are its `tasks`, each with one connection; remove `{key}`"),
     (
         &[
@@ -63,7 +68,7 @@ const NOT_COPY: [Unfit; 3] = [
     ),
 ];
 const NOT_LOAD: [Unfit; 2] = [
-    (&["mix"], "a phase either loads or runs a mix; make two phases"),
+    (&["mix", "trace"], "a phase either loads, replays a trace or runs a mix; make two phases"),
     (
         &["duration", "operations", "think", "isolation", "ledger", "consistency_check"],
         "`{key}` has no meaning for a load, which writes every document once",
@@ -73,6 +78,20 @@ const NOT_REST: Unfit = (
     &["duration", "operations", "rate", "isolation", "ledger", "consistency_check", "faults", "random_faults"],
     "`{key}` has no meaning for a phase that sends nothing; add a `mix`",
 );
+const NOT_MIX: [Unfit; 2] = [
+    (&["trace"], "a phase either replays a trace or runs a mix; make two phases"),
+    (&["speed"], "`speed` is for a phase with `trace`; remove it"),
+];
+const NOT_TRACE: [Unfit; 2] = [
+    (
+        &["rate", "arrival", "think", "duration", "operations"],
+        "`{key}` has no meaning for a trace, which has times of its own; remove it (`speed` makes them faster)",
+    ),
+    (
+        &["popularity", "streams", "isolation", "ledger", "consistency_check"],
+        "`{key}` has no meaning for a trace, which says what each client does; remove it",
+    ),
+];
 const NOT_IN: Unfit = (&["view"], "a view can only be read, with copy = \"out\"; remove it");
 const NOT_OUT: Unfit =
     (&["batch", "durability", "in_flight"], "`{key}` needs copy = \"in\", which writes into a store; remove it");
@@ -84,7 +103,8 @@ pub(super) fn unfit(phase: &Phase) -> Vec<(&'static str, String)> {
         Some(PhaseKind::Copy(CopyDirection::Out)) => [&NOT_COPY[..], &[NOT_OUT]].concat(),
         Some(PhaseKind::Load(_)) => [&NOT_LOAD[..], &OF_COPIES].concat(),
         Some(PhaseKind::Rest) => [&[NOT_BATCH, NOT_REST][..], &OF_COPIES].concat(),
-        Some(PhaseKind::Mix(_)) | None => [&[NOT_BATCH][..], &OF_COPIES].concat(),
+        Some(PhaseKind::Trace(_)) => [&[NOT_BATCH][..], &OF_COPIES, &NOT_TRACE].concat(),
+        Some(PhaseKind::Mix(_)) | None => [&[NOT_BATCH][..], &OF_COPIES, &NOT_MIX].concat(),
     };
     // A key is given if it differs from a phase with all defaults.
     let as_json = |phase: &Phase| serde_json::to_value(phase).unwrap_or_default();

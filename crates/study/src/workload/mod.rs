@@ -42,7 +42,7 @@ pub use limits::{Limit, LimitOn, LimitPath, Percent, RateSearch};
 pub use load::Override;
 pub use phases::{
     ArrivalSpec, ConsistencyCheck, Draw, KeyShare, LedgerSpec, MixEntry, OnDisconnect, Pacing, Phase, PopularKeys,
-    RateSpec, Retry, Streams,
+    RateSpec, Retry, Speed, Streams,
 };
 pub use popularity::Popularity;
 pub use presets::{Flaw, Preset};

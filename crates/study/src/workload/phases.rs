@@ -1,5 +1,7 @@
 //! Phases: what is done to the documents, how fast, and under which guarantees.
 
+use std::path::PathBuf;
+
 use indexmap::IndexMap;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -33,6 +35,14 @@ pub struct Phase {
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     #[cfg_attr(feature = "schema", schemars(with = "IndexMap<String, MixWire>"))]
     pub mix: IndexMap<String, MixEntry>,
+    /// Replays recorded traffic on a collection that has the same `trace`: a JSONL or CSV file with `time`, `op`, `key`, and
+    /// optionally `client`, and `size` or `body`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<PathBuf>,
+    /// For a trace: how much faster than recorded; default 1, its own times. `"max"`: each client sends its next operation
+    /// when the last one has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speed: Option<Speed>,
     /// Copies a collection in bulk: `"in"` from files into the store, `"out"` from the store into files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copy: Option<CopyDirection>,
@@ -166,6 +176,8 @@ impl Phase {
             name: name.into(),
             load: Vec::new(),
             mix: IndexMap::new(),
+            trace: None,
+            speed: None,
             copy: None,
             collection: None,
             batch: None,
@@ -207,9 +219,72 @@ impl Phase {
         self.kind() == Some(PhaseKind::Rest)
     }
 
+    /// Whether it sends operations on documents that are there: a mix, or recorded traffic.
+    pub fn asks(&self) -> bool {
+        matches!(self.kind(), Some(PhaseKind::Mix(_) | PhaseKind::Trace(_)))
+    }
+
     /// Whether it writes all documents of collections to the store, by a load or by a copy of files.
     pub fn loads(&self) -> bool {
         !self.load.is_empty() || self.copy == Some(CopyDirection::In)
+    }
+}
+
+/// How fast recorded traffic is replayed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(with = "SpeedWire"))]
+pub enum Speed {
+    /// This many times as fast as recorded.
+    Times(f64),
+    /// As fast as it goes.
+    Max,
+}
+
+#[cfg(feature = "schema")]
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code)]
+enum SpeedWire {
+    /// `2`
+    Times(f64),
+    /// `"max"`
+    Max(String),
+}
+
+impl Speed {
+    fn times(factor: f64) -> Result<Self, String> {
+        let fits = factor.is_finite() && (1e-6..=1e6).contains(&factor);
+        fits.then_some(Self::Times(factor)).ok_or_else(|| format!("a speed of {factor}; use 0.000001 to 1,000,000"))
+    }
+}
+
+impl std::fmt::Display for Speed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Times(factor) => write!(f, "{factor}"),
+            Self::Max => f.write_str("max"),
+        }
+    }
+}
+
+written_as!(
+    Speed,
+    "a factor (2) or \"max\"",
+    number = Speed::times,
+    text = |text| match (text, text.parse()) {
+        ("max", _) => Ok(Speed::Max),
+        (_, Ok(factor)) => Speed::times(factor),
+        _ => Err(format!("`{text}` is neither a factor nor \"max\"")),
+    },
+);
+
+impl Serialize for Speed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Times(factor) => serializer.serialize_f64(*factor),
+            Self::Max => serializer.serialize_str("max"),
+        }
     }
 }
 
