@@ -102,10 +102,10 @@ fn tell(trace: &Trace) {
     reasons.sort_by_key(|(_, left)| std::cmp::Reverse(left.count));
     for (why, left) in reasons.iter().take(REASONS) {
         let first = if left.first.is_empty() { String::new() } else { format!(", first at {}", left.first) };
-        say(format!("not in the trace: {}, {} times{first}", why, count(left.count)));
+        say(format!("not in the trace: {why}, {}{first}", plural(left.count, "time")));
     }
     if let Some(more) = reasons.len().checked_sub(REASONS).filter(|more| *more > 0) {
         let times: u64 = reasons.iter().skip(REASONS).map(|(_, left)| left.count).sum();
-        say(format!("not in the trace: {}, {} times", plural(more as u64, "other reason"), count(times)));
+        say(format!("not in the trace: {}, {}", plural(more as u64, "other reason"), plural(times, "time")));
     }
 }

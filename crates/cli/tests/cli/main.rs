@@ -35,5 +35,6 @@ mod servers;
 mod soak;
 mod squeezed;
 mod studies;
+mod traces;
 mod transactions;
 mod verify;

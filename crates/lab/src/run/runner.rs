@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use storebench_documents::{Compression, Documents};
+use storebench_documents::{Catalog, Compression, Documents};
 use storebench_engine::ledger::version_at;
 use storebench_engine::store::{
     AnyStore, Capabilities, Description, Namespace, OpKind, Persisted, Prepare, StoreError, copied, place_of,
@@ -535,7 +535,7 @@ fn configuration(position: usize, request: &ConfigurationRequest, run: &RunReque
                 description.url
             ))));
         }
-        (Namespace::Absent, mode) if needs_documents(&request.study, mode) => {
+        (Namespace::Absent, mode) if needs_documents(&request.study, &request.documents.catalog, mode) => {
             return Err(LabError::BadInput(format!(
                 "store `{name}`: {} holds no documents, and this run does not load any; run the study without --keep, \
                  run bench without --no-load, or add a phase with `load`",
@@ -576,12 +576,12 @@ pub(super) fn loads(study: &Study) -> bool {
 
 /// Whether the study would have no documents to work on: it loads none and reads some. Its own inserts make up for
 /// that, unless existing documents must be kept.
-fn needs_documents(study: &Study, mode: PrepareMode) -> bool {
+fn needs_documents(study: &Study, catalog: &Catalog, mode: PrepareMode) -> bool {
     let all = study.phases.iter().flat_map(|phase| phase.operations_of_mix());
-    let traced = study.phases.iter().filter(|phase| phase.trace.is_some()).map(|_| Some(OpKind::Read));
-    let mut ops = all.map(|of| of.single()).filter(|op| *op != Some(OpKind::Transaction)).chain(traced);
-    let makes = |op| matches!(op, Some(OpKind::Insert | OpKind::Upsert | OpKind::Counter));
-    let (any_makes, all_make) = (ops.clone().any(makes), ops.all(makes));
+    let traced = catalog.iter().filter_map(|documents| documents.trace()).flat_map(|trace| trace.kinds()).map(Some);
+    let ops: Vec<_> = all.map(|of| of.single()).filter(|op| *op != Some(OpKind::Transaction)).chain(traced).collect();
+    let makes = |op: &Option<OpKind>| matches!(op, Some(OpKind::Insert | OpKind::Upsert | OpKind::Counter));
+    let (any_makes, all_make) = (ops.iter().any(makes), ops.iter().all(makes));
     !loads(study) && if mode.keeps() { !all_make } else { !any_makes }
 }
 

@@ -1,0 +1,256 @@
+//! Recorded traffic: made from logs, and replayed.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
+
+use serde_json::Value;
+
+use crate::common::Cli;
+use crate::queries::check;
+use crate::server::Server;
+
+/// Traffic to record.
+const RECORDED: &str = r#"
+title = "Recorded"
+[collections.docs]
+count = 60
+size = "300B"
+[[phases]]
+name = "load"
+load = ["docs"]
+[[phases]]
+name = "mix"
+operations = 300
+workers = 3
+streams = "disjoint"
+check = 0
+mix = { read = 6, upsert = 3, insert = 1, delete = 1, replace = 1, exists = 1 }
+"#;
+
+/// Its replay.
+const REPLAY: &str = r#"
+title = "Replayed"
+[collections.docs]
+trace = "ops.jsonl"
+[[phases]]
+name = "load"
+load = ["docs"]
+[[phases]]
+name = "replay"
+trace = "ops.jsonl"
+workers = 2
+in_flight = 2
+check = 1.0
+"#;
+
+/// How often each operation was done on each key.
+fn counts(trace: &str) -> BTreeMap<(String, String), u64> {
+    let mut counts = BTreeMap::new();
+    for line in trace.lines() {
+        let op: Value = serde_json::from_str(line).unwrap();
+        let of = |name: &str| op[name].as_str().unwrap().to_owned();
+        *counts.entry((of("op"), of("key"))).or_insert(0) += 1;
+    }
+    counts
+}
+
+fn ops(result: &Value) -> BTreeMap<String, (u64, u64)> {
+    let ops = result["trials"][0]["phases"][1]["ops"].as_object().unwrap();
+    let of = |op: &Value| (op["count"].as_u64().unwrap(), op["errors"].as_u64().unwrap());
+    ops.iter().map(|(name, op)| (name.clone(), of(op))).collect()
+}
+
+#[test]
+fn a_postgresql_log_is_replayed_operation_by_operation_and_key_by_key() {
+    let log_all = ["--option", "log_statement=all", "--option", "log_line_prefix=%m [%p] "];
+    let server = Server::start_with("postgres", &log_all);
+    let cli = Cli::new();
+    let log = server.folder.path().join("server.log");
+    cli.write("recorded.toml", RECORDED);
+    cli.run_args(&["run", "recorded.toml", "--store", &server.url, "-q"]).measured();
+    let first = std::fs::read_to_string(&log).unwrap();
+    cli.write("first.log", &first);
+    let made = cli.run("trace first.log --from postgres --within storebench.docs --out ops.jsonl").code(0);
+    assert!(made.err.contains("300 operations of storebench.docs by 3 clients: read "), "{}", made.err);
+    assert!(made.err.contains("not in the trace: "), "{}", made.err);
+    let trace = std::fs::read_to_string(cli.path("ops.jsonl")).unwrap();
+    let recorded = counts(&trace);
+    assert_eq!(recorded.values().sum::<u64>(), 300);
+
+    cli.write("replay.toml", REPLAY);
+    let done = cli.run_args(&["run", "replay.toml", "--store", &server.url, "--json", "-q"]);
+    let result = done.json();
+    let all = std::fs::read_to_string(&log).unwrap();
+    cli.write("second.log", &all[first.len()..]);
+    cli.run("trace second.log --from postgres --within storebench.docs --out again.jsonl").code(0);
+    let again = std::fs::read_to_string(cli.path("again.jsonl")).unwrap();
+    assert_eq!(counts(&again), recorded, "{}", done.err);
+
+    let mut by_op = BTreeMap::new();
+    recorded.iter().for_each(|((op, _), n)| *by_op.entry(op.clone()).or_insert(0) += n);
+    let told: BTreeMap<String, u64> = ops(&result).into_iter().map(|(op, (count, _))| (op, count)).collect();
+    assert_eq!(told, by_op);
+    let phase = &result["trials"][0]["phases"][1];
+    assert_eq!(phase["rate"]["planned"], "as recorded");
+    assert_eq!(phase["rate"]["scheduled"], 300);
+    let read = &phase["ops"]["read"];
+    assert!(read["checked"].as_u64() > Some(0) && read["wrong"] == 0, "{read:#}");
+    assert!(read["response_ns"]["p50"].as_u64() > Some(0), "an open loop");
+    // Sizes are those of the log: the load wrote none, so they come from the writes.
+    let bytes = result["documents"][0]["mean_bytes"].as_f64().unwrap();
+    assert!((250.0..350.0).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn what_redis_monitor_prints_is_a_trace() {
+    let server = Server::start("redis");
+    let cli = Cli::new();
+    let mut monitor = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    monitor.write_all(b"MONITOR\r\n").unwrap();
+    let mut lines = BufReader::new(monitor).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "+OK");
+    cli.write("recorded.toml", RECORDED);
+    cli.run_args(&["run", "recorded.toml", "--store", &server.url, "-q"]).measured();
+    let mut end = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    end.write_all(b"ECHO the-end\r\n").unwrap();
+    let mut text = String::from("OK\n");
+    for line in lines.map(Result::unwrap).take_while(|line| !line.contains("the-end")) {
+        text += line.trim_start_matches('+');
+        text.push('\n');
+    }
+    cli.write("monitor.txt", &text);
+    let made = cli.run("trace monitor.txt --from redis --within storebench:docs: --out ops.csv --bodies").code(0);
+    assert!(made.err.contains("360 operations of storebench:docs: by 4 clients"), "{}", made.err);
+    let trace = std::fs::read_to_string(cli.path("ops.csv")).unwrap();
+    assert!(trace.starts_with("time,op,key,client,size,body\n"), "{trace}");
+    // The load is in the trace too: 60 inserts. So its documents are inserted by the replay.
+    let replay = REPLAY.replace("ops.jsonl", "ops.csv").replace("load = [\"docs\"]", "settle = \"1s\"");
+    cli.write("replay.toml", &replay);
+    let done = cli.run_args(&["run", "replay.toml", "--store", "sqlite:replay.db", "--json", "-q"]);
+    let result = done.json();
+    let told = ops(&result);
+    assert_eq!(told.values().map(|(count, _)| count).sum::<u64>(), 360, "{told:?} {}", done.err);
+    assert!(told["insert"].0 >= 60 && told.values().all(|(_, errors)| *errors == 0), "{told:?}");
+    // The documents are those of the log, byte by byte.
+    let copied = cli.run("copy sqlite:replay.db out.jsonl --from-collection docs --force");
+    assert_eq!(copied.code, 0, "{}", copied.err);
+    let out = std::fs::read_to_string(cli.path("out.jsonl")).unwrap();
+    assert!(out.lines().count() > 30 && out.contains("\"sb\":["), "{out}");
+}
+
+/// A short trace: what each operation does is known.
+const LINES: &str = r#"{"time":0,"op":"read","key":"a","client":1,"size":400}
+{"time":0.01,"op":"insert","key":"new","client":2}
+{"time":0.02,"op":"read","key":"new","client":2}
+{"time":0.02,"op":"upsert","key":"b","client":1}
+{"time":0.03,"op":"exists","key":"b","client":3}
+{"time":0.04,"op":"delete","key":"a","client":1}
+{"time":0.05,"op":"read","key":"a","client":1}
+"#;
+
+#[test]
+fn a_trace_says_which_documents_exist_before_it_and_in_which_order_a_client_asks() {
+    let cli = Cli::new();
+    cli.write("ops.jsonl", LINES);
+    cli.write("replay.toml", REPLAY);
+    let plan = cli.run("plan replay.toml --store sqlite:replay.db").code(0);
+    assert!(plan.out.contains("replay: replay ops.jsonl, at its own times"), "{}", plan.out);
+    for (speed, store) in [("1", "sqlite:replay.db"), ("max", "redb:replay.redb"), ("0.5", "memory:")] {
+        let study = REPLAY.replace("workers = 2", &format!("workers = 2\nspeed = \"{speed}\""));
+        cli.write("replay.toml", &study);
+        let done = cli.run_args(&["run", "replay.toml", "--store", store, "--json", "-q"]);
+        let result = done.json();
+        assert_eq!(result["documents"][0]["count"], 2, "a and b exist, new does not: {}", done.err);
+        let ops = &result["trials"][0]["phases"][1]["ops"];
+        // Client 1 reads a, deletes it, and finds nothing.
+        let read = &ops["read"];
+        assert_eq!(
+            (&read["count"], &read["misses"], &read["wrong"]),
+            (&3.into(), &1.into(), &0.into()),
+            "{speed}: {read:#}"
+        );
+        assert_eq!(ops["insert"]["succeeded"], 1, "{speed}");
+        assert_eq!(read["response_ns"].is_null(), speed == "max");
+        let elapsed = result["trials"][0]["phases"][1]["elapsed_ns"].as_f64().unwrap() / 1e6;
+        let least = match speed {
+            "1" => 50.0,
+            "max" => 0.0,
+            _ => 100.0,
+        };
+        assert!(elapsed >= least, "{speed}: {elapsed} ms");
+        assert!(check(&result, "wrong-content").is_none_or(|check| check["severity"] == "pass"), "{speed}");
+    }
+}
+
+#[test]
+fn keys_are_hashed_on_request_and_the_same_salt_gives_the_same_keys() {
+    let cli = Cli::new();
+    let log = "127.0.0.1 - - [10/Oct/2000:13:55:36 +0000] \"GET /docs/secret HTTP/1.1\" 200 2326\n\
+               10.0.0.9 - - [10/Oct/2000:13:55:37 +0000] \"PUT /docs/secret HTTP/1.1\" 201 -\n";
+    cli.write("access.log", log);
+    let plain = cli.run("trace access.log --from http").code(0).out;
+    assert_eq!(
+        plain,
+        "{\"time\":0.000000,\"op\":\"read\",\"key\":\"secret\",\"client\":1,\"size\":2326}\n\
+         {\"time\":1.000000,\"op\":\"upsert\",\"key\":\"secret\",\"client\":2}\n"
+    );
+    let [one, other] = [(), ()].map(|()| cli.run("trace access.log --from http --hash-keys").code(0).out);
+    assert!(!one.contains("secret") && !one.contains("10.0.0.9") && one != other, "{one}");
+    cli.write("salt", "0123456789abcdef\n");
+    let [one, other] =
+        [(), ()].map(|()| cli.run("trace access.log --from http --hash-keys --salt-file salt").code(0).out);
+    assert!(one == other && !one.contains("secret"), "{one}");
+    cli.write("short", "abc");
+    assert_eq!(cli.run("trace access.log --from http --hash-keys --salt-file short").code, 2);
+}
+
+#[test]
+fn what_is_wrong_with_a_trace_or_a_log_is_said_before_anything_is_written() {
+    let cli = Cli::new();
+    for (from, to, told) in [
+        ("\"client\":3}", "\"client\":3", "ops.jsonl:5: it is not a complete JSON object: the line is torn"),
+        (
+            "\"time\":0.04",
+            "\"time\":0.01",
+            "ops.jsonl:6: its time is before that of the line above; sort the trace by time",
+        ),
+        ("\"upsert\"", "\"upsrt\"", "ops.jsonl:4: unknown operation `upsrt`; did you mean `upsert`?"),
+    ] {
+        cli.write("ops.jsonl", &LINES.replace(from, to));
+        cli.write("replay.toml", REPLAY);
+        let done = cli.run("run replay.toml --store sqlite:refused.db");
+        assert!(done.code == 2 && done.err.contains(told), "{}", done.err);
+        assert!(!cli.path("refused.db").exists());
+    }
+    cli.write("ops.jsonl", LINES);
+    for (from, to, told) in [
+        (
+            "[collections.docs]\ntrace = \"ops.jsonl\"",
+            "[collections.docs]\ncount = 5",
+            "`docs` needs the keys of the trace: write trace = \"ops.jsonl\" in collections.docs",
+        ),
+        ("[collections.docs]\ntrace", "[collections.docs]\ncount = 5\ntrace", "cannot be combined with `trace`"),
+        ("workers = 2", "rate = 5", "`rate` has no meaning for a trace"),
+        ("workers = 2", "mix = { read = 1 }", "a phase either replays a trace or runs a mix"),
+        ("workers = 2", "speed = 0", "a speed of 0"),
+        (
+            "[collections.docs]\ntrace = \"ops.jsonl\"",
+            "[collections.docs]\ntrace = \"none.jsonl\"",
+            "use the same trace for both",
+        ),
+    ] {
+        assert!(REPLAY.contains(from), "{from}");
+        cli.write("replay.toml", &REPLAY.replacen(from, to, 1));
+        let done = cli.run("run replay.toml --store sqlite:refused.db");
+        assert!(done.code == 2 && done.err.contains(told), "{told}: {}", done.err);
+        assert!(!cli.path("refused.db").exists());
+    }
+    let torn = cli.run("trace ops.jsonl --from redis");
+    assert!(torn.code == 2 && torn.err.contains("ops.jsonl:1: it is no line of redis-cli MONITOR"), "{}", torn.err);
+    let form = cli.run("trace ops.jsonl --from redis --out ops.parquet");
+    assert!(form.code == 2 && form.err.contains("a trace is .jsonl or .csv"), "{}", form.err);
+    cli.write("exists.csv", "mine");
+    assert_eq!(cli.run("trace ops.jsonl --from http --out exists.csv").code, 2);
+    assert_eq!(std::fs::read_to_string(cli.path("exists.csv")).unwrap(), "mine");
+}
