@@ -36,6 +36,8 @@ use crate::failure::Failure;
 
 /// Runs a verb and returns the exit code.
 pub(crate) fn perform(verb: &Verb) -> Result<u8, Failure> {
+    #[cfg(feature = "tables")]
+    storebench_documents::trace::read_tables_with(storebench_transfer::parquet_rows);
     match verb {
         Verb::Init(args) => init::init(args),
         Verb::Run(args) => run::run(args),

@@ -183,6 +183,20 @@ fn a_trace_says_which_documents_exist_before_it_and_in_which_order_a_client_asks
     }
 }
 
+/// The same trace as a table.
+#[test]
+fn a_trace_may_be_parquet() {
+    let cli = Cli::new();
+    let seconds = LINES.replace("\"time\":0,", "\"time\":0.0,");
+    cli.write("ops.jsonl", &seconds);
+    cli.run("copy ops.jsonl ops.parquet --key {key}").code(0);
+    cli.write("replay.toml", &REPLAY.replace("ops.jsonl", "ops.parquet"));
+    let done = cli.run("run replay.toml --store sqlite:replay.db --json -q");
+    let told = ops(&done.json());
+    assert_eq!(told["read"], (3, 0), "{told:?} {}", done.err);
+    assert_eq!(told.values().map(|(count, _)| count).sum::<u64>(), 7);
+}
+
 #[test]
 fn keys_are_hashed_on_request_and_the_same_salt_gives_the_same_keys() {
     let cli = Cli::new();

@@ -3,8 +3,9 @@
 mod read;
 mod time;
 
+use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::catalog::FileFacts;
 use super::error::DocumentError;
@@ -22,6 +23,16 @@ pub const OPERATIONS: [(&str, OpKind); 7] = [
     ("replace", OpKind::Replace),
     ("delete", OpKind::Delete),
 ];
+
+/// Passes each row of a table as a JSON line to a function.
+pub type TableRows = fn(&Path, &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>;
+
+static TABLE_ROWS: OnceLock<TableRows> = OnceLock::new();
+
+/// Reads traces in Parquet with this function. Without one they are refused. Only the first call counts.
+pub fn read_tables_with(rows: TableRows) {
+    let _ = TABLE_ROWS.set(rows);
+}
 
 /// An operation of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +90,7 @@ impl Texts {
 }
 
 impl Trace {
-    /// Reads a trace: JSON Lines, or CSV if the name says so, plain or compressed.
+    /// Reads a trace: JSON Lines, plain or compressed, or CSV or Parquet if the name says so.
     ///
     /// # Errors
     /// What is wrong, with the file and the line. `place` is the place in the study.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use storebench_study::op_kind::OpKind;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::{OPERATIONS, Texts, Trace, TraceOp, time};
+use super::{OPERATIONS, TABLE_ROWS, Texts, Trace, TraceOp, time};
 use crate::catalog::FileFacts;
 use crate::error::DocumentError;
 use crate::json;
@@ -157,6 +157,9 @@ impl Reading {
 
 pub(super) fn read(file: &Path, place: &str) -> Result<Trace, DocumentError> {
     let wrong = |line: Option<u64>, why: &str| DocumentError::in_file(place, file.to_owned(), line, why);
+    if file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
+        return read_table(file, place);
+    }
     let mut lines =
         LineReader::open(file).map_err(|e| wrong(None, &format!("cannot be opened: {e}; check the path")))?;
     let csv = is_csv(file);
@@ -186,6 +189,34 @@ pub(super) fn read(file: &Path, place: &str) -> Result<Trace, DocumentError> {
         return Err(wrong(None, "has no operations; a trace has one in each line"));
     }
     Ok(reading.finish())
+}
+
+/// Reads a trace in Parquet.
+fn read_table(file: &Path, place: &str) -> Result<Trace, DocumentError> {
+    let wrong = |row: Option<u64>, why: &str| DocumentError::in_file(place, file.to_owned(), row, why);
+    let Some(rows) = TABLE_ROWS.get() else {
+        return Err(wrong(
+            None,
+            "this build cannot read Parquet; use JSON Lines or CSV, or a build with the feature `tables`",
+        ));
+    };
+    let (mut reading, mut row, mut failed) = (Reading::default(), 0, None);
+    let read = rows(file, &mut |text| {
+        row += 1;
+        reading.hash.update(text);
+        reading.hash.update(b"\n");
+        reading.bytes += text.len() as u64;
+        json_line(text).and_then(|line| reading.add(line)).map_err(|why| {
+            failed = Some(why);
+            std::io::ErrorKind::InvalidData.into()
+        })
+    });
+    match (failed, read) {
+        (Some(why), _) => Err(wrong(Some(row), &why)),
+        (None, Err(e)) => Err(wrong(None, &format!("cannot be read: {e}"))),
+        (None, Ok(())) if reading.ops.is_empty() => Err(wrong(None, "has no operations; a trace has one in each row")),
+        (None, Ok(())) => Ok(reading.finish()),
+    }
 }
 
 /// Whether a file is CSV, by its name without the ending of a compression.
@@ -222,7 +253,10 @@ fn json_line(text: &[u8]) -> Result<Line<'_>, String> {
                 let size = std::str::from_utf8(value).ok().and_then(|size| size.parse().ok());
                 line.size = Some(size.ok_or("its `size` is not a whole number of bytes")?);
             }
-            b"body" if value != b"null" => line.body = Some(value.into()),
+            // A text is the document, written as text.
+            b"body" if value != b"null" => {
+                line.body = Some(json::text(value).map_or(value.into(), |text| text.into_owned().into_bytes().into()));
+            }
             _ => {}
         }
     }
@@ -362,6 +396,9 @@ mod tests {
             assert_eq!(trace.kinds(), [OpKind::Read, OpKind::Insert, OpKind::Upsert, OpKind::Delete]);
             assert_eq!((trace.span_ns(), trace.longest_key_bytes()), (750_000_000, 3));
         }
+        let as_text = LINES.replace("{\"v\":1}", "\"{\\\"v\\\":1}\"");
+        assert_eq!(shown(&trace("t.jsonl", &as_text).unwrap())[1], "0 insert nü c1 {\"v\":1}");
+        assert!(trace("t.parquet", "").unwrap_err().contains("this build cannot read Parquet"));
     }
 
     #[test]

@@ -22,10 +22,12 @@ pub fn seconds_ns(text: &[u8]) -> Option<i64> {
     decimals.iter().skip(9).all(u8::is_ascii_digit).then_some(sign * ns)
 }
 
-/// A time as text: a number of seconds, or RFC 3339.
+/// A time as text: a number of seconds, or RFC 3339. Without a time zone it is UTC.
 pub(super) fn of_text(text: &[u8]) -> Option<i64> {
     seconds_ns(text).or_else(|| {
-        let at: jiff::Timestamp = std::str::from_utf8(text).ok()?.parse().ok()?;
+        let text = std::str::from_utf8(text).ok()?;
+        let without_zone = || text.parse::<jiff::civil::DateTime>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok();
+        let at = text.parse::<jiff::Timestamp>().ok().or_else(|| Some(without_zone()?.timestamp()))?;
         i64::try_from(at.as_nanosecond()).ok()
     })
 }
@@ -46,6 +48,7 @@ mod tests {
         }
         assert_eq!(of_text(b"1970-01-01T00:00:01.5Z"), Some(1_500_000_000));
         assert_eq!(of_text(b"1970-01-01T01:00:00+01:00"), Some(0));
+        assert_eq!(of_text(b"1970-01-01T00:00:02.000001"), Some(2_000_001_000));
         assert_eq!(of_text(b"yesterday"), None);
     }
 }
