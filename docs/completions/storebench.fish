@@ -35,6 +35,7 @@ complete -c storebench -n "__fish_storebench_needs_command" -f -a "report" -d 'C
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "copy" -d 'Copy documents between files and stores, in parallel and without losing any'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "generate" -d 'Write a study\'s documents as JSON lines'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "infer" -d 'Describe a collection that generates documents like a sample'
+complete -c storebench -n "__fish_storebench_needs_command" -f -a "trace" -d 'Make a trace from the logs of a store, to replay it'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "verify" -d 'Read every document back and compare it with the expected content'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "check" -d 'Judge a history of reads and writes: whether some order explains what each client saw'
 complete -c storebench -n "__fish_storebench_needs_command" -f -a "plan" -d 'Show the documents, trials, time and disk space of a study, without touching anything'
@@ -237,6 +238,19 @@ complete -c storebench -n "__fish_storebench_using_subcommand infer" -l keep-val
 complete -c storebench -n "__fish_storebench_using_subcommand infer" -l check -d 'Compare generated documents with the sample instead of printing the study'
 complete -c storebench -n "__fish_storebench_using_subcommand infer" -l json -d 'Print the comparison as one JSON document'
 complete -c storebench -n "__fish_storebench_using_subcommand infer" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c storebench -n "__fish_storebench_using_subcommand trace" -l from -d 'Whose log it is' -r -f -a "postgres\t'PostgreSQL\'s log with log_statement = \'all\' or log_min_duration_statement = 0'
+mongodb\t'Documents of MongoDB\'s profiler (system.profile) as JSON Lines'
+redis\t'What redis-cli MONITOR prints'
+couchdb\t'CouchDB\'s log, with a line for each request'
+http\t'An access log of an HTTP server in the common or combined format'"
+complete -c storebench -n "__fish_storebench_using_subcommand trace" -l within -d 'The table, collection, database, key prefix or path that holds the documents [default: the only one in the log]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand trace" -l key -d 'PostgreSQL: the column of the key [default: the one that statements compare, the first one that they insert]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand trace" -s o -l output -d 'Write to this file instead of stdout: .jsonl or .csv' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand trace" -l salt-file -d 'Hash with the salt in this file, so that the same key has the same hash in other traces' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand trace" -l force -d 'Overwrite the --output file'
+complete -c storebench -n "__fish_storebench_using_subcommand trace" -l hash-keys -d 'Replace each key by a hash, with a salt that is forgotten'
+complete -c storebench -n "__fish_storebench_using_subcommand trace" -l bodies -d 'Keep the documents that were written, and not only their sizes'
+complete -c storebench -n "__fish_storebench_using_subcommand trace" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand verify" -l preset -d 'Use one of the study\'s presets, such as laptop' -r
 complete -c storebench -n "__fish_storebench_using_subcommand verify" -l set -d 'Change one value of the study, such as phases.mixed.rate=500; repeatable' -r
 complete -c storebench -n "__fish_storebench_using_subcommand verify" -l scale -d 'Multiply the number of documents by this factor [default: the preset\'s, or 1]' -r

@@ -51,7 +51,7 @@ fn form(args: &TraceArgs) -> Result<Form, Failure> {
         Some("jsonl" | "ndjson") => Ok(Form::JsonLines),
         Some("csv") => Ok(Form::Csv),
         _ => Err(Failure::bad_input(format!(
-            "{}: a trace is .jsonl or .csv; give the file one of these endings (for Parquet, then use `storebench copy`)",
+            "{}: a trace is .jsonl or .csv; give the file one of these endings (for Parquet, then: storebench copy FILE.jsonl FILE.parquet --key {{key}})",
             file.display()
         ))),
     }

@@ -44,6 +44,20 @@ impl Statement {
         Self { does: Does::Other(what.into()), table: String::new(), rows: Vec::new(), compared: 0, is_list: false }
     }
 
+    fn other_of(table: String, what: &str) -> Self {
+        Self { table: table.clone(), ..Self::other(format!("{what} of {table} that is not by one key")) }
+    }
+
+    /// Statements about the catalog are all alike.
+    fn unless_catalog(self) -> Self {
+        let name = self.table.rsplit('.').next().unwrap_or_default();
+        if name.starts_with("pg_") || self.table.starts_with("information_schema.") {
+            Self::other("a statement about PostgreSQL's own tables")
+        } else {
+            self
+        }
+    }
+
     fn operation(op: &'static str, table: String, compared: Compared, set: Vec<(String, Term)>) -> Self {
         let (is_list, count) = (compared.is_list, compared.columns.len());
         let row = compared.columns.into_iter().chain(set).collect();
@@ -55,7 +69,7 @@ impl Statement {
 pub(super) fn parse(sql: &str) -> Vec<Statement> {
     let word = || sql.split_whitespace().next().unwrap_or_default().trim_end_matches(';').to_uppercase();
     match Parser::parse_sql(&PostgreSqlDialect {}, sql) {
-        Ok(all) => all.iter().map(|one| of(one).unwrap_or_else(|| Statement::other(word()))).collect(),
+        Ok(all) => all.iter().map(|one| of(one).unwrap_or_else(|| Statement::other(word())).unless_catalog()).collect(),
         Err(_) => vec![Statement::other(format!("a statement that cannot be parsed: {}", word()))],
     }
 }
@@ -157,7 +171,7 @@ fn select(query: &Query) -> Option<Statement> {
         _ => false,
     });
     let Some(by_key) = by_key.filter(|_| !aggregates) else {
-        return Some(Statement::other(format!("SELECT of {table} that is not by one key")));
+        return Some(Statement::other_of(table, "SELECT"));
     };
     let constant = projection.iter().all(|item| matches!(item, SelectItem::UnnamedExpr(Expr::Value(_))));
     Some(Statement::operation(if constant { "exists" } else { "read" }, table, by_key, Vec::new()))
@@ -188,7 +202,7 @@ fn inserted(insert: &Insert) -> Option<Statement> {
 fn updated(update: &Update) -> Option<Statement> {
     let table = table(std::slice::from_ref(&update.table))?;
     let Some(by_key) = update.selection.as_ref().and_then(compared).filter(|_| update.from.is_none()) else {
-        return Some(Statement::other(format!("UPDATE of {table} that is not by one key")));
+        return Some(Statement::other_of(table, "UPDATE"));
     };
     let set = update.assignments.iter().filter_map(|assignment| match &assignment.target {
         AssignmentTarget::ColumnName(column) => Some((name(column), term(&assignment.value))),
@@ -202,6 +216,6 @@ fn deleted(delete: &Delete) -> Option<Statement> {
     let table = table(from)?;
     match delete.selection.as_ref().and_then(compared).filter(|_| delete.using.is_none()) {
         Some(by_key) => Some(Statement::operation("delete", table, by_key, Vec::new())),
-        None => Some(Statement::other(format!("DELETE of {table} that is not by one key"))),
+        None => Some(Statement::other_of(table, "DELETE")),
     }
 }
