@@ -116,6 +116,7 @@ impl Store for Broken {
                 isolation: vec![(Isolation::Serializable, "it is not")],
                 steps: Transactions::STEPS,
                 rolls_back: true,
+                waits_for_nodes: true,
                 takes_connection: false,
             };
         }

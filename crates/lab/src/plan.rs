@@ -58,8 +58,12 @@ pub fn plan_run(study: &Study, all: &[Outline<'_>]) -> Plan {
     let (mut planned, mut first) = (Vec::with_capacity(configurations.len()), None);
     for Outline { request, description } in configurations {
         let collections = collections_of(request);
-        let phases: Vec<PlannedPhase> =
-            request.study.phases.iter().map(|p| plan_phase(&request.study, p, &collections)).collect();
+        let phases: Vec<PlannedPhase> = request
+            .study
+            .phases
+            .iter()
+            .map(|p| of_trace(plan_phase(&request.study, p, &collections), p, request))
+            .collect();
         planned.push(PlannedConfiguration {
             configuration: request.name(),
             store: request.store_name.clone(),
@@ -193,6 +197,21 @@ fn plan_phase(study: &Study, phase: &Phase, collections: &[PlannedCollection]) -
         parts: phase.copy.map(|_| phase.copy_parts()),
         popularity: phase.popularity.to_string(),
     }
+}
+
+/// Adds what the trace of a phase says: how many operations, how long, on which keys.
+fn of_trace(planned: PlannedPhase, phase: &Phase, request: &ConfigurationRequest) -> PlannedPhase {
+    let Some(file) = &phase.trace else { return planned };
+    let same = request.study.collections.iter().find(|(_, collection)| collection.trace.as_ref() == Some(file));
+    let catalog = &request.documents.catalog;
+    let position = same.and_then(|(name, _)| catalog.find(name));
+    let Some(trace) = position.and_then(|position| catalog.get(position).trace()) else { return planned };
+    let duration_ns = match phase.speed.unwrap_or(Speed::Times(1.0)) {
+        Speed::Times(times) => Some((trace.span_ns() as f64 / times) as u64),
+        Speed::Max => None,
+    };
+    let popularity = "as recorded".to_owned();
+    PlannedPhase { operations: Some(trace.ops().len() as u64), duration_ns, popularity, ..planned }
 }
 
 /// Describes a copy in words.

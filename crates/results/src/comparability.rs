@@ -35,6 +35,8 @@ const SAME_LENGTH: f64 = 0.01;
 /// Settings that change how the client waits, not what it asks for.
 const OF_THE_CLIENT: [&str; 3] = ["timeout", "retry", "on_disconnect"];
 /// Operations that only read. The others write, so durability applies to them.
+/// Operations whose answers have rows of queries.
+const ROWS: [&str; 2] = ["query", "transaction"];
 const READS: [&str; 8] = ["read", "exists", "bulk-read", "page", "prefix", "scan", "view", "query"];
 
 /// The kind of a difference.
@@ -317,7 +319,9 @@ impl DifferenceList<'_> {
     fn phases(&mut self, a: &[&PhaseResult], b: &[&PhaseResult], same_scheme: bool) {
         let (Some(x), Some(y)) = (a.first(), b.first()) else { return };
         self.guarantee(x, y);
-        let reads = |phase: &PhaseResult| phase.ops.values().any(|op| READS.contains(&op.kind.as_str()));
+        let reads = |phase: &PhaseResult| {
+            phase.ops.values().any(|op| READS.contains(&op.kind.as_str()) || ROWS.contains(&op.kind.as_str()))
+        };
         let (p, q) = (&x.consistency.name, &y.consistency.name);
         if p != q && (reads(x) || reads(y)) {
             self.add(DifferenceKind::Work, format!("consistency {p} against {q}"));
@@ -462,7 +466,7 @@ impl DifferenceList<'_> {
         let sent = |sums: &Sums| (sums.written / sums.each(), sums.unit());
         let got = |sums: &Sums| (sums.read / sums.each(), sums.unit());
         // Each store has its own form of the values in a row: a number may take 1 byte or 8.
-        let rows = a.iter().any(|phase| phase.ops.get(name).is_some_and(|op| op.kind == "query"));
+        let rows = a.iter().any(|phase| phase.ops.get(name).is_some_and(|op| ROWS.contains(&op.kind.as_str())));
         let form = if same_scheme {
             PER_OPERATION
         } else if rows {

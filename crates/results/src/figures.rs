@@ -192,9 +192,11 @@ pub(crate) fn in_documents<'a>(phases: impl IntoIterator<Item = &'a PhaseResult>
     phases.into_iter().any(|phase| phase.loads || phase.tasks.is_some() || phase.ops.values().any(is_bulk))
 }
 
-/// Whether operations have several documents, so that documents per second say more. Rows of queries are no documents.
+/// Whether operations have several documents, so that documents per second say more. Rows of queries are no documents, and
+/// a transaction counts as one, whatever its steps.
 pub fn is_bulk(op: &OpResult) -> bool {
-    op.documents > 0 && op.documents != op.succeeded && op.kind != OpKind::Query.name()
+    let as_one = [OpKind::Query, OpKind::Transaction].iter().any(|kind| op.kind == kind.name());
+    op.documents > 0 && op.documents != op.succeeded && !as_one
 }
 
 fn add(

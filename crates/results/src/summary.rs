@@ -326,7 +326,7 @@ fn troubles(phase: &PhaseResult) -> Option<String> {
     let seen = &phase.connection_events;
     let facts: Vec<String> = [
         (conflicts, "transaction undone because of another one", "transactions undone because of others"),
-        (retries, "retry after a temporary failure", "retries after temporary failures"),
+        (retries.saturating_sub(conflicts), "retry after a temporary failure", "retries after temporary failures"),
         (seen.disconnects, "connection lost", "connections lost"),
         (seen.splits, "bulk request split in two", "bulk requests split in two"),
         (phase.unknown_outcomes, "unknown write outcome", "unknown write outcomes"),

@@ -88,6 +88,17 @@ fn isolations_are_refused_by_name_or_named_as_a_difference() {
     assert!(done.code == 2 && done.err.contains(told), "{}", done.err);
     let done = run(&cli, &asked, &[&server.url]);
     assert_eq!(done.json()["trials"][0]["phases"][1]["isolation"]["name"], "snapshot", "{}", done.err);
+    // The same store with two isolations.
+    let factor = "[factors]\n\"phases.mix.isolation\" = [\"read-committed\", \"serializable\"]\n[collections.docs]";
+    let done = run(&cli, &STUDY.replacen("[collections.docs]", factor, 1), &[&server.url]);
+    let result = done.json();
+    let names: Vec<&str> = result["trials"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|trial| trial["phases"][1]["isolation"]["name"].as_str().unwrap())
+        .collect();
+    assert!(names.contains(&"read-committed") && names.contains(&"serializable"), "{names:?} {}", done.err);
 }
 
 #[test]
@@ -149,7 +160,9 @@ fn redis_refuses_what_it_could_not_undo() {
     let told =
         "in a transaction, this store does not support `insert` (used by `note.steps.entry`); supported: read, upsert";
     assert!(done.code == 2 && done.err.contains(told), "{}", done.err);
-    let done = run(&cli, &study.replace("in_flight = 1", "in_flight = 8"), &[&server.url]);
+    let many = study.replace("workers = 4", "workers = 4\nin_flight = 8");
+    assert_ne!(many, study);
+    let done = run(&cli, &many, &[&server.url]);
     let result = done.json();
     let phase = &result["trials"][0]["phases"][1];
     assert_eq!((&phase["ops"]["transfer"]["errors"], &phase["ledger"]["lost"]), (&0.into(), &0.into()), "{phase:#}");

@@ -5,12 +5,13 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::{Deserialize, Serialize};
 
 use super::recorder;
-use super::tally::{Answered, COUNTS, TIMES, Tally, histogram};
+use super::tally::{Answered, TIMES, Tally, histogram};
 use crate::store::SessionCounters;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Packed {
-    counts: [u64; COUNTS],
+    /// Records of older versions have fewer: the later ones are 0.
+    counts: Vec<u64>,
     answered_at: Answered,
     times: [Times; TIMES],
 }
@@ -55,7 +56,7 @@ pub(super) fn pack(record: &recorder::Recorder) -> Recorder {
             .ops
             .iter()
             .map(|tally| Packed {
-                counts: tally.counts(),
+                counts: tally.counts().to_vec(),
                 answered_at: tally.answered_at,
                 times: tally.times().map(pack_times),
             })
@@ -74,8 +75,8 @@ pub(super) fn unpack(packed: &Recorder) -> recorder::Recorder {
         .iter()
         .map(|op| {
             let mut tally = Tally { answered_at: op.answered_at, ..Tally::default() };
-            for (count, kept) in tally.counts_mut().into_iter().zip(op.counts) {
-                *count = kept;
+            for (count, kept) in tally.counts_mut().into_iter().zip(&op.counts) {
+                *count = *kept;
             }
             for (times, kept) in tally.times_mut().into_iter().zip(&op.times) {
                 *times = unpack_times(kept);

@@ -95,6 +95,8 @@ pub struct Tally {
     pub checked: u64,
     /// Of the checked: documents that differed.
     pub wrong: u64,
+    /// Queries in transactions with a number of rows that the study does not allow.
+    pub wrong_rows: u64,
     /// When the store has answered.
     pub answered_at: Answered,
     /// Open loop: from the scheduled start to the end, of successes and misses. Unfinished operations count with their
@@ -127,6 +129,7 @@ impl Default for Tally {
             bytes_read: 0,
             checked: 0,
             wrong: 0,
+            wrong_rows: 0,
             answered_at: Answered::default(),
             response: histogram(),
             unfinished_age: histogram(),
@@ -194,6 +197,7 @@ impl Tally {
             self.wrong,
             aborted,
             self.conflicts,
+            self.wrong_rows,
         ]
     }
 
@@ -226,6 +230,7 @@ impl Tally {
             &mut self.wrong,
             aborted,
             &mut self.conflicts,
+            &mut self.wrong_rows,
         ]
     }
 
@@ -264,7 +269,7 @@ impl Tally {
 }
 
 /// How many counts a tally has.
-pub(super) const COUNTS: usize = 20;
+pub(super) const COUNTS: usize = 21;
 /// How many histograms a tally has.
 pub(super) const TIMES: usize = 5;
 

@@ -388,14 +388,24 @@ impl<C: Clock> Lanes<C> {
         }
         let of = |index| Ending::Write(Task { index, documents: 1, ..s.task }, done);
         if !s.more.steps.is_empty() {
-            let done = if s.task.rolls_back { Some(false) } else { done };
-            let writes = |step: &&Task| self.plan.recipe(step.recipe).label.kind.writes();
-            self.endings.extend(s.more.steps.iter().filter(writes).map(|step| Ending::Write(*step, done)));
-            return;
+            return self.end_steps(lane, done, &[]);
         }
         match s.task.documents {
             1 => self.endings.push(of(s.task.index)),
             _ => self.endings.extend(s.more.indexes.iter().map(|index| of(*index))),
+        }
+    }
+
+    /// Tells the ledger how the writes of a transaction ended. `found`: the documents of each step, if it was answered; a
+    /// write that found none has changed nothing.
+    fn end_steps(&mut self, lane: usize, done: Option<bool>, found: &[u32]) {
+        let s = &self.lanes[lane];
+        let done = if s.task.rolls_back { Some(false) } else { done };
+        for (at, step) in s.more.steps.iter().enumerate() {
+            if self.plan.recipe(step.recipe).label.kind.writes() {
+                let done = if found.get(at) == Some(&0) { Some(false) } else { done };
+                self.endings.push(Ending::Write(*step, done));
+            }
         }
     }
 
@@ -453,7 +463,11 @@ impl<C: Clock> Lanes<C> {
             return self.reject(lane, now_ns, reply);
         }
         let in_part = s.earlier.first.is_some();
-        self.end_write(lane, Some(true));
+        match reply.steps {
+            [] => self.end_write(lane, Some(true)),
+            found if self.plan.ledger => self.end_steps(lane, Some(true), found),
+            _ => {}
+        }
         let s = &mut self.lanes[lane];
         if in_part {
             s.earlier.documents += reply.documents;
@@ -643,9 +657,8 @@ impl<C: Clock> Lanes<C> {
         for (at, found) in found.iter().enumerate() {
             let Some(step) = self.lanes[lane].more.steps.get(at).copied() else { return };
             let Some(rows) = self.plan.recipe(step.recipe).ask.rows() else { continue };
-            self.recorder.ops[recipe].checked += 1;
             if !rows.allows((*found).into()) {
-                self.recorder.ops[recipe].wrong += 1;
+                self.recorder.ops[recipe].wrong_rows += 1;
                 self.wrong_rows(step, *found, rows);
             }
         }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::plan::{Amount, Ask, PhasePlan, Recipe, Rows};
+use super::plan::{Amount, Ask, PhasePlan, Recipe, Rows, Transaction};
 use crate::ledger::{Floor, KeyState, Ledger};
 use crate::store::{BatchBuf, BulkWrite, CollectionId, Isolation, Op, OpKind, Request, Step};
 use storebench_documents::Catalog;
@@ -125,6 +125,8 @@ pub(super) struct Maker {
     batch: BatchBuf,
     /// The steps of a transaction, reused.
     steps: Vec<Step>,
+    /// The documents that its steps have drawn so far.
+    drawn: Vec<Option<u64>>,
     /// What is acknowledged, and so must be found at the end.
     pub ledger: Option<Ledger>,
 }
@@ -214,6 +216,7 @@ impl Maker {
             value: String::new(),
             batch: BatchBuf::new(),
             steps: Vec::new(),
+            drawn: Vec::new(),
             ledger,
             plan,
             catalog,
@@ -337,19 +340,27 @@ impl Maker {
     fn transaction(&mut self, at: usize, more: &mut More) -> Option<Task> {
         let plan = Arc::clone(&self.plan);
         let Ask::Transaction(transaction) = &plan.recipes[at].ask else { return None };
-        for (step, same_as) in transaction.steps.clone().zip(&transaction.same_as) {
+        // New documents are drawn last: their numbers cannot be given back.
+        self.drawn.clear();
+        self.drawn.resize(transaction.same_as.len(), None);
+        for inserts in [false, true] {
+            for (nth, step) in transaction.steps.clone().enumerate() {
+                let at = plan.recipes.len() + step;
+                let brief = self.briefs[at];
+                if transaction.same_as[nth].is_none() && brief.inserts == inserts {
+                    let index = self.draw_step(at, brief, &plan, transaction)?;
+                    self.drawn[nth] = Some(index);
+                }
+            }
+        }
+        for (nth, step) in transaction.steps.clone().enumerate() {
             let at = plan.recipes.len() + step;
-            let brief = self.briefs[at];
-            let index = match same_as {
-                Some(earlier) => more.steps.get(*earlier).map(|task| task.index),
-                None => self.draw_step(at, brief, &more.steps),
+            // Earlier steps are complete.
+            let index = match transaction.same_as[nth] {
+                Some(earlier) => more.steps[earlier].index,
+                None => self.drawn[nth].unwrap_or_default(),
             };
-            let Some(index) = index else {
-                self.forget_steps(&more.steps);
-                more.steps.clear();
-                return None;
-            };
-            let task = self.numbered(at, brief, index, &[]);
+            let task = self.numbered(at, self.briefs[at], index, &[]);
             more.steps.push(task);
             // Each step has its own version and its own values.
             self.made += 1;
@@ -361,19 +372,34 @@ impl Maker {
         Some(task)
     }
 
-    /// The document of a step: another one than those of earlier steps, if a few draws find one. With a ledger, a step
-    /// that writes gets none if they do not.
-    fn draw_step(&mut self, at: usize, brief: Brief, earlier: &[Task]) -> Option<u64> {
+    /// The document of a step: another one than those that other steps have drawn, if there is one. With a ledger, a step
+    /// that writes gets none if there is not.
+    fn draw_step(&mut self, at: usize, brief: Brief, plan: &PhasePlan, of: &Transaction) -> Option<u64> {
         let mut index = self.draw(at, brief)?;
         for _ in 0..TRIES {
-            let is_known = |task: &Task| task.index == index && self.briefs[task.recipe].collection == brief.collection;
-            if !earlier.iter().any(is_known) {
+            if !self.is_drawn(brief, index, plan, of) {
                 return Some(index);
             }
             index = self.draw(at, brief)?;
         }
-        self.exhausted = brief.owns && self.ledger.is_some();
-        (!self.exhausted).then_some(index)
+        if !(brief.owns && self.ledger.is_some()) {
+            return Some(index);
+        }
+        // The popular ones are taken: look through the worker's own keys in order.
+        let mut own = (0..brief.count.div_ceil(self.workers)).map(|n| n * self.workers + self.worker);
+        let free = |index: &u64| {
+            *index < brief.count && self.may_take(brief, *index) && !self.is_drawn(brief, *index, plan, of)
+        };
+        let found = own.find(free);
+        self.exhausted = found.is_none();
+        found.inspect(|index| self.touch(brief.collection, *index, 1))
+    }
+
+    /// Whether a step of this transaction has drawn the document already.
+    fn is_drawn(&self, brief: Brief, index: u64, plan: &PhasePlan, of: &Transaction) -> bool {
+        of.steps.clone().zip(&self.drawn).any(|(step, drawn)| {
+            *drawn == Some(index) && self.briefs[plan.recipes.len() + step].collection == brief.collection
+        })
     }
 
     /// Takes the writes of steps that are not sent back from the ledger.

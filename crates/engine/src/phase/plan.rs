@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::ledger::first_version;
 use crate::measure::Label;
-use crate::store::{Capabilities, Durability, Isolation, OpKind, ReadConsistency, StoreError, ViewRows};
+use crate::store::{Acknowledged, Capabilities, Durability, Isolation, OpKind, ReadConsistency, StoreError, ViewRows};
 use storebench_documents::Catalog;
 use storebench_documents::schedule::{Arrival, Rate};
 use storebench_documents::trace::Trace;
@@ -212,6 +212,12 @@ impl Guarantees {
                     of.name
                 ));
             }
+            if durability.acknowledged_by != Acknowledged::Nodes(1) && !can.waits_for_nodes {
+                return refuse(format!(
+                    "on this store a transaction does not wait for other nodes, so durability `{durability}` cannot be \
+                     guaranteed to it; use one that a single node gives"
+                ));
+            }
             if can.takes_connection && phase.in_flight > 1 {
                 return refuse(
                     "on this store a transaction has its connection to itself; set in_flight = 1, and use `connections` \
@@ -414,6 +420,7 @@ impl PhasePlan {
             return Ok(());
         }
         let least = if self.streams == Streams::Disjoint { u64::from(self.workers) } else { 1 };
+        self.have_documents_for_steps(catalog, sampled)?;
         let drawn = |r: &&Recipe| !r.label.kind.inserts() && r.label.kind != OpKind::Transaction;
         for recipe in self.recipes.iter().chain(&self.steps).filter(drawn) {
             let documents = catalog.get(recipe.label.collection);
@@ -436,6 +443,34 @@ impl PhasePlan {
                     documents.count(),
                     self.workers
                 )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses collections with fewer documents than the steps of a transaction need, with a ledger.
+    fn have_documents_for_steps(&self, catalog: &Catalog, sampled: bool) -> Result<(), StoreError> {
+        for recipe in self.recipes.iter().filter(|_| self.ledger) {
+            let Ask::Transaction(Transaction { steps, same_as, .. }) = &recipe.ask else { continue };
+            let drawing = || {
+                let steps = self.steps[steps.clone()].iter().zip(same_as);
+                steps.filter(|(step, same_as)| same_as.is_none() && !step.label.kind.inserts())
+            };
+            for (step, _) in drawing() {
+                let documents = catalog.get(step.label.collection);
+                let same = drawing().filter(|(other, _)| other.label.collection == step.label.collection);
+                let needed = same.count() as u64 * u64::from(self.workers);
+                if documents.count() < needed && (sampled || !documents.is_existing()) {
+                    return Err(StoreError::NotSupported(format!(
+                        "phase `{}`: the steps of `{}` draw different documents, so {} workers need {needed} of `{}`, which \
+                         has {}; use more documents or fewer workers",
+                        self.name,
+                        recipe.label.name,
+                        self.workers,
+                        documents.name(),
+                        documents.count()
+                    )));
+                }
             }
         }
         Ok(())
@@ -635,6 +670,8 @@ fn mix_recipes(
                     .collect(),
                 rollback: entry.rollback,
             });
+            let read = |step: &Recipe| step.label.kind == OpKind::Read && step.checkable;
+            made.checkable = all_steps[first..].iter().any(read);
         }
         recipes.push(made);
     }

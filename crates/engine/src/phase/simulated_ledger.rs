@@ -39,8 +39,8 @@ struct Scripted {
     answer: Answer,
     nth: u64,
     seen: Arc<Mutex<Seen>>,
-    /// The number of steps of the transactions in flight.
-    steps: Vec<u32>,
+    /// The keys of the steps of the last transaction.
+    steps: Vec<String>,
     flying: Vec<Flying>,
 }
 
@@ -58,7 +58,7 @@ impl Session for Scripted {
         let steps = if let Op::Transaction { steps, .. } = request.op { steps } else { &[] };
         let same = steps.iter().map(|step| steps.iter().filter(|other| other.key == step.key).count());
         let same = same.max().unwrap_or(0);
-        self.steps = vec![1; steps.len()];
+        self.steps = steps.iter().map(|step| step.key.clone()).collect();
         let mut seen = self.seen.lock().unwrap();
         seen.repeated = seen.repeated.max(same);
         seen.reads += u64::from(matches!(request.op, Op::Read { .. }));
@@ -84,7 +84,10 @@ impl Session for Scripted {
             for key in &keys {
                 *self.seen.lock().unwrap().open.get_mut(key).unwrap() -= 1;
             }
-            let reply = Reply { documents: 1, revision: Some(b"1"), steps: &self.steps, ..Reply::default() };
+            // Documents whose key ends with 7 are not there.
+            let found = |key: &String| u32::from(!key.ends_with('7'));
+            let steps: Vec<u32> = self.steps.iter().map(found).collect();
+            let reply = Reply { documents: 1, revision: Some(b"1"), steps: &steps, ..Reply::default() };
             out.complete(token, result.map(|()| reply).map_err(|kind| OpError::new(kind, "as scripted")));
         }
         Poll::Pending

@@ -40,6 +40,7 @@ impl Store for NullStore {
                 isolation: vec![(Isolation::Serializable, "nothing is stored")],
                 steps: Transactions::STEPS,
                 rolls_back: true,
+                waits_for_nodes: true,
                 takes_connection: false,
             },
             indexes: true,

@@ -65,6 +65,8 @@ pub struct Transactions {
     pub steps: &'static [OpKind],
     /// Whether steps that have been done can be undone.
     pub rolls_back: bool,
+    /// Whether a commit can wait until other nodes have it, as the durability of a write says.
+    pub waits_for_nodes: bool,
     /// Whether a transaction has its connection to itself, so that nothing else can be in flight there.
     pub takes_connection: bool,
 }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use storebench_documents::Catalog;
 use storebench_engine::measure::thread_cpu_ns;
-use storebench_engine::store::OpKind;
 use storebench_engine::{Companion, Watch};
 use storebench_machine::{
     Device, HostMetrics, Pid, Tree, Watcher, folder_use, host_use, listeners, network_speed, network_use, scrape,
@@ -54,8 +53,7 @@ pub(super) fn writes_for_long(phase: &Phase, catalog: &Catalog) -> bool {
     if phase.loads() {
         return documents() >= 3_000_000;
     }
-    phase.duration.is_some_and(|span| span.0 >= LONG)
-        && phase.operations_of_mix().any(|of| of.kind().is_some_and(OpKind::writes))
+    phase.duration.is_some_and(|span| span.0 >= LONG) && phase.operations_of_mix().any(|of| of.writes())
 }
 
 /// Where a store's processes and data are.

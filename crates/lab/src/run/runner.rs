@@ -106,11 +106,8 @@ impl Configuration {
 
     /// Whether it promises for some phase that writes that they are synced to disk.
     fn syncs(&self) -> bool {
-        let writes = |phase: &Phase| {
-            phase.loads()
-                || phase.trace.is_some()
-                || phase.operations_of_mix().any(|of| of.kind().is_some_and(OpKind::writes))
-        };
+        let writes =
+            |phase: &Phase| phase.loads() || phase.trace.is_some() || phase.operations_of_mix().any(|of| of.writes());
         let mut phases = self.study().phases.iter().zip(&self.plans);
         let synced = |plan: &ResolvedPhase| plan.guarantees().durability.persisted == Persisted::Disk;
         phases.any(|(phase, plan)| writes(phase) && synced(plan))

@@ -226,6 +226,7 @@ fn gather_op(label: &Label, tally: &Tally, over_ns: f64, open: bool, collection:
         read_bytes: tally.bytes_read,
         checked: tally.checked,
         wrong: tally.wrong,
+        wrong_rows: tally.wrong_rows,
         query_plan: None,
         response_ns: open.then(|| Percentiles::of(&tally.response)),
         response_of_attempts_ns: open.then(|| attempts::of_op(tally, &tally.answered())).flatten(),

@@ -590,6 +590,9 @@ pub struct OpResult {
     pub checked: u64,
     /// Checked documents that differed.
     pub wrong: u64,
+    /// Queries in transactions with a number of rows that the study does not expect.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub wrong_rows: u64,
     /// How the store said that it would answer, if it reports that for page, prefix, scan, view and query.
     #[serde(default)]
     pub query_plan: Option<QueryPlanResult>,

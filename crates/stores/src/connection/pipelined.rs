@@ -188,7 +188,9 @@ impl<D: Dialect> Pipelined<D> {
 
     fn run(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) -> Result<(), OpError> {
         let position = request.collection.position();
-        collection_of(request, &self.collections, self.read_only)?;
+        // The steps of a transaction are checked one by one.
+        let read_only = self.read_only && request.op.kind() != OpKind::Transaction;
+        collection_of(request, &self.collections, read_only)?;
         if let Some(done) = D::other(self, request, token, out) {
             return done;
         }

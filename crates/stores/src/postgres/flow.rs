@@ -8,6 +8,7 @@ use super::asked::{self, Column};
 use super::bulk::Bulk;
 use super::channel::Lost;
 use super::errors::op_error;
+use super::transaction;
 use super::wire::{self, Columns, ServerError};
 use crate::document::CHANGED;
 use crate::net::lost;
@@ -117,6 +118,10 @@ impl Flow {
     ) -> Result<bool, Lost> {
         match tag {
             b'D' => self.row(entry.ok_or(wire::Garbled)?, body, out)?,
+            // COMMIT of a transaction that has failed is answered by ROLLBACK, without an error.
+            b'C' if entry.as_ref().is_some_and(|entry| entry.in_transaction && entry.op == OpKind::Transaction) => {
+                self.answer.affected = u64::from(body.starts_with(b"COMMIT"));
+            }
             b'C' => self.answer.affected = wire::affected(body),
             b'Z' => return entry.map(|_| true).ok_or(wire::Garbled.into()),
             b'E' => {
@@ -233,7 +238,13 @@ impl Flow {
             }
             _ => {}
         }
-        let Some(token) = entry.token else { return Next::Nothing };
+        let Some(token) = entry.token else {
+            // A read has completed with its row. An error that came later fails its transaction.
+            if let Some(error) = self.answer_error(&answer, entry).filter(|_| entry.in_transaction) {
+                out.complete(transaction::OWN, Err(error));
+            }
+            return Next::Nothing;
+        };
         let result = match self.answer_error(&answer, entry) {
             Some(error) => Err(error),
             None => self.reply(entry, &answer),

@@ -284,6 +284,7 @@ impl Store for PostgresStore {
                 isolation: transaction::ISOLATION.to_vec(),
                 steps: Transactions::STEPS_AND_QUERIES,
                 rolls_back: true,
+                waits_for_nodes: true,
                 takes_connection: true,
             },
             indexes: true,

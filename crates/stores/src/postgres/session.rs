@@ -584,10 +584,6 @@ impl Session for PostgresSession {
         if !self.is_ready(0, out) {
             return out.complete(token, Err(self.link.not_connected()));
         }
-        if self.in_transaction() {
-            let why = "the connection is still ending a transaction";
-            return out.complete(token, Err(OpError::new(ErrorKind::Temporary, why)));
-        }
         if let Err(error) = self.encode(request, token, out) {
             out.complete(token, Err(error));
         }

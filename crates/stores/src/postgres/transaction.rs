@@ -48,7 +48,7 @@ enum Stage {
 /// The transaction of a session. It is reused, and keeps its memory.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
-    /// `None` once it was abandoned.
+    /// `None` once it has ended.
     token: Option<Token>,
     steps: Vec<Step>,
     /// How many of `steps` it has.
@@ -69,7 +69,14 @@ impl Transaction {
                 let kind = self.steps.get(sent - 1).and_then(|step| step.kind).unwrap_or(OpKind::Read);
                 self.found.add(kind, result)
             }
-            Stage::Committing | Stage::RollingBack => result.map(drop),
+            Stage::Committing => match result {
+                Ok(reply) if reply.documents == 0 => Err(OpError::new(
+                    ErrorKind::Aborted,
+                    "the server answered COMMIT with ROLLBACK: the transaction had failed before",
+                )),
+                other => other.map(drop),
+            },
+            Stage::RollingBack => result.map(drop),
         };
         if let Err(error) = taken {
             self.error.get_or_insert(error);
@@ -92,11 +99,6 @@ impl Transaction {
 }
 
 impl PostgresSession {
-    /// Whether an abandoned transaction is still being ended.
-    pub(super) fn in_transaction(&self) -> bool {
-        self.transaction.is_some()
-    }
-
     /// Begins a transaction. If it fails, nothing of it was sent.
     pub(super) fn begin_transaction(
         &mut self,
@@ -153,8 +155,7 @@ impl PostgresSession {
             self.spare = transaction;
             return;
         };
-        let goes_on = transaction.token.is_some() && transaction.error.is_none();
-        if goes_on && sent < transaction.count {
+        if transaction.error.is_none() && sent < transaction.count {
             transaction.stage = Stage::Steps(sent + 1);
             let request = transaction.steps[sent].request(transaction.contents);
             match request.and_then(|request| self.encode(&request, OWN, out)) {
@@ -162,7 +163,7 @@ impl PostgresSession {
                 Err(error) => transaction.error = Some(error),
             }
         }
-        let commits = transaction.token.is_some() && transaction.error.is_none() && !transaction.rolls_back;
+        let commits = transaction.error.is_none() && !transaction.rolls_back;
         transaction.stage = if commits { Stage::Committing } else { Stage::RollingBack };
         let statement = self.control(if commits { COMMIT } else { ROLLBACK });
         let entry = Entry { token: Some(OWN), op: OpKind::Transaction, what: What::Count, in_transaction: true };
@@ -170,12 +171,23 @@ impl PostgresSession {
         self.transaction = Some(transaction);
     }
 
-    /// Abandons the transaction, if this is its token. It is rolled back after the step in flight, unless its COMMIT was
-    /// sent already.
+    /// Abandons the transaction, if this is its token. Unless its COMMIT or ROLLBACK was sent already, a ROLLBACK follows the
+    /// step in flight, and later requests follow that.
     pub(super) fn abandon_transaction(&mut self, token: Token) {
-        if let Some(transaction) = self.transaction.as_mut().filter(|transaction| transaction.token == Some(token)) {
-            transaction.token = None;
+        let Some(mut transaction) = self.transaction.take_if(|transaction| transaction.token == Some(token)) else {
+            return;
+        };
+        for entry in self.link.pipe.awaited().filter(|entry| entry.in_transaction) {
+            (entry.token, entry.in_transaction) = (None, false);
         }
+        if matches!(transaction.stage, Stage::Steps(_)) {
+            let statement = self.control(ROLLBACK);
+            let entry = Entry { token: None, op: OpKind::Transaction, what: What::Count, in_transaction: false };
+            Bind::new(self.link.pipe.request(entry, true), statement, 0).run();
+            self.link.flush();
+        }
+        transaction.token = None;
+        self.spare = transaction;
     }
 
     /// Completes the transaction of a lost connection. `sent`: whether its last message was sent at least in part.
@@ -203,5 +215,14 @@ mod tests {
         assert_eq!(lost(Stage::RollingBack, None, true), ErrorKind::Temporary);
         let conflict = Some(OpError::conflict("exists"));
         assert_eq!(lost(Stage::RollingBack, conflict, true), ErrorKind::Conflict);
+    }
+
+    #[test]
+    fn a_commit_that_the_server_answers_with_rollback_has_not_committed() {
+        let mut transaction = Transaction { stage: Stage::Committing, ..Transaction::default() };
+        transaction.take(Ok(Reply::written(1)));
+        assert_eq!(transaction.error, None);
+        transaction.take(Ok(Reply::written(0)));
+        assert_eq!(transaction.error.unwrap().kind, ErrorKind::Aborted);
     }
 }

@@ -125,6 +125,7 @@ impl Engine for Redb {
                 isolation: vec![(Isolation::Serializable, "one write transaction, and only one runs at a time")],
                 steps: Transactions::STEPS,
                 rolls_back: true,
+                waits_for_nodes: true,
                 takes_connection: false,
             },
             ..Capabilities::default()

@@ -57,8 +57,8 @@ impl RedisSession {
             }
             if awaited.expect == Expect::Steps {
                 let Some((value, used)) = Value::read(input)? else { return Ok(()) };
+                self.executed(link, &awaited, &value, out)?;
                 self.done(link, used);
-                self.executed(&awaited, &value, out)?;
                 continue;
             }
             let Some((item, used)) = resp::item(input)? else { return Ok(()) };
@@ -94,6 +94,9 @@ impl RedisSession {
                     }
                 }
                 Role::Own => {
+                    if let (Expect::Begun | Expect::Queued, Item::Error(line)) = (awaited.expect, item) {
+                        self.dialect.refuse_transaction(awaited.expect == Expect::Begun, op_error(line));
+                    }
                     let replicas = replicas(awaited.expect, item)?;
                     self.done(link, used);
                     if let Some(replicas) = replicas {

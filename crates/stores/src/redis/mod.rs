@@ -214,6 +214,7 @@ impl Store for RedisStore {
                 isolation: vec![(Isolation::Serializable, "MULTI and EXEC: no other command runs in between")],
                 steps: transactions::STEPS,
                 rolls_back: false,
+                waits_for_nodes: false,
                 takes_connection: false,
             },
             gives_up_at_timeout: true,

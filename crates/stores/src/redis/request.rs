@@ -39,6 +39,10 @@ pub(crate) enum Expect {
     RowsLeft(u32),
     /// Anything: the rows of a query.
     Answer,
+    /// `+OK`: a transaction has begun.
+    Begun,
+    /// `+QUEUED`: a command of a transaction.
+    Queued,
     /// An array with the answer to each command of a transaction.
     Steps,
     /// How many replicas have all earlier writes.

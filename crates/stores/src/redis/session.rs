@@ -15,7 +15,7 @@ use super::request::{self, Expect};
 use super::resp::{command, word};
 use super::scripts::{Names, Script};
 use super::settings::Settings;
-use super::transactions::Sent;
+use super::transactions::Begun;
 use crate::asked::ByNumber;
 use crate::connection::{Answers, Dialect, Link, NONE, Pipelined, Role};
 use crate::document;
@@ -76,7 +76,7 @@ pub(crate) struct Redis {
     /// The commands that only read, by the tries of queries.
     pub(super) reads: Reads,
     /// The transactions in flight, the oldest first.
-    pub(super) transactions: VecDeque<Vec<Sent>>,
+    pub(super) transactions: VecDeque<Begun>,
     /// What the steps of a transaction found.
     pub(super) found: StepsFound,
     pub(super) seed: u64,

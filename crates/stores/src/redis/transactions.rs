@@ -6,7 +6,7 @@ use super::answers::effect;
 use super::errors::op_error;
 use super::request::{self, Expect};
 use super::resp::{Garbage, Item, Value, command, word};
-use super::session::{Awaited, RedisSession, own, rows};
+use super::session::{Awaited, Redis, RedisSession, own, rows};
 use crate::connection::{Answers as _, NONE, Role};
 use crate::document;
 
@@ -15,6 +15,26 @@ pub(super) const STEPS: &[OpKind] = &[OpKind::Read, OpKind::Upsert, OpKind::Repl
 
 /// A step of a transaction in flight: what it does, and the answer that it expects.
 pub(super) type Sent = (OpKind, Expect);
+
+/// A transaction in flight.
+#[derive(Debug, Default)]
+pub(super) struct Begun {
+    steps: Vec<Sent>,
+    /// Why the server refused MULTI or a command: the first reason.
+    refused: Option<OpError>,
+    /// Whether it refused MULTI, so that the commands ran alone.
+    alone: bool,
+}
+
+impl Redis {
+    /// The server has refused MULTI, or a command, of the oldest transaction in flight.
+    pub(super) fn refuse_transaction(&mut self, alone: bool, error: OpError) {
+        if let Some(begun) = self.transactions.front_mut() {
+            begun.alone |= alone;
+            begun.refused.get_or_insert(error);
+        }
+    }
+}
 
 impl RedisSession {
     pub(super) fn begin_transaction(
@@ -51,20 +71,21 @@ impl RedisSession {
             sent.push((kind, expect, commands.len() - begun));
         }
         let pipe = &mut self.links[0].pipe;
-        let multi = pipe.request(own(Expect::Ignored), false);
+        let multi = pipe.request(own(Expect::Begun), false);
         command(multi, 1);
         word(multi, b"MULTI");
         let mut rest = commands.as_slice();
         for (_, _, length) in &sent {
             let (text, after) = rest.split_at(*length);
-            pipe.request(own(Expect::Ignored), false).extend_from_slice(text);
+            pipe.request(own(Expect::Queued), false).extend_from_slice(text);
             rest = after;
         }
         let awaited = Awaited { role: Role::Whole, ..rows(NONE, token, OpKind::Transaction, contents, Expect::Steps) };
         let exec = pipe.request(awaited, true);
         command(exec, 1);
         word(exec, b"EXEC");
-        self.dialect.transactions.push_back(sent.into_iter().map(|(kind, expect, _)| (kind, expect)).collect());
+        let steps = sent.into_iter().map(|(kind, expect, _)| (kind, expect)).collect();
+        self.dialect.transactions.push_back(Begun { steps, ..Begun::default() });
         self.in_flight += 1;
         Ok(())
     }
@@ -72,14 +93,19 @@ impl RedisSession {
     /// Completes the transaction whose EXEC was answered.
     pub(super) fn executed(
         &mut self,
+        link: usize,
         awaited: &Awaited,
         answer: &Value,
         out: &mut dyn Completions,
     ) -> Result<(), Garbage> {
-        let steps = self.dialect.transactions.pop_front().unwrap_or_default();
+        let begun = self.dialect.transactions.pop_front().unwrap_or_default();
         let mut found = std::mem::take(&mut self.dialect.found);
         found.begin(awaited.contents);
-        let done = results(&steps, answer, &mut found)?;
+        let done = results(&begun, answer, &mut found)?;
+        let lacks_script = |answer: &Value| matches!(answer, Value::Error(line) if line.starts_with("NOSCRIPT"));
+        if matches!(answer, Value::Array(answers) if answers.iter().any(lacks_script)) {
+            self.load_scripts(link);
+        }
         if !awaited.abandoned {
             self.in_flight -= 1;
             out.complete(awaited.token, done.map(|()| found.reply(false)));
@@ -90,9 +116,15 @@ impl RedisSession {
 }
 
 /// What each step has found.
-fn results(steps: &[Sent], answer: &Value, found: &mut StepsFound) -> Result<Result<(), OpError>, Garbage> {
+fn results(begun: &Begun, answer: &Value, found: &mut StepsFound) -> Result<Result<(), OpError>, Garbage> {
+    let Begun { steps, refused, alone } = begun;
+    if let Some(error) = refused.as_ref().filter(|_| *alone) {
+        let why = format!("the server refused MULTI, so each command ran alone: {}", error.message);
+        return Ok(Err(OpError::new(ErrorKind::OutcomeUnknown, why)));
+    }
     let answers = match answer {
-        Value::Error(line) => return Ok(Err(op_error(line.as_bytes()))),
+        // EXEC only says that a command was refused; the command's answer said why.
+        Value::Error(line) => return Ok(Err(refused.clone().unwrap_or_else(|| op_error(line.as_bytes())))),
         Value::Array(answers) if answers.len() == steps.len() => answers,
         other => return Err(Garbage(format!("{other:?}").chars().take(60).collect())),
     };
@@ -132,22 +164,36 @@ fn results(steps: &[Sent], answer: &Value, found: &mut StepsFound) -> Result<Res
 mod tests {
     use super::*;
 
+    fn begun() -> Begun {
+        let steps =
+            vec![(OpKind::Read, Expect::Value), (OpKind::Upsert, Expect::Stored), (OpKind::Delete, Expect::Hit)];
+        Begun { steps, ..Begun::default() }
+    }
+
     #[test]
     fn a_command_that_fails_leaves_the_others_done() {
-        let steps = [(OpKind::Read, Expect::Value), (OpKind::Upsert, Expect::Stored), (OpKind::Delete, Expect::Hit)];
         let mut found = StepsFound::default();
         let answer = |last| Value::Array(vec![Value::Bulk(b"{}".to_vec()), Value::Simple("OK".into()), last]);
         found.begin(true);
-        results(&steps, &answer(Value::Integer(0)), &mut found).unwrap().unwrap();
+        results(&begun(), &answer(Value::Integer(0)), &mut found).unwrap().unwrap();
         assert_eq!(found.reply(false).steps, [1, 1, 0]);
         found.begin(true);
-        let error = results(&steps, &answer(Value::Error("WRONGTYPE x".into())), &mut found).unwrap().unwrap_err();
+        let error = results(&begun(), &answer(Value::Error("WRONGTYPE x".into())), &mut found).unwrap().unwrap_err();
         assert_eq!(error.kind, ErrorKind::OutcomeUnknown);
+        assert!(results(&begun(), &Value::Nil, &mut found).is_err());
+        assert!(results(&begun(), &answer(Value::Nil), &mut found).is_err());
+    }
+
+    #[test]
+    fn why_the_server_refused_a_transaction_is_what_it_said_to_the_command() {
+        let mut found = StepsFound::default();
         let discarded = Value::Error("EXECABORT Transaction discarded because of previous errors.".into());
-        assert_ne!(results(&steps, &discarded, &mut found).unwrap().unwrap_err().kind, ErrorKind::OutcomeUnknown);
-        assert!(
-            results(&steps, &Value::Nil, &mut found).is_err()
-                && results(&steps, &answer(Value::Nil), &mut found).is_err()
-        );
+        let oom = op_error(b"OOM command not allowed when used memory > 'maxmemory'.");
+        let refused = Begun { refused: Some(oom.clone()), ..begun() };
+        assert_eq!(results(&refused, &discarded, &mut found).unwrap(), Err(oom.clone()));
+        assert_ne!(oom.kind, ErrorKind::OutcomeUnknown);
+        let alone = Begun { alone: true, ..refused };
+        let without = Value::Error("ERR EXEC without MULTI".into());
+        assert_eq!(results(&alone, &without, &mut found).unwrap().unwrap_err().kind, ErrorKind::OutcomeUnknown);
     }
 }

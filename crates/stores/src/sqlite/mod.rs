@@ -209,6 +209,7 @@ impl Store for SqliteStore {
                 )],
                 steps: Transactions::STEPS_AND_QUERIES,
                 rolls_back: true,
+                waits_for_nodes: true,
                 takes_connection: false,
             },
             indexes: true,

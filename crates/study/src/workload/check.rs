@@ -116,7 +116,7 @@ impl Checker<'_> {
         }
         if self.study.database == Database::Kept {
             let mut entries = self.study.phases.iter().flat_map(Phase::operations_of_mix);
-            let writes = entries.any(|of| of.kind().is_some_and(OpKind::writes));
+            let writes = entries.any(|of| of.writes());
             for (position, phase) in self.study.phases.iter().enumerate().filter(|_| writes) {
                 for name in phase.mix.iter().filter(|(_, entry)| entry.same_on.is_some()).map(|(name, _)| name) {
                     self.say(

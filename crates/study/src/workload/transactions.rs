@@ -34,11 +34,23 @@ impl<'a> Operation<'a> {
         self.entry.kind(self.name)
     }
 
+    /// Whether it may change what is stored: a transaction, if one of its steps does.
+    pub fn writes(&self) -> bool {
+        match self.kind() {
+            Some(OpKind::Transaction) => {
+                self.entry.steps.iter().any(|(name, step)| step.single(name).is_some_and(OpKind::writes))
+            }
+            kind => kind.is_some_and(OpKind::writes),
+        }
+    }
+
     /// The collection that it works on, if that is unambiguous. A step has its transaction's, unless it names one.
     pub fn collection(&self, study: &'a Study, phase: &'a Phase) -> Option<&'a str> {
         let of_transaction = || self.within.and_then(|(_, transaction)| transaction.collection.as_ref());
         let named = self.entry.collection.as_ref().or_else(of_transaction).or(phase.collection.as_ref());
-        collection_named(study, named)
+        // A transaction has that of its first step, if nothing else says which.
+        let first = || self.entry.steps.values().next().and_then(|step| step.collection.as_ref());
+        collection_named(study, named.or_else(first).filter(|_| named.is_some() || study.collections.len() > 1))
     }
 }
 
@@ -118,6 +130,11 @@ pub(super) fn check(
         }
         if op.writes() {
             let of = drawer(entry, name);
+            if phase.ledger.is_kept() && entry.steps.get(of).is_some_and(|step| step.draw != Draw::Documents) {
+                let why = "with a ledger each key has one writer, which owns documents and not parents; remove `draw` of \
+                           the step that draws this document, or `ledger`";
+                say(&["steps", name], why.into());
+            }
             if phase.ledger.is_kept() && written.contains(&of) {
                 let why = "with a ledger, a transaction writes each document once; remove this step or `ledger`";
                 say(&["steps", name], why.into());

@@ -24,6 +24,10 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         ops.fold((0u64, 0u64), |(c, w), op| (c.saturating_add(op.checked), w.saturating_add(op.wrong)))
     };
     let ((checked, wrong), (answers, wrong_answers)) = (sum(false), sum(true));
+    // Of transactions, only wrong ones are counted.
+    let in_transactions = scene.phase.ops.values().fold(0u64, |sum, op| sum.saturating_add(op.wrong_rows));
+    let (answers, wrong_answers) =
+        (answers.saturating_add(in_transactions), wrong_answers.saturating_add(in_transactions));
     if wrong_answers > 0 && wrong == 0 {
         return Some(Finding::new(
             Severity::Invalid,
