@@ -868,7 +868,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__trace)
-            opts="-o -h --from --within --key --output --force --hash-keys --salt-file --bodies --help"
+            opts="-o -h --from --within --key --output --force --hash-keys --salt-file --bodies --by-key --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

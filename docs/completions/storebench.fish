@@ -250,6 +250,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand trace" -l salt-fil
 complete -c storebench -n "__fish_storebench_using_subcommand trace" -l force -d 'Overwrite the --output file'
 complete -c storebench -n "__fish_storebench_using_subcommand trace" -l hash-keys -d 'Replace each key by a hash, with a salt that is forgotten'
 complete -c storebench -n "__fish_storebench_using_subcommand trace" -l bodies -d 'Keep the documents that were written, and not only their sizes'
+complete -c storebench -n "__fish_storebench_using_subcommand trace" -l by-key -d 'Take the operations of each key as those of one client'
 complete -c storebench -n "__fish_storebench_using_subcommand trace" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand verify" -l preset -d 'Use one of the study\'s presets, such as laptop' -r
 complete -c storebench -n "__fish_storebench_using_subcommand verify" -l set -d 'Change one value of the study, such as phases.mixed.rate=500; repeatable' -r

@@ -494,8 +494,14 @@ pub(crate) struct TraceArgs {
     pub(crate) salt_file: Option<PathBuf>,
 
     /// Keep the documents that were written, and not only their sizes
-    #[arg(long)]
+    #[arg(long, conflicts_with = "hash_keys")]
     pub(crate) bodies: bool,
+
+    /// Take the operations of each key as those of one client
+    ///
+    /// For logs in which a proxy or a pool is the only client: each client sends one operation at a time.
+    #[arg(long)]
+    pub(crate) by_key: bool,
 }
 
 /// Whose log it is.

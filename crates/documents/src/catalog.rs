@@ -63,6 +63,9 @@ pub struct FrozenCollection {
     /// The documents read from `from`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<FileFacts>,
+    /// The trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<FileFacts>,
 }
 
 /// Identifies a file, to detect that it has changed.

@@ -174,9 +174,15 @@ fn freeze(
             skipped: own.skipped,
             xxh3: format!("{:016x}", own.hash),
         }),
+        trace: plan.trace.as_ref().map(|trace| trace.facts().clone()),
     };
     if let Some(known) = known {
-        for (key, then, now) in [("text_file", &known.text, &found.text), ("from", &known.from, &found.from)] {
+        let files = [
+            ("text_file", &known.text, &found.text),
+            ("from", &known.from, &found.from),
+            ("trace", &known.trace, &found.trace),
+        ];
+        for (key, then, now) in files {
             if !same_file(then.as_ref(), now.as_ref()) {
                 return Err(DocumentError::new(
                     format!("{path}.{key}"),

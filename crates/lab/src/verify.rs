@@ -141,7 +141,7 @@ pub fn verify(
         url: description.url,
         version: description.version,
         title: study.title.clone(),
-        notes: notes(study),
+        notes: notes(study, catalog),
         ..VerifyReport::default()
     };
     let done = AtomicU64::new(0);
@@ -167,9 +167,22 @@ fn chosen<'a>(study: &Study, catalog: &'a Catalog) -> Vec<(usize, &'a Documents)
 }
 
 /// Operations of the study that change documents in a way that a generator cannot predict.
-fn notes(study: &Study) -> Vec<String> {
+fn notes(study: &Study, catalog: &Catalog) -> Vec<String> {
     let does = |ops: &[OpKind], collection: &str| does(study, &study.phases, ops, collection);
     let mut notes = Vec::new();
+    for (documents, trace) in catalog.iter().filter_map(|documents| Some((documents, documents.trace()?))) {
+        let name = documents.name();
+        if study.phases.iter().any(|phase| phase.trace.is_some()) {
+            if trace.has_bodies() {
+                notes.push(format!(
+                    "the trace has documents of its own for `{name}`; those that it wrote count as wrong"
+                ));
+            }
+            if trace.kinds().contains(&OpKind::Delete) {
+                notes.push(format!("the trace deletes documents of `{name}`, so some may be missing legitimately"));
+            }
+        }
+    }
     for name in study.collections.keys() {
         if does(&[OpKind::Delete, OpKind::Touch], name) {
             notes.push(format!(

@@ -3,7 +3,7 @@
 
 use percent_encoding::percent_decode_str;
 
-use super::http::operation;
+use super::http::{has_succeeded, operation};
 use super::{Error, Finds, Found, rfc3339_ns};
 
 pub(crate) fn line(text: &str, finds: &mut Finds) -> Result<(), Error> {
@@ -33,9 +33,18 @@ pub(crate) fn line(text: &str, finds: &mut Finds) -> Result<(), Error> {
         finds.leave_out("a request that is not about a document");
         return Ok(());
     }
+    let status = words.get(request + 2).and_then(|status| status.parse().ok()).unwrap_or(0);
+    if !has_succeeded(status) {
+        finds.leave_out(format!("a request that was answered with {status}"));
+        return Ok(());
+    }
     let first = key.split('/').next().unwrap_or_default();
     if first.starts_with('_') && first != "_local" {
         finds.leave_out(format!("a request of {first}"));
+        return Ok(());
+    }
+    if key.contains('/') && first != "_local" {
+        finds.leave_out("a request of an attachment");
         return Ok(());
     }
     let (Ok(database), Ok(key)) = (percent_decode_str(database).decode_utf8(), percent_decode_str(key).decode_utf8())
@@ -68,6 +77,8 @@ mod tests {
             "[notice] 2026-11-27T04:02:09.200000Z nonode@nohost <0.345.0> 4a5b localhost:5984 10.0.0.2 undefined GET /db/_all_docs 200 ok 12",
             "[info] 2026-11-27T04:02:09.200000Z nonode@nohost <0.9.0> -------- Apache CouchDB has started on http://127.0.0.1:5984/",
             "    in function x",
+            "[notice] 2026-11-27T04:02:09.200000Z nonode@nohost <0.345.0> 4a5b localhost:5984 10.0.0.2 undefined GET /db/none 404 ok 12",
+            "[notice] 2026-11-27T04:02:09.200000Z nonode@nohost <0.345.0> 4a5b localhost:5984 10.0.0.2 undefined GET /db/c/picture.png 200 ok 12",
         ] {
             line(text, &mut finds).unwrap();
         }
@@ -77,6 +88,6 @@ mod tests {
             .map(|f| (f.at_ns % 1_000_000_000 / 1_000, f.op, f.key.as_str(), f.client.as_str()))
             .collect();
         assert_eq!(shown, [(118_456, "read", "a/b", "127.0.0.1"), (188_000, "upsert", "c", "10.0.0.2")]);
-        assert_eq!(finds.left_out.values().map(|left| left.count).sum::<u64>(), 4);
+        assert_eq!(finds.left_out.values().map(|left| left.count).sum::<u64>(), 6);
     }
 }

@@ -18,6 +18,11 @@ pub(crate) fn operation(method: &str) -> Option<&'static str> {
     })
 }
 
+/// Whether a request did what it was to do: 2xx, or the client already had the document.
+pub(crate) fn has_succeeded(status: u16) -> bool {
+    (200..300).contains(&status) || status == 304
+}
+
 pub(crate) fn line(text: &str, options: &Options, finds: &mut Finds) -> Result<(), Error> {
     let parsed = || {
         let (client, rest) = text.split_once(' ')?;
@@ -25,10 +30,12 @@ pub(crate) fn line(text: &str, options: &Options, finds: &mut Finds) -> Result<(
         let (at, rest) = rest.split_once("] \"")?;
         let (request, rest) = rest.split_once("\" ")?;
         let at = jiff::fmt::strtime::parse("%d/%b/%Y:%H:%M:%S %z", at).ok()?.to_timestamp().ok()?;
-        let bytes = rest.split(' ').nth(1).and_then(|bytes| bytes.parse().ok());
-        Some((client, i64::try_from(at.as_nanosecond()).ok()?, request, bytes))
+        let mut after = rest.split(' ');
+        let status = after.next()?.parse::<u16>().ok()?;
+        let bytes = after.next().and_then(|bytes| bytes.parse().ok());
+        Some((client, i64::try_from(at.as_nanosecond()).ok()?, request, status, bytes))
     };
-    let Some((client, at_ns, request, bytes)) = parsed() else {
+    let Some((client, at_ns, request, status, bytes)) = parsed() else {
         return Err(finds.wrong(
             "it is no line of an access log in the common or combined format: client, user, [time], \"request\", status, \
              bytes",
@@ -40,6 +47,10 @@ pub(crate) fn line(text: &str, options: &Options, finds: &mut Finds) -> Result<(
         finds.leave_out(format!("the method {method}"));
         return Ok(());
     };
+    if !has_succeeded(status) {
+        finds.leave_out(format!("a request that was answered with {status}"));
+        return Ok(());
+    }
     let path = path.split(['?', '#']).next().unwrap_or_default();
     let (within, key) = match &options.within {
         Some(prefix) => match path.strip_prefix(prefix.as_str()) {
@@ -56,8 +67,8 @@ pub(crate) fn line(text: &str, options: &Options, finds: &mut Finds) -> Result<(
         finds.leave_out("a key that is not UTF-8");
         return Ok(());
     };
-    let size = bytes.filter(|bytes| op == "read" && *bytes > 0);
-    finds.found.push(Found { at_ns, op, within, key: key.into(), client: client.to_owned(), size, body: None });
+    let size = bytes.filter(|bytes| op == "read" && status == 200 && *bytes > 0);
+    finds.found.push(Found { at_ns, op, within, key: key.into(), client: client.to_owned(), size, ..Found::default() });
     Ok(())
 }
 
@@ -73,6 +84,7 @@ mod tests {
             r#"::1 - - [10/Oct/2000:20:55:37 +0000] "PUT /docs/7 HTTP/1.1" 201 - "-" "curl/8""#,
             r#"::1 - - [10/Oct/2000:20:55:37 +0000] "POST /docs/ HTTP/1.1" 201 7"#,
             r#"::1 - - [10/Oct/2000:20:55:37 +0000] "GET / HTTP/1.1" 200 7"#,
+            r#"::1 - - [10/Oct/2000:20:55:37 +0000] "GET /docs/none HTTP/1.1" 404 5"#,
         ] {
             line(text, &Options::default(), &mut finds).unwrap();
         }
@@ -85,7 +97,7 @@ mod tests {
             shown,
             [(971_211_336, "read", "/docs/", "a b", Some(2326)), (971_211_337, "upsert", "/docs/", "7", None)]
         );
-        assert_eq!(finds.left_out.len(), 2);
+        assert_eq!(finds.left_out.len(), 3);
         assert!(line("127.0.0.1 - - [10/Oct/2000:13:55:36 -07", &Options::default(), &mut finds).is_err());
     }
 }

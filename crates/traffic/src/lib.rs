@@ -45,6 +45,10 @@ pub struct Options {
     pub key: Option<String>,
     /// Whether documents that were written are kept, and not only their sizes.
     pub bodies: bool,
+    /// Whether the operations of each key count as one client: for logs where a proxy is the only one.
+    pub by_key: bool,
+    /// Whether errors must not name places that may contain keys.
+    pub private: bool,
 }
 
 /// An operation on one document.
@@ -75,6 +79,8 @@ pub struct Trace {
     pub left_out: BTreeMap<String, LeftOut>,
     /// What holds the documents.
     pub within: Option<String>,
+    /// Whether the log has whole seconds only, so that the operations of a second were spread over it.
+    pub spread: bool,
 }
 
 /// What is not part of a trace for one reason.
@@ -105,6 +111,8 @@ struct Found {
     op: &'static str,
     /// What holds the document.
     within: String,
+    /// PostgreSQL: the column of the key; empty if it has no name.
+    column: String,
     key: String,
     client: String,
     size: Option<u64>,
@@ -196,6 +204,13 @@ fn chosen(source: Source, finds: Finds, options: &Options) -> Result<Trace, Erro
             let mut most: Vec<(&String, &u64)> = places.iter().collect();
             most.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
             let shown: Vec<String> = most.iter().take(8).map(|(place, count)| format!("{place} ({count})")).collect();
+            if options.private {
+                return Err(Error(format!(
+                    "the log has documents in {} places; name one with --within {what} (they are not shown, since keys are to \
+                     be hashed)",
+                    places.len()
+                )));
+            }
             return Err(Error(format!(
                 "the log has documents in several places; name one with --within {what}: {}; the numbers are \
                  operations",
@@ -208,7 +223,8 @@ fn chosen(source: Source, finds: Finds, options: &Options) -> Result<Trace, Erro
         if Some(&one.within) == within.as_ref() {
             kept.push(one);
         } else {
-            let why = format!("another {what}: {}", one.within);
+            let why =
+                if options.private { format!("another {what}") } else { format!("another {what}: {}", one.within) };
             left_out.entry(why).or_insert(LeftOut { count: 0, first: String::new() }).count += 1;
         }
     }
@@ -219,8 +235,13 @@ fn chosen(source: Source, finds: Finds, options: &Options) -> Result<Trace, Erro
         };
         return Err(Error(format!("the log has no operation on a single document{why}")));
     }
+    one_column(&kept, options)?;
+    let spread = kept.len() > 1 && kept.iter().all(|one| one.at_ns % SECOND_NS == 0);
     // Of operations at the same time, the order of the log counts.
     kept.sort_by_key(|one| one.at_ns);
+    if spread {
+        spread_seconds(&mut kept);
+    }
     let mut numbers = BTreeMap::new();
     let operations = kept
         .into_iter()
@@ -229,14 +250,40 @@ fn chosen(source: Source, finds: Finds, options: &Options) -> Result<Trace, Erro
             Operation {
                 at_ns: one.at_ns,
                 op: one.op,
+                client: *numbers.entry(if options.by_key { one.key.clone() } else { one.client }).or_insert(next),
                 key: one.key,
-                client: *numbers.entry(one.client).or_insert(next),
                 size: one.size.or(one.body.as_ref().map(|body| body.len() as u64)),
                 body: one.body.filter(|_| options.bodies),
             }
         })
         .collect();
-    Ok(Trace { operations, clients: numbers.len() as u32, left_out, within })
+    Ok(Trace { operations, clients: numbers.len() as u32, left_out, within, spread })
+}
+
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// Spreads the operations of each second evenly over it, in the order of the log.
+fn spread_seconds(sorted: &mut [Found]) {
+    for second in sorted.chunk_by_mut(|a, b| a.at_ns == b.at_ns) {
+        let count = second.len() as i64;
+        for (nth, one) in second.iter_mut().enumerate() {
+            one.at_ns += SECOND_NS / count * nth as i64;
+        }
+    }
+}
+
+/// Refuses operations whose keys are in different columns: they would be taken for keys of one kind.
+fn one_column(kept: &[Found], options: &Options) -> Result<(), Error> {
+    let mut columns: BTreeMap<&str, u64> = BTreeMap::new();
+    kept.iter().filter(|one| !one.column.is_empty()).for_each(|one| *columns.entry(&one.column).or_default() += 1);
+    if columns.len() < 2 || options.key.is_some() {
+        return Ok(());
+    }
+    let shown: Vec<String> = columns.iter().map(|(column, count)| format!("{column} ({count})")).collect();
+    Err(Error(format!(
+        "statements name documents by different columns; say which is the key with --key: {}; the numbers are operations",
+        shown.join(", ")
+    )))
 }
 
 /// A number of seconds with up to nine decimals, in ns.

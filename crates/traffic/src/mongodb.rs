@@ -20,14 +20,19 @@ pub(crate) fn line(text: &str, options: &Options, finds: &mut Finds) -> Result<(
     // It is written when the operation has ended.
     let took_ms = number(&document["millis"]).unwrap_or(0);
     let at_ns = at_ns.saturating_sub(took_ms.saturating_mul(1_000_000));
-    let client = document["client"].as_str().unwrap_or_default().to_owned();
     let command = &document["command"];
+    // A session of the driver does one operation after another; an address may be a whole pool.
+    let client = match &command["lsid"] {
+        Value::Null => document["client"].as_str().unwrap_or_default().to_owned(),
+        session => session.to_string(),
+    };
     let first = |list: &str| command[list].get(0).cloned().unwrap_or_default();
     let mut add = |op, id: &Value, body: Option<&Value>, size: Option<u64>| match key_of(id) {
         Some(key) => finds.found.push(Found {
             at_ns,
             op,
             within: namespace.to_owned(),
+            column: String::new(),
             key,
             client: client.clone(),
             size: size.or_else(|| body.map(|body| body.to_string().len() as u64)),

@@ -16,7 +16,11 @@ pub(crate) fn line(text: &str, options: &Options, finds: &mut Finds) -> Result<(
         return Err(finds.wrong("it is no line of redis-cli MONITOR: a time, [database client], and quoted words"));
     };
     // Commands of scripts have another place than a client, and belong to the script.
-    let client = client.split_once(' ').map_or(client, |(_, client)| client);
+    let (database, client) = client.split_once(' ').unwrap_or(("0", client));
+    if database != "0" && client != "lua" {
+        finds.leave_out(format!("a command on database {database}"));
+        return Ok(());
+    }
     if client == "lua" {
         finds.leave_out("a command within a script");
         return Ok(());
@@ -41,7 +45,7 @@ pub(crate) fn line(text: &str, options: &Options, finds: &mut Finds) -> Result<(
         }
         ("SETNX", 2) => ("insert", &words[..1], words.get(1)),
         ("SETEX" | "PSETEX", 3) => ("upsert", &words[..1], words.get(2)),
-        ("JSON.SET", 3..) => ("upsert", &words[..1], words.get(2)),
+        ("JSON.SET", 3..) if matches!(words[1].as_slice(), b"$" | b".") => ("upsert", &words[..1], words.get(2)),
         ("GETSET", 2) => ("upsert", &words[..1], words.get(1)),
         ("DEL" | "UNLINK" | "GETDEL", 1..) => ("delete", words, None),
         _ => {
@@ -63,10 +67,11 @@ pub(crate) fn line(text: &str, options: &Options, finds: &mut Finds) -> Result<(
             at_ns,
             op,
             within,
+            column: String::new(),
             key,
             client: client.to_owned(),
             size: body.map(|body| body.len() as u64),
-            body: body.and_then(text),
+            body: body.filter(|_| options.bodies).and_then(text),
         });
     }
     Ok(())
@@ -121,7 +126,7 @@ mod tests {
     #[test]
     fn commands_are_operations_on_their_keys() {
         let mut finds = Finds::default();
-        let options = Options { within: Some("u:".into()), ..Options::default() };
+        let options = Options { within: Some("u:".into()), bodies: true, ..Options::default() };
         for text in [
             "OK",
             r#"1339518083.107412 [0 127.0.0.1:60866] "get" "u:1""#,
@@ -130,6 +135,8 @@ mod tests {
             r#"1339518085 [0 lua] "SET" "u:9" "x""#,
             r#"1339518085 [0 127.0.0.1:1] "UNLINK" "v:3""#,
             r#"1339518085 [0 127.0.0.1:1] "LPUSH" "l" "x""#,
+            r#"1339518085 [3 127.0.0.1:1] "GET" "u:1""#,
+            r#"1339518085 [0 127.0.0.1:1] "JSON.SET" "u:1" "$.count" "5""#,
         ] {
             line(text, &options, &mut finds).unwrap();
         }
@@ -146,7 +153,10 @@ mod tests {
             ]
         );
         assert_eq!(finds.found[3].body.as_deref(), Some("{\"a\":1}"));
-        assert_eq!(finds.left_out.keys().collect::<Vec<_>>(), ["a command within a script", "the command LPUSH"]);
+        assert_eq!(
+            finds.left_out.keys().collect::<Vec<_>>(),
+            ["a command on database 3", "a command within a script", "the command JSON.SET", "the command LPUSH"]
+        );
         for torn in [r#"1339518083.1 [0 127.0.0.1:60866] "get" "u:"#, "hello", r#"x [0 a] "GET" "b""#] {
             assert!(line(torn, &options, &mut finds).is_err(), "{torn}");
         }

@@ -64,6 +64,10 @@ impl Trace {
         for (time, key, operation) in self.rows(hashing) {
             let (client, size) = (operation.client.to_string(), operation.size.map(|size| size.to_string()));
             let body = operation.body.as_deref().unwrap_or_default();
+            if key.contains(['\n', '\r']) || body.contains(['\n', '\r']) {
+                let why = "a key or a document has a line break, which a trace in CSV cannot have; write .jsonl";
+                return Err(io::Error::other(why));
+            }
             csv.write_record([&time, operation.op, &key, &client, size.as_deref().unwrap_or_default(), body])?;
         }
         csv.flush()
@@ -77,9 +81,9 @@ impl Trace {
                 write!(out, ",\"size\":{size}")?;
             }
             if let Some(body) = &operation.body {
-                // A document that is JSON is written as such, any other one as text.
+                // An object is written as such, anything else as text.
                 match serde_json::from_str::<Value>(body) {
-                    Ok(_) if !body.contains(['\n', '\r']) => write!(out, ",\"body\":{body}")?,
+                    Ok(Value::Object(_)) if !body.contains(['\n', '\r']) => write!(out, ",\"body\":{body}")?,
                     _ => write!(out, ",\"body\":{}", Value::from(body.as_str()))?,
                 }
             }

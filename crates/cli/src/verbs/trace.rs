@@ -27,11 +27,16 @@ pub(crate) fn trace(args: &TraceArgs) -> Result<u8, Failure> {
         LogArg::Couchdb => Source::Couchdb,
         LogArg::Http => Source::Http,
     };
-    let options = Options { within: args.within.clone(), key: args.key.clone(), bodies: args.bodies };
+    let options = Options {
+        within: args.within.clone(),
+        key: args.key.clone(),
+        bodies: args.bodies,
+        by_key: args.by_key,
+        private: args.hash_keys,
+    };
     let trace = read(source, &args.logs, &options).map_err(|error| Failure::bad_input(error.to_string()))?;
     let mut text = Vec::new();
-    // Writing to memory cannot fail.
-    let _ = trace.write(form, hashing.as_ref(), &mut text);
+    trace.write(form, hashing.as_ref(), &mut text).map_err(Failure::bad_input)?;
     tell(&trace);
     match &args.output {
         Some(file) => {
@@ -98,6 +103,9 @@ fn tell(trace: &Trace) {
         plural(trace.clients.into(), "client"),
         shown.join(", ")
     ));
+    if trace.spread {
+        say("the log has whole seconds only: the operations of each second are spread over it".to_owned());
+    }
     let mut reasons: Vec<_> = trace.left_out.iter().collect();
     reasons.sort_by_key(|(_, left)| std::cmp::Reverse(left.count));
     for (why, left) in reasons.iter().take(REASONS) {

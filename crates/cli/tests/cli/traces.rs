@@ -197,6 +197,37 @@ fn a_trace_may_be_parquet() {
     assert_eq!(told.values().map(|(count, _)| count).sum::<u64>(), 7);
 }
 
+/// Another client may ask for a document before the one that inserts it has done so. The store has lost nothing.
+#[test]
+fn a_read_that_overtakes_the_insert_of_another_client_accuses_nobody() {
+    let cli = Cli::new();
+    let lines: String = (0..200)
+        .map(|i| {
+            let at = f64::from(i) / 1e3;
+            format!(
+                "{{\"time\":{at},\"op\":\"read\",\"key\":\"n{i}\",\"client\":1}}\n\
+                 {{\"time\":{at},\"op\":\"read\",\"key\":\"old\",\"client\":1}}\n\
+                 {{\"time\":{at},\"op\":\"insert\",\"key\":\"m{i}\",\"client\":2}}\n\
+                 {{\"time\":{at},\"op\":\"read\",\"key\":\"m{i}\",\"client\":3}}\n"
+            )
+        })
+        .collect();
+    // Of the keys n0, n1, …, all are there; those of m0, m1, … are not.
+    cli.write("ops.jsonl", &lines);
+    let lanes = REPLAY.replace("in_flight = 2", "in_flight = 8");
+    cli.write("replay.toml", &lanes.replace("workers = 2", "workers = 2\nspeed = \"max\""));
+    let done = cli.run("run replay.toml --store sqlite:replay.db --json -q");
+    let result = done.json();
+    let read = &result["trials"][0]["phases"][1]["ops"]["read"];
+    assert_eq!(read["misses"].as_u64(), Some(read["misses_of_new"].as_u64().unwrap_or(0)), "{read:#}");
+    assert_ne!(done.code, 1, "{}", done.err);
+    // Replaying it again would insert everything again.
+    let twice = format!("{REPLAY}\n[[phases]]\nname = \"again\"\ntrace = \"ops.jsonl\"\n");
+    cli.write("replay.toml", &twice);
+    let done = cli.run("run replay.toml --store sqlite:replay.db --json -q");
+    assert!(done.code == 2 && done.err.contains("`replay` has replayed it already"), "{}", done.err);
+}
+
 #[test]
 fn keys_are_hashed_on_request_and_the_same_salt_gives_the_same_keys() {
     let cli = Cli::new();

@@ -231,8 +231,8 @@ fn is_csv(file: &Path) -> bool {
 fn json_line(text: &[u8]) -> Result<Line<'_>, String> {
     let mut line = Line::default();
     let torn = || "it is not a complete JSON object: the line is torn, or it is no trace".to_owned();
-    // Members end early at invalid JSON, so a torn line is noticed by its end.
-    if !text.trim_ascii_end().ends_with(b"}") {
+    // Members end early at invalid JSON.
+    if serde_json::from_slice::<serde::de::IgnoredAny>(text).is_err() {
         return Err(torn());
     }
     for json::Member { name, value, .. } in json::members(text) {
@@ -406,6 +406,14 @@ mod tests {
         let first = r#"{"time":1,"op":"read","key":"a"}"#;
         for (line, told) in [
             (r#"{"time":1,"op":"read","key":"#, "F:2: it is not a complete JSON object: the line is torn"),
+            (
+                r#"{"time":1,"op":"read","key":"a{"time":1,"op":"read","key":"b"}"#,
+                "F:2: it is not a complete JSON object",
+            ),
+            (
+                r#"{"time":1,"op":"read","key":"a"}{"time":1,"op":"read","key":"b"}"#,
+                "F:2: it is not a complete JSON object",
+            ),
             (r#"{"time":0.5,"op":"read","key":"a"}"#, "F:2: its time is before that of the line above; sort the trace"),
             (r#"{"time":1,"op":"raed","key":"a"}"#, "F:2: unknown operation `raed`; did you mean `read`?"),
             (r#"{"time":1,"op":"read"}"#, "F:2: its `key` is missing"),

@@ -26,6 +26,11 @@ pub fn seconds_ns(text: &[u8]) -> Option<i64> {
 pub(super) fn of_text(text: &[u8]) -> Option<i64> {
     seconds_ns(text).or_else(|| {
         let text = std::str::from_utf8(text).ok()?;
+        // Such as 5e-06.
+        if text.contains(['e', 'E']) && !text.contains([':', 'T']) {
+            let seconds: f64 = text.parse().ok().filter(|seconds: &f64| seconds.abs() < 1e10)?;
+            return Some((seconds * 1e9).round() as i64);
+        }
         let without_zone = || text.parse::<jiff::civil::DateTime>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok();
         let at = text.parse::<jiff::Timestamp>().ok().or_else(|| Some(without_zone()?.timestamp()))?;
         i64::try_from(at.as_nanosecond()).ok()
@@ -49,6 +54,7 @@ mod tests {
         assert_eq!(of_text(b"1970-01-01T00:00:01.5Z"), Some(1_500_000_000));
         assert_eq!(of_text(b"1970-01-01T01:00:00+01:00"), Some(0));
         assert_eq!(of_text(b"1970-01-01T00:00:02.000001"), Some(2_000_001_000));
-        assert_eq!(of_text(b"yesterday"), None);
+        assert_eq!(of_text(b"5e-06"), Some(5_000));
+        assert_eq!((of_text(b"yesterday"), of_text(b"1e99")), (None, None));
     }
 }

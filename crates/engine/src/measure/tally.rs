@@ -97,6 +97,8 @@ pub struct Tally {
     pub wrong: u64,
     /// Queries in transactions with a number of rows that the study does not allow.
     pub wrong_rows: u64,
+    /// Of the missed: those of documents that did not exist before the trace.
+    pub missed_new: u64,
     /// When the store has answered.
     pub answered_at: Answered,
     /// Open loop: from the scheduled start to the end, of successes and misses. Unfinished operations count with their
@@ -130,6 +132,7 @@ impl Default for Tally {
             checked: 0,
             wrong: 0,
             wrong_rows: 0,
+            missed_new: 0,
             answered_at: Answered::default(),
             response: histogram(),
             unfinished_age: histogram(),
@@ -198,6 +201,7 @@ impl Tally {
             aborted,
             self.conflicts,
             self.wrong_rows,
+            self.missed_new,
         ]
     }
 
@@ -231,6 +235,7 @@ impl Tally {
             aborted,
             &mut self.conflicts,
             &mut self.wrong_rows,
+            &mut self.missed_new,
         ]
     }
 
@@ -269,7 +274,7 @@ impl Tally {
 }
 
 /// How many counts a tally has.
-pub(super) const COUNTS: usize = 21;
+pub(super) const COUNTS: usize = 22;
 /// How many histograms a tally has.
 pub(super) const TIMES: usize = 5;
 

@@ -478,6 +478,7 @@ impl<C: Clock> Lanes<C> {
         let earlier = std::mem::take(&mut s.earlier);
         let documents = earlier.documents + reply.documents;
         let rows = self.plan.recipes[recipe].ask.rows();
+        let is_new = self.is_of_new(lane);
         let found_by_steps = self.found_by_steps(lane, reply.steps);
         let tally = self.answered(lane, now_ns);
         // An operation that should have found documents, and did not find all of them, has missed.
@@ -491,7 +492,8 @@ impl<C: Clock> Lanes<C> {
         if found {
             tally.succeeded += 1
         } else {
-            tally.missed += 1
+            tally.missed += 1;
+            tally.missed_new += is_new;
         }
         tally.documents += u64::from(documents);
         tally.bytes_read += reply.bytes;
@@ -645,6 +647,13 @@ impl<C: Clock> Lanes<C> {
         }
     }
 
+    /// 1 if the document did not exist before the trace, and 0 otherwise.
+    fn is_of_new(&self, lane: usize) -> u64 {
+        let task = &self.lanes[lane].task;
+        let recorded = self.plan.trace.as_ref().map(|(trace, _)| trace.keys_before());
+        u64::from(recorded.is_some_and(|before| task.index >= before))
+    }
+
     /// Whether each step of a transaction found its document. Only `rows` says how many a query must find.
     fn found_by_steps(&self, lane: usize, found: &[u32]) -> bool {
         let mut steps = self.lanes[lane].more.steps.iter().zip(found);
@@ -779,7 +788,10 @@ impl<C: Clock> Lanes<C> {
             self.see(lane, Did::Read(Content::Nothing), true);
         }
         self.end_write(lane, Some(false));
-        self.answered(lane, now_ns).missed += 1;
+        let is_new = self.is_of_new(lane);
+        let tally = self.answered(lane, now_ns);
+        tally.missed += 1;
+        tally.missed_new += is_new;
         self.release(lane, now_ns);
     }
 }

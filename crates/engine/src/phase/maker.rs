@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::plan::{Amount, Ask, PhasePlan, Recipe, Rows, Transaction};
+use super::replay::Replay;
 use crate::ledger::{Floor, KeyState, Ledger};
 use crate::store::{BatchBuf, BulkWrite, CollectionId, Isolation, Op, OpKind, Request, Step};
 use storebench_documents::Catalog;
@@ -127,6 +128,8 @@ pub(super) struct Maker {
     steps: Vec<Step>,
     /// The documents that its steps have drawn so far.
     drawn: Vec<Option<u64>>,
+    /// This worker's part of a trace, until the worker takes it. It is made before the phase begins.
+    pub replay: Option<Replay>,
     /// What is acknowledged, and so must be found at the end.
     pub ledger: Option<Ledger>,
 }
@@ -193,7 +196,13 @@ impl Maker {
             })
             .collect();
         let collections = catalog.iter().count();
+        let lanes = plan.connections as usize * plan.in_flight as usize;
+        let replay = plan
+            .trace
+            .as_ref()
+            .map(|(trace, speed)| Replay::new(Arc::clone(trace), *speed, worker as u32, workers as u32, lanes));
         Ok(Self {
+            replay,
             worker,
             workers,
             phase_seed,

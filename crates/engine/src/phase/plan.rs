@@ -353,6 +353,15 @@ impl PhasePlan {
         };
         let (recipes, steps) = recipes.map_err(refused)?;
         let guarantees = Guarantees::resolve(study, phase, capabilities)?;
+        let recorded =
+            |recipe: &Recipe| catalog.get(recipe.label.collection).trace().is_some_and(|trace| trace.has_bodies());
+        if phase.consistency_check.is_done() && recipes.iter().any(recorded) {
+            return refuse(
+                "a trace writes recorded documents, whose versions are not known; remove `consistency_check`, or leave \
+                 `body` out of the trace"
+                    .into(),
+            );
+        }
         for recipe in recipes.iter().chain(&steps) {
             let kind = recipe.label.kind;
             if capabilities.supports(kind).is_none() {
@@ -606,15 +615,27 @@ fn trace_recipes(study: &Study, phase: &Phase, catalog: &Catalog) -> Result<Vec<
     let collection = catalog.find(name).ok_or_else(|| format!("unknown collection `{name}`"))?;
     let documents = catalog.get(collection);
     let trace = documents.trace().ok_or_else(|| format!("`{name}` does not have the keys of the trace"))?;
-    if let Some(kind) = trace.kinds().into_iter().find(|kind| kind.writes()) {
+    let kinds = trace.kinds();
+    if let Some(kind) = kinds.iter().find(|kind| kind.writes()) {
         if documents.is_existing() {
             return Err(format!(
                 "the trace has `{kind}`, but a study only reads documents that Storebench did not make; leave the writes \
                  out of the trace, or copy the documents into a collection of the study's own"
             ));
         }
-        let changes = matches!(kind, OpKind::Insert | OpKind::Delete);
-        if changes && study.database == storebench_study::workload::Database::Kept {
+        let changes = kinds.iter().find(|kind| matches!(kind, OpKind::Insert | OpKind::Delete));
+        let at = study.phases.iter().position(|other| std::ptr::eq(other, phase) || other.name == phase.name);
+        let earlier = &study.phases[..at.unwrap_or(0)];
+        if let (Some(kind), Some(first)) = (changes, earlier.iter().find(|other| other.trace == phase.trace)) {
+            return Err(format!(
+                "the trace has `{kind}`, and `{}` has replayed it already, so it would find other documents the second \
+                 time; remove one of the two phases, or use `repeats`",
+                first.name
+            ));
+        }
+        if let Some(kind) = changes
+            && study.database == storebench_study::workload::Database::Kept
+        {
             return Err(format!(
                 "the trace has `{kind}`, but with database = \"kept\" other trials measure what this phase leaves; use \
                  database = \"fresh\""
@@ -715,6 +736,8 @@ fn recipe_of(
         checkable: kind != OpKind::Query
             && catalog.get(collection).body() != Body::Counter
             && !catalog.get(collection).is_existing()
+            // A trace may have left recorded documents.
+            && !catalog.get(collection).trace().is_some_and(|trace| trace.has_bodies())
             && !does(study, &study.phases, &changes, collection_name),
         label: Label { name, kind, collection, batch: entry.batch.unwrap_or(1) },
     })

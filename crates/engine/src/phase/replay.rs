@@ -1,7 +1,8 @@
-//! Recorded traffic: which operation each lane sends next.
+//! Recorded traffic: which operation is sent next, and when.
 //!
-//! A client belongs to one worker and one lane, so that its operations are sent one after another, in the order of the
-//! trace. An operation whose lane is still busy at its time is late; its response time counts from its time.
+//! A client belongs to one worker. It has at most one operation in flight, so that its operations are sent in the order of
+//! the trace. Any free lane takes the operation whose time comes first, of a client that has none in flight. An operation
+//! that is sent later than its time is late; its response time counts from its time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,66 +21,90 @@ pub(super) fn scheduled_ns(at_ns: u64, times: f64) -> u64 {
 pub(super) struct Replay {
     trace: Arc<Trace>,
     speed: Speed,
-    lanes: Vec<Lane>,
-    /// The free lanes that have operations left: when the next one is scheduled (at full speed: its position), and the
-    /// lane.
+    clients: Vec<Client>,
+    /// Clients without an operation in flight that have some left: when the next one is scheduled (at full speed: its
+    /// position), and the client.
     ready: BinaryHeap<Reverse<(u64, usize)>>,
+    /// The client of each lane.
+    lanes: Vec<Option<usize>>,
+    /// Free lanes, and since when.
+    free: Vec<(usize, u64)>,
     left: u64,
 }
 
 #[derive(Debug, Default)]
-struct Lane {
+struct Client {
     /// Positions of its operations in the trace.
     ops: Vec<u32>,
     /// How many of them were taken.
     taken: usize,
-    free_since_ns: u64,
+    idle_since_ns: u64,
+}
+
+/// What can be sent next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Upcoming {
+    pub(super) lane: usize,
+    /// Since when its lane is free and its client waits for nothing.
+    pub(super) since_ns: u64,
+    /// When it is scheduled, in ns after the start of the phase; `None` at full speed.
+    pub(super) scheduled_ns: Option<u64>,
 }
 
 impl Replay {
     pub(super) fn new(trace: Arc<Trace>, speed: Speed, worker: u32, workers: u32, lanes: usize) -> Self {
-        let mut all: Vec<Lane> = (0..lanes).map(|_| Lane::default()).collect();
+        let mut clients = Vec::new();
+        clients.resize_with(trace.clients().div_ceil(workers) as usize, Client::default);
         let mut left = 0;
         for (position, op) in trace.ops().iter().enumerate() {
             if op.client % workers == worker {
-                all[(op.client / workers) as usize % lanes].ops.push(position as u32);
+                clients[(op.client / workers) as usize].ops.push(position as u32);
                 left += 1;
             }
         }
-        Self { trace, speed, lanes: all, ready: BinaryHeap::new(), left }
+        let mut replay =
+            Self { trace, speed, clients, ready: BinaryHeap::new(), lanes: vec![None; lanes], free: Vec::new(), left };
+        (0..replay.clients.len()).for_each(|client| replay.idle(client, 0));
+        replay
     }
 
-    fn order(&self, position: u32) -> u64 {
-        match self.speed {
-            Speed::Times(times) => scheduled_ns(self.trace.ops()[position as usize].at_ns, times),
-            Speed::Max => position.into(),
+    /// A client waits for no answer.
+    fn idle(&mut self, number: usize, since_ns: u64) {
+        let client = &mut self.clients[number];
+        client.idle_since_ns = since_ns;
+        if let Some(next) = client.ops.get(client.taken).copied() {
+            let order = match self.speed {
+                Speed::Times(times) => scheduled_ns(self.trace.ops()[next as usize].at_ns, times),
+                Speed::Max => next.into(),
+            };
+            self.ready.push(Reverse((order, number)));
         }
     }
 
-    /// A lane is free.
+    /// A lane is free, at the latest from this time on.
     pub(super) fn freed(&mut self, lane: usize, since_ns: u64) {
-        let Lane { ops, taken, free_since_ns } = &mut self.lanes[lane];
-        *free_since_ns = since_ns;
-        if let Some(next) = ops.get(*taken).copied() {
-            let order = self.order(next);
-            self.ready.push(Reverse((order, lane)));
+        if let Some(client) = self.lanes[lane].take() {
+            self.idle(client, since_ns);
         }
+        self.free.push((lane, since_ns));
     }
 
-    /// The free lane whose operation comes first, since when it is free, and when that operation is scheduled, in ns after
-    /// the start (not at full speed).
-    pub(super) fn peek(&self) -> Option<(usize, u64, Option<u64>)> {
-        let Reverse((order, lane)) = *self.ready.peek()?;
-        let scheduled = matches!(self.speed, Speed::Times(_)).then_some(order);
-        Some((lane, self.lanes[lane].free_since_ns, scheduled))
+    /// The operation whose time comes first, of those that a free lane can take: the lane that was free first.
+    pub(super) fn upcoming(&self) -> Option<Upcoming> {
+        let Reverse((order, client)) = *self.ready.peek()?;
+        let (lane, free_ns) = *self.free.iter().min_by_key(|(_, since_ns)| *since_ns)?;
+        let scheduled_ns = matches!(self.speed, Speed::Times(_)).then_some(order);
+        Some(Upcoming { lane, since_ns: free_ns.max(self.clients[client].idle_since_ns), scheduled_ns })
     }
 
-    /// Takes the operation that [`peek`](Self::peek) has shown, and its position in the trace.
-    pub(super) fn take(&mut self) -> Option<(u32, TraceOp)> {
-        let Reverse((_, lane)) = self.ready.pop()?;
-        let lane = &mut self.lanes[lane];
-        let position = lane.ops[lane.taken];
-        lane.taken += 1;
+    /// Takes the operation that is [upcoming](Self::upcoming), and its position in the trace.
+    pub(super) fn take(&mut self, lane: usize) -> Option<(u32, TraceOp)> {
+        let Reverse((_, number)) = self.ready.pop()?;
+        self.free.retain(|(free, _)| *free != lane);
+        self.lanes[lane] = Some(number);
+        let client = &mut self.clients[number];
+        let position = client.ops[client.taken];
+        client.taken += 1;
         self.left -= 1;
         Some((position, self.trace.ops()[position as usize]))
     }
@@ -92,7 +117,7 @@ impl Replay {
     /// The operations that were not taken, each with the time for which it is scheduled, in ns after the start.
     pub(super) fn untaken(&self) -> impl Iterator<Item = (u64, TraceOp)> {
         let times = if let Speed::Times(times) = self.speed { times } else { f64::INFINITY };
-        self.lanes.iter().flat_map(|lane| &lane.ops[lane.taken..]).map(move |position| {
+        self.clients.iter().flat_map(|client| &client.ops[client.taken..]).map(move |position| {
             let op = self.trace.ops()[*position as usize];
             (scheduled_ns(op.at_ns, times), op)
         })

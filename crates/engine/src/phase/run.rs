@@ -485,7 +485,7 @@ impl Gathered {
             }
         });
         let ended = || self.total.ops.iter().map(|t| t.ended() + t.unfinished).sum();
-        let scheduled = scheduled.or_else(|| Some((ended(), plan.replay_ns()?.max(1))));
+        let scheduled = scheduled.or_else(|| Some((ended(), plan.replay_ns()?.min(sending_ns).max(1))));
         PhaseRecord {
             name: plan.name.clone(),
             warm_up: plan.warm_up,

@@ -108,6 +108,16 @@ fn with_one_lane_all_clients_wait_for_each_other_in_the_order_of_their_times() {
     assert_eq!((run.record.ops[0].response.max() as f64 / 1e6).round() as u64, 60, "c: 15 to 75");
 }
 
+/// Whichever lanes there are, a client waits for a lane only if all are taken.
+#[test]
+fn clients_do_not_wait_for_each_other_while_a_lane_is_free() {
+    let early = ["0 read a 0", "0 read a 1", "0 read a 2", "0 read a 3"];
+    let later = ["100 read b 0", "105 read c 2", "140 read d 2", "145 read e 0"];
+    let (run, sent) = replay(&[early, later].concat(), &["phases.phase.in_flight=2"], 25 * MS);
+    assert_eq!(times(&sent)[4..], [(100, "b"), (105, "c"), (140, "d"), (145, "e")]);
+    assert_eq!((run.record.ops[0].client_queueing.max() as f64 / 1e6).round() as u64, 25, "two of the first four wait");
+}
+
 #[test]
 fn speed_divides_the_times_and_at_full_speed_there_are_none() {
     let (_, sent) = replay(&TWO_CLIENTS, &["phases.phase.speed=2", "phases.phase.in_flight=2"], MS);

@@ -10,7 +10,7 @@ use super::clock::Clock;
 use super::lanes::{Earlier, Fatal, Lanes};
 use super::maker::{Maker, More, Stage, Task, sent_bytes};
 use super::plan::{Amount, PhasePlan};
-use super::replay::Replay;
+use super::replay::{Replay, Upcoming};
 use super::stop::Stop;
 use super::team::{Outbox, Snapshot};
 use crate::measure::{Partial, PartialCause, Recorder, WorkerUse, record, thread_cpu_ns, thread_run_queue_ns};
@@ -304,7 +304,7 @@ impl<C: Clock> WorkerCore<C> {
     pub(super) fn new(
         plan: Arc<PhasePlan>,
         number: u32,
-        maker: Maker,
+        mut maker: Maker,
         mut lanes: Lanes<C>,
         arrivals: Option<Arrivals>,
         start_ns: u64,
@@ -320,10 +320,7 @@ impl<C: Clock> WorkerCore<C> {
             }
             Amount::Load | Amount::Trace => (u64::MAX, u64::MAX),
         };
-        let replay = plan
-            .trace
-            .as_ref()
-            .map(|(trace, speed)| Replay::new(Arc::clone(trace), *speed, number, plan.workers, lanes.lanes.len()));
+        let replay = maker.replay.take();
         lanes.begin(start_ns);
         Self {
             touched: vec![false; plan.connections as usize],
@@ -477,14 +474,15 @@ impl<C: Clock> WorkerCore<C> {
         while let Some((lane, since)) = lanes.free.pop_front() {
             replay.freed(lane, since);
         }
-        let Some((lane, free_since, after_ns)) = replay.peek() else {
+        let Some(Upcoming { lane, since_ns, scheduled_ns }) = replay.upcoming() else {
             let all_sent = replay.left() == 0;
             course.left = if all_sent { 0 } else { course.left };
             return Err(if all_sent { Hold::Done } else { Hold::Answers });
         };
-        let scheduled = after_ns.map(|after_ns| course.start_ns.saturating_add(after_ns));
-        if free_since > now {
-            return Err(Hold::Scheduled { at_ns: free_since, arrival: false });
+        let scheduled = scheduled_ns.map(|after_ns| course.start_ns.saturating_add(after_ns));
+        // A lane rests after a failure.
+        if since_ns > now {
+            return Err(Hold::Scheduled { at_ns: since_ns, arrival: false });
         }
         if let Some(scheduled) = scheduled
             && scheduled > now
@@ -492,10 +490,10 @@ impl<C: Clock> WorkerCore<C> {
         {
             return Err(Hold::Scheduled { at_ns: scheduled, arrival: true });
         }
-        let Some((position, op)) = replay.take() else { return Err(Hold::Answers) };
+        let Some((position, op)) = replay.take(lane) else { return Err(Hold::Answers) };
         self.more = More::default();
         self.prepared = Some(maker.recorded(position, &op));
-        Ok(self.placed(lane, free_since, scheduled))
+        Ok(self.placed(lane, since_ns, scheduled))
     }
 
     /// Puts the prepared operation into a lane.

@@ -460,7 +460,8 @@ fn starts(times: &StartTimes, plans: &[ResolvedPhase], study: &Study) -> Result<
 /// The time from the start of a phase until the next one can begin, if it is known in advance.
 fn known_length_ns(plan: &PhasePlan) -> Option<u64> {
     let settles = plan.settle.is_some() || plan.compact;
-    let length_ns = plan.duration_ns().filter(|_| !plan.ledger && !settles)?;
+    // A trace waits for operations that are late.
+    let length_ns = plan.duration_ns().filter(|_| !plan.ledger && !settles && plan.trace.is_none())?;
     Some(length_ns.saturating_add(plan.drain_ns).saturating_add(BETWEEN_PHASES.as_nanos() as u64))
 }
 

@@ -210,7 +210,11 @@ fn expected(configuration: &Configuration, position: usize, copy: &CopyPlan, doc
         return Expected::Unknown;
     }
     let study = configuration.study();
-    let does = |ops: &[OpKind]| does(study, &study.phases[..position], ops, documents.name());
+    let replayed = study.phases[..position].iter().any(|phase| phase.trace.is_some());
+    let traced = documents.trace().filter(|_| replayed).map(|trace| trace.kinds()).unwrap_or_default();
+    let does = |ops: &[OpKind]| {
+        does(study, &study.phases[..position], ops, documents.name()) || traced.iter().any(|kind| ops.contains(kind))
+    };
     if does(&[OpKind::Delete, OpKind::Touch]) {
         Expected::Unknown
     } else if configuration.kept || does(&[OpKind::Insert]) {

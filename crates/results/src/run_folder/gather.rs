@@ -227,6 +227,7 @@ fn gather_op(label: &Label, tally: &Tally, over_ns: f64, open: bool, collection:
         checked: tally.checked,
         wrong: tally.wrong,
         wrong_rows: tally.wrong_rows,
+        misses_of_new: tally.missed_new,
         query_plan: None,
         response_ns: open.then(|| Percentiles::of(&tally.response)),
         response_of_attempts_ns: open.then(|| attempts::of_op(tally, &tally.answered())).flatten(),

@@ -562,6 +562,9 @@ pub struct OpResult {
     pub succeeded: u64,
     /// Operations that found no document.
     pub misses: u64,
+    /// Of these, misses of documents that did not exist before the trace that was replayed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub misses_of_new: u64,
     /// Operations that failed.
     pub errors: u64,
     /// Failed operations by kind. Kinds that did not occur are left out.

@@ -84,7 +84,7 @@ const NOT_MIX: [Unfit; 2] = [
 ];
 const NOT_TRACE: [Unfit; 2] = [
     (
-        &["rate", "arrival", "think", "duration", "operations"],
+        &["rate", "arrival", "think", "duration", "operations", "drain"],
         "`{key}` has no meaning for a trace, which has times of its own; remove it (`speed` makes them faster)",
     ),
     (

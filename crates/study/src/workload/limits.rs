@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::check::no_such;
+use super::phases::Speed;
 use super::study::Study;
 use crate::units::Span;
 use crate::written::written_as;
@@ -202,12 +203,15 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
             continue;
         };
         let copy = phase.copy.map(|direction| direction.op_name());
-        let ops: Vec<&str> = phase.mix.keys().chain(&phase.load).map(String::as_str).chain(copy).collect();
+        let traced = phase.trace.iter().flat_map(|_| ["read", "exists", "insert", "upsert", "replace", "delete"]);
+        let named = phase.mix.keys().chain(&phase.load).map(String::as_str);
+        let ops: Vec<&str> = named.chain(copy).chain(traced).collect();
         if let Some(op) = of.op.filter(|op| !ops.contains(op)) {
             say(no_such("operation of this phase", op, ops.iter().copied()));
         }
         let searched = study.search.as_ref().is_some_and(|search| search.phase == phase.name);
         match (of.on, limit) {
+            (LimitOn::Response(_), _) if phase.trace.is_some() && phase.speed != Some(Speed::Max) => {}
             (LimitOn::Response(_), _) if phase.rate.is_none() && !searched => {
                 say("a closed loop has no response time; give the phase a `rate`, or limit `service`".into());
             }

@@ -1,5 +1,6 @@
 //! Entries of PostgreSQL's log.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use serde_json::Value;
@@ -14,67 +15,136 @@ pub(super) struct Entry {
     pub(super) client: String,
     pub(super) message: String,
     pub(super) detail: Option<String>,
+    /// Its line in the file.
+    pub(super) line: u64,
+}
+
+/// What stands between the prefix of a line and its message.
+const SEVERITIES: [&str; 12] = [
+    "LOG:  ",
+    "DETAIL:  ",
+    "STATEMENT:  ",
+    "ERROR:  ",
+    "WARNING:  ",
+    "HINT:  ",
+    "CONTEXT:  ",
+    "FATAL:  ",
+    "PANIC:  ",
+    "NOTICE:  ",
+    "INFO:  ",
+    "QUERY:  ",
+];
+
+/// Entries of which a part may still come, each by its backend.
+#[derive(Default)]
+struct Pending {
+    entries: HashMap<String, Entry>,
+    /// The backend of the last line, and whether it was a detail. Further lines belong to it.
+    last: Option<(String, bool)>,
+    /// The time zone of the first line.
+    zone: Option<String>,
 }
 
 /// Calls `each` with the entries of level LOG.
 pub(super) fn each(file: &Path, finds: &mut Finds, mut each: impl FnMut(Entry, &mut Finds)) -> Result<(), Error> {
-    if file.extension().is_some_and(|ending| ending == "csv") {
+    let uncompressed = file.extension().is_some_and(|ending| ending == "gz" || ending == "zst");
+    let name = if uncompressed { file.with_extension("") } else { file.to_owned() };
+    if name.extension().is_some_and(|ending| ending == "csv") {
         return of_csv(file, finds, each);
     }
-    // The last entry, to which a detail and further lines may belong.
-    let mut last: Option<Entry> = None;
-    let mut within_detail = false;
+    let mut pending = Pending::default();
+    let mut emit = |entry: Entry, finds: &mut Finds| {
+        let now = std::mem::replace(&mut finds.line, entry.line);
+        each(entry, finds);
+        finds.line = now;
+    };
     lines::each(file, finds, |text, finds| {
         let text = String::from_utf8_lossy(text);
         if text.starts_with('{') {
-            if let Some(entry) = last.take() {
-                each(entry, finds);
-            }
-            let document: Value =
-                serde_json::from_str(&text).map_err(|e| finds.wrong(&format!("it is not JSON: {e}")))?;
-            let at = document["timestamp"].as_str().and_then(time).map(|(at_ns, _)| at_ns);
-            let entry = Entry {
-                at_ns: at.ok_or_else(|| finds.wrong("it has no `timestamp`"))?,
-                client: document["pid"].to_string(),
-                message: document["message"].as_str().unwrap_or_default().to_owned(),
-                detail: document["detail"].as_str().map(str::to_owned),
-            };
-            each(entry, finds);
+            emit(of_json(&text, finds)?, finds);
             return Ok(());
         }
         if let Some(more) = text.strip_prefix('\t') {
-            if let Some(entry) = &mut last {
-                let longer = if within_detail { entry.detail.get_or_insert_default() } else { &mut entry.message };
+            if let Some((client, in_detail)) = &pending.last
+                && let Some(entry) = pending.entries.get_mut(client)
+            {
+                let longer = if *in_detail { entry.detail.get_or_insert_default() } else { &mut entry.message };
                 longer.push('\n');
                 longer.push_str(more);
             }
             return Ok(());
         }
-        if let Some((_, detail)) = text.split_once("DETAIL:  ")
-            && last.is_some()
-        {
-            if let Some(entry) = &mut last {
-                entry.detail = Some(detail.to_owned());
+        // The first severity of the line: a message may contain the text of another one.
+        let found = SEVERITIES.iter().filter_map(|severity| Some((text.find(severity)?, *severity))).min();
+        let Some((at, severity)) = found else {
+            pending.last = None;
+            return Ok(());
+        };
+        let (prefix, message) = (&text[..at], &text[at + severity.len()..]);
+        let timed = time(prefix);
+        let rest = timed.map_or(prefix, |(_, rest)| rest);
+        let client = rest.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(rest, |(inside, _)| inside);
+        // `%p-%l` numbers the lines of each process.
+        let client = client.trim().split('-').next().unwrap_or_default().to_owned();
+        if severity == "DETAIL:  " {
+            if let Some(entry) = pending.entries.get_mut(&client) {
+                entry.detail = Some(message.to_owned());
             }
-            within_detail = true;
+            pending.last = Some((client, true));
             return Ok(());
         }
-        if let Some(entry) = last.take() {
-            each(entry, finds);
+        if let Some(entry) = pending.entries.remove(&client) {
+            emit(entry, finds);
         }
-        within_detail = false;
-        let Some((prefix, message)) = text.split_once("LOG:  ") else { return Ok(()) };
-        let Some((at_ns, rest)) = time(prefix) else {
+        pending.last = None;
+        if severity != "LOG:  " {
+            return Ok(());
+        }
+        let Some((at_ns, rest)) = timed else {
             return Err(finds.wrong("the line has no time; set log_line_prefix = '%m [%p] ' in PostgreSQL"));
         };
-        let client = rest.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(rest, |(pid, _)| pid);
-        last = Some(Entry { at_ns, client: client.trim().to_owned(), message: message.to_owned(), detail: None });
+        same_zone(&mut pending.zone, rest).map_err(|why| finds.wrong(&why))?;
+        let entry =
+            Entry { at_ns, client: client.clone(), message: message.to_owned(), detail: None, line: finds.line };
+        pending.entries.insert(client.clone(), entry);
+        pending.last = Some((client, false));
         Ok(())
     })?;
-    if let Some(entry) = last.take() {
-        each(entry, finds);
-    }
+    let mut rest: Vec<Entry> = pending.entries.into_values().collect();
+    rest.sort_by_key(|entry| entry.line);
+    rest.into_iter().for_each(|entry| emit(entry, finds));
     Ok(())
+}
+
+/// Refuses a time zone that changes within a log, as with daylight saving: an hour would come twice.
+fn same_zone(known: &mut Option<String>, rest: &str) -> Result<(), String> {
+    let zone = rest.trim_start().split([' ', '[']).next().unwrap_or_default();
+    if zone.is_empty() || zone.len() > 6 || !zone.starts_with(|c: char| c.is_ascii_alphabetic() || c == '+' || c == '-')
+    {
+        return Ok(());
+    }
+    match known {
+        Some(first) if first != zone => Err(format!(
+            "the time zone changes from {first} to {zone}; set log_timezone = 'UTC', or give the part before and the part \
+             after it apart"
+        )),
+        _ => {
+            known.get_or_insert_with(|| zone.to_owned());
+            Ok(())
+        }
+    }
+}
+
+fn of_json(text: &str, finds: &Finds) -> Result<Entry, Error> {
+    let document: Value = serde_json::from_str(text).map_err(|e| finds.wrong(&format!("it is not JSON: {e}")))?;
+    let at = document["timestamp"].as_str().and_then(time).map(|(at_ns, _)| at_ns);
+    Ok(Entry {
+        at_ns: at.ok_or_else(|| finds.wrong("it has no `timestamp`"))?,
+        client: document["pid"].to_string(),
+        message: document["message"].as_str().unwrap_or_default().to_owned(),
+        detail: document["detail"].as_str().map(str::to_owned),
+        line: finds.line,
+    })
 }
 
 fn of_csv(file: &Path, finds: &mut Finds, mut each: impl FnMut(Entry, &mut Finds)) -> Result<(), Error> {
@@ -94,7 +164,7 @@ fn of_csv(file: &Path, finds: &mut Finds, mut each: impl FnMut(Entry, &mut Finds
         };
         let text = |at: usize| row.get(at).unwrap_or_default().to_owned();
         let detail = Some(text(14)).filter(|detail| !detail.is_empty());
-        each(Entry { at_ns, client: text(3), message: text(13), detail }, finds);
+        each(Entry { at_ns, client: text(3), message: text(13), detail, line: finds.line }, finds);
     }
 }
 
@@ -107,7 +177,7 @@ fn time(prefix: &str) -> Option<(i64, &str)> {
     if seconds >= 10 {
         return Some((seconds_ns(&rest[..seconds])?, &rest[seconds..]));
     }
-    let end = rest.char_indices().position(|(i, c)| i > 10 && !(c.is_ascii_digit() || ":.".contains(c)));
+    let end = rest.char_indices().find(|(i, c)| *i > 10 && !(c.is_ascii_digit() || ":.".contains(*c))).map(|(i, _)| i);
     let (text, rest) = rest.split_at(end.unwrap_or(rest.len()));
     let at: jiff::civil::DateTime = text.parse().ok()?;
     let at = at.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp();
@@ -207,6 +277,6 @@ mod tests {
         assert_eq!(ns("1970-01-01 00:00:01.5 UTC [7] "), Some((1_500_000_000, " UTC [7] ".to_owned())));
         assert_eq!(ns("db=x 1970-01-01 00:00:01 CET "), Some((1_000_000_000, " CET ".to_owned())));
         assert_eq!(ns("1795752976.422 [7] "), Some((1_795_752_976_422_000_000, " [7] ".to_owned())));
-        assert_eq!(ns("user@db "), None);
+        assert_eq!((ns("user@db "), ns("1ééééé x ")), (None, None));
     }
 }

@@ -13,16 +13,28 @@ use super::{Error, Finds, Found, Options};
 use entry::{Entry, parameters};
 use statement::{Does, Statement, Term};
 
+/// How many texts of statements are remembered.
+const MOST_STATEMENTS: usize = 10_000;
+
 /// Reads a log.
 pub(crate) fn read(file: &Path, options: &Options, finds: &mut Finds) -> Result<(), Error> {
     // Prepared statements come again with other parameters.
     let mut known: HashMap<String, Vec<Statement>> = HashMap::new();
+    // A backend does one statement after another, but the end of each has milliseconds only.
+    let mut begun: HashMap<String, i64> = HashMap::new();
     entry::each(file, finds, |entry, finds| {
         let Some((sql, took_ns)) = statement_of(&entry.message) else { return };
+        if known.len() > MOST_STATEMENTS {
+            known.clear();
+        }
         let statements = known.entry(sql.to_owned()).or_insert_with(|| statement::parse(sql));
+        let at_ns = entry.at_ns.saturating_sub(took_ns);
+        let last = begun.entry(entry.client.clone()).or_insert(at_ns);
+        *last = at_ns.max(*last);
+        let entry = Entry { at_ns: *last, ..entry };
         let parameters = entry.detail.as_deref().map(parameters).unwrap_or_default();
         for statement in statements.iter() {
-            add(statement, &parameters, &entry, took_ns, options, finds);
+            add(statement, &parameters, &entry, options, finds);
         }
     })
 }
@@ -43,14 +55,7 @@ fn statement_of(message: &str) -> Option<(&str, i64)> {
     Some((sql.trim(), took_ns))
 }
 
-fn add(
-    statement: &Statement,
-    parameters: &[Option<String>],
-    entry: &Entry,
-    took_ns: i64,
-    options: &Options,
-    finds: &mut Finds,
-) {
+fn add(statement: &Statement, parameters: &[Option<String>], entry: &Entry, options: &Options, finds: &mut Finds) {
     let Statement { does, table, rows, .. } = statement;
     let op = match does {
         Does::Other(what) => return finds.leave_out(what.clone()),
@@ -87,13 +92,14 @@ fn add(
         let keys = if statement.is_list { entry::array(&key) } else { vec![key] };
         for key in keys {
             finds.found.push(Found {
-                at_ns: entry.at_ns.saturating_sub(took_ns),
+                at_ns: entry.at_ns,
                 op,
                 within: table.clone(),
+                column: if column.starts_with(statement::NAMELESS) { String::new() } else { column.clone() },
                 key,
                 client: entry.client.clone(),
                 size: body.as_ref().map(|body| body.len() as u64),
-                body: body.clone(),
+                body: body.clone().filter(|_| options.bodies),
             });
         }
     }
@@ -162,6 +168,40 @@ mod tests {
     }
 
     #[test]
+    fn keys_in_different_columns_need_a_choice() {
+        let text = "2026-11-27 04:16:16.1 UTC [1] LOG:  statement: insert into users (email, name) values ('a@b', 'x')\n\
+                    2026-11-27 04:16:16.2 UTC [1] LOG:  statement: select name from Users where id = 7\n\
+                    2026-11-27 04:16:16.3 UTC [1] LOG:  statement: delete from users where team_id = 7\n";
+        let why = trace("l", text, &Options::default()).unwrap_err();
+        assert!(why.ends_with("with --key: email (1), id (1), team_id (1); the numbers are operations"), "{why}");
+        let by_id = trace("l", text, &Options { key: Some("id".into()), ..Options::default() }).unwrap();
+        assert_eq!((shown(&by_id), by_id.left_out.len()), (vec!["0 read 7 c1".to_owned()], 2));
+    }
+
+    #[test]
+    fn entries_of_several_backends_are_told_apart() {
+        let text = "2026-11-27 04:16:16.1 CEST [5-1] LOG:  execute s: SELECT b FROM d WHERE k = $1\n\
+                    2026-11-27 04:16:16.1 CEST [6-1] LOG:  execute s: SELECT b FROM d WHERE k = $1\n\
+                    2026-11-27 04:16:16.1 CEST [6-2] DETAIL:  parameters: $1 = 'six'\n\
+                    2026-11-27 04:16:16.1 CEST [5-2] DETAIL:  parameters: $1 = 'five'\n\
+                    2026-11-27 04:16:16.2 CEST [5-3] LOG:  statement: DELETE FROM d WHERE k = 'see DETAIL:  none'\n\
+                    2026-11-27 04:16:16.202 CEST [5-4] LOG:  duration: 0.050 ms  statement: INSERT INTO d VALUES ('n')\n\
+                    2026-11-27 04:16:16.202 CEST [5-5] LOG:  duration: 0.200 ms  statement: SELECT b FROM d WHERE k = 'n'\n";
+        let found = trace("l", text, &Options::default()).unwrap();
+        let mut first: Vec<String> = shown(&found);
+        first[..2].sort();
+        assert_eq!(first[..2], ["0 read five c1", "0 read six c2"].map(str::to_owned));
+        let rest: Vec<&str> = first[2..].iter().map(String::as_str).collect();
+        assert_eq!(rest, ["100000 delete see DETAIL:  none c1", "101950 insert n c1", "101950 read n c1"]);
+        let changed = text.replacen("04:16:16.2 CEST", "03:16:16.2 CET", 1);
+        let why = trace("l", &changed, &Options::default()).unwrap_err();
+        assert_eq!(
+            why,
+            "F:5: the time zone changes from CEST to CET; set log_timezone = 'UTC', or give the part before and the part after it apart"
+        );
+    }
+
+    #[test]
     fn the_json_and_csv_forms_say_the_same() {
         let json = r#"{"timestamp":"2026-11-27 04:16:16.422 UTC","pid":7,"message":"execute s: SELECT doc FROM docs WHERE key = $1","detail":"Parameters: $1 = 'a'"}
 {"timestamp":"2026-11-27 04:16:16.423 UTC","pid":7,"message":"connection received"}
@@ -183,7 +223,7 @@ mod tests {
             "the log has documents in several places; name one with --within table: s.one (1), two (1); the numbers are operations"
         );
         let of = |within: &str, key: &str| {
-            let options = Options { within: Some(within.into()), key: Some(key.into()), bodies: false };
+            let options = Options { within: Some(within.into()), key: Some(key.into()), ..Options::default() };
             trace("l", two, &options).map(|trace| shown(&trace))
         };
         assert_eq!(of("one", "id").unwrap(), ["0 read 1 c1"]);

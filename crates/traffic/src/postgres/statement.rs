@@ -1,11 +1,14 @@
 //! What an SQL statement does.
 
 use sqlparser::ast::{
-    AssignmentTarget, BinaryOperator, Delete, Expr, FromTable, Insert, ObjectName, OnConflictAction, OnInsert, Query,
-    Select, SelectItem, SetExpr, Statement as Sql, TableFactor, TableObject, TableWithJoins, Update, Value,
+    AssignmentTarget, BinaryOperator, Delete, Expr, FromTable, Ident, Insert, ObjectName, OnConflictAction, OnInsert,
+    Query, Select, SelectItem, SetExpr, Statement as Sql, TableFactor, TableObject, TableWithJoins, Update, Value,
 };
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
+
+/// How columns are called that an INSERT does not name.
+pub(super) const NAMELESS: &str = "column ";
 
 /// What a statement does to documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,8 +122,8 @@ fn compared(condition: &Expr) -> Option<Compared> {
 
 fn column(expr: &Expr) -> Option<String> {
     match expr {
-        Expr::Identifier(name) => Some(name.value.clone()),
-        Expr::CompoundIdentifier(names) => names.last().map(|name| name.value.clone()),
+        Expr::Identifier(name) => Some(folded(name)),
+        Expr::CompoundIdentifier(names) => names.last().map(folded),
         Expr::Nested(inner) => column(inner),
         _ => None,
     }
@@ -142,12 +145,14 @@ fn term(expr: &Expr) -> Term {
     }
 }
 
+/// A name as PostgreSQL takes it: in lower case, unless it is quoted.
+fn folded(name: &Ident) -> String {
+    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
+}
+
 fn name(table: &ObjectName) -> String {
-    let parts: Vec<String> = table
-        .0
-        .iter()
-        .map(|part| part.as_ident().map_or_else(|| part.to_string(), |ident| ident.value.clone()))
-        .collect();
+    let parts: Vec<String> =
+        table.0.iter().map(|part| part.as_ident().map_or_else(|| part.to_string(), folded)).collect();
     parts.join(".")
 }
 
@@ -191,7 +196,7 @@ fn inserted(insert: &Insert) -> Option<Statement> {
         },
         _ => "insert",
     };
-    let column = |at: usize| insert.columns.get(at).map_or_else(|| format!("column {}", at + 1), name);
+    let column = |at: usize| insert.columns.get(at).map_or_else(|| format!("{NAMELESS}{}", at + 1), name);
     let rows = rows
         .iter()
         .map(|row| row.content.iter().enumerate().map(|(at, value)| (column(at), term(value))).collect())

@@ -1,10 +1,10 @@
 //! `not-steady`: was performance stable during the phase?
 
-use crate::PhaseResult;
 use crate::human::{duration, percent, rate};
 use crate::stats::{CHANGE, STALLED, SeriesEvent, SeriesEventKind};
 use crate::validity::check::{Check, Finding, Looks, Scene, some};
 use crate::validity::model::Severity;
+use crate::{PhaseResult, RateResult};
 
 pub(super) const CHECK: Check = Check::new("not-steady", "performance changed during the phase", &[Looks::Phase(look)]);
 
@@ -17,8 +17,9 @@ const SECOND_NS: f64 = 1e9;
 fn look(scene: &Scene<'_>) -> Option<Finding> {
     let phase = scene.phase;
     let steadiness = phase.steadiness.as_ref()?;
-    // With a ramp, steps or faults, the level is meant to change.
-    if !phase.faults.is_empty() || phase.rate.as_ref().is_some_and(|rate| rate.planned.is_object()) {
+    // With a ramp, steps, recorded times or faults, the level is meant to change.
+    let changes = |rate: &RateResult| rate.planned.is_object() || rate.planned.is_string();
+    if !phase.faults.is_empty() || phase.rate.as_ref().is_some_and(changes) {
         return None;
     }
     let each_ns = interval_ns(phase);

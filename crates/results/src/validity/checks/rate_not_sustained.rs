@@ -38,7 +38,10 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
             duration(service_ns)
         );
     }
-    let advice = if full {
+    let recorded = scene.phase.rate.as_ref().is_some_and(|rate| rate.planned.is_string());
+    let advice = if recorded && !full {
+        "operations were sent later than recorded: the store did not keep up, or clients waited for their own last answers, since each sends one operation at a time; lower `speed`, or report the rate that was answered"
+    } else if full {
         "the in-flight limit was reached: raise `in_flight` or `connections` and see whether the store then keeps up, before you call this its limit; report the rate that was answered, not percentiles, which grow with the length of the phase"
     } else {
         "the store did not keep up: report the rate that it sustained, not percentiles, which grow with the length of the phase; lower `rate` to find it"
