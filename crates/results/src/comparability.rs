@@ -13,6 +13,7 @@ use storebench_study::workload::shown_value;
 use crate::configurations::is_whole;
 use crate::human::{bytes, count, digits, percent, rate};
 use crate::plan::PlannedCollection;
+use crate::sums::Sums;
 use crate::{OpResult, PhaseResult, TrialResult};
 
 /// Documents of an operation and their bytes may differ by this share: keys are drawn at random.
@@ -483,41 +484,6 @@ impl DifferenceList<'_> {
                 self.add(kind, text);
             }
         }
-    }
-}
-
-/// Totals of the operations of one name, over the trials of a configuration.
-#[derive(Default)]
-struct Sums {
-    succeeded: f64,
-    missed: f64,
-    errors: f64,
-    documents: f64,
-    written: f64,
-    read: f64,
-    batch: u32,
-}
-
-impl Sums {
-    fn of(name: &str, phases: &[&PhaseResult]) -> Self {
-        phases.iter().filter_map(|phase| phase.ops.get(name)).fold(Self::default(), |sums, op| Self {
-            succeeded: sums.succeeded + op.succeeded as f64,
-            missed: sums.missed + op.misses as f64,
-            errors: sums.errors + op.errors as f64,
-            documents: sums.documents + op.documents as f64,
-            written: sums.written + op.written_bytes as f64,
-            read: sums.read + op.read_bytes as f64,
-            batch: op.batch,
-        })
-    }
-
-    /// Documents, or operations if there are none.
-    fn each(&self) -> f64 {
-        if self.documents > 0.0 { self.documents } else { self.succeeded }
-    }
-
-    fn unit(&self) -> &'static str {
-        if self.documents > 0.0 { "document" } else { "operation" }
     }
 }
 

@@ -27,6 +27,7 @@ mod same_answers;
 mod series;
 pub mod stats;
 pub mod summary;
+mod sums;
 pub mod sweep;
 pub mod table;
 pub mod times;

@@ -10,9 +10,8 @@ use super::plan::{Amount, PhasePlan};
 use crate::ledger::{Floor, FoundAtKey, Misread};
 use crate::measure::{Content, Did, HistoryOperation, LedgerReads, PartialCause, Recorder, Tally, record};
 use crate::store::{Completions, ErrorKind, OpError, OpKind, Reject, Reply, Token};
+use storebench_documents::Catalog;
 use storebench_documents::keys::Rng;
-use storebench_documents::{Catalog, Documents};
-use storebench_study::workload::RowCount;
 
 /// Closed loop: how long a lane rests after an operation that was rejected at once, for instance because there is no
 /// connection. Without a rest, the client would measure how fast it can be rejected, and use up its processor.
@@ -21,7 +20,7 @@ const REST_NS: u64 = 10_000_000;
 /// Distinct failure messages that a worker remembers.
 const MESSAGES: usize = 16;
 /// Wrong documents that a worker describes.
-const EXAMPLES: usize = 8;
+pub(super) const EXAMPLES: usize = 8;
 
 /// A lane for one operation in flight: a connection has as many as its pipeline is deep.
 #[derive(Debug, Default)]
@@ -112,8 +111,8 @@ pub(super) struct Fatal {
 
 /// Everything that changes when an operation ends.
 pub(super) struct Lanes<C> {
-    plan: Arc<PhasePlan>,
-    catalog: Arc<Catalog>,
+    pub(super) plan: Arc<PhasePlan>,
+    pub(super) catalog: Arc<Catalog>,
     pub clock: C,
     pub open_loop: bool,
     /// When the phase began.
@@ -130,7 +129,7 @@ pub(super) struct Lanes<C> {
     /// No operation in flight times out before this.
     pub next_timeout_ns: u64,
     rng: Rng,
-    scratch: Vec<u8>,
+    pub(super) scratch: Vec<u8>,
     /// Documents that a bulk read found: index and version.
     rows: Vec<(u64, u64)>,
     pub messages: HashMap<String, u64>,
@@ -632,87 +631,6 @@ impl<C: Clock> Lanes<C> {
             record(&mut tally.response, now_ns.saturating_sub(s.scheduled_ns));
         }
         tally
-    }
-
-    /// Counts an answer with a number of rows that the study does not allow.
-    #[cold]
-    fn wrong_rows(&mut self, task: Task, found: u32, allowed: RowCount) {
-        let label = &self.plan.recipe(task.recipe).label;
-        if self.wrong_examples.len() < EXAMPLES {
-            let mut key = Vec::new();
-            self.catalog.get(label.collection).write_key(task.index, &mut key);
-            let key = String::from_utf8_lossy(&key);
-            self.wrong_examples
-                .push(format!("{}, with values of {key}: {found} rows, but the study expects {allowed}", label.name));
-        }
-    }
-
-    /// 1 if the document did not exist before the trace, and 0 otherwise.
-    fn is_of_new(&self, lane: usize) -> u64 {
-        let task = &self.lanes[lane].task;
-        let recorded = self.plan.trace.as_ref().map(|(trace, _)| trace.keys_before());
-        u64::from(recorded.is_some_and(|before| task.index >= before))
-    }
-
-    /// Whether each step of a transaction found its document. Only `rows` says how many a query must find.
-    fn found_by_steps(&self, lane: usize, found: &[u32]) -> bool {
-        let mut steps = self.lanes[lane].more.steps.iter().zip(found);
-        steps.all(|(step, found)| *found > 0 || self.plan.recipe(step.recipe).label.kind == OpKind::Query)
-    }
-
-    /// Counts the queries of a transaction that have a number of rows that the study does not allow.
-    fn check_rows_of_steps(&mut self, lane: usize, found: &[u32]) {
-        let recipe = self.lanes[lane].task.recipe;
-        for (at, found) in found.iter().enumerate() {
-            let Some(step) = self.lanes[lane].more.steps.get(at).copied() else { return };
-            let Some(rows) = self.plan.recipe(step.recipe).ask.rows() else { continue };
-            if !rows.allows((*found).into()) {
-                self.recorder.ops[recipe].wrong_rows += 1;
-                self.wrong_rows(step, *found, rows);
-            }
-        }
-    }
-
-    /// Compares the documents that were read with the expected ones.
-    #[cold]
-    fn check(&mut self, lane: usize, reply: &Reply<'_>) {
-        let task = self.lanes[lane].task;
-        let recipe = &self.plan.recipes[task.recipe];
-        let of_task = self.catalog.get(recipe.label.collection);
-        let tally = &mut self.recorder.ops[task.recipe];
-        let mut compare = |tally: &mut Tally, examples: &mut Vec<String>, documents: &Documents, index, body: &[u8]| {
-            tally.checked += 1;
-            if let Err(mismatch) = documents.check(index, body, &mut self.scratch) {
-                tally.wrong += 1;
-                if examples.len() < EXAMPLES {
-                    let mut key = Vec::new();
-                    documents.write_key(index, &mut key);
-                    examples.push(format!("{}: {mismatch}", String::from_utf8_lossy(&key)));
-                }
-            }
-        };
-        if let Some(body) = reply.body {
-            compare(tally, &mut self.wrong_examples, of_task, task.index, body);
-        }
-        if !reply.steps.is_empty() {
-            let read =
-                |(step, found): &(&Task, &u32)| **found > 0 && self.plan.recipe(step.recipe).label.kind == OpKind::Read;
-            let read = self.lanes[lane].more.steps.iter().zip(reply.steps).filter(read);
-            for ((step, _), (_, body)) in read.zip(reply.rows.iter().flat_map(|rows| rows.iter())) {
-                let recipe = self.plan.recipe(step.recipe);
-                if recipe.checkable {
-                    let documents = self.catalog.get(recipe.label.collection);
-                    compare(tally, &mut self.wrong_examples, documents, step.index, body);
-                }
-            }
-            return;
-        }
-        for (_, body) in reply.rows.iter().flat_map(|rows| rows.iter()) {
-            // A row with a marker says which document it is. The user's own documents have no marker.
-            if let Some((index, _)) = of_task.read_marker(body) {
-                compare(tally, &mut self.wrong_examples, of_task, index, body);
-            }
-        }
     }
 
     /// Tells the ledger how operations have ended.

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use super::plan::{Amount, Ask, PhasePlan, Recipe, Rows, Transaction};
+use super::plan::{Amount, Ask, PhasePlan, Recipe, Rows};
 use super::replay::Replay;
+use super::steps::owned;
 use crate::ledger::{Floor, KeyState, Ledger};
-use crate::store::{BatchBuf, BulkWrite, CollectionId, Isolation, Op, OpKind, Request, Step};
+use crate::store::{BatchBuf, BulkWrite, CollectionId, Op, OpKind, Request, Step};
 use storebench_documents::Catalog;
 use storebench_documents::keys::{Distinct, KeyError, KeyStream, Ownership, Rng, Seen};
 use storebench_documents::trace::TraceOp;
@@ -15,7 +16,7 @@ use storebench_study::workload::{Draw, Popularity, Streams};
 
 /// How many draws in a row may repeat keys of the batch. This limit is reached if the keys that are left get less than
 /// about a tenth of the operations.
-const TRIES: u64 = 64;
+pub(super) const TRIES: u64 = 64;
 
 /// One operation to do.
 #[derive(Debug, Clone, Copy, Default)]
@@ -76,31 +77,31 @@ pub(super) enum Stage {
 
 /// The part of a recipe that drawing needs.
 #[derive(Debug, Clone, Copy)]
-struct Brief {
-    collection: usize,
+pub(super) struct Brief {
+    pub(super) collection: usize,
     /// Documents of the collection when it is loaded.
-    count: u64,
-    batch: u32,
-    kind: OpKind,
-    writes: bool,
+    pub(super) count: u64,
+    pub(super) batch: u32,
+    pub(super) kind: OpKind,
+    pub(super) writes: bool,
     /// Whether its document is written, by itself or by a later step of its transaction.
-    owns: bool,
-    inserts: bool,
-    checkable: bool,
+    pub(super) owns: bool,
+    pub(super) inserts: bool,
+    pub(super) checkable: bool,
     /// Parents that have documents, if parents are drawn instead of documents.
-    parents: Option<u64>,
+    pub(super) parents: Option<u64>,
 }
 
 /// Draws tasks and writes their requests into its own buffers.
 pub(super) struct Maker {
-    plan: Arc<PhasePlan>,
-    catalog: Arc<Catalog>,
-    worker: u64,
-    workers: u64,
+    pub(super) plan: Arc<PhasePlan>,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) worker: u64,
+    pub(super) workers: u64,
     /// Part of the numbers for generated values.
     phase_seed: u64,
     rng: Rng,
-    briefs: Vec<Brief>,
+    pub(super) briefs: Vec<Brief>,
     /// Cumulative weights of the recipes of the mix, up to 1.
     weights: Vec<f64>,
     latest: bool,
@@ -118,23 +119,23 @@ pub(super) struct Maker {
     waiting: Option<usize>,
     /// The next batch of a load: recipe, and number of the batch in it.
     load: (usize, u64),
-    made: u64,
+    pub(super) made: u64,
     distinct: Vec<Option<Box<Distinct>>>,
-    key: Vec<u8>,
+    pub(super) key: Vec<u8>,
     body: Vec<u8>,
     value: String,
     batch: BatchBuf,
     /// The steps of a transaction, reused.
-    steps: Vec<Step>,
+    pub(super) steps: Vec<Step>,
     /// The documents that its steps have drawn so far.
-    drawn: Vec<Option<u64>>,
+    pub(super) drawn: Vec<Option<u64>>,
     /// This worker's part of a trace, until the worker takes it. It is made before the phase begins.
     pub replay: Option<Replay>,
     /// What is acknowledged, and so must be found at the end.
     pub ledger: Option<Ledger>,
 }
 
-fn text(bytes: &[u8]) -> &str {
+pub(super) fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("keys are made of text")
 }
 
@@ -319,13 +320,13 @@ impl Maker {
     /// Whether the next one belongs to a share. Compares 24 random bits, so that a share of 0 never does and a share of 1
     /// always does.
     #[inline]
-    fn of_share(&mut self, share: f64) -> bool {
+    pub(super) fn of_share(&mut self, share: f64) -> bool {
         share > 0.0 && (self.rng.next_u64() >> 40) as f64 / ((1u64 << 24) as f64) < share
     }
 
     /// The task that works on this document, or on these of a batch. The ledger learns of its write.
     #[inline]
-    fn numbered(&mut self, at: usize, brief: Brief, index: u64, indexes: &[u64]) -> Task {
+    pub(super) fn numbered(&mut self, at: usize, brief: Brief, index: u64, indexes: &[u64]) -> Task {
         let documents = indexes.len().max(1) as u32;
         // Inserted documents are new: they have the version of loaded documents.
         let numbered = brief.writes && !brief.inserts;
@@ -343,83 +344,6 @@ impl Maker {
             }
         }
         task
-    }
-
-    /// A transaction with a document for each of its steps; `None` if no key is left for one of them.
-    fn transaction(&mut self, at: usize, more: &mut More) -> Option<Task> {
-        let plan = Arc::clone(&self.plan);
-        let Ask::Transaction(transaction) = &plan.recipes[at].ask else { return None };
-        // New documents are drawn last: their numbers cannot be given back.
-        self.drawn.clear();
-        self.drawn.resize(transaction.same_as.len(), None);
-        for inserts in [false, true] {
-            for (nth, step) in transaction.steps.clone().enumerate() {
-                let at = plan.recipes.len() + step;
-                let brief = self.briefs[at];
-                if transaction.same_as[nth].is_none() && brief.inserts == inserts {
-                    let index = self.draw_step(at, brief, &plan, transaction)?;
-                    self.drawn[nth] = Some(index);
-                }
-            }
-        }
-        for (nth, step) in transaction.steps.clone().enumerate() {
-            let at = plan.recipes.len() + step;
-            // Earlier steps are complete.
-            let index = match transaction.same_as[nth] {
-                Some(earlier) => more.steps[earlier].index,
-                None => self.drawn[nth].unwrap_or_default(),
-            };
-            let task = self.numbered(at, self.briefs[at], index, &[]);
-            more.steps.push(task);
-            // Each step has its own version and its own values.
-            self.made += 1;
-        }
-        let index = more.steps.first()?.index;
-        let mut task = Task { recipe: at, index, documents: 1, ..Task::default() };
-        task.rolls_back = self.of_share(transaction.rollback);
-        task.check = self.briefs[at].checkable && self.of_share(plan.check);
-        Some(task)
-    }
-
-    /// The document of a step: another one than those that other steps have drawn, if there is one. With a ledger, a step
-    /// that writes gets none if there is not.
-    fn draw_step(&mut self, at: usize, brief: Brief, plan: &PhasePlan, of: &Transaction) -> Option<u64> {
-        let mut index = self.draw(at, brief)?;
-        for _ in 0..TRIES {
-            if !self.is_drawn(brief, index, plan, of) {
-                return Some(index);
-            }
-            index = self.draw(at, brief)?;
-        }
-        if !(brief.owns && self.ledger.is_some()) {
-            return Some(index);
-        }
-        // The popular ones are taken: look through the worker's own keys in order.
-        let mut own = (0..brief.count.div_ceil(self.workers)).map(|n| n * self.workers + self.worker);
-        let free = |index: &u64| {
-            *index < brief.count && self.may_take(brief, *index) && !self.is_drawn(brief, *index, plan, of)
-        };
-        let found = own.find(free);
-        self.exhausted = found.is_none();
-        found.inspect(|index| self.touch(brief.collection, *index, 1))
-    }
-
-    /// Whether a step of this transaction has drawn the document already.
-    fn is_drawn(&self, brief: Brief, index: u64, plan: &PhasePlan, of: &Transaction) -> bool {
-        of.steps.clone().zip(&self.drawn).any(|(step, drawn)| {
-            *drawn == Some(index) && self.briefs[plan.recipes.len() + step].collection == brief.collection
-        })
-    }
-
-    /// Takes the writes of steps that are not sent back from the ledger.
-    fn forget_steps(&mut self, steps: &[Task]) {
-        let Some(ledger) = &mut self.ledger else { return };
-        for step in steps {
-            let brief = self.briefs[step.recipe];
-            if brief.writes {
-                ledger.refused((brief.collection, step.index), leaves(brief.kind, step.version));
-            }
-        }
     }
 
     /// Draws the keys of a batch, each once, in ascending order, so that all batches lock in the same order. If fewer
@@ -477,7 +401,7 @@ impl Maker {
 
     /// Whether a batch may have this key: a write takes no key with an open write.
     #[inline]
-    fn may_take(&self, brief: Brief, index: u64) -> bool {
+    pub(super) fn may_take(&self, brief: Brief, index: u64) -> bool {
         !brief.owns || self.ledger.as_ref().is_none_or(|ledger| !ledger.is_open((brief.collection, index)))
     }
 
@@ -502,7 +426,7 @@ impl Maker {
 
     /// One index by popularity, or a new one for an insert; `None` if a ledger leaves no key to write.
     #[inline]
-    fn draw(&mut self, at: usize, brief: Brief) -> Option<u64> {
+    pub(super) fn draw(&mut self, at: usize, brief: Brief) -> Option<u64> {
         let Brief { collection, count: loaded, .. } = brief;
         let count = loaded + self.base[collection];
         let newest = self.newest(brief);
@@ -556,7 +480,7 @@ impl Maker {
     }
 
     #[inline]
-    fn touch(&mut self, collection: usize, index: u64, documents: u64) {
+    pub(super) fn touch(&mut self, collection: usize, index: u64, documents: u64) {
         let distinct = self.distinct[collection].get_or_insert_with(|| Box::new(Distinct::new()));
         for index in index..index + documents {
             distinct.add(mix64(collection as u64, index));
@@ -628,39 +552,6 @@ impl Maker {
     pub(super) fn take_distinct(&mut self) -> Vec<(usize, Distinct)> {
         let taken = self.distinct.iter_mut().map(Option::take).enumerate();
         taken.filter_map(|(collection, d)| d.map(|d| (collection, *d))).collect()
-    }
-
-    /// Writes the request of a transaction into the buffers and borrows it from there.
-    fn request_of_steps(&mut self, task: &Task, tasks: &[Task]) -> Request<'_> {
-        if self.steps.len() < tasks.len() {
-            self.steps.resize_with(tasks.len(), Step::default);
-        }
-        for (step, of) in self.steps.iter_mut().zip(tasks) {
-            let recipe = self.plan.recipe(of.recipe);
-            let kind = recipe.label.kind;
-            let documents = self.catalog.get(recipe.label.collection);
-            (step.collection, step.kind) = (CollectionId(recipe.label.collection as u16), Some(kind));
-            step.key.clear();
-            step.body.clear();
-            step.values.clear();
-            if let Ask::Query(query) = &recipe.ask {
-                if *step.text != *query.text {
-                    step.text = query.text.as_str().into();
-                }
-                step.number = of.recipe as u16;
-                query.write_values(documents, of.index, of.number, &mut step.values);
-                continue;
-            }
-            self.key.clear();
-            documents.write_key(of.index, &mut self.key);
-            step.key.push_str(text(&self.key));
-            if kind.writes() && kind != OpKind::Delete {
-                documents.write_document(of.index, of.version, &mut step.body);
-            }
-        }
-        let isolation = self.plan.guarantees.isolation.map_or(Isolation::ReadCommitted, |(isolation, _)| isolation);
-        let op = Op::Transaction { isolation, steps: &self.steps[..tasks.len()], rolls_back: task.rolls_back };
-        Request { collection: self.steps[0].collection, op, contents: task.check }
     }
 
     /// Writes the request of a task into the buffers and borrows it from there.
@@ -758,21 +649,6 @@ impl Maker {
                     && self.plan.followed.as_ref().is_some_and(|of| of.has(recipe.label.collection, index))),
         }
     }
-}
-
-/// For each recipe and then each step, whether its document is written, by itself or by a later step of its transaction.
-fn owned(plan: &PhasePlan) -> Vec<bool> {
-    let mut owned: Vec<bool> = (0..plan.all_recipes()).map(|at| plan.recipe(at).label.kind.writes()).collect();
-    for recipe in &plan.recipes {
-        let Ask::Transaction(transaction) = &recipe.ask else { continue };
-        let first = plan.recipes.len() + transaction.steps.start;
-        for (step, same_as) in transaction.same_as.iter().enumerate().rev() {
-            if let Some(earlier) = same_as {
-                owned[first + earlier] |= owned[first + step];
-            }
-        }
-    }
-    owned
 }
 
 /// The drawn document. Of the new documents, which lie above `count`, only those that this worker inserted are sure to

@@ -8,6 +8,7 @@
 mod batches;
 mod calibrate;
 mod caller;
+mod checked;
 mod clock;
 mod companion;
 mod copies;
@@ -38,6 +39,7 @@ mod simulated_ledger;
 mod simulated_replay;
 #[cfg(test)]
 mod simulated_transactions;
+mod steps;
 mod stop;
 mod team;
 mod worker;

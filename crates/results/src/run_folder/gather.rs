@@ -11,9 +11,9 @@ use crate::stats::{Steadiness, steadiness};
 
 use super::attempts::{self, merged};
 use super::model::{
-    AllOps, ClientUse, CollectionResult, Guarantee, Message, OpResult, Percentiles, PhaseDocuments, PhaseResult,
-    RateResult,
+    AllOps, ClientUse, CollectionResult, Guarantee, Message, Percentiles, PhaseDocuments, PhaseResult, RateResult,
 };
+use super::operations::OpResult;
 
 impl Percentiles {
     /// Reads them from a histogram.

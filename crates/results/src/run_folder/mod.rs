@@ -18,6 +18,7 @@ mod hlog;
 mod indexes;
 mod limits;
 mod model;
+mod operations;
 mod part_rows;
 mod pass;
 mod read;
@@ -43,10 +44,10 @@ pub use limits::judge as judge_limits;
 pub(crate) use limits::judge_again;
 pub use model::{
     AllOps, ClientUse, CollectionResult, ConfigurationResult, FORMAT, FactorSweep, Failure, FailureKind,
-    FigureOverTrials, FigureResult, Guarantee, LimitResult, Message, OpResult, OwnDelay, Percentiles, PhaseDocuments,
-    PhaseResult, QueryPlanResult, RateResult, RunInfo, RunResult, SampledResult, StoreAfter, StoreStatsResult,
-    TasksResult, TrialResult,
+    FigureOverTrials, FigureResult, Guarantee, LimitResult, Message, OwnDelay, Percentiles, PhaseDocuments,
+    PhaseResult, RateResult, RunInfo, RunResult, SampledResult, StoreAfter, StoreStatsResult, TasksResult, TrialResult,
 };
+pub use operations::{OpResult, QueryPlanResult};
 pub(crate) use part_rows::{PartRow, part_rows};
 pub use pass::Pass;
 pub use read::{read_result, read_run};

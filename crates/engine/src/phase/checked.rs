@@ -1,0 +1,92 @@
+//! Whether what operations found is what they should have found.
+
+use super::clock::Clock;
+use super::lanes::{EXAMPLES, Lanes};
+use super::maker::Task;
+use crate::measure::Tally;
+use crate::store::{OpKind, Reply};
+use storebench_documents::Documents;
+use storebench_study::workload::RowCount;
+
+impl<C: Clock> Lanes<C> {
+    /// Counts an answer with a number of rows that the study does not allow.
+    #[cold]
+    pub(super) fn wrong_rows(&mut self, task: Task, found: u32, allowed: RowCount) {
+        let label = &self.plan.recipe(task.recipe).label;
+        if self.wrong_examples.len() < EXAMPLES {
+            let mut key = Vec::new();
+            self.catalog.get(label.collection).write_key(task.index, &mut key);
+            let key = String::from_utf8_lossy(&key);
+            self.wrong_examples
+                .push(format!("{}, with values of {key}: {found} rows, but the study expects {allowed}", label.name));
+        }
+    }
+
+    /// 1 if the document did not exist before the trace, and 0 otherwise.
+    pub(super) fn is_of_new(&self, lane: usize) -> u64 {
+        let task = &self.lanes[lane].task;
+        let recorded = self.plan.trace.as_ref().map(|(trace, _)| trace.keys_before());
+        u64::from(recorded.is_some_and(|before| task.index >= before))
+    }
+
+    /// Whether each step of a transaction found its document. Only `rows` says how many a query must find.
+    pub(super) fn found_by_steps(&self, lane: usize, found: &[u32]) -> bool {
+        let mut steps = self.lanes[lane].more.steps.iter().zip(found);
+        steps.all(|(step, found)| *found > 0 || self.plan.recipe(step.recipe).label.kind == OpKind::Query)
+    }
+
+    /// Counts the queries of a transaction that have a number of rows that the study does not allow.
+    pub(super) fn check_rows_of_steps(&mut self, lane: usize, found: &[u32]) {
+        let recipe = self.lanes[lane].task.recipe;
+        for (at, found) in found.iter().enumerate() {
+            let Some(step) = self.lanes[lane].more.steps.get(at).copied() else { return };
+            let Some(rows) = self.plan.recipe(step.recipe).ask.rows() else { continue };
+            if !rows.allows((*found).into()) {
+                self.recorder.ops[recipe].wrong_rows += 1;
+                self.wrong_rows(step, *found, rows);
+            }
+        }
+    }
+
+    /// Compares the documents that were read with the expected ones.
+    #[cold]
+    pub(super) fn check(&mut self, lane: usize, reply: &Reply<'_>) {
+        let task = self.lanes[lane].task;
+        let recipe = &self.plan.recipes[task.recipe];
+        let of_task = self.catalog.get(recipe.label.collection);
+        let tally = &mut self.recorder.ops[task.recipe];
+        let mut compare = |tally: &mut Tally, examples: &mut Vec<String>, documents: &Documents, index, body: &[u8]| {
+            tally.checked += 1;
+            if let Err(mismatch) = documents.check(index, body, &mut self.scratch) {
+                tally.wrong += 1;
+                if examples.len() < EXAMPLES {
+                    let mut key = Vec::new();
+                    documents.write_key(index, &mut key);
+                    examples.push(format!("{}: {mismatch}", String::from_utf8_lossy(&key)));
+                }
+            }
+        };
+        if let Some(body) = reply.body {
+            compare(tally, &mut self.wrong_examples, of_task, task.index, body);
+        }
+        if !reply.steps.is_empty() {
+            let read =
+                |(step, found): &(&Task, &u32)| **found > 0 && self.plan.recipe(step.recipe).label.kind == OpKind::Read;
+            let read = self.lanes[lane].more.steps.iter().zip(reply.steps).filter(read);
+            for ((step, _), (_, body)) in read.zip(reply.rows.iter().flat_map(|rows| rows.iter())) {
+                let recipe = self.plan.recipe(step.recipe);
+                if recipe.checkable {
+                    let documents = self.catalog.get(recipe.label.collection);
+                    compare(tally, &mut self.wrong_examples, documents, step.index, body);
+                }
+            }
+            return;
+        }
+        for (_, body) in reply.rows.iter().flat_map(|rows| rows.iter()) {
+            // A row with a marker says which document it is. The user's own documents have no marker.
+            if let Some((index, _)) = of_task.read_marker(body) {
+                compare(tally, &mut self.wrong_examples, of_task, index, body);
+            }
+        }
+    }
+}
