@@ -237,7 +237,7 @@ impl Store for MongoStore {
             matches!(kind, Append | CompareAndSwap | Counter | Prepend | Touch)
         };
         let lacks = |kind: &OpKind| matches!(kind, OpKind::View | OpKind::Transaction);
-        let operations = OpKind::ALL.into_iter().filter(|kind| !lacks(kind) && !(theirs && of_ours(kind)));
+        let operations = OpKind::ALL.into_iter().filter(|kind| !(lacks(kind) || theirs && of_ours(kind)));
         Capabilities {
             operations: operations.map(|kind| (kind, support(kind))).collect(),
             durability: guarantees(self.seen.get().map(|seen| seen.deployment)),

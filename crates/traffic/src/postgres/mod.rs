@@ -114,7 +114,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(name);
         std::fs::write(&file, text).unwrap();
-        read(Source::Postgres, &[file.clone()], options)
+        read(Source::Postgres, std::slice::from_ref(&file), options)
             .map_err(|error| error.0.replace(&file.display().to_string(), "F"))
     }
 
