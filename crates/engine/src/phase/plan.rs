@@ -193,7 +193,7 @@ impl Guarantees {
             let can: Vec<_> = can.consistency.iter().map(|(c, _)| c.to_string()).collect();
             return refuse(format!("this store cannot guarantee `{consistency}` reads; supported: {}", can.join(", ")));
         }
-        let isolation = if phase.has_transactions() {
+        let isolation = if phase.has_transactions_on(can.language) {
             let can = &can.transactions;
             let having = |wanted| can.isolation.iter().copied().find(|(have, _)| *have == wanted);
             let found = phase.isolation.map_or_else(|| can.strongest(), having);
@@ -664,13 +664,12 @@ fn mix_recipes(
     catalog: &Catalog,
     capabilities: &Capabilities,
 ) -> Result<(Vec<Recipe>, Vec<Recipe>), String> {
-    let left_out = |entry: &MixEntry| {
-        let text = capabilities.language.and_then(|language| entry.text.get(&language));
-        text == Some(&serde_json::Value::Bool(false))
-    };
-    let mix: Vec<_> = phase.mix.iter().filter(|(_, entry)| !left_out(entry)).collect();
+    let mix: Vec<_> = phase.mix.iter().filter(|(_, entry)| !entry.is_left_out_on(capabilities.language)).collect();
     if mix.is_empty() {
-        return Err("every operation is left out on this store; give one of its queries a text for it".into());
+        return Err(
+            "every operation is left out on this store; give one of its queries a text for it, or remove `not_on`"
+                .into(),
+        );
     }
     let recipe = |of: Operation<'_>, named: String| recipe_of(study, phase, catalog, capabilities, of, named);
     let (mut recipes, mut all_steps) = (Vec::new(), Vec::new());

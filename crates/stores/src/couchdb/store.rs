@@ -618,7 +618,7 @@ fn operations() -> Vec<(OpKind, Support)> {
     let loops = "reads the document, changes it and writes it with its revision; starts over if another write came \
                  first";
     let supports = |kind| match kind {
-        OpKind::Touch => None,
+        OpKind::Touch | OpKind::Transaction => None,
         OpKind::Upsert | OpKind::Replace | OpKind::Delete => Some(Support::Approximated(
             "CouchDB overwrites only a known revision: reads the revision first, and again if another write came first",
         )),

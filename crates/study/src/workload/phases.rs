@@ -13,7 +13,7 @@ use super::faults::{Fault, RandomFaults};
 use super::fields::Field;
 use super::kinds::PhaseKind;
 use super::popularity::Popularity;
-use super::queries::{QueryTexts, RowCount, SameOn};
+use super::queries::{Language, QueryTexts, RowCount, SameOn};
 use super::servers::RestartSpec;
 use crate::durability::{Durability, Isolation, ReadConsistency};
 use crate::op_kind::OpKind;
@@ -603,6 +603,10 @@ pub struct MixEntry {
     /// `query`: whether `same_on` also compares the order of the rows.
     #[serde(default, skip_serializing_if = "is_default")]
     pub same_order: bool,
+    /// Stores that leave the operation out, by the languages of their queries: `["couchdb", "ravendb"]`. Their work then
+    /// differs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_on: Vec<Language>,
     /// `transaction`: its steps, in order, each a read, insert, upsert, replace, delete or query:
     /// `steps = { look = { op = "read" }, change = { op = "replace", same_as = "look" } }`.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
@@ -630,6 +634,13 @@ enum MixWire {
 }
 
 impl MixEntry {
+    /// Whether stores of this language leave the operation out.
+    pub fn is_left_out_on(&self, language: Option<Language>) -> bool {
+        language.is_some_and(|language| {
+            self.not_on.contains(&language) || self.text.get(&language) == Some(&serde_json::Value::Bool(false))
+        })
+    }
+
     /// An entry of this weight with all defaults.
     pub fn weighing(weight: f64) -> Self {
         Self {
@@ -653,6 +664,7 @@ impl MixEntry {
             rows: None,
             same_on: None,
             same_order: false,
+            not_on: Vec::new(),
             steps: IndexMap::new(),
             rollback: 0.0,
             same_as: None,

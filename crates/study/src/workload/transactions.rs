@@ -2,6 +2,7 @@
 
 use super::check::{collection_named, no_such};
 use super::phases::{Draw, MixEntry, Phase};
+use super::queries::Language;
 use super::study::Study;
 use crate::op_kind::OpKind;
 
@@ -69,7 +70,13 @@ impl Phase {
 
     /// Whether its mix has a transaction.
     pub fn has_transactions(&self) -> bool {
-        self.operations_of_mix().any(|operation| operation.kind() == Some(OpKind::Transaction))
+        self.has_transactions_on(None)
+    }
+
+    /// Whether its mix has a transaction that is done on stores of this language.
+    pub fn has_transactions_on(&self, language: Option<Language>) -> bool {
+        let is_done = |entry: &MixEntry| !entry.is_left_out_on(language);
+        self.mix.iter().any(|(name, entry)| entry.kind(name) == Some(OpKind::Transaction) && is_done(entry))
     }
 }
 
@@ -149,6 +156,9 @@ pub(super) fn check(
         if step.text.values().any(|text| text == &serde_json::Value::Bool(false)) {
             let why = "a step cannot be left out on a store; put the query into the mix, or give it a text";
             say(&["steps", name, "text"], why.into());
+        }
+        if !step.not_on.is_empty() {
+            say(&["steps", name, "not_on"], "a step cannot be left out on a store; leave out the transaction".into());
         }
         if step.same_on.is_some() {
             let why =
