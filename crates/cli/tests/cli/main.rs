@@ -9,6 +9,7 @@ mod server;
 mod sshd;
 
 mod check;
+mod choosing;
 mod compare;
 mod conform;
 mod consistency;
