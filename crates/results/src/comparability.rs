@@ -8,6 +8,7 @@ use indexmap::{IndexMap, IndexSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use storebench_study::op_kind::OpKind;
 use storebench_study::workload::shown_value;
 
 use crate::configurations::is_whole;
@@ -35,10 +36,8 @@ const LEAST_OF_A_MIX: f64 = 1_000.0;
 const SAME_LENGTH: f64 = 0.01;
 /// Settings that change how the client waits, not what it asks for.
 const OF_THE_CLIENT: [&str; 3] = ["timeout", "retry", "on_disconnect"];
-/// Operations that only read. The others write, so durability applies to them.
 /// Operations whose answers have rows of queries.
 const ROWS: [&str; 2] = ["query", "transaction"];
-const READS: [&str; 8] = ["read", "exists", "bulk-read", "page", "prefix", "scan", "view", "query"];
 
 /// The kind of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -321,7 +320,7 @@ impl DifferenceList<'_> {
         let (Some(x), Some(y)) = (a.first(), b.first()) else { return };
         self.guarantee(x, y);
         let reads = |phase: &PhaseResult| {
-            phase.ops.values().any(|op| READS.contains(&op.kind.as_str()) || ROWS.contains(&op.kind.as_str()))
+            phase.ops.values().filter_map(OpResult::op_kind).any(|kind| !kind.writes() || kind == OpKind::Transaction)
         };
         let (p, q) = (&x.consistency.name, &y.consistency.name);
         if p != q && (reads(x) || reads(y)) {
@@ -352,7 +351,7 @@ impl DifferenceList<'_> {
 
     /// Compares durability, if something is written.
     fn guarantee(&mut self, x: &PhaseResult, y: &PhaseResult) {
-        let writes = |phase: &PhaseResult| phase.ops.values().any(|op| !READS.contains(&op.kind.as_str()));
+        let writes = |phase: &PhaseResult| phase.ops.values().any(|op| op.op_kind().is_none_or(OpKind::writes));
         let (p, q) = (&x.durability.name, &y.durability.name);
         if p == q || !writes(x) && !writes(y) {
             return;

@@ -97,6 +97,11 @@ impl OpKind {
         )
     }
 
+    /// Whether it returns documents or rows. A transaction does if one of its steps does.
+    pub fn returns_contents(self) -> bool {
+        !self.writes() && self != OpKind::Exists || self == OpKind::Transaction
+    }
+
     /// Whether it stores documents that did not exist.
     pub fn inserts(self) -> bool {
         matches!(self, OpKind::Insert | OpKind::BulkInsert)

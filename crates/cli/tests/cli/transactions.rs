@@ -167,3 +167,66 @@ fn redis_refuses_what_it_could_not_undo() {
     let phase = &result["trials"][0]["phases"][1];
     assert_eq!((&phase["ops"]["transfer"]["errors"], &phase["ledger"]["lost"]), (&0.into(), &0.into()), "{phase:#}");
 }
+
+/// Steps in several collections, and with deletes, before and beside phases that judge what they find.
+const AROUND: &str = r#"
+title = "Around transactions"
+[collections.a]
+count = 200
+size = 200
+[collections.b]
+count = 200
+size = 200
+
+[[phases]]
+name = "load"
+load = ["a", "b"]
+
+[[phases]]
+name = "followed"
+mix = { upsert = 1 }
+collection = "b"
+ledger = true
+streams = "disjoint"
+operations = 400
+workers = 1
+
+[[phases]]
+name = "transactions"
+operations = 200
+workers = 1
+[phases.mix]
+read = { collection = "b", weight = 2 }
+[phases.mix.both]
+op = "transaction"
+[phases.mix.both.steps]
+first = { op = "upsert", collection = "a" }
+second = { op = "upsert", collection = "b" }
+gone = { op = "delete", collection = "b" }
+
+[[phases]]
+name = "again"
+mix = { upsert = 1, read = 1 }
+collection = "b"
+ledger = true
+streams = "disjoint"
+operations = 20
+workers = 1
+
+[[phases]]
+name = "consistent"
+mix = { upsert = 1, read = 3 }
+collection = "b"
+consistency_check = true
+operations = 400
+workers = 1
+"#;
+
+#[test]
+fn what_transactions_wrote_and_deleted_accuses_no_store() {
+    let done = run(&Cli::new(), AROUND, &["sqlite:around.db"]);
+    let result = done.json();
+    let invalid: Vec<&serde_json::Value> =
+        result["checks"].as_array().unwrap().iter().filter(|check| check["severity"] == "invalid").collect();
+    assert_eq!((done.code, invalid.len()), (0, 0), "{invalid:#?}");
+}

@@ -540,6 +540,11 @@ impl PhasePlan {
         self.recipes.len() + self.steps.len()
     }
 
+    /// What it does to documents: the recipes of the mix, with the steps of transactions instead of the transactions.
+    pub fn acts(&self) -> impl Iterator<Item = &Recipe> {
+        self.recipes.iter().filter(|recipe| recipe.label.kind != OpKind::Transaction).chain(&self.steps)
+    }
+
     /// The labels of the phase's operations, in the order of a recorder's tallies.
     pub fn labels(&self) -> Vec<Label> {
         self.recipes.iter().map(|r| r.label.clone()).collect()

@@ -112,7 +112,7 @@ pub fn run_phase(
     phase_stop.after_faults(book.faults_so_far());
     if !plan.ledger {
         // This includes collections that the phase is about to load again.
-        let written = plan.recipes.iter().filter(|recipe| recipe.label.kind.writes());
+        let written = plan.acts().filter(|recipe| recipe.label.kind.writes());
         written.for_each(|recipe| book.forget(recipe.label.collection));
     }
     let (snapshots, received) = mpsc::channel();
@@ -289,7 +289,11 @@ pub fn run_phase(
             // A bulk operation counts under its first failure, whatever became of its other documents.
             let open = tally.unknown_outcomes(label.kind).saturating_add(tally.rejected);
             *unsettled = unsettled.saturating_add(open);
-            *late_deletes = late_deletes.saturating_add(if removes(label.kind) { open } else { 0 });
+            let may_delete = match label.kind {
+                OpKind::Transaction => plan.steps.iter().any(|step| removes(step.label.kind)),
+                kind => removes(kind),
+            };
+            *late_deletes = late_deletes.saturating_add(if may_delete { open } else { 0 });
         }
         if plan.amount == Amount::Load && record.partial.is_none() {
             for recipe in &plan.recipes {
@@ -298,7 +302,7 @@ pub fn run_phase(
                 book.loaded(collection, catalog.get(collection).count());
             }
         }
-        for recipe in plan.recipes.iter().filter(|recipe| removes(recipe.label.kind)) {
+        for recipe in plan.acts().filter(|recipe| removes(recipe.label.kind)) {
             complete[recipe.label.collection] = false;
         }
         if plan.ledger {

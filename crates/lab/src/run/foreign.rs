@@ -8,7 +8,7 @@ use storebench_documents::{Catalog, Documents, Sampled};
 use storebench_engine::store::{
     BatchBuf, CollectionId, ErrorKind, Op, OpKind, PhaseStart, Request, SessionOptions, StoreError,
 };
-use storebench_engine::{Ask, Caller, RealClock, Stop};
+use storebench_engine::{Ask, Caller, PhasePlan, RealClock, Stop};
 use storebench_results::SampledResult;
 use storebench_study::workload::{DEFAULT_SAMPLE, Study};
 
@@ -89,9 +89,7 @@ pub(super) fn sample(
 /// The fields whose values pages and queries use, without duplicates.
 fn wanted_fields(configuration: &Configuration, collection: usize) -> Vec<String> {
     let mut fields: Vec<String> = Vec::new();
-    for recipe in
-        configuration.operations().flat_map(|plan| &plan.recipes).filter(|of| of.label.collection == collection)
-    {
+    for recipe in configuration.operations().flat_map(PhasePlan::acts).filter(|of| of.label.collection == collection) {
         let used: Vec<&str> = match &recipe.ask {
             Ask::Page(field, _) => vec![field],
             Ask::Query(query) => query.parameters.fields().collect(),

@@ -696,7 +696,7 @@ impl Session<'_> {
         let study = configuration.study();
         let so_far = &study.phases[..=position];
         let plans = configuration.plans[..=position].iter().filter_map(ResolvedPhase::operations);
-        let kinds = plans.flat_map(|plan| &plan.recipes).map(|recipe| recipe.label.kind);
+        let kinds = plans.flat_map(PhasePlan::acts).map(|recipe| recipe.label.kind);
         let changes = |kind| matches!(kind, OpKind::Delete | OpKind::BulkDelete | OpKind::Append | OpKind::Prepend);
         if kinds.into_iter().any(changes) || study.collections.values().any(|c| c.existing.is_some()) {
             return None;

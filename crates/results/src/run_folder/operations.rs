@@ -4,6 +4,7 @@ use indexmap::IndexMap;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use storebench_study::op_kind::OpKind;
 
 use super::model::Percentiles;
 
@@ -81,6 +82,13 @@ pub struct OpResult {
     pub failed_ns: Percentiles,
     /// Open loop: how long a scheduled operation waited because the in-flight limit was reached. Null in a closed loop.
     pub client_queueing_ns: Option<Percentiles>,
+}
+
+impl OpResult {
+    /// Its kind; `None` for a copy, and in results of another version that has other operations.
+    pub fn op_kind(&self) -> Option<OpKind> {
+        OpKind::ALL.into_iter().find(|kind| kind.name() == self.kind)
+    }
 }
 
 /// How a store would answer a query.

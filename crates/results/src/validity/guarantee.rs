@@ -41,8 +41,7 @@ pub(crate) fn allowed(trial: &TrialResult, phase: &PhaseResult) -> Option<Allowe
 }
 
 fn writes(phase: &PhaseResult) -> bool {
-    let writes = |name: &str| OpKind::ALL.iter().any(|kind| kind.name() == name && kind.writes());
-    phase.loads || phase.ops.values().any(|op| writes(&op.kind) && op.count > 0)
+    phase.loads || phase.ops.values().any(|op| op.op_kind().is_some_and(OpKind::writes) && op.count > 0)
 }
 
 /// The faults of a phase, and a restart before it.

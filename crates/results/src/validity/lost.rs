@@ -1,7 +1,12 @@
 //! Documents that were loaded and are missing, although nothing removed them.
 
+use std::iter::once;
+
+use serde_json::Value;
+use storebench_study::op_kind::OpKind;
+
 use super::guarantee::allowed;
-use crate::{PhaseResult, TrialResult};
+use crate::{OpResult, PhaseResult, TrialResult};
 
 /// Operations that request one or several documents by key, and do not create missing ones.
 const BY_KEY: [&str; 8] = ["read", "exists", "bulk-read", "replace", "append", "prepend", "cas", "merge"];
@@ -21,10 +26,9 @@ pub(crate) fn loaded_and_gone(trial: &TrialResult, phase: &PhaseResult) -> u64 {
     }
     let before = || trial.phases.iter().take_while(|earlier| !std::ptr::eq(*earlier, phase));
     let later = || trial.phases.iter().filter(|_| trial.database_kept);
-    let removes =
-        |phase: &PhaseResult| phase.ops.values().any(|op| REMOVING.contains(&op.kind.as_str()) && op.count > 0);
+    let may_remove = |phase: &PhaseResult| removes(phase, |op| op.count > 0);
     // The guarantee does not cover the fault: loaded documents may be gone, and the ledger reports that.
-    if allowed(trial, phase).is_some() || removes(phase) || before().chain(later()).any(removes) {
+    if allowed(trial, phase).is_some() || once(phase).chain(before()).chain(later()).any(may_remove) {
         return 0;
     }
     let loaded = |collection: &str| {
@@ -39,9 +43,24 @@ pub(crate) fn loaded_and_gone(trial: &TrialResult, phase: &PhaseResult) -> u64 {
     asked.map(|op| op.misses.saturating_sub(op.misses_of_new)).sum()
 }
 
+/// Whether operations of a phase may have deleted documents or let them expire. `did`: whether an operation did anything.
+pub(crate) fn removes(phase: &PhaseResult, did: impl Fn(&OpResult) -> bool) -> bool {
+    let is_step = |name: &str| name.starts_with("mix.") && name.ends_with(".steps");
+    let deletes = |steps: &Value| {
+        let mut steps = steps.as_object().into_iter().flatten();
+        // A step without `op` has the name of its operation.
+        steps.any(|(name, step)| step.get("op").and_then(Value::as_str).unwrap_or(name) == "delete")
+    };
+    let of_transactions = phase.settings.iter().any(|(name, steps)| is_step(name) && deletes(steps));
+    phase.ops.values().any(|op| {
+        (REMOVING.contains(&op.kind.as_str()) || of_transactions && op.kind == OpKind::Transaction.name()) && did(op)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use storebench_study::workload::FaultKind;
 
     use crate::validity::testing::{CAUTION, INVALID, severity};
@@ -67,6 +86,12 @@ mod tests {
         let lost = run(|_| ());
         assert_eq!(severity(&lost, "misses"), INVALID);
         assert_eq!(exit_code(&lost), 1);
+        let beside_transactions = run(|t| {
+            t.phases[1].ops[1].kind = "transaction".into();
+            let steps = json!({ "look": { "op": "read" }, "change": { "op": "replace" } });
+            t.phases[1].settings.insert("mix.move.steps".into(), steps);
+        });
+        assert_eq!(severity(&beside_transactions, "misses"), INVALID);
     }
 
     #[test]
@@ -79,6 +104,13 @@ mod tests {
         assert_eq!(count(&|t| t.phases[1].ops[0].misses = 0), 0);
         assert_eq!(count(&|t| t.phases[1].ops[1].kind = "delete".into()), 0);
         assert_eq!(count(&|t| t.phases[1].ops[0].kind = "page".into()), 0);
+        for steps in [json!({ "look": { "op": "read" }, "gone": { "op": "delete" } }), json!({ "delete": {} })] {
+            let transactions = |t: &mut TrialResult| {
+                t.phases[1].ops[1].kind = "transaction".into();
+                t.phases[1].settings.insert("mix.drop.steps".into(), steps.clone());
+            };
+            assert_eq!(count(&transactions), 0);
+        }
         assert_eq!(count(&|t| t.phases[1].consistency.name = "session".into()), 0);
         assert_eq!(count(&|t| t.phases[1].settings["popularity"] = "latest".into()), 0);
         assert_eq!(count(&|t| t.phases[0].loads = false), 0);

@@ -1,7 +1,9 @@
 //! `fits-in-memory`: did reads come from memory?
 
 use indexmap::IndexSet;
+use storebench_study::op_kind::OpKind;
 
+use crate::OpResult;
 use crate::human::{bytes, digits, percent};
 use crate::validity::check::{Check, Finding, Looks, Scene};
 use crate::validity::memory::{documents_bytes, is_here, memory_bytes, scale_for};
@@ -16,8 +18,6 @@ pub(super) const FITS: f64 = 1.0;
 pub(super) const FROM_DISK: f64 = 0.50;
 /// The least that is read from a disk for a document, in bytes.
 const PAGE_BYTES: f64 = 4_096.0;
-/// Operations that return documents.
-const READS: [&str; 7] = ["read", "bulk-read", "page", "prefix", "scan", "view", "query"];
 /// Stores that always keep everything in memory.
 const IN_MEMORY: [&str; 2] = ["memory", "null"];
 
@@ -27,7 +27,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         return None;
     }
     let memory = memory_bytes(scene.result)?;
-    let reads = scene.phase.ops.values().filter(|op| READS.contains(&op.kind.as_str()));
+    let reads = scene.phase.ops.values().filter(|op| returns_contents(op));
     let read: IndexSet<&str> = reads.map(|op| op.collection.as_str()).collect();
     let documents: f64 = read.iter().filter_map(|name| documents_bytes(scene.result, scene.trial, name)).sum();
     if documents <= 0.0 {
@@ -75,6 +75,10 @@ fn threshold() -> String {
     )
 }
 
+fn returns_contents(op: &OpResult) -> bool {
+    op.op_kind().is_some_and(OpKind::returns_contents)
+}
+
 /// The largest share of the documents that were read which can have come from the disk: each that is read by its key
 /// takes a page at least. `None` if others were read, or if it is not known what the store read from the disk.
 fn from_disk(scene: &Scene<'_>) -> Option<f64> {
@@ -83,7 +87,7 @@ fn from_disk(scene: &Scene<'_>) -> Option<f64> {
     if used.read_calls + used.write_calls == 0 {
         return None;
     }
-    let reads = || scene.phase.ops.values().filter(|op| READS.contains(&op.kind.as_str()));
+    let reads = || scene.phase.ops.values().filter(|op| returns_contents(op));
     // Neighbours may share a page.
     if reads().any(|op| op.kind != "read") {
         return None;

@@ -2,7 +2,7 @@
 
 use crate::human::{count, percent};
 use crate::validity::check::{Check, Finding, Looks, Scene};
-use crate::validity::lost::loaded_and_gone;
+use crate::validity::lost::{loaded_and_gone, removes as removed};
 use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check = Check::new("misses", "documents were not found", &[Looks::Phase(look)]);
@@ -61,9 +61,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
 /// them are requested afterwards, and how often. A single key that gets half of the requests explains that half.
 fn removes(scene: &Scene<'_>) -> bool {
     let until = scene.trial.phases.iter().position(|p| std::ptr::eq(p, scene.phase)).unwrap_or(0);
-    let removing = |kind: &str| matches!(kind, "delete" | "bulk-delete" | "touch");
-    let mut ops = scene.trial.phases.iter().take(until + 1).flat_map(|p| p.ops.values());
-    ops.any(|op| removing(&op.kind) && op.documents.max(op.succeeded) > 0)
+    scene.trial.phases.iter().take(until + 1).any(|phase| removed(phase, |op| op.documents.max(op.succeeded) > 0))
 }
 
 #[cfg(test)]

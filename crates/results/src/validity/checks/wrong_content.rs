@@ -12,12 +12,12 @@ pub(super) const CHECK: Check =
 const THRESHOLD: &str = "invalid from one wrong document; note when none was checked";
 const OF_ANSWERS: &str = "invalid from one answer with other rows than the study expects";
 
-const READS: [&str; 6] = ["read", "bulk-read", "page", "prefix", "scan", "view"];
-
 /// Whether the documents that were read match those that were written.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
-    let mut reads = scene.phase.ops.values().filter(|op| READS.contains(&op.kind.as_str())).peekable();
-    let any_reads = reads.peek().is_some();
+    // A transaction need not read documents.
+    let returns_documents =
+        |kind: OpKind| kind.returns_contents() && !matches!(kind, OpKind::Query | OpKind::Transaction);
+    let any_reads = scene.phase.ops.values().filter_map(OpResult::op_kind).any(returns_documents);
     let query = |op: &&OpResult| op.kind == OpKind::Query.name();
     let sum = |of_queries: bool| {
         let ops = scene.phase.ops.values().filter(|op| query(op) == of_queries);
