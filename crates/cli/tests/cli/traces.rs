@@ -228,6 +228,32 @@ fn a_read_that_overtakes_the_insert_of_another_client_accuses_nobody() {
     assert!(done.code == 2 && done.err.contains("`replay` has replayed it already"), "{}", done.err);
 }
 
+/// A log has inserts that failed, too, and another client may write a document before the one that inserts it has done
+/// so. The store has not failed.
+#[test]
+fn an_insert_of_a_document_that_is_there_accuses_nobody() {
+    let cli = Cli::new();
+    let lines: String = (0..200)
+        .map(|i| {
+            let at = f64::from(i) / 1e3;
+            let line = |op| format!("{{\"time\":{at},\"op\":\"{op}\",\"key\":\"m{i}\",\"client\":1}}\n");
+            ["insert", "insert", "read"].map(line).concat()
+        })
+        .collect();
+    cli.write("ops.jsonl", &lines);
+    for store in ["sqlite:replay.db", "redb:replay.redb", "fjall:replay", "memory:"] {
+        cli.write("replay.toml", REPLAY);
+        let done = cli.run_args(&["run", "replay.toml", "--store", store, "--json", "-q"]);
+        let result = done.json();
+        let insert = &result["trials"][0]["phases"][1]["ops"]["insert"];
+        let counts = ["succeeded", "misses", "misses_of_new", "errors"].map(|name| insert[name].as_u64().unwrap_or(0));
+        assert_eq!(counts, [200, 200, 200, 0], "{store}: {insert:#}");
+        let misses = check(&result, "misses").unwrap();
+        assert_eq!(misses["severity"], "note", "{misses:#}");
+        assert!(check(&result, "errors").is_none_or(|check| check["severity"] == "pass"), "{store}");
+    }
+}
+
 #[test]
 fn keys_are_hashed_on_request_and_the_same_salt_gives_the_same_keys() {
     let cli = Cli::new();

@@ -4,7 +4,7 @@ use super::clock::Clock;
 use super::lanes::{EXAMPLES, Lanes};
 use super::maker::Task;
 use crate::measure::Tally;
-use crate::store::{OpKind, Reply};
+use crate::store::{ErrorKind, OpKind, Reply};
 use storebench_documents::Documents;
 use storebench_study::workload::RowCount;
 
@@ -22,11 +22,22 @@ impl<C: Clock> Lanes<C> {
         }
     }
 
-    /// 1 if the document did not exist before the trace, and 0 otherwise.
+    /// Whether an insert of a trace found its document there already. The log may contain inserts that failed, and the
+    /// order between clients may differ from that of the log.
+    pub(super) fn meets_another_client(&self, lane: usize, error: ErrorKind) -> bool {
+        error == ErrorKind::Conflict && self.plan.trace.is_some() && self.kind_of(lane) == OpKind::Insert
+    }
+
+    /// 1 if the operation may have missed because of another client of the trace, and 0 otherwise: its document did not
+    /// exist before the trace, or it inserts one.
     pub(super) fn is_of_new(&self, lane: usize) -> u64 {
         let task = &self.lanes[lane].task;
         let recorded = self.plan.trace.as_ref().map(|(trace, _)| trace.keys_before());
-        u64::from(recorded.is_some_and(|before| task.index >= before))
+        u64::from(recorded.is_some_and(|before| task.index >= before || self.kind_of(lane) == OpKind::Insert))
+    }
+
+    fn kind_of(&self, lane: usize) -> OpKind {
+        self.plan.recipes[self.lanes[lane].task.recipe].label.kind
     }
 
     /// Whether each step of a transaction found its document. Only `rows` says how many a query must find.

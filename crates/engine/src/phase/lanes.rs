@@ -686,14 +686,16 @@ impl<C: Clock> Completions for Lanes<C> {
         self.in_flight -= 1;
         match result {
             Ok(reply) => self.succeed(lane, now, &reply),
-            Err(error) if error.kind == ErrorKind::NotFound => self.miss(lane, now),
+            Err(error) if error.kind == ErrorKind::NotFound || self.meets_another_client(lane, error.kind) => {
+                self.miss(lane, now);
+            }
             Err(error) => self.fail(lane, now, error),
         }
     }
 }
 
 impl<C: Clock> Lanes<C> {
-    /// Counts an operation whose document does not exist.
+    /// Counts an operation whose document does not exist, or exists already (`insert` of a trace).
     fn miss(&mut self, lane: usize, now_ns: u64) {
         let s = &self.lanes[lane];
         let kind = self.plan.recipes[s.task.recipe].label.kind;

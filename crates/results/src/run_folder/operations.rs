@@ -26,9 +26,10 @@ pub struct OpResult {
     pub count: u64,
     /// Operations that did what was asked.
     pub succeeded: u64,
-    /// Operations that found no document.
+    /// Operations that found no document; inserts of a trace that found their document there already.
     pub misses: u64,
-    /// Of these, misses of documents that did not exist before the trace that was replayed.
+    /// Of these, what the order between the clients of a trace explains: misses of documents that did not exist before
+    /// the trace, and inserts.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub misses_of_new: u64,
     /// Operations that failed.

@@ -68,6 +68,12 @@ impl Scene<'_> {
         !self.phase.loads && !self.phase.warm_up && self.phase.tasks.is_none()
     }
 
+    /// Whether it loads collections that have no documents, as those of a trace that inserts them all.
+    pub(super) fn loads_nothing(&self) -> bool {
+        let is_empty = |collection: &str| self.trial.documents.get(collection) == Some(&0);
+        self.phase.loads && self.phase.partial.is_none() && self.phase.ops.values().all(|op| is_empty(&op.collection))
+    }
+
     /// The store's own scheme, without decorators.
     pub(super) fn scheme(&self) -> &str {
         let scheme = self.trial.url.split(':').next().unwrap_or_default();

@@ -26,6 +26,9 @@ pub fn judge(result: &RunResult) -> Vec<CheckResult> {
         }
         for phase in &trial.phases {
             let scene = Scene { result, trial, phase, environment: &result.environment };
+            if scene.loads_nothing() {
+                continue;
+            }
             for (check, looks) in looks().filter(|(check, _)| check.warm_ups || !phase.warm_up) {
                 if let Looks::Phase(look) = looks {
                     let found = if check.of_each_client { of_each_client(*look, &scene) } else { look(&scene) };
