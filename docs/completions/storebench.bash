@@ -786,7 +786,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__run)
-            opts="-q -h --preset --set --scale --store --keep --manage-servers --resume --prices --part --start-at --out --into-existing --discard-existing --remove-after --anyway --live --full --json --quiet --help"
+            opts="-q -h --preset --set --scale --store --keep --compare-answers --manage-servers --resume --prices --part --start-at --out --into-existing --discard-existing --remove-after --anyway --live --full --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

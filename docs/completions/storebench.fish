@@ -63,6 +63,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand run" -l start-at -
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l out -d 'Folder in which to create a folder for each run' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l live -d 'Serve the report during the run, at an address such as 127.0.0.1:8080' -r
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l keep -d 'Keep the documents that Storebench loaded before'
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l compare-answers -d 'Compare what the stores answer to each operation of a replayed trace'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l manage-servers -d 'Run the study\'s commands that start, stop and kill servers'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l into-existing -d 'Add to a database that contains your own data'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l discard-existing -d 'Delete data that `storebench copy` wrote, and start empty'

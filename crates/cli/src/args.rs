@@ -186,6 +186,12 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with_all = ["into_existing", "discard_existing"])]
     pub(crate) keep: bool,
 
+    /// Compare what the stores answer to each operation of a replayed trace
+    ///
+    /// Sets compare_answers of every phase with a trace. Answers that differ are named, and the exit code is 4.
+    #[arg(long)]
+    pub(crate) compare_answers: bool,
+
     /// Run the study's commands that start, stop and kill servers
     #[arg(long)]
     pub(crate) manage_servers: bool,

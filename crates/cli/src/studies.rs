@@ -95,6 +95,14 @@ pub(crate) fn prices(file: Option<&Path>) -> Result<Option<PriceSheet>, Failure>
 }
 
 impl Opened {
+    /// Changes values of the study, as `--set` does.
+    pub(crate) fn set(&mut self, overrides: Vec<String>) -> Result<(), Failure> {
+        self.applied.extend(Override::parse_all(&overrides)?);
+        self.overrides.extend(overrides);
+        self.study = Study::parse_with(&self.text, &self.file, &self.applied)?;
+        Ok(())
+    }
+
     /// The folder that relative paths in the study start from.
     fn base(&self) -> &Path {
         self.file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))

@@ -11,8 +11,8 @@ mod phase;
 pub mod store;
 
 pub use phase::{
-    Amount, Ask, AskedQuery, Begin, Calibrated, Caller, Clock, Companion, CopyPlan, DEFAULT_LOAD_BATCH, Event,
-    Explained, FakeClock, Followed, Guarantees, Member, Observer, Outbox, OwnIndex, PhaseContext, PhasePlan, RealClock,
-    Recipe, ResolvedPhase, Rows, Snapshot, Stop, Watch, WorkerJob, WorkerReport, Written, calibrate, drive,
-    example_requests, explain_queries, run_phase,
+    Amount, Ask, AskedQuery, Begin, Calibrated, Caller, Clock, Companion, ComparedAnswers, CopyPlan,
+    DEFAULT_LOAD_BATCH, Event, Explained, FakeClock, Followed, Guarantees, Member, Observer, Outbox, OwnIndex,
+    PhaseContext, PhasePlan, RealClock, Recipe, ResolvedPhase, Rows, Snapshot, Stop, Watch, WorkerJob, WorkerReport,
+    Written, calibrate, canonical, drive, example_requests, explain_queries, run_phase,
 };

@@ -157,7 +157,8 @@ fn plan_phase(study: &Study, phase: &Phase, collections: &[PlannedCollection]) -
             Speed::Times(times) => format!("{} times as fast as recorded", digits(times)),
             Speed::Max => "as fast as it goes".to_owned(),
         };
-        (format!("replay {}, {speed}", trace.display()), None, None)
+        let compared = if phase.compare_answers { ", and compare the answers" } else { "" };
+        (format!("replay {}, {speed}{compared}", trace.display()), None, None)
     } else {
         let all: f64 = phase.mix.values().map(|e| e.weight).sum();
         let parts: Vec<String> = phase

@@ -34,6 +34,7 @@ pub(crate) fn copy_record() -> PhaseRecord {
         wrong_examples: Vec::new(),
         ledger: None,
         history: None,
+        answers: Vec::new(),
         of_part: None,
         partial: None,
     }

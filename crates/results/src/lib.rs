@@ -37,4 +37,4 @@ pub use figures::is_bulk;
 pub use generators::generators;
 pub use own_delay::own_delay;
 pub use run_folder::*;
-pub use same_answers::{COMPARED_ANSWERS, DifferentAnswer, different_answers};
+pub use same_answers::{COMPARED_ANSWERS, DifferentAnswer, different_answers, replayed_before};

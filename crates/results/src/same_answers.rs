@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
 
-use crate::{QueryAnswer, QueryAnswers, RunResult, TrialResult};
+use crate::human::count;
+use crate::{QueryAnswer, QueryAnswers, ReplayAnswers, RunResult, TrialResult};
 
 /// How many answers of each query are compared.
 pub const COMPARED_ANSWERS: usize = 20;
@@ -26,9 +27,38 @@ struct Pair<'a> {
     answers: (&'a QueryAnswers, &'a QueryAnswers),
 }
 
+/// Whether the answers of two trials should be the same.
+fn alike(a: &TrialResult, b: &TrialResult) -> bool {
+    a.values == b.values && a.documents == b.documents
+}
+
+/// The first trial whose answers to the operations of a trace can be compared with those of `second`, and those answers.
+/// Its configuration is another one.
+pub fn replayed_before<'a>(
+    trials: &'a [TrialResult],
+    second: &TrialResult,
+    phase: &str,
+) -> Option<(&'a TrialResult, &'a ReplayAnswers)> {
+    let earlier =
+        trials.iter().take_while(|first| first.trial != second.trial && first.configuration != second.configuration);
+    let answers = |first: &'a TrialResult| first.phases.iter().find(|of| of.name == phase)?.answers.as_ref();
+    earlier.filter(|first| alike(first, second)).filter_map(|first| Some((first, answers(first)?))).next()
+}
+
+/// The replays of a run whose answers were recorded, each with those to compare them with.
+fn replays(
+    result: &RunResult,
+) -> impl Iterator<Item = (&TrialResult, &str, &ReplayAnswers, Option<(&TrialResult, &ReplayAnswers)>)> {
+    result.trials.iter().flat_map(move |trial| {
+        trial.phases.iter().filter_map(move |phase| {
+            let answers = phase.answers.as_ref()?;
+            Some((trial, phase.name.as_str(), answers, replayed_before(&result.trials, trial, &phase.name)))
+        })
+    })
+}
+
 /// Each trial's answers, with those of the first trial that ran the same query on the same documents.
 fn pairs(result: &RunResult) -> Vec<Pair<'_>> {
-    let alike = |a: &TrialResult, b: &TrialResult| a.values == b.values && a.documents == b.documents;
     let mut all = Vec::new();
     for (at, second) in result.trials.iter().enumerate() {
         for of_second in &second.answers {
@@ -43,18 +73,55 @@ fn pairs(result: &RunResult) -> Vec<Pair<'_>> {
     all
 }
 
-/// A query whose answers were compared.
+/// A query or a replay whose answers were compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Compared {
-    /// Its name.
-    pub(crate) query: String,
-    /// How many configurations answered it.
-    pub(crate) configurations: usize,
-    /// Whether any answer had a row.
-    pub(crate) has_rows: bool,
+    /// What was compared, in one sentence.
+    pub(crate) text: String,
+    /// Whether there was nothing to compare.
+    pub(crate) nothing: bool,
+}
+
+/// What was compared.
+pub(crate) fn compared(result: &RunResult) -> Vec<Compared> {
+    queries(result).into_iter().chain(replayed(result)).collect()
+}
+
+fn replayed(result: &RunResult) -> Vec<Compared> {
+    let mut all: IndexMap<&str, (BTreeSet<&str>, &ReplayAnswers)> = IndexMap::new();
+    for (trial, phase, answers, before) in replays(result) {
+        let (configurations, _) = all.entry(phase).or_insert_with(|| (BTreeSet::new(), answers));
+        if let Some((first, _)) = before {
+            configurations.extend([first.configuration.as_str(), trial.configuration.as_str()]);
+        }
+    }
+    all.into_iter()
+        .map(|(phase, (configurations, answers))| {
+            let left_out = match answers.left_out {
+                0 => String::new(),
+                n => format!("; {} on documents that several clients write could not be compared", count(n)),
+            };
+            let operations = count(answers.compared);
+            match configurations.len() {
+                0 => Compared {
+                    text: format!(
+                        "`{phase}` was replayed on one configuration only, so there is nothing to compare with"
+                    ),
+                    nothing: true,
+                },
+                n => Compared {
+                    text: format!(
+                        "{operations} operations of `{phase}` have the same answers on {n} configurations{left_out}"
+                    ),
+                    nothing: answers.compared == 0,
+                },
+            }
+        })
+        .collect()
 }
 
 /// The queries whose answers were compared.
-pub(crate) fn compared(result: &RunResult) -> Vec<Compared> {
+fn queries(result: &RunResult) -> Vec<Compared> {
     let mut all: IndexMap<(&str, &str), (BTreeSet<&str>, bool)> = IndexMap::new();
     for Pair { first, second, answers: (of_first, of_second) } in pairs(result) {
         let of_query = all.entry((&of_first.phase, &of_first.query)).or_default();
@@ -63,9 +130,11 @@ pub(crate) fn compared(result: &RunResult) -> Vec<Compared> {
     }
     all.into_iter()
         .map(|((_, query), (configurations, has_rows))| Compared {
-            query: query.to_owned(),
-            configurations: configurations.len(),
-            has_rows,
+            text: match has_rows {
+                true => format!("`{query}` has the same answers on {} configurations", configurations.len()),
+                false => format!("no answer of `{query}` has a row"),
+            },
+            nothing: !has_rows,
         })
         .collect()
 }
@@ -73,7 +142,7 @@ pub(crate) fn compared(result: &RunResult) -> Vec<Compared> {
 /// Every difference between what configurations with the same documents answered: the first one of each query and each
 /// two configurations.
 pub fn different_answers(result: &RunResult) -> Vec<DifferentAnswer> {
-    let mut all = Vec::new();
+    let mut all: Vec<DifferentAnswer> = replays(result).filter_map(different_replay).collect();
     for Pair { first, second, answers: (of_first, of_second) } in pairs(result) {
         let both = of_first.answers.iter().zip(&of_second.answers);
         let differing: Vec<_> = both.filter_map(|(a, b)| difference(a, b, of_first.ordered, first, second)).collect();
@@ -91,6 +160,29 @@ pub fn different_answers(result: &RunResult) -> Vec<DifferentAnswer> {
         });
     }
     all
+}
+
+/// How the answers of two replays differ.
+fn different_replay(
+    (second, phase, answers, before): (&TrialResult, &str, &ReplayAnswers, Option<(&TrialResult, &ReplayAnswers)>),
+) -> Option<DifferentAnswer> {
+    let (first, others) = before?;
+    if answers.hash == others.hash {
+        return None;
+    }
+    let (second, first) = (&second.configuration, &first.configuration);
+    let text = if answers.with.as_ref() == Some(first) {
+        format!(
+            "{} of {} operations of `{phase}` have other answers on {second} than on {first}: {}",
+            count(answers.different),
+            count(answers.compared),
+            answers.examples.join("; ")
+        )
+    } else {
+        // The run was resumed in between: only the hashes are known.
+        format!("operations of `{phase}` have other answers on {second} than on {first}; run both at once to see which")
+    };
+    Some(DifferentAnswer { configuration: second.clone(), text })
 }
 
 /// How two answers differ.

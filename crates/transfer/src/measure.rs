@@ -172,6 +172,7 @@ impl Meter {
             wrong_examples: Vec::new(),
             ledger: None,
             history: None,
+            answers: Vec::new(),
             of_part: None,
             partial: interrupted.then(|| Partial { cause: PartialCause::Interrupted, why: "interrupted".to_owned() }),
         }

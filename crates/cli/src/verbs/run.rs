@@ -20,6 +20,17 @@ use crate::{called, stores, studies};
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let prices = studies::prices(args.prices.as_deref())?;
     let mut opened = studies::open(&args.study)?;
+    if args.compare_answers {
+        let replays = opened.study.phases.iter().filter(|phase| phase.trace.is_some());
+        let set: Vec<String> = replays.map(|phase| format!("phases.{}.compare_answers=true", phase.name)).collect();
+        if set.is_empty() {
+            return Err(Failure::bad_input(
+                "--compare-answers compares what stores answer to a trace, and the study replays none; add a phase with \
+                 `trace` (see docs/traces.md)",
+            ));
+        }
+        opened.set(set)?;
+    }
     stores::choose(&mut opened.study, &args.stores)?;
     let mut progress = Progress::new(args.result.quiet);
     let mut servers = Servers::new(args.manage_servers);
@@ -30,6 +41,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         ));
     }
     let mut configurations = opened.configurations(&mut servers)?;
+    if args.compare_answers && configurations.len() < 2 {
+        return Err(Failure::bad_input("--compare-answers needs two stores: add --store URL for each"));
+    }
     if opened.study.phases.iter().any(|phase| phase.copy.is_some()) {
         // As the verb `copy` does.
         keep_freed_memory();

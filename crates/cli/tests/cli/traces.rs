@@ -254,6 +254,109 @@ fn an_insert_of_a_document_that_is_there_accuses_nobody() {
     }
 }
 
+/// Every operation, on stores of several kinds, with a document whose contents the log has.
+const ALL_KINDS: &str = r#"{"time":0,"op":"read","key":"a","client":1,"size":300}
+{"time":0.001,"op":"upsert","key":"b","client":2}
+{"time":0.002,"op":"insert","key":"new","client":2}
+{"time":0.003,"op":"read","key":"new","client":1}
+{"time":0.004,"op":"insert","key":"new","client":3}
+{"time":0.005,"op":"exists","key":"none","client":3}
+{"time":0.006,"op":"delete","key":"a","client":1}
+{"time":0.007,"op":"read","key":"a","client":1}
+{"time":0.008,"op":"replace","key":"a","client":1}
+{"time":0.009,"op":"read","key":"b","client":1}
+{"time":0.010,"op":"upsert","key":"mine","client":1,"body":{"n":1.50,"of":["x",{"y":null}]}}
+{"time":0.011,"op":"read","key":"mine","client":4}
+{"time":0.012,"op":"delete","key":"none","client":4}
+{"time":0.013,"op":"delete","key":"none","client":4}
+{"time":0.014,"op":"exists","key":"none","client":4}
+"#;
+
+fn different(result: &Value) -> (String, String) {
+    let check = check(result, "different-answers").unwrap();
+    (check["severity"].as_str().unwrap().to_owned(), check["observed"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn stores_that_answer_a_replay_alike_are_said_to() {
+    let servers = ["postgres", "redis", "nx-27017", "pouchdb-server", "ravendb", "memcached"].map(Server::start);
+    let cli = Cli::new();
+    cli.write("ops.jsonl", ALL_KINDS);
+    let one = REPLAY.replace("workers = 2\nin_flight = 2", "workers = 1");
+    cli.write("replay.toml", &one);
+    let mut args = vec!["run", "replay.toml", "--compare-answers", "--json", "-q"];
+    let embedded = ["sqlite:a.db", "redb:a.redb", "fjall:a", "memory:"];
+    let stores = embedded.into_iter().chain(servers.iter().map(|server| server.url.as_str()));
+    stores.for_each(|store| args.extend(["--store", store]));
+    let done = cli.run_args(&args);
+    let (severity, observed) = different(&done.json());
+    assert_eq!(severity, "pass", "{observed}");
+    assert_eq!(observed, "15 operations of `replay` have the same answers on 10 configurations");
+    assert_eq!(done.json()["trials"][0]["phases"][1]["answers"]["compared"], 15);
+
+    // With several at once, documents of several clients are left out: `b`, `new`, `none`, `mine`. `a` has one client.
+    cli.write("replay.toml", REPLAY);
+    let done = cli.run("run replay.toml --compare-answers --json -q --store sqlite:b.db --store memory:");
+    let (severity, observed) = different(&done.json());
+    assert_eq!(severity, "pass", "{observed}");
+    assert_eq!(
+        observed,
+        "4 operations of `replay` have the same answers on 2 configurations; 11 on documents that several clients write \
+         could not be compared"
+    );
+}
+
+#[test]
+fn a_store_that_answers_a_replay_otherwise_is_named_with_the_operation() {
+    let cli = Cli::new();
+    cli.write("ops.jsonl", LINES);
+    let load = REPLAY.split("[[phases]]\nname = \"replay\"").next().unwrap();
+    cli.write("load.toml", load);
+    cli.run("run load.toml --store sqlite:a.db --store sqlite:b.db -q");
+    let connection = rusqlite::Connection::open(cli.path("b.db")).unwrap();
+    for sql in ["UPDATE docs SET body = '{\"other\":1}' WHERE key = 'a'", "DELETE FROM docs WHERE key = 'b'"] {
+        assert_eq!(connection.execute(sql, []).unwrap(), 1, "{sql}");
+    }
+    connection.close().unwrap();
+    let one = REPLAY.replace("workers = 2\nin_flight = 2", "workers = 1").replace("check = 1.0", "check = 0");
+    cli.write("replay.toml", &one.replace("\"upsert\"", "\"replace\""));
+    cli.write("ops.jsonl", &LINES.replace("upsert", "replace"));
+    let done = cli.run("run replay.toml --keep --compare-answers --store sqlite:a.db --store sqlite:b.db --json -q");
+    let result = done.json();
+    let (severity, observed) = different(&result);
+    assert_eq!(severity, "invalid", "{observed}");
+    assert!(done.code == 4 || done.code == 1, "{} {}", done.code, done.err);
+    for told in [
+        "3 of 7 operations of `replay` have other answers on sqlite-2 than on sqlite: operation 1, read of a: sqlite found \
+         the document as it was loaded or inserted, sqlite-2 found a document with hash ",
+        "operation 4, replace of b: sqlite did it, sqlite-2 found no document",
+        "operation 5, exists of b: sqlite found it, sqlite-2 found no document",
+    ] {
+        assert!(observed.contains(told), "{told}\n{observed}");
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_or_said() {
+    let cli = Cli::new();
+    cli.write("ops.jsonl", LINES);
+    cli.write("replay.toml", REPLAY);
+    let done = cli.run("run replay.toml --compare-answers --store sqlite:a.db");
+    assert!(done.code == 2 && done.err.contains("needs two stores"), "{}", done.err);
+    cli.write("mix.toml", RECORDED);
+    let done = cli.run("run mix.toml --compare-answers --store sqlite:a.db --store memory:");
+    assert!(done.code == 2 && done.err.contains("replays none"), "{}", done.err);
+    let [first, replay] = REPLAY.split_once("[[phases]]\nname = \"replay\"").map(|(a, b)| [a, b]).unwrap();
+    let writes = "[[phases]]\nname = \"writes\"\noperations = 5\nmix = { upsert = 1 }\n";
+    cli.write("after.toml", &format!("{first}{writes}[[phases]]\nname = \"replay\"{replay}"));
+    let done = cli.run("run after.toml --compare-answers --store sqlite:a.db --store memory:");
+    assert!(done.code == 2 && done.err.contains("after `writes`, which writes"), "{}", done.err);
+    cli.write("replay.toml", &format!("{REPLAY}compare_answers = true\n"));
+    let done = cli.run("run replay.toml --store sqlite:a.db --json -q");
+    let (severity, observed) = different(&done.json());
+    assert!(severity == "caution" && observed.contains("on one configuration only"), "{observed}");
+}
+
 #[test]
 fn keys_are_hashed_on_request_and_the_same_salt_gives_the_same_keys() {
     let cli = Cli::new();

@@ -263,6 +263,7 @@ mod tests {
             wrong_examples: Vec::new(),
             ledger: Some(LedgerReport { keys: 10, confirmed: 9, lost: 1, gone: 1, share: 1.0, ..Default::default() }),
             history: None,
+            answers: Vec::new(),
             partial: None,
             of_part: Some(OfPart { part: Part { number, of }, agreed_unix_ns: None, touched: vec![(0, touched)] }),
         };

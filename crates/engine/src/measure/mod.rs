@@ -3,6 +3,7 @@
 //! A worker owns its [`Recorder`] and swaps it each interval; percentiles come from merged
 //! histograms only.
 
+mod answer;
 mod history;
 mod ledger;
 mod merged;
@@ -13,6 +14,7 @@ mod resources;
 mod store_stats;
 mod tally;
 
+pub use answer::Answer;
 pub use history::{Content, Did, HistoryOperation, HistoryRecord};
 pub use ledger::{LedgerReads, LedgerReport};
 pub use merged::merged;

@@ -49,6 +49,7 @@ pub fn calibrate(plan: &PhasePlan, catalog: &Arc<Catalog>, clock: &RealClock) ->
             },
             rate: None,
             trace: None,
+            answers: None,
             think_ns: 0,
             ledger: false,
             followed: None,

@@ -10,7 +10,7 @@ use super::maker::Maker;
 use super::plan::{Amount, PhasePlan, WorkerJob};
 use super::worker::{Worker, WorkerCore};
 use crate::ledger::Ledger;
-use crate::measure::{LedgerReads, Partial, WorkerUse};
+use crate::measure::{Answer, LedgerReads, Partial, WorkerUse};
 use crate::store::{PhaseStart, SessionOptions, Store, StoreError};
 use storebench_documents::keys::Distinct;
 use storebench_documents::schedule::{Arrivals, ScheduleError};
@@ -29,6 +29,8 @@ pub struct WorkerReport {
     pub reads: LedgerReads,
     /// With a consistency check: what its operations did.
     pub(super) seen: Seen,
+    /// What operations of a trace were answered, by number, if answers are compared.
+    pub(super) answers: Vec<(u32, Answer)>,
     /// It wrote no version above this one.
     pub highest_version: u64,
     /// Messages of failed operations, each with its count.
@@ -58,6 +60,7 @@ impl WorkerReport {
             ledger: None,
             reads: LedgerReads::default(),
             seen: Seen::default(),
+            answers: Vec::new(),
             highest_version: 0,
             messages: Vec::new(),
             wrong_examples: Vec::new(),

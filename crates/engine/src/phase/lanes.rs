@@ -8,7 +8,7 @@ use super::followed::Seen;
 use super::maker::{Maker, More, Stage, Task, leaves};
 use super::plan::{Amount, PhasePlan};
 use crate::ledger::{Floor, FoundAtKey, Misread};
-use crate::measure::{Content, Did, HistoryOperation, LedgerReads, PartialCause, Recorder, Tally, record};
+use crate::measure::{Answer, Content, Did, HistoryOperation, LedgerReads, PartialCause, Recorder, Tally, record};
 use crate::store::{Completions, ErrorKind, OpError, OpKind, Reject, Reply, Token};
 use storebench_documents::Catalog;
 use storebench_documents::keys::Rng;
@@ -140,6 +140,8 @@ pub(super) struct Lanes<C> {
     pub reads: LedgerReads,
     /// What operations on documents that are followed did.
     pub seen: Seen,
+    /// What operations of a trace were answered, by number, if answers are compared.
+    pub answers: Vec<(u32, Answer)>,
     /// The first of this worker's connections, counted over all workers.
     first_client: u32,
     /// Why this phase cannot continue.
@@ -171,6 +173,7 @@ impl<C: Clock> Lanes<C> {
             endings: Vec::new(),
             reads: LedgerReads::default(),
             seen: Seen::of(&plan),
+            answers: Vec::new(),
             first_client: worker.saturating_mul(plan.connections),
             fatal: None,
             plan,
@@ -308,6 +311,7 @@ impl<C: Clock> Lanes<C> {
         self.end_write(lane, done);
         let earlier = std::mem::take(&mut self.lanes[lane].earlier);
         self.count_failed(lane, now_ns, &earlier, error.kind);
+        self.note_no_answer(lane, Some(error.kind));
         let message = format!("{}: {error}", self.plan.recipes[recipe].label.name);
         self.end_load(&message, error.kind);
         self.remember(message);
@@ -503,6 +507,7 @@ impl<C: Clock> Lanes<C> {
                 self.wrong_rows(self.lanes[lane].task, documents, rows);
             }
         }
+        self.note_answer(lane, found, reply);
         if self.lanes[lane].task.check {
             self.check(lane, reply);
         }
@@ -712,6 +717,7 @@ impl<C: Clock> Lanes<C> {
         let tally = self.answered(lane, now_ns);
         tally.missed += 1;
         tally.missed_new += is_new;
+        self.note_no_answer(lane, None);
         self.release(lane, now_ns);
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct Task {
     pub number: u64,
     /// Whether it is a transaction that is rolled back.
     pub rolls_back: bool,
-    /// Its position in the trace plus one, if its document is recorded.
+    /// Its position in the trace plus one; 0 if it belongs to none.
     pub recorded: u32,
 }
 
@@ -276,6 +276,10 @@ impl Maker {
         let mut task = self.numbered(at, brief, index, &[]);
         task.check = brief.checkable && self.of_share(self.plan.check);
         task.recorded = position + 1;
+        if task.version > 0 {
+            // Whichever worker sends it, the document is the same.
+            task.version = self.plan.versions_above + u64::from(task.recorded);
+        }
         self.made += 1;
         task
     }
@@ -540,6 +544,9 @@ impl Maker {
 
     /// No version above this one was written so far.
     pub(super) fn highest_version(&self) -> u64 {
+        if let Some((trace, _)) = &self.plan.trace {
+            return self.plan.versions_above + trace.ops().len() as u64;
+        }
         self.plan.versions_above + self.made * self.workers + self.worker
     }
 
@@ -643,6 +650,7 @@ impl Maker {
             collection: CollectionId(recipe.label.collection as u16),
             op,
             contents: task.check
+                || self.plan.answers.is_some()
                 || stage == Stage::Look
                 || (self.ledger.is_some() && matches!(kind, OpKind::Read | OpKind::BulkRead))
                 || (kind == OpKind::Read

@@ -4,6 +4,7 @@
 //! worker is one thread that runs one loop: take completions, send what is due while lanes are free, wait. The loop is
 //! the same for embedded and network stores, for open and closed loop. Only the place where it waits differs.
 
+mod answers;
 #[cfg(test)]
 mod batches;
 mod calibrate;
@@ -44,6 +45,7 @@ mod stop;
 mod team;
 mod worker;
 
+pub use answers::{ComparedAnswers, canonical};
 pub use calibrate::{Calibrated, calibrate};
 pub use caller::Caller;
 pub use clock::{Clock, FakeClock, RealClock};

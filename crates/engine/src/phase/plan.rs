@@ -15,6 +15,7 @@ use storebench_study::workload::{
     ArrivalSpec, Body, Draw, MixEntry, Operation, Phase, PhaseKind, RowCount, Speed, Streams, Study, does,
 };
 
+use super::answers::ComparedAnswers;
 use super::copies::CopyPlan;
 use super::followed::Followed;
 use super::indexes::OwnIndex;
@@ -308,6 +309,8 @@ pub struct PhasePlan {
     pub drain_ns: u64,
     /// Whether acknowledged versions are recorded and read back.
     pub ledger: bool,
+    /// For a trace whose answers are compared between stores: which of them.
+    pub answers: Option<Arc<ComparedAnswers>>,
     /// The documents whose operations are recorded, set when the phase begins.
     pub followed: Option<Arc<Followed>>,
     /// The part of it that this process runs. Everything else here is about all parts together.
@@ -398,7 +401,7 @@ impl PhasePlan {
             (Amount::Trace, Some(recipe)) => catalog.get(recipe.label.collection).trace().cloned(),
             _ => None,
         };
-        let plan = Self {
+        let mut plan = Self {
             phase: Phase { warm_up: phase.warm_up || phase.rests(), ..phase.clone() },
             number,
             versions_above: first_version(number),
@@ -412,9 +415,14 @@ impl PhasePlan {
             timeout_ns: phase.timeout.ns(),
             drain_ns: phase.drain.ns(),
             ledger: phase.ledger.is_kept(),
+            answers: None,
             followed: None,
             part: Part::WHOLE,
         };
+        if let Some((trace, _)) = plan.trace.as_ref().filter(|_| phase.compare_answers) {
+            let compared = ComparedAnswers::of(trace, plan.is_one_at_a_time(), capabilities.own_members);
+            plan.answers = Some(Arc::new(compared));
+        }
         plan.has_documents(catalog, false)?;
         Ok(plan)
     }
@@ -495,6 +503,13 @@ impl PhasePlan {
             return Err(StoreError::NotSupported(format!(
                 "phase `{}`: the consistency check needs all operations on one clock, and each part has its own; remove \
                  `consistency_check`, or run the study without --part",
+                self.name
+            )));
+        }
+        if self.compare_answers && !part.is_whole() {
+            return Err(StoreError::NotSupported(format!(
+                "phase `{}`: one part does not see all answers, so it cannot compare them; remove `compare_answers`, or run \
+                 the study without --part",
                 self.name
             )));
         }

@@ -16,8 +16,8 @@ use super::stop::Stop;
 use super::team::{Gate, Member, Outbox, Snapshot};
 use crate::ledger::Book;
 use crate::measure::{
-    Asking, HistoryRecord, Interval, LedgerReads, LedgerReport, OfPart, Partial, PartialCause, PhaseRecord, Recorder,
-    ResourceSample, Sampler, StatsSampler, StoreStats, Tally, WorkerUse,
+    Answer, Asking, HistoryRecord, Interval, LedgerReads, LedgerReport, OfPart, Partial, PartialCause, PhaseRecord,
+    Recorder, ResourceSample, Sampler, StatsSampler, StoreStats, Tally, WorkerUse,
 };
 use crate::store::{AnyStore, OpKind, PhaseStart, StoreError};
 use storebench_documents::Catalog;
@@ -269,6 +269,9 @@ pub fn run_phase(
         Ok((record, reports))
     })
     .map(|(mut record, reports)| {
+        if let Some((trace, _)) = plan.trace.as_ref().filter(|_| plan.answers.is_some()) {
+            record.answers = vec![Answer::default(); trace.ops().len()];
+        }
         let mut reads = LedgerReads::default();
         let mut history = HistoryRecord {
             versions_above: plan.versions_above,
@@ -283,6 +286,9 @@ pub fn run_phase(
             reads.add(report.reads);
             history.operations.append(&mut report.seen.operations);
             history.overflowed |= report.seen.overflowed;
+            for (number, answer) in report.answers {
+                record.answers[number as usize - 1] = answer;
+            }
         }
         record.history = plan.followed.is_some().then_some(history);
         for (label, tally) in record.labels.iter().zip(&record.total.ops).filter(|(label, _)| label.kind.writes()) {
@@ -516,6 +522,7 @@ impl Gathered {
             wrong_examples,
             ledger: None,
             history: None,
+            answers: Vec::new(),
             partial,
             of_part: (agreed_unix_ns.is_some() || !plan.part.is_whole()).then(|| OfPart {
                 part: plan.part,

@@ -719,6 +719,7 @@ impl<C: Clock> WorkerCore<C> {
             ledger: self.maker.ledger.take(),
             reads: self.lanes.reads,
             seen: self.lanes.seen,
+            answers: self.lanes.answers,
             highest_version: self.maker.highest_version(),
             messages: self.lanes.messages.into_iter().collect(),
             wrong_examples: self.lanes.wrong_examples,

@@ -20,6 +20,7 @@ mod observe;
 mod outage;
 mod parts;
 mod queries;
+mod replays;
 mod request;
 mod resources;
 mod resume;

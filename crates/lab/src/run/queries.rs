@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
-use serde_json::Value;
 use storebench_documents::Catalog;
 use storebench_engine::store::{ErrorKind, Op, PhaseStart, Request, SessionOptions, StoreError};
-use storebench_engine::{Ask, Caller, PhasePlan, example_requests, explain_queries};
+use storebench_engine::{Ask, Caller, PhasePlan, canonical, example_requests, explain_queries};
 use storebench_results::{
     AnswerRow, COMPARED_ANSWERS, QueryAnswer, QueryAnswers, QueryPlanResult, RunResult, different_answers,
 };
@@ -217,71 +216,6 @@ fn answer<'a>(request: &Request<'_>, rows: impl Iterator<Item = &'a [u8]>, own: 
     }
     (answer.hash, answer.ordered_hash) = (format!("{sum:016x}"), format!("{chain:016x}"));
     answer
-}
-
-/// A row as text: members sorted, members of the store left out, numbers to twelve digits, and JSON that a store returns
-/// as text as JSON.
-fn canonical(row: &[u8], own: &[&str]) -> String {
-    let Ok(mut value) = serde_json::from_slice::<Value>(row) else { return String::from_utf8_lossy(row).into_owned() };
-    unfold(&mut value);
-    if let Value::Object(members) = &mut value {
-        members.retain(|name, _| !name.starts_with(['_', '@', '$']) && !own.contains(&name.as_str()));
-        members.values_mut().for_each(unfold);
-    }
-    let mut out = String::new();
-    write_canonical(&value, &mut out);
-    out
-}
-
-/// Replaces text that is a JSON object or list by that.
-fn unfold(value: &mut Value) {
-    if let Value::String(text) = value
-        && text.starts_with(['{', '['])
-        && let Ok(inside) = serde_json::from_str(text)
-    {
-        *value = inside;
-    }
-}
-
-/// Integers of up to fifteen digits are exact in every store. Other numbers are rounded to twelve digits, because stores
-/// add fractions in different orders.
-fn write_number(number: &serde_json::Number, out: &mut String) {
-    const EXACT: f64 = 1e15;
-    let Some(real) = number.as_f64() else { return out.push_str(&number.to_string()) };
-    let rounded: f64 = format!("{real:.11e}").parse().unwrap_or(real);
-    let whole = if real.fract() == 0.0 { real } else { rounded };
-    if whole.fract() == 0.0 && whole.abs() < EXACT {
-        out.push_str(&format!("{}", whole as i64));
-    } else {
-        out.push_str(&format!("{rounded:e}"));
-    }
-}
-
-fn write_canonical(value: &Value, out: &mut String) {
-    match value {
-        Value::Number(number) => write_number(number, out),
-        Value::Array(all) => {
-            out.push('[');
-            for (position, one) in all.iter().enumerate() {
-                out.push_str(if position == 0 { "" } else { "," });
-                write_canonical(one, out);
-            }
-            out.push(']');
-        }
-        Value::Object(all) => {
-            let mut names: Vec<&String> = all.keys().collect();
-            names.sort_unstable();
-            out.push('{');
-            for (position, name) in names.into_iter().enumerate() {
-                out.push_str(if position == 0 { "" } else { "," });
-                out.push_str(&Value::from(name.as_str()).to_string());
-                out.push(':');
-                write_canonical(&all[name], out);
-            }
-            out.push('}');
-        }
-        other => out.push_str(&other.to_string()),
-    }
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ use super::foreign::{self, Foreign};
 use super::ledgers::ledger_fits;
 use super::observe::Journal;
 use super::parts::Parts;
+use super::replays::Replayed;
 use super::request::{ConfigurationRequest, PrepareMode, RunRequest};
 use super::resume;
 use super::servers::Managed;
@@ -165,6 +166,8 @@ pub(super) struct Session<'a> {
     pub(super) files: Files,
     /// This process's part of the run.
     pub(super) parts: Parts,
+    /// What the first stores answered to the operations of traces.
+    pub(super) replayed: Vec<Replayed>,
 }
 
 /// Runs a study. Failures after the first store is touched are part of the result. The folder holds everything measured
@@ -274,6 +277,7 @@ fn run_with(
         kept: Kept::default(),
         files,
         parts,
+        replayed: Vec::new(),
     };
     let mut result = RunResult {
         format: FORMAT.to_owned(),

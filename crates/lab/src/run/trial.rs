@@ -49,6 +49,9 @@ fn settings_of(phase: &Phase) -> IndexMap<String, serde_json::Value> {
             all.insert(format!("mix.{name}.{key}"), value.clone());
         }
     }
+    if phase.compare_answers {
+        all.insert("compare_answers".to_owned(), true.into());
+    }
     all.retain(|_, value| !value.is_null());
     all
 }
@@ -383,8 +386,9 @@ impl Session<'_> {
             }
             (ResolvedPhase::Operations(plan), None) => {
                 let plan = configuration.now(plan, result.trials[at].database_kept);
-                let Measured { found, partial, .. } =
+                let Measured { mut found, partial, mut record } =
                     self.measure(configuration, planned, position, &plan, None, journal)?;
+                found.answers = self.compare_answers(&plan, &mut record, at, result, journal);
                 (found, partial)
             }
         };

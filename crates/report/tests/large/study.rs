@@ -69,6 +69,7 @@ fn phase(trial: u32) -> PhaseRecord {
         wrong_examples: Vec::new(),
         ledger: None,
         history: None,
+        answers: Vec::new(),
         of_part: None,
         partial: None,
     }

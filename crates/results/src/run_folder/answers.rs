@@ -19,6 +19,27 @@ pub struct QueryAnswers {
     pub answers: Vec<QueryAnswer>,
 }
 
+/// What a store answered to the operations of a trace, for comparison with other stores.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct ReplayAnswers {
+    /// Operations whose answers can be compared.
+    pub compared: u64,
+    /// Operations that are left out, because several clients use their document and one writes it: the order in which
+    /// they come may differ from store to store.
+    pub left_out: u64,
+    /// Hash of all answers that can be compared (hexadecimal).
+    pub hash: String,
+    /// The configuration with which they were compared: the first with the same documents. Null for that one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub with: Option<String>,
+    /// Operations that the two answered differently.
+    pub different: u64,
+    /// The first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub examples: Vec<String>,
+}
+
 /// One answer to a query.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

@@ -67,6 +67,7 @@ fn record(name: &str, labels: Vec<Label>, intervals: Vec<Interval>, scheduled: O
         wrong_examples: Vec::new(),
         ledger: None,
         history: None,
+        answers: Vec::new(),
         of_part: None,
         partial: None,
     }

@@ -29,7 +29,7 @@ mod secrets;
 mod store_figures;
 mod tables;
 
-pub use answers::{AnswerRow, QueryAnswer, QueryAnswers};
+pub use answers::{AnswerRow, QueryAnswer, QueryAnswers, ReplayAnswers};
 pub use broken::{FaultResult, ForgottenResult, RestartedResult};
 pub use disk::DiskResult;
 pub use elsewhere::ElsewhereResult;

@@ -22,7 +22,7 @@ use crate::stats::{Estimate, Steadiness};
 use crate::sweep::Sweep;
 use crate::validity::CheckResult;
 
-use super::answers::QueryAnswers;
+use super::answers::{QueryAnswers, ReplayAnswers};
 use super::broken::{FaultResult, RestartedResult};
 use super::generators::{GeneratorResult, PartsResult};
 use super::history::HistoryResult;
@@ -385,6 +385,10 @@ pub struct PhaseResult {
     /// Whether some order explains what the workers saw, if a consistency check followed documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<HistoryResult>,
+    /// What the store answered to the operations of a trace, if answers are compared: in the first trial of each
+    /// configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<ReplayAnswers>,
     /// The faults that were injected during the phase, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultResult>,

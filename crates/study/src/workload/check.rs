@@ -334,6 +334,9 @@ impl Checker<'_> {
         if let Some(why) = untraced(self.study, phase) {
             say("trace", why);
         }
+        if let Some(why) = changed_before(self.study, phase) {
+            say("compare_answers", why);
+        }
         if !phase.loads() && !phase.rests() && !copies && phase.trace.is_none() {
             match (phase.duration, phase.operations) {
                 (Some(_), Some(_)) => say("operations", "give `duration` or `operations`, not both".into()),
@@ -532,6 +535,17 @@ fn untraced(study: &Study, phase: &Phase) -> Option<String> {
             "`{name}` needs the keys of the trace: write trace = \"{shown}\" in collections.{name}, instead of `count`"
         )),
     }
+}
+
+/// Why the answers of a phase cannot be compared between stores: each store holds other documents by then.
+fn changed_before(study: &Study, phase: &Phase) -> Option<String> {
+    let mut before = study.phases.iter().take_while(|earlier| earlier.name != phase.name);
+    let changing = before.find(|earlier| earlier.operations_of_mix().any(|of| of.writes()));
+    let changing = changing.filter(|_| phase.compare_answers)?;
+    Some(format!(
+        "each store may hold other documents after `{}`, which writes; put that phase after this one",
+        changing.name
+    ))
 }
 
 /// Whether a ledger knows what a write leaves: one version of one document, or none.

@@ -78,10 +78,8 @@ const NOT_REST: Unfit = (
     &["duration", "operations", "rate", "isolation", "ledger", "consistency_check", "faults", "random_faults"],
     "`{key}` has no meaning for a phase that sends nothing; add a `mix`",
 );
-const NOT_MIX: [Unfit; 2] = [
-    (&["trace"], "a phase either replays a trace or runs a mix; make two phases"),
-    (&["speed"], "`speed` is for a phase with `trace`; remove it"),
-];
+const NOT_MIX: Unfit = (&["trace"], "a phase either replays a trace or runs a mix; make two phases");
+const OF_TRACES: Unfit = (&["speed", "compare_answers"], "`{key}` is for a phase with `trace`; remove it");
 const NOT_TRACE: [Unfit; 2] = [
     (
         &["rate", "arrival", "think", "duration", "operations", "drain"],
@@ -99,12 +97,12 @@ const NOT_OUT: Unfit =
 /// The keys of a phase that its kind does not allow, each with the reason.
 pub(super) fn unfit(phase: &Phase) -> Vec<(&'static str, String)> {
     let refused: Vec<Unfit> = match phase.kind() {
-        Some(PhaseKind::Copy(CopyDirection::In)) => [&NOT_COPY[..], &[NOT_IN]].concat(),
-        Some(PhaseKind::Copy(CopyDirection::Out)) => [&NOT_COPY[..], &[NOT_OUT]].concat(),
-        Some(PhaseKind::Load(_)) => [&NOT_LOAD[..], &OF_COPIES].concat(),
-        Some(PhaseKind::Rest) => [&[NOT_BATCH, NOT_REST][..], &OF_COPIES].concat(),
+        Some(PhaseKind::Copy(CopyDirection::In)) => [&NOT_COPY[..], &[OF_TRACES, NOT_IN]].concat(),
+        Some(PhaseKind::Copy(CopyDirection::Out)) => [&NOT_COPY[..], &[OF_TRACES, NOT_OUT]].concat(),
+        Some(PhaseKind::Load(_)) => [&NOT_LOAD[..], &[OF_TRACES], &OF_COPIES].concat(),
+        Some(PhaseKind::Rest) => [&[NOT_BATCH, NOT_REST, OF_TRACES][..], &OF_COPIES].concat(),
         Some(PhaseKind::Trace(_)) => [&[NOT_BATCH][..], &OF_COPIES, &NOT_TRACE].concat(),
-        Some(PhaseKind::Mix(_)) | None => [&[NOT_BATCH][..], &OF_COPIES, &NOT_MIX].concat(),
+        Some(PhaseKind::Mix(_)) | None => [&[NOT_BATCH, NOT_MIX, OF_TRACES][..], &OF_COPIES].concat(),
     };
     // A key is given if it differs from a phase with all defaults.
     let as_json = |phase: &Phase| serde_json::to_value(phase).unwrap_or_default();

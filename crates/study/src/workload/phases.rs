@@ -43,6 +43,9 @@ pub struct Phase {
     /// when the last one has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speed: Option<Speed>,
+    /// For a trace: whether to compare what the stores of the run answer to each operation. `run --compare-answers` sets it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub compare_answers: bool,
     /// Copies a collection in bulk: `"in"` from files into the store, `"out"` from the store into files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copy: Option<CopyDirection>,
@@ -178,6 +181,7 @@ impl Phase {
             mix: IndexMap::new(),
             trace: None,
             speed: None,
+            compare_answers: false,
             copy: None,
             collection: None,
             batch: None,

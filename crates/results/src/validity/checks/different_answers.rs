@@ -7,25 +7,25 @@ use crate::validity::model::Severity;
 pub(super) const CHECK: Check =
     Check::new("different-answers", "stores answer differently", &[Looks::Configurations(look)]).for_the_answer();
 
-/// Whether queries with `same_on` had the same answers.
+/// Whether queries with `same_on`, and replays with `compare_answers`, had the same answers.
 fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
     let compared = compared(configurations.result);
     if compared.is_empty() {
         return Vec::new();
     }
-    let threshold = "invalid from one answer that differs; caution when no answer of a query has a row";
+    let threshold = "invalid from one answer that differs; caution when there was nothing to compare";
     let different: Vec<String> =
         different_answers(configurations.result).into_iter().map(|difference| difference.text).collect();
     if different.is_empty() {
-        let same =
-            |of: &Compared| format!("`{}` has the same answers on {} configurations", of.query, of.configurations);
-        let empty: Vec<&Compared> = compared.iter().filter(|of| !of.has_rows).collect();
+        let text = |of: &Compared| of.text.clone();
+        let empty: Vec<String> = compared.iter().filter(|of| of.nothing).map(text).collect();
         let (severity, observed) = match empty[..] {
-            [] => (Severity::Pass, compared.iter().map(same).collect::<Vec<_>>()),
-            _ => (Severity::Caution, empty.iter().map(|of| format!("no answer of `{}` has a row", of.query)).collect()),
+            [] => (Severity::Pass, compared.iter().map(text).collect()),
+            _ => (Severity::Caution, empty),
         };
         let advice = "nothing was compared: check the text of the query, and that its documents are loaded before the first \
-                      mix";
+                      mix; replay a trace on two stores, with `workers`, `connections` and `in_flight` of 1 if several \
+                      clients write each document";
         return vec![Finding::new(severity, some(&observed), threshold, advice)];
     }
     vec![Finding::new(
@@ -33,7 +33,7 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
         some(&different),
         threshold,
         "these stores do different work, so do not compare them: make the texts of the query ask for the same rows, or \
-         find out which store is wrong",
+         find out which store is wrong (its own messages, and reading these documents by hand, help)",
     )]
 }
 
