@@ -14,11 +14,14 @@ use storebench_study::workload::shown_value;
 use crate::configurations::is_whole;
 use crate::human::{bytes, count, digits, percent, rate};
 use crate::plan::PlannedCollection;
-use crate::sums::Sums;
+use crate::sums::{Figure, Sums};
 use crate::{OpResult, PhaseResult, TrialResult};
 
 /// Documents of an operation and their bytes may differ by this share: keys are drawn at random.
 pub(crate) const PER_OPERATION: f64 = 0.05;
+/// Means and shares of operations that are drawn at random differ by chance. Differences within this many standard errors
+/// do not count: two like configurations exceed it once in 16,000 comparisons.
+const BY_CHANCE: f64 = 4.0;
 /// Operations and documents that a study counts may differ by this share: some may fail.
 pub(crate) const COUNTED: f64 = 0.01;
 /// Ratios of compressed pages may differ by this much.
@@ -434,7 +437,8 @@ impl DifferenceList<'_> {
         let names = a.first().into_iter().flat_map(|phase| phase.ops.keys());
         for name in names.filter(|name| b.first().is_some_and(|phase| phase.ops.contains_key(*name))) {
             let (p, q) = (share(a, name, all_a), share(b, name, all_b));
-            if (p - q).abs() > MIX {
+            let squared = |share: f64, all: f64| share * (1.0 - share) / all;
+            if (p - q).abs() > MIX && beyond_chance(p - q, squared(p, all_a) + squared(q, all_b)) {
                 let text = format!("{name} is {} against {} of the operations", percent(p), percent(q));
                 self.add(DifferenceKind::Work, text);
             }
@@ -452,19 +456,26 @@ impl DifferenceList<'_> {
             return;
         }
         let missed = |sums: &Sums| sums.missed / (sums.succeeded + sums.missed);
-        if (missed(&x) - missed(&y)).abs() > COUNTED {
-            let (p, q) = (percent(missed(&x)), percent(missed(&y)));
+        let (p, q) = (missed(&x), missed(&y));
+        let squared = |share: f64, sums: &Sums| share * (1.0 - share) / (sums.succeeded + sums.missed);
+        if (p - q).abs() > COUNTED && beyond_chance(p - q, squared(p, &x) + squared(q, &y)) {
+            let (p, q) = (percent(p), percent(q));
             self.add(DifferenceKind::Work, format!("{name} finds nothing in {p} against {q} of its attempts"));
             return;
         }
-        let per = |sums: &Sums| sums.documents / sums.succeeded;
+        let error = |figure: Figure, sums: &Sums| figure.error(sums.succeeded);
+        let surely = |p: f64, q: f64, figure: fn(&Sums) -> Figure| {
+            beyond_chance(p - q, (p * error(figure(&x), &x)).powi(2) + (q * error(figure(&y), &y)).powi(2))
+        };
+        let per = |sums: &Sums| sums.documents.sum / sums.succeeded;
+        let (p, q) = (per(&x), per(&y));
         // Different batches are already reported.
-        if !counted && x.batch == y.batch && apart(per(&x), per(&y), PER_OPERATION) {
+        if !counted && x.batch == y.batch && apart(p, q, PER_OPERATION) && surely(p, q, |sums| sums.documents) {
             let text = format!("{} against {} documents for one {name}", digits(per(&x)), digits(per(&y)));
             self.add(DifferenceKind::Work, text);
         }
-        let sent = |sums: &Sums| (sums.written / sums.each(), sums.unit());
-        let got = |sums: &Sums| (sums.read / sums.each(), sums.unit());
+        let written: fn(&Sums) -> Figure = |sums| sums.written;
+        let read: fn(&Sums) -> Figure = |sums| sums.read;
         // Each store has its own form of the values in a row: a number may take 1 byte or 8.
         let rows = a.iter().any(|phase| phase.ops.get(name).is_some_and(|op| ROWS.contains(&op.kind.as_str())));
         let form = if same_scheme {
@@ -474,10 +485,10 @@ impl DifferenceList<'_> {
         } else {
             OWN_FORM
         };
-        for (((p, unit), (q, _)), verb, tolerance) in
-            [((sent(&x), sent(&y)), "sends", PER_OPERATION), ((got(&x), got(&y)), "returns", form)]
-        {
-            if p > 0.0 && q > 0.0 && apart(p, q, tolerance) {
+        let unit = x.unit();
+        for (figure, verb, tolerance) in [(written, "sends", PER_OPERATION), (read, "returns", form)] {
+            let (p, q) = (figure(&x).sum / x.each(), figure(&y).sum / y.each());
+            if p > 0.0 && q > 0.0 && apart(p, q, tolerance) && surely(p, q, figure) {
                 let text = format!("{name} {verb} {} against {} for one {unit}", bytes(p), bytes(q));
                 let kind = if unit == "document" { DifferenceKind::Payload } else { DifferenceKind::Work };
                 self.add(kind, text);
@@ -500,6 +511,11 @@ fn guaranteed(name: &str) -> (&str, &str) {
     }
 }
 
+/// Whether a difference with this variance is more than chance.
+fn beyond_chance(difference: f64, variance: f64) -> bool {
+    difference.abs() > BY_CHANCE * variance.sqrt()
+}
+
 /// Whether two figures differ by more than a share of the smaller.
 fn apart(a: f64, b: f64, share: f64) -> bool {
     // Sums have rounding errors.
@@ -512,263 +528,5 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fixture;
-
-    /// A load and a closed loop, with a change.
-    fn trial(change: impl FnOnce(&mut TrialResult)) -> TrialResult {
-        let mut trial = fixture::run_of(&[fixture::load(), fixture::closed_loop()]).trials.remove(0);
-        trial.documents = [("books".to_owned(), 20_000)].into();
-        for phase in &mut trial.phases {
-            phase.ops.values_mut().for_each(|op| op.errors = 0);
-        }
-        change(&mut trial);
-        trial
-    }
-
-    fn of(change: impl FnOnce(&mut TrialResult)) -> Vec<(DifferenceKind, Option<String>, String)> {
-        let (same, other) = (trial(|_| ()), trial(change));
-        differences(&[&same], &[&other]).into_iter().map(|d| (d.kind, d.phase, d.text)).collect()
-    }
-
-    /// The only difference, in the second phase.
-    fn one(change: impl FnOnce(&mut PhaseResult)) -> (DifferenceKind, String) {
-        let found = of(|t| change(&mut t.phases[1]));
-        let [(kind, phase, text)] = &found[..] else { panic!("{found:?}") };
-        assert_eq!(phase.as_deref(), Some("mixed"));
-        (*kind, text.clone())
-    }
-
-    use DifferenceKind::{Durability, Payload, Replicas, Work};
-
-    #[test]
-    fn how_was_asked_and_what_was_found() {
-        let popularity = one(|p| p.settings["popularity"] = "zipf:2".into());
-        assert_eq!(popularity, (Work, "popularity uniform against zipf:2".into()));
-        let consistency = one(|p| p.consistency.name = "stale-ok".into());
-        assert_eq!(consistency, (Work, "consistency strong against stale-ok".into()));
-        let misses = one(|p| {
-            let read = &mut p.ops["read"];
-            (read.misses, read.succeeded, read.documents) = (read.succeeded, 0, 0);
-        });
-        assert_eq!(misses, (Work, "read finds nothing in 0 % against 100 % of its attempts".into()));
-        // An older version recorded no settings.
-        assert_eq!(of(|t| t.phases[1].settings.clear()), []);
-        // Client settings do not change the work.
-        let (a, b) = (
-            trial(|_| ()),
-            trial(|t| {
-                t.phases[1].settings.insert("timeout".into(), "1s".into());
-                t.phases[1].workers += 1;
-            }),
-        );
-        assert_eq!(differences(&[&a], &[&b]), []);
-        assert_eq!(client_differences(&[&a], &[&b]), ["workers of mixed: 2 and 3", "timeout of mixed: not set and 1s"]);
-        assert!(client_differences(&[&a], &[&a]).is_empty());
-    }
-
-    #[test]
-    fn indexes_tls_and_query_plans() {
-        let collection = |indexes: &[&str]| {
-            vec![PlannedCollection {
-                collection: "books".into(),
-                indexes: indexes.iter().map(|field| vec![(*field).to_owned(), "n".to_owned()]).collect(),
-                ..PlannedCollection::default()
-            }]
-        };
-        assert_eq!(index_differences(&collection(&["author"]), &collection(&[])), ["books: author+n and none"]);
-        assert!(index_differences(&collection(&["author"]), &collection(&["author"])).is_empty());
-
-        for (url, expected) in [
-            ("redis://h/1", false),
-            ("rediss://h/1", true),
-            ("postgres+tls://h/x", true),
-            ("slow+postgres://h/x", false),
-            ("mongodb://h/x?tls=true&a=b", true),
-            ("mongodb://h/x?tls=false", false),
-            ("mongodb+srv://h/x", true),
-            ("mongodb+srv://h/x?tls=false", false),
-            ("mongodb://h/x?tls_ca=ca.pem", true),
-            ("sqlite:x.db", false),
-        ] {
-            assert_eq!(encrypts(url), expected, "{url}");
-        }
-        let at = |url: &str| trial(|t| t.url = url.into());
-        let (plain, tls) = (at("redis://h"), at("rediss://h"));
-        assert_eq!(tls_difference(&[&plain], &[&tls]).unwrap(), "A connects without TLS, B with TLS");
-        assert_eq!(tls_difference(&[&plain], &[&plain]), None);
-
-        let answered = |plan: &str, full_scan| {
-            trial(|t| {
-                t.phases[1].ops["read"].query_plan =
-                    Some(crate::QueryPlanResult { field: None, plan: plan.into(), full_scan });
-            })
-        };
-        let index = answered("Index Scan using a (cost=0.1..8.5 rows=3) author = 'ann'", false);
-        let told = |other: &TrialResult| query_plan_differences(&[&index], &[other]);
-        assert!(told(&answered("Index Scan using a (cost=0.2..81 rows=12) author = 'bob 7'", false)).is_empty());
-        assert_eq!(told(&answered("Seq Scan", true)), ["read of mixed: an index and a full scan"]);
-        assert_eq!(told(&answered("Bitmap Heap Scan (cost=1)", false)), ["read of mixed: another query plan"]);
-        let json = |index: &str, value: &str| {
-            format!(
-                r#"{{"winningPlan":{{"stage":"FETCH","inputStage":{{"stage":"IXSCAN","indexName":"{index}","bounds":["{value}"]}}}}}}"#
-            )
-        };
-        assert_eq!(outline(&json("a_1", "ann")), outline(&json("a_1", "bob")));
-        assert_ne!(outline(&json("a_1", "ann")), outline(&json("b_1", "ann")));
-        assert_ne!(outline("SEARCH books USING INDEX idx_1 (a=?)"), outline("SEARCH books USING INDEX idx_2 (a=?)"));
-    }
-
-    #[test]
-    fn what_is_alike_has_no_differences() {
-        assert_eq!(of(|_| ()), []);
-        let (one, two) = (trial(|_| ()), trial(|t| t.trial = 2));
-        assert_eq!(differences(&[&one, &two], &[&two]), []);
-        assert_eq!(differences(&[], &[]), []);
-        assert_eq!(of(|t| t.phases.clear()).len(), 2);
-    }
-
-    #[test]
-    fn durability_is_what_is_persisted_and_replicas_who_acknowledges() {
-        let named = |name: &str| one(|p| p.durability.name = name.into());
-        assert_eq!(named("fsync"), (Durability, "durability os against fsync".into()));
-        assert_eq!(named("acknowledged by 2, persisted os on 1"), (Replicas, "acknowledged by 1 against 2".into()));
-        let both = of(|t| t.phases[1].durability.name = "majority".into());
-        assert_eq!(both.iter().map(|(kind, ..)| *kind).collect::<Vec<_>>(), [Replicas, Durability]);
-        // Nothing is written, so durability does not matter.
-        let reads = |name: &str| {
-            trial(|t| {
-                t.phases[1].durability.name = name.into();
-                t.phases[1].ops.shift_remove("update");
-            })
-        };
-        assert_eq!(differences(&[&reads("os")], &[&reads("fsync")]), []);
-    }
-
-    #[test]
-    fn operations_and_their_kinds_batches_and_rates() {
-        assert_eq!(one(|p| p.ops[1].kind = "merge".into()), (Work, "update is upsert against merge".into()));
-        assert_eq!(one(|p| p.ops[1].collection = "x".into()), (Work, "update of books against x".into()));
-        assert_eq!(one(|p| p.ops[1].batch = 9), (Work, "update in batches of 1 against 9".into()));
-        let rate = one(|p| p.rate = Some(crate::RateResult { planned: 250.into(), ..Default::default() }));
-        assert_eq!(rate, (Work, "no rate against rate 250/s".into()));
-        let gone = of(|t| drop(t.phases[1].ops.shift_remove("update")));
-        assert!(gone.iter().any(|(.., text)| text == "update by the first only"), "{gone:?}");
-        // Each store loads in its own way.
-        assert_eq!(of(|t| t.phases[0].ops[0].kind = "bulk-upsert".into()), []);
-    }
-
-    #[test]
-    fn what_was_searched_or_kept_is_no_other_work() {
-        let rated = |rate: u64, searched: bool| {
-            trial(|t| {
-                t.phases[1].rate = Some(crate::RateResult { planned: rate.into(), ..Default::default() });
-                if searched {
-                    let search = crate::SearchResult { phase: "mixed".into(), ..Default::default() };
-                    t.searches.push(search);
-                }
-            })
-        };
-        assert_eq!(differences(&[&rated(250, true)], &[&rated(500, true)]), []);
-        assert_eq!(differences(&[&rated(250, true)], &[&rated(500, false)]).len(), 1);
-        let kept = |kept: bool| {
-            move |t: &mut TrialResult| {
-                t.database_kept = kept;
-                t.phases.remove(0);
-            }
-        };
-        assert_eq!(of(kept(true)), []);
-        assert_eq!(of(kept(false)).len(), 1);
-    }
-
-    #[test]
-    fn a_phase_that_is_not_there() {
-        let gone = of(|t| drop(t.phases.pop()));
-        assert_eq!(gone, [(Work, Some("mixed".into()), "done by the first only".into())]);
-        let failed = of(|t| {
-            t.phases.pop();
-            t.failure = Some(crate::Failure::default());
-        });
-        assert_eq!(failed, []);
-        assert_eq!(of(|t| t.phases[1].partial = Some("interrupted".into())), []);
-    }
-
-    #[test]
-    fn counts_of_what_is_counted() {
-        assert_eq!(of(|t| t.documents["books"] = 20_200), []);
-        let more = of(|t| t.documents["books"] = 20_201);
-        assert_eq!(more, [(Work, None, "20,000 against 20,201 documents of books".into())]);
-        // A timed phase does as many as the store can.
-        let twice = |p: &mut PhaseResult| p.ops.values_mut().for_each(|op| op.count *= 2);
-        assert_eq!(of(|t| twice(&mut t.phases[1])), []);
-        let counted = one(|p| {
-            twice(p);
-            p.sending_ns = p.sending_ns / 10 * 9;
-        });
-        assert_eq!(counted, (Work, "12,007 against 24,014 operations".into()));
-        let loaded = of(|t| t.phases[0].ops[0].documents = 10_000);
-        assert!(loaded.iter().any(|(.., text)| text == "20,000 against 10,000 documents loaded"), "{loaded:?}");
-    }
-
-    #[test]
-    fn the_mix_that_was_drawn() {
-        assert_eq!(of(|t| (t.phases[1].ops[0].count, t.phases[1].ops[1].count) = (6_590, 5_410)), []);
-        let other = of(|t| (t.phases[1].ops[0].count, t.phases[1].ops[1].count) = (6_700, 5_300));
-        assert_eq!(other.len(), 2);
-        assert_eq!(other[0].2, "read is 50.0 % against 55.8 % of the operations");
-    }
-
-    #[test]
-    fn an_index_that_only_one_has() {
-        let index = crate::IndexResult { collection: "books".into(), name: "by-city".into(), ..Default::default() };
-        let one = of(|t| t.indexes = vec![index.clone()]);
-        assert_eq!(one, [(Work, None, "only the second has the index `by-city` of `books`".into())]);
-        assert_eq!(of(|_| ()), []);
-    }
-
-    #[test]
-    fn documents_and_bytes_of_one_operation() {
-        let more = of(|t| {
-            t.phases[1].ops[0].documents *= 2;
-            t.phases[1].ops[0].read_bytes *= 2;
-        });
-        assert_eq!(more, [(Work, Some("mixed".into()), "1.00 against 2.00 documents for one read".into())]);
-        let larger = |share: f64| {
-            of(|t| {
-                let op = &mut t.phases[1].ops[1];
-                op.written_bytes = (op.written_bytes as f64 * share) as u64;
-            })
-        };
-        assert_eq!(larger(1.05), []);
-        assert_eq!(larger(1.06)[0].0, Payload);
-        let failing = of(|t| {
-            t.phases[1].ops[0].documents *= 2;
-            t.phases[1].ops[0].errors = 1_000;
-        });
-        assert_eq!(failing, []);
-    }
-
-    #[test]
-    fn a_store_s_own_form_of_a_document_is_no_other_document() {
-        let read = |scheme: &str, share: f64| {
-            of(|t| {
-                t.scheme = scheme.into();
-                t.phases[1].ops[0].read_bytes = (t.phases[1].ops[0].read_bytes as f64 * share) as u64;
-            })
-        };
-        assert_eq!(read("sqlite", 1.1)[0].0, Payload);
-        assert_eq!(read("couchdb", 1.1), []);
-        assert_eq!(read("couchdb", 1.6)[0].0, Payload);
-    }
-
-    #[test]
-    fn how_far_pages_compress() {
-        let to = |ratio: f64| of(|t| t.phases[1].documents.compress_page = Some(ratio));
-        assert_eq!(to(0.45), []);
-        assert_eq!(
-            to(0.47)[0],
-            (Payload, Some("mixed".into()), "pages of documents compress to 41 % against 47 %".into())
-        );
-    }
-}
+#[path = "comparability_tests.rs"]
+mod tests;

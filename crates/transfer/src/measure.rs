@@ -218,9 +218,9 @@ impl Probe {
                     record(&mut tally.failed_time, request.service_ns);
                 }
             }
-            tally.documents += request.records;
-            let bytes = if request.kind.writes() { &mut tally.bytes_written } else { &mut tally.bytes_read };
-            *bytes += request.bytes;
+            let writes = request.kind.writes();
+            tally.gets(request.records, if writes { 0 } else { request.bytes });
+            tally.sends(if writes { request.bytes } else { 0 });
         }
     }
 }

@@ -99,6 +99,12 @@ pub struct Tally {
     pub wrong_rows: u64,
     /// Of the missed: those of documents that did not exist before the trace.
     pub missed_new: u64,
+    /// Of operations that succeeded, the sum of the squares of their documents.
+    pub documents_squared: u64,
+    /// The same of the bytes sent, over all tries.
+    pub written_squared: u64,
+    /// The same of the bytes read.
+    pub read_squared: u64,
     /// When the store has answered.
     pub answered_at: Answered,
     /// Open loop: from the scheduled start to the end, of successes and misses. Unfinished operations count with their
@@ -133,6 +139,9 @@ impl Default for Tally {
             wrong: 0,
             wrong_rows: 0,
             missed_new: 0,
+            documents_squared: 0,
+            written_squared: 0,
+            read_squared: 0,
             answered_at: Answered::default(),
             response: histogram(),
             unfinished_age: histogram(),
@@ -144,6 +153,22 @@ impl Default for Tally {
 }
 
 impl Tally {
+    /// Counts bytes that a request sends.
+    #[inline]
+    pub fn sends(&mut self, bytes: u64) {
+        self.bytes_written += bytes;
+        self.written_squared = self.written_squared.saturating_add(bytes.saturating_mul(bytes));
+    }
+
+    /// Counts the documents of an answer, and the bytes of those that were read.
+    #[inline]
+    pub fn gets(&mut self, documents: u64, bytes: u64) {
+        self.documents += documents;
+        self.documents_squared = self.documents_squared.saturating_add(documents.saturating_mul(documents));
+        self.bytes_read += bytes;
+        self.read_squared = self.read_squared.saturating_add(bytes.saturating_mul(bytes));
+    }
+
     /// Operations that ended: succeeded, missed or failed.
     pub fn ended(&self) -> u64 {
         self.succeeded + self.missed + self.errors()
@@ -202,6 +227,9 @@ impl Tally {
             self.conflicts,
             self.wrong_rows,
             self.missed_new,
+            self.documents_squared,
+            self.written_squared,
+            self.read_squared,
         ]
     }
 
@@ -236,6 +264,9 @@ impl Tally {
             &mut self.conflicts,
             &mut self.wrong_rows,
             &mut self.missed_new,
+            &mut self.documents_squared,
+            &mut self.written_squared,
+            &mut self.read_squared,
         ]
     }
 
@@ -253,7 +284,7 @@ impl Tally {
     /// Adds another tally to this one. Histograms are merged, never averaged.
     pub fn add(&mut self, other: &Self) {
         for (mine, theirs) in self.counts_mut().into_iter().zip(other.counts()) {
-            *mine += theirs;
+            *mine = mine.saturating_add(theirs);
         }
         for (mine, theirs) in self.times_mut().into_iter().zip(other.times()) {
             merge(mine, theirs);
@@ -274,7 +305,7 @@ impl Tally {
 }
 
 /// How many counts a tally has.
-pub(super) const COUNTS: usize = 22;
+pub(super) const COUNTS: usize = 25;
 /// How many histograms a tally has.
 pub(super) const TIMES: usize = 5;
 

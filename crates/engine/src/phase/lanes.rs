@@ -498,8 +498,7 @@ impl<C: Clock> Lanes<C> {
             tally.missed += 1;
             tally.missed_new += is_new;
         }
-        tally.documents += u64::from(documents);
-        tally.bytes_read += reply.bytes;
+        tally.gets(documents.into(), reply.bytes);
         if let Some(rows) = rows {
             tally.checked += 1;
             if !rows.allows(documents.into()) {

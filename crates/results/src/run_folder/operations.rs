@@ -56,6 +56,15 @@ pub struct OpResult {
     pub written_bytes: u64,
     /// Bytes of documents read.
     pub read_bytes: u64,
+    /// Standard deviation of the documents of an operation that succeeded. Null in results of earlier versions.
+    #[serde(default)]
+    pub documents_sd: Option<f64>,
+    /// The same of the bytes sent.
+    #[serde(default)]
+    pub written_bytes_sd: Option<f64>,
+    /// The same of the bytes read.
+    #[serde(default)]
+    pub read_bytes_sd: Option<f64>,
     /// Documents whose contents were compared with the expected ones.
     pub checked: u64,
     /// Checked documents that differed.
