@@ -628,7 +628,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__infer)
-            opts="-o -h --collection --output --force --keep-values --check --json --help"
+            opts="-o -h --collection --output --force --keep-values --check --store --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -643,6 +643,10 @@ _storebench() {
                     return 0
                     ;;
                 -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

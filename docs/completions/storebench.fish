@@ -234,6 +234,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand generate" -l keys 
 complete -c storebench -n "__fish_storebench_using_subcommand generate" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand infer" -l collection -d 'Name of the collection' -r
 complete -c storebench -n "__fish_storebench_using_subcommand infer" -s o -l output -d 'Write to this file instead of stdout' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand infer" -l store -d 'With --check: load the sample and the generated documents into this store, and compare index sizes and read times' -r
 complete -c storebench -n "__fish_storebench_using_subcommand infer" -l force -d 'Overwrite the --output file'
 complete -c storebench -n "__fish_storebench_using_subcommand infer" -l keep-values -d 'Use the sample\'s own texts where a field has at most 64 different ones; these texts are then in the study'
 complete -c storebench -n "__fish_storebench_using_subcommand infer" -l check -d 'Compare generated documents with the sample instead of printing the study'

@@ -456,6 +456,12 @@ pub(crate) struct InferArgs {
     #[arg(long)]
     pub(crate) check: bool,
 
+    /// With --check: load the sample and the generated documents into this store, and compare index sizes and read times
+    ///
+    /// Indexes are made on up to 16 fields. At the end, Storebench removes what it loaded. Takes one sample file.
+    #[arg(long, value_name = "URL", requires = "check")]
+    pub(crate) store: Option<String>,
+
     /// Print the comparison as one JSON document
     #[arg(long, requires = "check")]
     pub(crate) json: bool,

@@ -4,10 +4,12 @@ use std::path::Path;
 
 use serde::Serialize;
 use storebench_documents::infer::{Inferred, Likeness, Profile, compare};
-use storebench_results::human::{bytes, count, digits, percent};
+use storebench_results::human::{bytes, count, digits, duration, percent};
 use storebench_results::table::{ColumnKind, Table};
+use storebench_study::units::Count;
 use storebench_study::workload::{Collection, Study};
 
+use super::infer_store::on_store;
 use crate::args::InferArgs;
 use crate::failure::Failure;
 use crate::output::{layout, print, print_json};
@@ -75,8 +77,20 @@ fn check(args: &InferArgs, profile: &Profile, inferred: &Inferred) -> Result<(),
         fitted = Profile::of_files(&args.samples, args.keep_values, from_every)?.collection(args.keep_values)?;
         &fitted.collection
     };
-    let figures = compare(profile, &Profile::of_collection(collection, documents)?);
-    let notes = &inferred.notes[..];
+    let mut figures = compare(profile, &Profile::of_collection(collection, documents)?);
+    let mut notes = inferred.notes.clone();
+    if let Some(url) = &args.store {
+        let [sample] = &args.samples[..] else {
+            return Err(Failure::bad_input(
+                "--store takes one sample file; join them: `cat a.jsonl b.jsonl > all.jsonl`",
+            ));
+        };
+        let collection = Collection { count: Some(Count(documents)), ..collection.clone() };
+        let found = on_store(url, sample, profile, &collection)?;
+        figures.extend(found.figures);
+        notes.extend(found.notes);
+    }
+    let notes = &notes[..];
     if args.json {
         return print_json(&Printed { format: "infer-check-1", documents, from_every, figures: &figures, notes });
     }
@@ -125,6 +139,7 @@ fn shown(row: &Likeness, figure: f64) -> String {
         | "objects"
         | "share left by zstd"
         | "share of the most frequent" => percent(figure),
+        what if what.starts_with("read, ") => duration(figure),
         what if what.contains("bytes") => bytes(figure),
         "different values" => count(figure.round() as u64),
         _ if figure < 0.0 => format!("-{}", digits(-figure)),

@@ -18,6 +18,7 @@ mod doctor;
 mod generate;
 mod host;
 mod infer;
+mod infer_store;
 mod init;
 mod measure;
 mod merge;

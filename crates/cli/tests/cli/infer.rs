@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::common::Cli;
+use crate::server::Server;
 
 /// Orders with rare fields, skewed values and a date that rises.
 fn sample(count: u64) -> String {
@@ -92,4 +93,31 @@ fn a_bad_sample_is_named() {
     }
     let done = cli.run("infer nowhere.jsonl");
     assert!(done.code == 2 && done.err.contains("nowhere.jsonl: cannot be opened"), "{}", done.err);
+}
+
+#[test]
+fn a_check_on_a_store_compares_indexes_and_reads_and_leaves_nothing() {
+    let server = Server::start("postgres");
+    let cli = Cli::new();
+    cli.write("orders.jsonl", &sample(3_000));
+    let store = server.url.as_str();
+    let done = cli.run_args(&["infer", "orders.jsonl", "--check", "--json", "--store", store]);
+    let found = done.json();
+    let figures = found["figures"].as_array().unwrap();
+    let of = |what: &str| figures.iter().filter(|row| row["what"] == what).collect::<Vec<_>>();
+    let indexes = of("index bytes");
+    assert!(indexes.len() >= 3, "{store}: {indexes:?} {}", done.err);
+    let near = indexes.iter().filter(|row| row["is_near"] == true).count();
+    assert!(near * 2 > indexes.len(), "{indexes:?}");
+    for what in ["read, p50", "read, p99"] {
+        let read = of(what);
+        assert!(read.len() == 1 && read[0]["sample"].as_f64() > Some(100.0), "{read:?}");
+    }
+    // What it loaded is gone, so other studies find an empty place.
+    let left = cli.run_args(&["copy", store, "left.jsonl", "--from-collection", "sample"]);
+    assert_ne!(left.code, 0, "{}", left.out);
+    let several = cli.run("infer orders.jsonl orders.jsonl --check --store memory:");
+    assert!(several.code == 2 && several.err.contains("--store takes one sample file"), "{}", several.err);
+    let memory = cli.run("infer orders.jsonl --check --store memory:").code(0);
+    assert!(memory.out.contains("their sizes are not compared") && memory.out.contains("read, p99"), "{}", memory.out);
 }

@@ -9,7 +9,7 @@ use crate::plan::MARKER;
 /// How far a figure may be off.
 const NEAR: f64 = 0.10;
 /// Counts are off by chance; this many standard errors are no difference.
-const ERRORS: f64 = 4.0;
+pub const ERRORS: f64 = 4.0;
 
 /// A figure of the sample and of the generated documents.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -45,13 +45,20 @@ fn mean_bytes(profile: &Profile) -> f64 {
     profile.bytes as f64 / profile.documents.max(1) as f64
 }
 
+impl Likeness {
+    /// A figure that may be off by a tenth, or by `by_chance`.
+    pub fn new(field: &str, what: &'static str, sample: f64, like: f64, by_chance: f64) -> Self {
+        let is_near = (sample - like).abs() <= (NEAR * sample.abs()).max(by_chance).max(1e-12);
+        Self { field: field.to_owned(), what, sample, like, is_near }
+    }
+}
+
 struct Rows(Vec<Likeness>);
 
 impl Rows {
     /// A figure that may be off by a tenth, or by `by_chance`.
     fn figure(&mut self, field: &str, what: &'static str, sample: f64, like: f64, by_chance: f64) {
-        let is_near = (sample - like).abs() <= (NEAR * sample.abs()).max(by_chance).max(1e-12);
-        self.0.push(Likeness { field: field.to_owned(), what, sample, like, is_near });
+        self.0.push(Likeness::new(field, what, sample, like, by_chance));
     }
 
     /// A share of `count` things.

@@ -14,7 +14,7 @@ use indexmap::IndexMap;
 use storebench_study::units::{ByteSize, Count, Spread};
 use storebench_study::workload::{Collection, Field};
 
-pub use compare::{Likeness, compare};
+pub use compare::{ERRORS, Likeness, compare};
 pub use profile::Profile;
 use shape::Shaper;
 

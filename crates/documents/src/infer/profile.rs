@@ -196,6 +196,23 @@ impl Profile {
         self.documents
     }
 
+    /// The fields with single values, by their paths, and whether those are texts.
+    pub fn scalars(&self) -> Vec<(Vec<String>, bool)> {
+        fn add(members: &Members, path: &[String], all: &mut Vec<(Vec<String>, bool)>) {
+            for (name, node) in &members.all {
+                let path = [path, &[decoded(name)]].concat();
+                match &node.members {
+                    Some(inner) => add(inner, &path, all),
+                    None if node.lists.is_none() => all.push((path, node.texts.is_some())),
+                    None => {}
+                }
+            }
+        }
+        let mut all = Vec::new();
+        add(&self.root, &[], &mut all);
+        all
+    }
+
     /// The share of the bytes that remains after zstd level 3 over pages of 32 KiB. `None` without a whole page.
     pub(super) fn compressed(&self) -> Option<f64> {
         let mut compressor = zstd::bulk::Compressor::new(3).ok()?;

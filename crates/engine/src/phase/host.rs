@@ -121,7 +121,7 @@ fn plain(worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) {
 
 /// Drives a worker on the current tokio runtime.
 async fn reactor(worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) -> io::Result<()> {
-    let timer = Timer::new()?;
+    let mut timer = Timer::new()?;
     let mut spinning_since = None;
     loop {
         let turn = poll_fn(|cx| Poll::Ready(worker.turn(cx))).await;
@@ -140,7 +140,7 @@ async fn reactor(worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) -> i
                     spinning_since = Some(now);
                     tokio::task::yield_now().await;
                 } else {
-                    timer.wake_after(wake.saturating_sub(now))?;
+                    timer.wake_at(now, wake, arrival)?;
                     timer.fired_or_woken().await?;
                 }
             }
@@ -149,25 +149,39 @@ async fn reactor(worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) -> i
 }
 
 /// A timer on the reactor, finer than tokio's, whose wheel has slots of a millisecond.
-struct Timer(AsyncFd<rustix::fd::OwnedFd>);
+struct Timer {
+    fd: AsyncFd<rustix::fd::OwnedFd>,
+    /// When it fires; 0 if it is not set.
+    set_ns: u64,
+}
+
+/// Whether a timer must be set anew to wake at a time. In a closed loop nothing is due at that time in most cases, and it
+/// moves with every operation: a timer that fires earlier wakes once more, which costs less than setting it each time.
+fn must_set(set_ns: u64, now_ns: u64, wake_ns: u64, arrival: bool) -> bool {
+    arrival || set_ns <= now_ns || set_ns > wake_ns
+}
 
 impl Timer {
     fn new() -> io::Result<Self> {
         let fd =
             rustix::time::timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
         // SAFETY: the `OwnedFd` is a timerfd that is neither replaced nor closed while the `AsyncFd` owns it.
-        Ok(Self(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE)? }))
+        Ok(Self { fd: unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE)? }, set_ns: 0 })
     }
 
-    /// Sets it to fire once, `after_ns` from now. Setting it again also cancels an earlier firing, so that it need not
-    /// be read.
-    fn wake_after(&self, after_ns: u64) -> io::Result<()> {
+    /// Sets it to fire once, at `wake_ns`, or earlier unless an arrival is due then. Setting it again also cancels an
+    /// earlier firing, so that it need not be read.
+    fn wake_at(&mut self, now_ns: u64, wake_ns: u64, arrival: bool) -> io::Result<()> {
+        if !must_set(self.set_ns, now_ns, wake_ns, arrival) {
+            return Ok(());
+        }
+        self.set_ns = wake_ns;
         // Zero would disarm it.
-        let after_ns = after_ns.max(1);
+        let after_ns = wake_ns.saturating_sub(now_ns).max(1);
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let value = Timespec { tv_sec: (after_ns / 1_000_000_000) as i64, tv_nsec: (after_ns % 1_000_000_000) as i64 };
         rustix::time::timerfd_settime(
-            self.0.get_ref(),
+            self.fd.get_ref(),
             TimerfdTimerFlags::empty(),
             &Itimerspec { it_interval: zero, it_value: value },
         )?;
@@ -176,11 +190,13 @@ impl Timer {
 
     /// Returns when the timer has fired, or when anything else has woken the task: a completion must not wait for the
     /// next arrival.
-    async fn fired_or_woken(&self) -> io::Result<()> {
+    async fn fired_or_woken(&mut self) -> io::Result<()> {
         let mut asked = false;
-        poll_fn(|cx| match self.0.poll_read_ready(cx) {
+        let Self { fd, set_ns } = self;
+        poll_fn(|cx| match fd.poll_read_ready(cx) {
             Poll::Ready(Ok(mut guard)) => {
                 guard.clear_ready();
+                *set_ns = 0;
                 Poll::Ready(Ok(()))
             }
             Poll::Ready(Err(e)) => Poll::Ready(Err(e)),
@@ -188,5 +204,20 @@ impl Timer {
             Poll::Pending => Poll::Pending,
         })
         .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::must_set;
+
+    #[test]
+    fn a_timer_is_set_only_if_it_would_fire_too_late_or_an_arrival_is_due() {
+        // In a closed loop, each operation moves the time by a little.
+        assert!(must_set(0, 1_000, 101_000, false), "it is not set");
+        assert!(!must_set(101_000, 2_000, 102_000, false), "it fires a little early");
+        assert!(must_set(101_000, 2_000, 50_000, false), "it would fire too late");
+        assert!(must_set(101_000, 101_000, 150_000, false), "it has fired");
+        assert!(must_set(101_000, 2_000, 102_000, true), "an arrival is due at its own time");
     }
 }

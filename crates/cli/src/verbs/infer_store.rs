@@ -1,0 +1,214 @@
+//! `infer --check --store URL`: loads the sample and the generated documents into a store, and compares the sizes of
+//! indexes and the times of reads.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use storebench_documents::infer::{ERRORS, Likeness, Profile};
+use storebench_engine::Stop;
+use storebench_lab::run::{ConfigurationRequest, PrepareMode, RunRequest, run};
+use storebench_results::validity::Severity;
+use storebench_results::{Percentiles, RunResult};
+use storebench_study::workload::{Collection, Study};
+
+use crate::failure::{Failure, INVALID};
+use crate::progress::Progress;
+use crate::signals::ask_on_interrupt;
+use crate::{stores, studies};
+
+/// Fields that get an index, at most.
+const INDEXES: usize = 16;
+/// How often the reads are measured.
+const ROUNDS: u32 = 5;
+/// Reads of each kind of documents in a round.
+const READS: u32 = 5_000;
+/// The start of long texts that an index keeps: entries of PostgreSQL's indexes are limited.
+const LONGEST: u32 = 200;
+
+/// What a store says of the sample and of generated documents.
+pub(super) struct OnStore {
+    pub(super) figures: Vec<Likeness>,
+    pub(super) notes: Vec<String>,
+}
+
+/// Runs the study that [`study_of`] writes, removes what it loaded, and compares.
+pub(super) fn on_store(
+    url: &str,
+    sample: &Path,
+    profile: &Profile,
+    collection: &Collection,
+) -> Result<OnStore, Failure> {
+    let (text, fields, mut notes) = study_of(sample, profile, collection)?;
+    let mut study = Study::parse(&text, Path::new("infer"), &[])?;
+    stores::choose(&mut study, &[url.to_owned()])?;
+    let opened = stores::open_all(&study)?;
+    let named = opened.iter().all(|(_, store)| store.capabilities().language.is_some());
+    if !named {
+        study.collections.values_mut().for_each(|collection| collection.indexes.clear());
+        notes.push("this store has no indexes in a language of its own, so their sizes are not compared".to_owned());
+    }
+    let documents = studies::compile(&study, 1.0, Path::new("."), None)?;
+    let request = RunRequest {
+        name: "infer".to_owned(),
+        configurations: ConfigurationRequest::of_stores(&study, &documents, 1.0, opened),
+        study,
+        prices: None,
+        part: None,
+        resume: None,
+        study_text: text,
+        study_file: None,
+        overrides: Vec::new(),
+        runs_dir: None,
+        prepare: PrepareMode::Fresh,
+        remove_after: true,
+        anyway: false,
+        transfers: None,
+        interval: Duration::from_secs(1),
+        commit: None,
+    };
+    let stop = Arc::new(Stop::new());
+    ask_on_interrupt(&stop)?;
+    let outcome = run(&request, stop, &mut Progress::new(false))
+        .map_err(|error| Failure { code: error.exit_code(), message: error.to_string() })?;
+    let (code, result) = (outcome.exit_code(), outcome.result);
+    if let Some(failure) = result.trials.iter().find_map(|trial| trial.failure.as_ref()) {
+        return Err(Failure { code, message: format!("--store: {}: {}", failure.during, failure.message) });
+    }
+    // What the run was too short or too small for does not matter here.
+    if !matches!(code, 0 | INVALID) {
+        let invalid = result.checks.iter().find(|check| check.severity == Severity::Invalid);
+        let why = invalid.map_or("interrupted", |check| &check.observed);
+        return Err(Failure { code, message: format!("--store: {why}") });
+    }
+    let mut figures = indexes(&result, &fields);
+    if figures.is_empty() && named {
+        notes.push("this store reports no sizes of indexes".to_owned());
+    }
+    for (what, of) in [("read, p50", (|p| p.p50) as fn(&Percentiles) -> Option<u64>), ("read, p99", |p| p.p99)] {
+        let [sample, like] = ["read-sample", "read-generated"].map(|phase| times(&result, phase, of));
+        if let (Some((sample, of_sample)), Some((like, of_like))) = (sample, like) {
+            figures.push(Likeness::new("", what, sample, like, ERRORS * (of_sample + of_like).sqrt()));
+        }
+    }
+    Ok(OnStore { figures, notes })
+}
+
+/// The sizes of the indexes, field by field.
+fn indexes(result: &RunResult, fields: &[String]) -> Vec<Likeness> {
+    let built = result.trials.iter().flat_map(|trial| &trial.indexes);
+    let bytes = |collection: &str, name: &str| {
+        built.clone().find(|index| index.collection == collection && index.name == name)?.bytes
+    };
+    let of = |(position, field): (usize, &String)| {
+        let name = index_name(position);
+        let (sample, like) = (bytes("sample", &name)? as f64, bytes("generated", &name)? as f64);
+        Some(Likeness::new(field, "index bytes", sample, like, 0.0))
+    };
+    fields.iter().enumerate().filter_map(of).collect()
+}
+
+/// A percentile of the reads of a phase: the mean over the rounds, in ns, and the square of its standard error.
+fn times(result: &RunResult, phase: &str, of: fn(&Percentiles) -> Option<u64>) -> Option<(f64, f64)> {
+    let phases = result.trials.iter().flat_map(|trial| &trial.phases).filter(|found| found.name == phase);
+    let all: Vec<f64> = phases.filter_map(|found| of(&found.ops.get("read")?.service_ns)).map(|ns| ns as f64).collect();
+    let n = all.len() as f64;
+    let mean = all.iter().sum::<f64>() / n;
+    let variance = all.iter().map(|ns| (ns - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    (n > 1.0).then_some((mean, variance / n))
+}
+
+fn index_name(position: usize) -> String {
+    format!("field_{}", position + 1)
+}
+
+/// A study with the sample and generated documents beside each other, each with the same indexes. Returns also the fields
+/// that have one, and what is left out.
+fn study_of(
+    sample: &Path,
+    profile: &Profile,
+    collection: &Collection,
+) -> Result<(String, Vec<String>, Vec<String>), Failure> {
+    let plain = |name: &String| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let (mut fields, mut texts, mut left_out) = (Vec::new(), Vec::new(), 0);
+    for (path, is_text) in profile.scalars() {
+        if fields.len() == INDEXES || !path.iter().all(plain) {
+            left_out += 1;
+            continue;
+        }
+        fields.push(path.join("."));
+        texts.push(index_texts(&path, is_text));
+    }
+    let failed = |error: toml::ser::Error| Failure::bad_input(format!("cannot write the study: {error}"));
+    let own = Collection { from: Some(PathBuf::from(sample)), ..Collection::default() };
+    let like = Collection { key: None, ..collection.clone() };
+    let mut study = toml::Table::new();
+    for (name, of) in [("sample", own), ("generated", like)] {
+        let mut of = toml::Table::try_from(&of).map_err(failed)?;
+        let named = |(position, texts): (usize, &toml::Table)| {
+            let text = |text: &toml::Value| match text {
+                toml::Value::String(sql) => {
+                    toml::Value::String(sql.replace("{name}", &format!("{name}_{}", index_name(position))))
+                }
+                other => other.clone(),
+            };
+            let texts: toml::Table = texts.iter().map(|(language, sql)| (language.clone(), text(sql))).collect();
+            (index_name(position), toml::Value::Table(texts))
+        };
+        let indexes: toml::Table = texts.iter().enumerate().map(named).collect();
+        if !indexes.is_empty() {
+            of.insert("indexes".to_owned(), indexes.into());
+        }
+        study.insert(name.to_owned(), of.into());
+    }
+    let collections = toml::to_string(&toml::Table::from_iter([("collections".to_owned(), study.into())]));
+    let reads = |name: &str, operations: u32| {
+        format!(
+            "[[phases]]\nname = \"read-{name}\"\ncollection = \"{name}\"\nmix = {{ read = 1 }}\nworkers = 1\n\
+             operations = {operations}\n"
+        )
+    };
+    let warm_up =
+        |name: &str| reads(name, READS / 5).replace("read-", "warm-up-").replace("mix =", "warm_up = true\nmix =");
+    let text = format!(
+        "title = \"A sample and generated documents\"\ndatabase = \"kept\"\nrepeats = {ROUNDS}\n{}\n[[phases]]\n\
+         name = \"load\"\nload = [\"sample\", \"generated\"]\n{}{}{}{}",
+        collections.map_err(failed)?,
+        warm_up("sample"),
+        warm_up("generated"),
+        reads("sample", READS),
+        reads("generated", READS)
+    );
+    let mut notes = Vec::new();
+    if left_out > 0 {
+        notes.push(format!(
+            "{left_out} more fields have no index: the first {INDEXES} whose names are letters, digits and _ get one"
+        ));
+    }
+    Ok((text, fields, notes))
+}
+
+/// An index on a field, in the languages of the stores that report its size.
+fn index_texts(path: &[String], is_text: bool) -> toml::Table {
+    let (last, objects) = path.split_last().map_or(("", &[][..]), |(last, objects)| (last.as_str(), objects));
+    let postgres: String = objects.iter().map(|name| format!("->'{name}'")).collect();
+    let postgres = format!("doc{postgres}->>'{last}'");
+    let sqlite = format!("body->>'$.{}'", path.join("."));
+    let [postgres, sqlite] = match is_text {
+        true => [format!("left({postgres}, {LONGEST})"), format!("substr({sqlite}, 1, {LONGEST})")],
+        false => [postgres, sqlite],
+    };
+    let field = path.join(".");
+    let one = |name: &str, value: toml::Value| toml::Table::from_iter([(name.to_owned(), value)]);
+    let mongodb = one("key", one(&field, 1.into()).into());
+    let couchdb = one("fields", vec![field].into());
+    toml::Table::from_iter([
+        ("postgres".to_owned(), format!("create index {{name}} on {{collection}} (({postgres}))").into()),
+        ("sqlite".to_owned(), format!("create index {{name}} on {{collection}} ({sqlite})").into()),
+        ("mongodb".to_owned(), mongodb.into()),
+        ("couchdb".to_owned(), couchdb.into()),
+        ("ravendb".to_owned(), false.into()),
+        ("couchbase".to_owned(), false.into()),
+        ("redis".to_owned(), false.into()),
+    ])
+}
