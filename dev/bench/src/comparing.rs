@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_engine::{Event, Stop};
 use storebench_engine::store::AnyStore;
-use storebench_study::workload::Study;
+use storebench_engine::{Event, Stop};
 use storebench_lab::run::{ConfigurationRequest, PrepareMode, RunRequest, compile_documents, run};
 use storebench_results::stats::Estimate;
+use storebench_study::workload::Study;
 
 use crate::Failure;
 use crate::figure::{Figure, Samples, Unit};
@@ -53,7 +53,8 @@ fn ratio(nth: u64, urls: [&str; 2], duration_ms: u64) -> Result<Estimate, Failur
         commit: None,
     };
     let outcome = run(&request, Arc::new(Stop::new()), &mut |_: &Event<'_>| {})?;
-    let figure = outcome.result.configurations.get(1).and_then(|configuration| configuration.figures.get("mixed.throughput"));
+    let figure =
+        outcome.result.configurations.get(1).and_then(|configuration| configuration.figures.get("mixed.throughput"));
     figure.and_then(|figure| figure.to_first).ok_or_else(|| "a study gave no ratio".into())
 }
 

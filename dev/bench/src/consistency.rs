@@ -73,7 +73,10 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
         figures.push(
             Figure::new(TOPIC, format!("judging: {what}, 100 M operations"), Unit::Ms, Samples(vec![scaled * 1e3]))
                 .target(Target::AtMost(60_000.0))
-                .note(format!("{} operations on {keys} keys, {CLIENTS} clients at each, {threads} threads", report.operations))
+                .note(format!(
+                    "{} operations on {keys} keys, {CLIENTS} clients at each, {threads} threads",
+                    report.operations
+                ))
                 .note(format!("{:.1} GB resident", rss_bytes() as f64 / 1e9)),
         );
     }

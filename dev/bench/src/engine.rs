@@ -3,8 +3,8 @@
 use std::hint::black_box;
 
 use storebench_documents::Documents;
-use storebench_engine::Clock;
 use storebench_documents::keys::{KeyStream, Ownership, Rng};
+use storebench_engine::Clock;
 use storebench_engine::measure::{histogram, record, thread_cpu_ns};
 use storebench_study::workload::Popularity;
 

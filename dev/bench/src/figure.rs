@@ -9,6 +9,7 @@ pub(crate) enum Unit {
     Us,
     Ms,
     DocsPerS,
+    MillionsPerS,
     Mb,
     Percent,
 }
@@ -22,6 +23,7 @@ impl Unit {
             Self::Us => "µs",
             Self::Ms => "ms",
             Self::DocsPerS => "docs/s",
+            Self::MillionsPerS => "million/s",
             Self::Mb => "MB",
             Self::Percent => "%",
         }

@@ -26,6 +26,7 @@ mod rounds;
 mod servers;
 mod subject;
 mod table;
+mod traffic;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -46,6 +47,7 @@ struct Topic {
 
 const TOPICS: &[Topic] = &[
     Topic { name: "generation", figures: generation::FIGURES, measure: generation::measure },
+    Topic { name: traffic::TOPIC, figures: traffic::FIGURES, measure: traffic::measure },
     Topic { name: "engine", figures: engine::FIGURES, measure: engine::measure },
     Topic { name: "pacing", figures: pacing::FIGURES, measure: pacing::measure },
     Topic { name: "memory", figures: memory::FIGURES, measure: memory::measure },

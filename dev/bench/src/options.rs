@@ -6,7 +6,7 @@ use std::path::PathBuf;
 pub(crate) const HELP: &str = "\
 storebench-bench: Storebench's own speed and memory, each figure beside its reference in the same run
 
-  --only PART   only figures whose name contains PART; repeatable. Topics: generation, engine,
+  --only PART   only figures whose name contains PART; repeatable. Topics: generation, traffic, engine,
                 pacing, memory, embedded, copy, comparing, report, parts, python, servers
   --rounds N    rounds of each figure and its reference, in turns (default 7, at least 1)
   --quick       3 rounds of a tenth of the work: a test run, not valid for conclusions

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_documents::{Catalog, CatalogOptions, Documents};
-use storebench_engine::{Event, PhaseContext, PhasePlan, RealClock, Stop, Written, run_phase};
 use storebench_engine::measure::PhaseRecord;
 use storebench_engine::store::{
     AnyStore, Capabilities, CollectionLayout, Description, Layout, Namespace, NullSession, NullStore, Prepare,
     SessionOptions, Store, StoreError,
 };
+use storebench_engine::{Event, PhaseContext, PhasePlan, RealClock, Stop, Written, run_phase};
 use storebench_study::workload::Study;
 
 use crate::{Failure, pin};

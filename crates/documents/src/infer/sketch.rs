@@ -12,28 +12,46 @@ const COUNTED: usize = 16_384;
 /// How many of the most frequent values stay counted whatever their hashes are.
 const FREQUENT: usize = 64;
 
-/// A uniform sample of numbers: algorithm R (Vitter 1985).
+/// A uniform sample of numbers: algorithm L (Li 1994), which draws only for the numbers that it keeps.
 #[derive(Debug, Clone)]
 pub(super) struct Reservoir {
     kept: Vec<f64>,
     seen: u64,
+    /// The next number to keep, counted from 1.
+    next: u64,
+    /// The greatest of as many uniform random numbers as are kept, if each number seen had one and the least are kept.
+    greatest: f64,
     rng: Random,
 }
 
 impl Default for Reservoir {
     fn default() -> Self {
-        Self { kept: Vec::new(), seen: 0, rng: Random::new(seed_of("reservoir", 0), 0, 0) }
+        Self { kept: Vec::new(), seen: 0, next: 0, greatest: 1.0, rng: Random::new(seed_of("reservoir", 0), 0, 0) }
     }
 }
 
 impl Reservoir {
+    #[inline]
     pub(super) fn add(&mut self, number: f64) {
         self.seen += 1;
         if self.kept.len() < KEPT {
             self.kept.push(number);
-        } else if let Some(place) = self.kept.get_mut(self.rng.below(self.seen) as usize) {
-            *place = number;
+            if self.kept.len() == KEPT {
+                self.skip();
+            }
+        } else if self.seen == self.next {
+            let place = self.rng.below(KEPT as u64) as usize;
+            self.kept[place] = number;
+            self.skip();
         }
+    }
+
+    /// Draws which number is kept next.
+    #[cold]
+    fn skip(&mut self) {
+        self.greatest *= (self.rng.unit().max(f64::MIN_POSITIVE).ln() / KEPT as f64).exp();
+        let skipped = self.rng.unit().max(f64::MIN_POSITIVE).ln() / (-self.greatest).ln_1p();
+        self.next = self.seen.saturating_add(1).saturating_add(skipped as u64);
     }
 
     /// How many numbers were added.

@@ -26,6 +26,7 @@ pub(crate) const TOPIC: &str = "servers";
 pub(crate) const FIGURES: &[&str] = &[
     "postgres load",
     "postgres upsert",
+    "postgres query",
     "redis set 1",
     "redis get 1",
     "redis set 16",

@@ -1,5 +1,5 @@
-//! PostgreSQL: a load compared with `psql \copy` of the same documents into the same table, and single upserts compared
-//! with `pgbench -f` with the same statement, keys and connections.
+//! PostgreSQL: a load compared with `psql \copy` of the same documents into the same table, and single upserts and queries
+//! compared with `pgbench -f` with the same statement, keys and connections.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -23,6 +23,11 @@ const CONNECTIONS: u64 = 8;
 /// The statement of an upsert, as the driver prepares it, with pgbench's variables.
 const UPSERT: &str = "\\set key random(1000000000, LAST)
 INSERT INTO storebench.documents (key, doc) VALUES (:key, :doc) ON CONFLICT (key) DO UPDATE SET doc = EXCLUDED.doc
+";
+
+/// The query of the study, with pgbench's variable.
+const QUERY: &str = "\\set key random(1000000000, LAST)
+SELECT doc FROM storebench.documents WHERE key = :key
 ";
 
 /// Keys are decimal numbers of ten digits, which pgbench can generate too.
@@ -52,6 +57,25 @@ connections = {CONNECTIONS}
 in_flight = 1
 operations = {operations}
 durability = "none"
+[[phases]]
+name = "query"
+popularity = "uniform"
+workers = 1
+connections = {CONNECTIONS}
+operations = {operations}
+check = 0
+[phases.mix.by-key]
+op = "query"
+params = {{ key = "{{documents.key}}" }}
+text = {{ postgres = "SELECT doc FROM {{collection}} WHERE key = $key" }}
+[[phases]]
+name = "read"
+mix = {{ read = 1 }}
+popularity = "uniform"
+workers = 1
+connections = {CONNECTIONS}
+operations = {operations}
+check = 0
 "#
     )
 }
@@ -64,6 +88,9 @@ pub(super) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
     }
     if options.wants(TOPIC, "postgres upsert") {
         figures.extend(upserts(options, &server)?);
+    }
+    if options.wants(TOPIC, "postgres query") {
+        figures.extend(queries(options, &server)?);
     }
     Ok(figures)
 }
@@ -146,17 +173,8 @@ fn upserts(options: &Options, server: &Server) -> Result<[Figure; 2], Failure> {
     let mut document = Vec::new();
     subject.documents().write_document(0, 0, &mut document);
     let document = String::from_utf8(document)?;
-    let mut engine = || through_the_engine(&subject, &store);
-    let mut pgbench = || {
-        // The cost of connecting is not part of the statement.
-        let (start_us, _) = run_pgbench(server, &script, &document, 1)?;
-        let (cpu_us, printed) = run_pgbench(server, &script, &document, count / CONNECTIONS)?;
-        let rate = printed
-            .lines()
-            .find_map(|line| line.strip_prefix("tps = ")?.split_whitespace().next()?.parse::<f64>().ok())
-            .ok_or_else(|| format!("pgbench printed no rate: {printed}"))?;
-        Ok([rate, (cpu_us - start_us) / count as f64])
-    };
+    let mut engine = || through_the_engine(&subject, &store, "upsert");
+    let mut pgbench = || through_pgbench(server, &script, &document, count);
     let all = interleave::<2>(options.rounds, vec![&mut engine, &mut pgbench])?;
     store.remove()?;
     let [[rate, cpu], [their_rate, their_cpu]] = &all[..] else { return Err("two sides give two results".into()) };
@@ -172,16 +190,58 @@ fn upserts(options: &Options, server: &Server) -> Result<[Figure; 2], Failure> {
     ])
 }
 
+fn queries(options: &Options, server: &Server) -> Result<[Figure; 2], Failure> {
+    let count = options.work(160_000);
+    let subject = Subject::new(&study(KEYS, count))?;
+    let store = storebench_stores::open(&server.url)?;
+    store.inspect()?;
+    store.prepare(&subject.layout(), Prepare::Fresh)?;
+    subject.run(&store, "load")?;
+    let folder = tempfile::Builder::new().prefix("storebench-bench-").tempdir()?;
+    let script = folder.path().join("query.sql");
+    std::fs::write(&script, QUERY.replace("LAST", &(1_000_000_000 + KEYS - 1).to_string()))?;
+    let mut query = || through_the_engine(&subject, &store, "query");
+    let mut read = || through_the_engine(&subject, &store, "read");
+    let mut pgbench = || through_pgbench(server, &script, "", count);
+    let all = interleave::<2>(options.rounds, vec![&mut query, &mut read, &mut pgbench])?;
+    store.remove()?;
+    let [[_, query], [_, read], [_, theirs]] = &all[..] else { return Err("three sides give three results".into()) };
+    let figure = |reference: &str, theirs: &Samples, target| {
+        let what = format!("postgres query: client CPU, {CONNECTIONS} connections");
+        Figure::new(TOPIC, what, Unit::Us, query.clone()).beside(reference, theirs.clone()).target(target)
+    };
+    Ok([
+        figure("pgbench -M prepared -f", theirs, Target::RatioAtMost(1.0)),
+        figure("our read by key", read, Target::RatioAtMost(1.1)).note("a query also sends its parameter"),
+    ])
+}
+
 /// Operations per second, and the processor time of one in µs.
-fn through_the_engine(subject: &Subject, store: &Arc<dyn AnyStore>) -> Result<[f64; 2], Failure> {
-    let record = subject.run(store, "upsert")?;
+fn through_pgbench(server: &Server, script: &Path, document: &str, count: u64) -> Result<[f64; 2], Failure> {
+    // The cost of connecting is not part of the statement.
+    let (start_us, _) = run_pgbench(server, script, document, 1)?;
+    let (cpu_us, printed) = run_pgbench(server, script, document, count / CONNECTIONS)?;
+    let rate = printed
+        .lines()
+        .find_map(|line| line.strip_prefix("tps = ")?.split_whitespace().next()?.parse::<f64>().ok())
+        .ok_or_else(|| format!("pgbench printed no rate: {printed}"))?;
+    Ok([rate, (cpu_us - start_us) / count as f64])
+}
+
+/// The same of a phase of ours.
+fn through_the_engine(subject: &Subject, store: &Arc<dyn AnyStore>, phase: &str) -> Result<[f64; 2], Failure> {
+    let record = subject.run(store, phase)?;
     Ok([record.operations() as f64 * 1e9 / record.elapsed_ns as f64, cpu_us_of_one(&record)])
 }
 
 fn run_pgbench(server: &Server, script: &Path, document: &str, each: u64) -> Result<(f64, String), Failure> {
     let mut command = program("postgres", "pgbench")?;
     command.env("PGOPTIONS", "-c synchronous_commit=off").args(["-n", "-M", "prepared", "-j", "1"]);
-    command.args(["-c", &CONNECTIONS.to_string(), "-t", &each.to_string(), "-D", &format!("doc={document}"), "-f"]);
+    command.args(["-c", &CONNECTIONS.to_string(), "-t", &each.to_string()]);
+    if !document.is_empty() {
+        command.args(["-D", &format!("doc={document}")]);
+    }
+    command.arg("-f");
     command.arg(script).arg(&server.url);
     child_cpu_us(&mut command)
 }
