@@ -155,7 +155,7 @@ struct Timer {
     set_ns: u64,
 }
 
-/// Whether a timer must be set anew to wake at a time. In a closed loop in most cases there is nothing to send at that time, and it
+/// Whether a timer must be set again to wake at a time. In a closed loop there is mostly nothing to send at that time, and it
 /// moves with every operation: a timer that fires earlier wakes once more, which costs less than setting it each time.
 fn must_set(set_ns: u64, now_ns: u64, wake_ns: u64, arrival: bool) -> bool {
     arrival || set_ns <= now_ns || set_ns > wake_ns
