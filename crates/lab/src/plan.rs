@@ -12,7 +12,7 @@ use storebench_results::plan::{Estimate, Plan, PlannedCollection, PlannedConfigu
 use storebench_results::redact;
 use storebench_study::mix64;
 use storebench_study::workload::{
-    CopyDirection, DEFAULT_SAMPLE, Database, Phase, RateSpec, Speed, Study, collection_of,
+    CopyDirection, DEFAULT_SAMPLE, Database, Language, Phase, RateSpec, Speed, Study, collection_of,
 };
 
 use crate::run::ConfigurationRequest;
@@ -169,7 +169,9 @@ fn plan_phase(study: &Study, phase: &Phase, collections: &[PlannedCollection]) -
                     Some(collection) if study.collections.len() > 1 => format!(" of {collection}"),
                     _ => String::new(),
                 };
-                format!("{name}{on} {}", percent(entry.weight / all))
+                let not_on: Vec<&str> = entry.left_out_on().map(Language::name).collect();
+                let not_on = if not_on.is_empty() { String::new() } else { format!(" (not on {})", not_on.join(", ")) };
+                format!("{name}{on} {}{not_on}", percent(entry.weight / all))
             })
             .collect();
         (parts.join(", "), None, None)

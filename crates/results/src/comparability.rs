@@ -437,8 +437,8 @@ impl DifferenceList<'_> {
         let names = a.first().into_iter().flat_map(|phase| phase.ops.keys());
         for name in names.filter(|name| b.first().is_some_and(|phase| phase.ops.contains_key(*name))) {
             let (p, q) = (share(a, name, all_a), share(b, name, all_b));
-            let squared = |share: f64, all: f64| share * (1.0 - share) / all;
-            if (p - q).abs() > MIX && beyond_chance(p - q, squared(p, all_a) + squared(q, all_b)) {
+            let squared = |share: f64, of_one: f64, trials: usize| share * (1.0 - share) / (of_one * trials as f64);
+            if (p - q).abs() > MIX && beyond_chance(p - q, squared(p, all_a, a.len()) + squared(q, all_b, b.len())) {
                 let text = format!("{name} is {} against {} of the operations", percent(p), percent(q));
                 self.add(DifferenceKind::Work, text);
             }
@@ -449,6 +449,9 @@ impl DifferenceList<'_> {
     fn operation(&mut self, name: &str, a: &[&PhaseResult], b: &[&PhaseResult], same_scheme: bool) {
         let (x, y) = (Sums::of(name, a), Sums::of(name, b));
         let counted = a.iter().chain(b).all(|phase| phase.loads);
+        // Loads and replays send the same in every configuration.
+        let is_drawn = !counted && !a.iter().chain(b).any(|phase| phase.settings.contains_key("trace"));
+        let beyond_chance = |difference, variance| !is_drawn || beyond_chance(difference, variance);
         let few = |sums: &Sums| sums.succeeded + sums.missed < if counted { 1.0 } else { LEAST_OPERATIONS };
         // Operations that failed in part have documents but do not count as successes.
         let failing = |sums: &Sums| sums.errors > COUNTED * sums.succeeded;

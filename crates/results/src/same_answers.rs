@@ -88,30 +88,35 @@ pub(crate) fn compared(result: &RunResult) -> Vec<Compared> {
 }
 
 fn replayed(result: &RunResult) -> Vec<Compared> {
-    let mut all: IndexMap<&str, (BTreeSet<&str>, &ReplayAnswers)> = IndexMap::new();
+    // Configurations with the same values of factors are compared with each other.
+    let mut all: IndexMap<(&str, String), (BTreeSet<&str>, &ReplayAnswers)> = IndexMap::new();
     for (trial, phase, answers, before) in replays(result) {
-        let (configurations, _) = all.entry(phase).or_insert_with(|| (BTreeSet::new(), answers));
+        let values = serde_json::to_string(&trial.values).unwrap_or_default();
+        let (configurations, _) = all.entry((phase, values)).or_insert_with(|| (BTreeSet::new(), answers));
         if let Some((first, _)) = before {
             configurations.extend([first.configuration.as_str(), trial.configuration.as_str()]);
         }
     }
     all.into_iter()
-        .map(|(phase, (configurations, answers))| {
+        .map(|((phase, _), (configurations, answers))| {
             let left_out = match answers.left_out {
                 0 => String::new(),
-                n => format!("; {} on documents that several clients write could not be compared", count(n)),
+                n => {
+                    format!("; {} on documents that several clients use and one writes could not be compared", count(n))
+                }
             };
-            let operations = count(answers.compared);
             match configurations.len() {
                 0 => Compared {
                     text: format!(
-                        "`{phase}` was replayed on one configuration only, so there is nothing to compare with"
+                        "`{phase}` was replayed on one configuration only with these documents and values, so there is \
+                         nothing to compare with"
                     ),
                     nothing: true,
                 },
                 n => Compared {
                     text: format!(
-                        "{operations} operations of `{phase}` have the same answers on {n} configurations{left_out}"
+                        "{} operations of `{phase}` have the same answers on {n} configurations{left_out}",
+                        count(answers.compared)
                     ),
                     nothing: answers.compared == 0,
                 },

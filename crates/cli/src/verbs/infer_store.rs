@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use storebench_documents::infer::{ERRORS, Likeness, Profile};
 use storebench_engine::Stop;
+use storebench_engine::store::Namespace;
 use storebench_lab::run::{ConfigurationRequest, PrepareMode, RunRequest, run};
 use storebench_results::validity::Severity;
 use storebench_results::{Percentiles, PhaseResult, RunResult};
@@ -43,6 +44,17 @@ pub(super) fn on_store(
     let mut study = Study::parse(&text, Path::new("infer"), &[])?;
     stores::choose(&mut study, &[url.to_owned()])?;
     let opened = stores::open_all(&study)?;
+    for (_, store) in &opened {
+        match store.inspect().map_err(|error| Failure::of_store(url, &error))? {
+            Namespace::Absent | Namespace::Foreign(_) => {}
+            Namespace::Ours | Namespace::Copied(_) => {
+                return Err(Failure::bad_input(
+                    "--store: it holds documents that Storebench loaded or copied, which the check would replace; give an \
+                     empty database",
+                ));
+            }
+        }
+    }
     let named = opened.iter().all(|(_, store)| store.capabilities().language.is_some());
     if !named {
         study.collections.values_mut().for_each(|collection| collection.indexes.clear());
@@ -80,6 +92,11 @@ pub(super) fn on_store(
         let invalid = result.checks.iter().find(|check| check.severity == Severity::Invalid);
         let why = invalid.map_or("interrupted", |check| &check.observed);
         return Err(Failure { code, message: format!("--store: {why}") });
+    }
+    let reads = result.trials.iter().flat_map(|trial| &trial.phases).filter(|phase| !phase.warm_up && !phase.loads);
+    let failed: u64 = reads.flat_map(|phase| phase.ops.values()).map(|op| op.errors + op.misses + op.wrong).sum();
+    if failed > 0 {
+        notes.push(format!("{failed} reads failed, or found no document or another one; the times are of the others"));
     }
     let mut figures = indexes(&result, &fields);
     if figures.is_empty() && named {

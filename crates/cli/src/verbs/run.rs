@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_lab::run::{Agreement, PartRequest, RunRequest, SharedFolder, StartTimes};
+use storebench_lab::run::{Agreement, ConfigurationRequest, PartRequest, RunRequest, SharedFolder, StartTimes};
 use storebench_machine::Leftover;
 
 use super::measure::{measure, prepare_mode};
@@ -41,8 +41,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         ));
     }
     let mut configurations = opened.configurations(&mut servers)?;
-    if args.compare_answers && configurations.len() < 2 {
-        return Err(Failure::bad_input("--compare-answers needs two stores: add --store URL for each"));
+    let alike =
+        |(at, one): (usize, &ConfigurationRequest)| configurations[..at].iter().any(|other| other.values == one.values);
+    if args.compare_answers && !configurations.iter().enumerate().any(alike) {
+        return Err(Failure::bad_input(
+            "--compare-answers needs two stores with the same values of factors: add --store URL for each",
+        ));
     }
     if opened.study.phases.iter().any(|phase| phase.copy.is_some()) {
         // As the verb `copy` does.

@@ -116,6 +116,11 @@ fn a_check_on_a_store_compares_indexes_and_reads_and_leaves_nothing() {
     // What it loaded is gone, so other studies find an empty place.
     let left = cli.run_args(&["copy", store, "left.jsonl", "--from-collection", "sample"]);
     assert_ne!(left.code, 0, "{}", left.out);
+    // What another study has loaded is not replaced.
+    cli.run("infer orders.jsonl -o orders.toml").code(0);
+    cli.run_args(&["run", "orders.toml", "--store", store, "-q", "--set", "phases.mix.duration=100ms"]);
+    let refused = cli.run_args(&["infer", "orders.jsonl", "--check", "--store", store]);
+    assert!(refused.code == 2 && refused.err.contains("which the check would replace"), "{}", refused.err);
     let several = cli.run("infer orders.jsonl orders.jsonl --check --store memory:");
     assert!(several.code == 2 && several.err.contains("--store takes one sample file"), "{}", several.err);
     let memory = cli.run("infer orders.jsonl --check --store memory:").code(0);

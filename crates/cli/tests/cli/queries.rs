@@ -61,6 +61,15 @@ not_on = ["ravendb", "mongodb", "couchdb"]
 steps = { from = { op = "read" }, to = { op = "read" }, again = { op = "upsert", same_as = "from" } }
 "#;
 
+#[test]
+fn the_plan_says_where_an_operation_is_left_out() {
+    let cli = Cli::new();
+    cli.write("best.toml", STUDY);
+    let plan = cli.run("plan best.toml --store sqlite:best.db").code(0);
+    assert!(plan.out.contains("(not on couchdb), move "), "{}", plan.out);
+    assert!(plan.out.contains("(not on ravendb, couchdb, mongodb)"), "{}", plan.out);
+}
+
 pub(crate) fn check<'a>(result: &'a Value, name: &str) -> Option<&'a Value> {
     result["checks"].as_array().unwrap().iter().find(|check| check["check"] == name)
 }

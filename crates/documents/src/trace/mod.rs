@@ -67,6 +67,8 @@ pub struct Trace {
     bodies: Texts,
     clients: u32,
     facts: FileFacts,
+    /// For each key, whether more than one operation creates its document.
+    created_again: Vec<bool>,
 }
 
 /// Many texts, one after another.
@@ -95,7 +97,24 @@ impl Trace {
     /// # Errors
     /// What is wrong, with the file and the line. `place` is the place in the study.
     pub fn read(file: &Path, place: &str) -> Result<Arc<Self>, DocumentError> {
-        read::read(file, place).map(Arc::new)
+        let mut trace = read::read(file, place)?;
+        trace.created_again = trace.count_creations();
+        Ok(Arc::new(trace))
+    }
+
+    fn count_creations(&self) -> Vec<bool> {
+        let (mut once, mut again) = (vec![false; self.keys.ends.len()], vec![false; self.keys.ends.len()]);
+        for op in self.ops.iter().filter(|op| matches!(op.kind(), OpKind::Insert | OpKind::Upsert)) {
+            let key = op.key as usize;
+            again[key] |= std::mem::replace(&mut once[key], true);
+        }
+        again
+    }
+
+    /// Whether an insert of this key may find its document there: it exists before the trace, or another operation creates
+    /// it, too.
+    pub fn may_exist(&self, key: u64) -> bool {
+        key < self.keys_before() || self.created_again.get(key as usize).is_some_and(|again| *again)
     }
 
     /// The operations, in the order of their times.

@@ -144,6 +144,7 @@ impl Reading {
             ordered_sizes = Vec::new();
         }
         Trace {
+            created_again: Vec::new(),
             before: born.iter().filter(|born| !**born).count() as u32,
             ops,
             keys: ordered,

@@ -99,12 +99,14 @@ pub struct Tally {
     pub wrong_rows: u64,
     /// Of the missed: those of documents that did not exist before the trace.
     pub missed_new: u64,
-    /// Of operations that succeeded, the sum of the squares of their documents.
+    /// The sum of the squares of the documents of each answer.
     pub documents_squared: u64,
-    /// The same of the bytes sent, over all tries.
+    /// The same of the bytes of each try.
     pub written_squared: u64,
     /// The same of the bytes read.
     pub read_squared: u64,
+    /// Tries that were sent.
+    pub sent: u64,
     /// When the store has answered.
     pub answered_at: Answered,
     /// Open loop: from the scheduled start to the end, of successes and misses. Unfinished operations count with their
@@ -142,6 +144,7 @@ impl Default for Tally {
             documents_squared: 0,
             written_squared: 0,
             read_squared: 0,
+            sent: 0,
             answered_at: Answered::default(),
             response: histogram(),
             unfinished_age: histogram(),
@@ -156,6 +159,7 @@ impl Tally {
     /// Counts bytes that a request sends.
     #[inline]
     pub fn sends(&mut self, bytes: u64) {
+        self.sent += 1;
         self.bytes_written += bytes;
         self.written_squared = self.written_squared.saturating_add(bytes.saturating_mul(bytes));
     }
@@ -230,6 +234,7 @@ impl Tally {
             self.documents_squared,
             self.written_squared,
             self.read_squared,
+            self.sent,
         ]
     }
 
@@ -267,6 +272,7 @@ impl Tally {
             &mut self.documents_squared,
             &mut self.written_squared,
             &mut self.read_squared,
+            &mut self.sent,
         ]
     }
 
@@ -305,7 +311,7 @@ impl Tally {
 }
 
 /// How many counts a tally has.
-pub(super) const COUNTS: usize = 25;
+pub(super) const COUNTS: usize = 26;
 /// How many histograms a tally has.
 pub(super) const TIMES: usize = 5;
 

@@ -82,14 +82,14 @@ impl<C: Clock> Lanes<C> {
             Ok(version) if version > self.plan.versions_above => {
                 Answer::of_operation(version - self.plan.versions_above)
             }
-            _ => Answer::hashed(xxh3_64(canonical(body, compared.own).as_bytes())),
+            _ => Answer::hashed(xxh3_64(canonical(body, compared.own, true).as_bytes())),
         }
     }
 }
 
 /// A document or row as text that is the same on every store: members sorted, members of the store (`own`) left out,
-/// numbers to twelve digits, and JSON that a store returns as text as JSON.
-pub fn canonical(row: &[u8], own: &[&str]) -> String {
+/// numbers to twelve digits (integers as they are, if `exact`), and JSON that a store returns as text as JSON.
+pub fn canonical(row: &[u8], own: &[&str], exact: bool) -> String {
     let Ok(mut value) = serde_json::from_slice::<Value>(row) else { return String::from_utf8_lossy(row).into_owned() };
     unfold(&mut value);
     if let Value::Object(members) = &mut value {
@@ -97,7 +97,7 @@ pub fn canonical(row: &[u8], own: &[&str]) -> String {
         members.values_mut().for_each(unfold);
     }
     let mut out = String::new();
-    write_canonical(&value, &mut out);
+    write_canonical(&value, exact, &mut out);
     out
 }
 
@@ -113,8 +113,11 @@ fn unfold(value: &mut Value) {
 
 /// Integers of up to fifteen digits are exact in every store. Other numbers are rounded to twelve digits, because stores
 /// add fractions in different orders.
-fn write_number(number: &Number, out: &mut String) {
+fn write_number(number: &Number, exact: bool, out: &mut String) {
     const EXACT: f64 = 1e15;
+    if exact && !number.is_f64() {
+        return out.push_str(&number.to_string());
+    }
     let Some(real) = number.as_f64() else { return out.push_str(&number.to_string()) };
     let rounded: f64 = format!("{real:.11e}").parse().unwrap_or(real);
     let whole = if real.fract() == 0.0 { real } else { rounded };
@@ -125,14 +128,14 @@ fn write_number(number: &Number, out: &mut String) {
     }
 }
 
-fn write_canonical(value: &Value, out: &mut String) {
+fn write_canonical(value: &Value, exact: bool, out: &mut String) {
     match value {
-        Value::Number(number) => write_number(number, out),
+        Value::Number(number) => write_number(number, exact, out),
         Value::Array(all) => {
             out.push('[');
             for (position, one) in all.iter().enumerate() {
                 out.push_str(if position == 0 { "" } else { "," });
-                write_canonical(one, out);
+                write_canonical(one, exact, out);
             }
             out.push(']');
         }
@@ -144,7 +147,7 @@ fn write_canonical(value: &Value, out: &mut String) {
                 out.push_str(if position == 0 { "" } else { "," });
                 out.push_str(&Value::from(name.as_str()).to_string());
                 out.push(':');
-                write_canonical(&all[name], out);
+                write_canonical(&all[name], exact, out);
             }
             out.push('}');
         }

@@ -28,12 +28,15 @@ impl<C: Clock> Lanes<C> {
         error == ErrorKind::Conflict && self.plan.trace.is_some() && self.kind_of(lane) == OpKind::Insert
     }
 
-    /// 1 if the operation may have missed because of another client of the trace, and 0 otherwise: its document did not
-    /// exist before the trace, or it inserts one.
+    /// 1 if the trace explains a miss of the operation, and 0 otherwise: its document did not exist before the trace, or it
+    /// is an insert of one that other operations create, too.
     pub(super) fn is_of_new(&self, lane: usize) -> u64 {
-        let task = &self.lanes[lane].task;
-        let recorded = self.plan.trace.as_ref().map(|(trace, _)| trace.keys_before());
-        u64::from(recorded.is_some_and(|before| task.index >= before || self.kind_of(lane) == OpKind::Insert))
+        let Some((trace, _)) = &self.plan.trace else { return 0 };
+        let index = self.lanes[lane].task.index;
+        u64::from(match self.kind_of(lane) {
+            OpKind::Insert => trace.may_exist(index),
+            _ => index >= trace.keys_before(),
+        })
     }
 
     fn kind_of(&self, lane: usize) -> OpKind {

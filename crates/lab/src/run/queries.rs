@@ -204,7 +204,7 @@ fn answer<'a>(request: &Request<'_>, rows: impl Iterator<Item = &'a [u8]>, own: 
     // A sum does not depend on the order.
     let (mut sum, mut chain) = (0u64, 0u64);
     for row in rows {
-        let text = canonical(row, own);
+        let text = canonical(row, own, false);
         let hash = xxh3_64(text.as_bytes());
         sum = sum.wrapping_add(hash);
         chain = xxh3_64(&[chain.to_le_bytes(), hash.to_le_bytes()].concat());

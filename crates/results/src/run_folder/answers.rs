@@ -25,12 +25,13 @@ pub struct QueryAnswers {
 pub struct ReplayAnswers {
     /// Operations whose answers can be compared.
     pub compared: u64,
-    /// Operations that are left out, because several clients use their document and one writes it: the order in which
-    /// they come may differ from store to store.
+    /// Operations that are left out, because several clients use their document and one writes it: their order may differ
+    /// from store to store.
     pub left_out: u64,
     /// Hash of all answers that can be compared (hexadecimal).
     pub hash: String,
-    /// The configuration with which they were compared: the first with the same documents. Null for that one.
+    /// The configuration with which they were compared: the first with the same documents. Omitted for that one, and if the
+    /// run was resumed in between.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub with: Option<String>,
     /// Operations that the two answered differently.

@@ -224,9 +224,9 @@ fn gather_op(label: &Label, tally: &Tally, over_ns: f64, open: bool, collection:
         documents_per_s: share(tally.documents as f64 * 1e9, over_ns),
         written_bytes: tally.bytes_written,
         read_bytes: tally.bytes_read,
-        documents_sd: deviation(tally, tally.documents, tally.documents_squared),
-        written_bytes_sd: deviation(tally, tally.bytes_written, tally.written_squared),
-        read_bytes_sd: deviation(tally, tally.bytes_read, tally.read_squared),
+        documents_sd: deviation(tally.succeeded, tally.documents, tally.documents_squared),
+        written_bytes_sd: deviation(tally.sent, tally.bytes_written, tally.written_squared),
+        read_bytes_sd: deviation(tally.succeeded, tally.bytes_read, tally.read_squared),
         checked: tally.checked,
         wrong: tally.wrong,
         wrong_rows: tally.wrong_rows,
@@ -241,12 +241,12 @@ fn gather_op(label: &Label, tally: &Tally, over_ns: f64, open: bool, collection:
     }
 }
 
-/// The standard deviation of a figure of one operation, by the sum over all and the sum of the squares. `None` if none
-/// succeeded.
-fn deviation(tally: &Tally, sum: u64, squared: u64) -> Option<f64> {
-    let n = tally.succeeded as f64;
+/// The standard deviation of a figure of `count` operations, by the sum over all and the sum of the squares. `None` if there
+/// are none, and in records of earlier versions, which have no squares.
+fn deviation(count: u64, sum: u64, squared: u64) -> Option<f64> {
+    let n = count as f64;
     let mean = sum as f64 / n;
-    (tally.succeeded > 0).then(|| (squared as f64 / n - mean * mean).max(0.0).sqrt())
+    (count > 0 && squared >= sum).then(|| (squared as f64 / n - mean * mean).max(0.0).sqrt())
 }
 
 fn gather_rate(record: &PhaseRecord, scheduled: u64) -> RateResult {

@@ -28,8 +28,8 @@ pub struct OpResult {
     pub succeeded: u64,
     /// Operations that found no document; inserts of a trace that found their document there already.
     pub misses: u64,
-    /// Of these, what the order between the clients of a trace explains: misses of documents that did not exist before
-    /// the trace, and inserts.
+    /// Of these, what a trace explains: misses of documents that did not exist before the trace, and inserts of those that
+    /// did, or that other operations create, too.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub misses_of_new: u64,
     /// Operations that failed.
@@ -59,7 +59,7 @@ pub struct OpResult {
     /// Standard deviation of the documents of an operation that succeeded. Null in results of earlier versions.
     #[serde(default)]
     pub documents_sd: Option<f64>,
-    /// The same of the bytes sent.
+    /// The same of the bytes sent, over all tries.
     #[serde(default)]
     pub written_bytes_sd: Option<f64>,
     /// The same of the bytes read.

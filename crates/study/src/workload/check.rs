@@ -540,10 +540,11 @@ fn untraced(study: &Study, phase: &Phase) -> Option<String> {
 /// Why the answers of a phase cannot be compared between stores: each store holds other documents by then.
 fn changed_before(study: &Study, phase: &Phase) -> Option<String> {
     let mut before = study.phases.iter().take_while(|earlier| earlier.name != phase.name);
-    let changing = before.find(|earlier| earlier.operations_of_mix().any(|of| of.writes()));
+    let writes = |earlier: &&Phase| earlier.trace.is_some() || earlier.operations_of_mix().any(|of| of.writes());
+    let changing = before.find(writes);
     let changing = changing.filter(|_| phase.compare_answers)?;
     Some(format!(
-        "each store may hold other documents after `{}`, which writes; put that phase after this one",
+        "each store may hold other documents after `{}`; compare the answers of the first phase that writes",
         changing.name
     ))
 }

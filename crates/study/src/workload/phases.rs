@@ -638,6 +638,11 @@ enum MixWire {
 }
 
 impl MixEntry {
+    /// The languages whose stores leave the operation out.
+    pub fn left_out_on(&self) -> impl Iterator<Item = Language> {
+        Language::ALL.into_iter().filter(|language| self.is_left_out_on(Some(*language)))
+    }
+
     /// Whether stores of this language leave the operation out.
     pub fn is_left_out_on(&self, language: Option<Language>) -> bool {
         language.is_some_and(|language| {

@@ -26,7 +26,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         .map(|(name, op)| (op.misses as f64 / op.count as f64, name))
         .max_by(|a, b| a.0.total_cmp(&b.0));
     let of_new: u64 = scene.phase.ops.values().map(|op| op.misses_of_new).sum();
-    // What the order between the clients of a trace explains is no fault of the load.
+    // What a trace explains is no fault of the load.
     let unexplained = scene.phase.ops.values().filter(|op| op.count > 0);
     let most = unexplained.map(|op| op.misses.saturating_sub(op.misses_of_new) as f64 / op.count as f64);
     let most = most.fold(0.0, f64::max);
@@ -51,8 +51,8 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     } else if removes {
         "documents were deleted or expired, so misses are expected; they do not count as successes"
     } else if most == 0.0 && of_new > 0 {
-        "another client of the trace inserts or writes these documents, and came later or earlier than when it was \
-         recorded; they do not count as successes"
+        "the log has inserts that failed, or another client of the trace came later or earlier than when it was recorded; \
+         misses do not count as successes"
     } else {
         "some keys do not exist: load the whole collection before this phase, at the same scale and seed"
     };
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(severity(&of(1), "misses"), NOTE);
         assert_eq!(severity(&of(60), "misses"), NOTE);
         assert_eq!(severity(&of(61), "misses"), CAUTION);
-        // The order between the clients of a trace explains these, but no others.
+        // A trace explains these, but no others.
         let replayed =
             |of_new| closed(|p| (p.ops[0].count, p.ops[0].misses, p.ops[0].misses_of_new) = (count, 61, of_new));
         assert_eq!([61, 1, 0].map(|of_new| severity(&replayed(of_new), "misses")), [NOTE, NOTE, CAUTION]);
