@@ -39,10 +39,10 @@ pub fn replayed_before<'a>(
     second: &TrialResult,
     phase: &str,
 ) -> Option<(&'a TrialResult, &'a ReplayAnswers)> {
-    let earlier =
-        trials.iter().take_while(|first| first.trial != second.trial && first.configuration != second.configuration);
+    let earlier = trials.iter().take_while(|first| first.trial != second.trial);
+    let others = earlier.filter(|first| first.configuration != second.configuration);
     let answers = |first: &'a TrialResult| first.phases.iter().find(|of| of.name == phase)?.answers.as_ref();
-    earlier.filter(|first| alike(first, second)).filter_map(|first| Some((first, answers(first)?))).next()
+    others.filter(|first| alike(first, second)).filter_map(|first| Some((first, answers(first)?))).next()
 }
 
 /// The replays of a run whose answers were recorded, each with those to compare them with.

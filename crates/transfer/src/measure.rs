@@ -219,8 +219,8 @@ impl Probe {
                 }
             }
             let writes = request.kind.writes();
-            tally.gets(request.records, if writes { 0 } else { request.bytes });
-            tally.sends(if writes { request.bytes } else { 0 });
+            tally.add_answer(request.records, if writes { 0 } else { request.bytes });
+            tally.add_sent(if writes { request.bytes } else { 0 });
         }
     }
 }

@@ -13,7 +13,7 @@ use storebench_results::validity::Severity;
 use storebench_results::{Percentiles, PhaseResult, RunResult};
 use storebench_study::workload::{Collection, Study};
 
-use crate::failure::{Failure, INVALID};
+use crate::failure::{Failure, INVALID, SPOILED};
 use crate::progress::Progress;
 use crate::signals::ask_on_interrupt;
 use crate::{stores, studies};
@@ -49,8 +49,8 @@ pub(super) fn on_store(
             Namespace::Absent | Namespace::Foreign(_) => {}
             Namespace::Ours | Namespace::Copied(_) => {
                 return Err(Failure::bad_input(
-                    "--store: it holds documents that Storebench loaded or copied, which the check would replace; give an \
-                     empty database",
+                    "--store: it holds documents that Storebench loaded or copied, which the check would replace; use another \
+                     database, or remove them first",
                 ));
             }
         }
@@ -94,9 +94,17 @@ pub(super) fn on_store(
         return Err(Failure { code, message: format!("--store: {why}") });
     }
     let reads = result.trials.iter().flat_map(|trial| &trial.phases).filter(|phase| !phase.warm_up && !phase.loads);
-    let failed: u64 = reads.flat_map(|phase| phase.ops.values()).map(|op| op.errors + op.misses + op.wrong).sum();
+    let (mut failed, mut astray) = (0, 0);
+    for op in reads.flat_map(|phase| phase.ops.values()) {
+        failed += op.errors;
+        astray += op.misses + op.wrong;
+    }
+    if astray > 0 {
+        let message = format!("--store: {astray} reads found no document, or another than was loaded");
+        return Err(Failure { code: SPOILED, message });
+    }
     if failed > 0 {
-        notes.push(format!("{failed} reads failed, or found no document or another one; the times are of the others"));
+        notes.push(format!("{failed} reads failed; the times are of the others"));
     }
     let mut figures = indexes(&result, &fields);
     if figures.is_empty() && named {
@@ -148,32 +156,22 @@ fn study_of(
     collection: &Collection,
 ) -> Result<(String, Vec<String>, Vec<String>), Failure> {
     let plain = |name: &String| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    let (mut fields, mut texts, mut left_out) = (Vec::new(), Vec::new(), 0);
-    for (path, is_text) in profile.scalars() {
-        if fields.len() == INDEXES || !path.iter().all(plain) {
-            left_out += 1;
-            continue;
-        }
-        fields.push(path.join("."));
-        texts.push(index_texts(&path, is_text));
-    }
+    let all = profile.scalars();
+    let mut fields: Vec<_> = all.iter().filter(|(path, _)| path.iter().all(plain)).collect();
+    fields.truncate(INDEXES);
+    let left_out = all.len() - fields.len();
     let failed = |error: toml::ser::Error| Failure::bad_input(format!("cannot write the study: {error}"));
     let own = Collection { from: Some(PathBuf::from(sample)), ..Collection::default() };
     let like = Collection { key: None, ..collection.clone() };
     let mut study = toml::Table::new();
     for (name, of) in [("sample", own), ("generated", like)] {
         let mut of = toml::Table::try_from(&of).map_err(failed)?;
-        let named = |(position, texts): (usize, &toml::Table)| {
-            let text = |text: &toml::Value| match text {
-                toml::Value::String(sql) => {
-                    toml::Value::String(sql.replace("{name}", &format!("{name}_{}", index_name(position))))
-                }
-                other => other.clone(),
-            };
-            let texts: toml::Table = texts.iter().map(|(language, sql)| (language.clone(), text(sql))).collect();
-            (index_name(position), toml::Value::Table(texts))
+        let index = |(position, (path, is_text)): (usize, &&(Vec<String>, bool))| {
+            let in_study = index_name(position);
+            let texts = index_texts(&format!("{name}_{in_study}"), path, *is_text);
+            (in_study, toml::Value::Table(texts))
         };
-        let indexes: toml::Table = texts.iter().enumerate().map(named).collect();
+        let indexes: toml::Table = fields.iter().enumerate().map(index).collect();
         if !indexes.is_empty() {
             of.insert("indexes".to_owned(), indexes.into());
         }
@@ -197,11 +195,12 @@ fn study_of(
             "{left_out} more fields have no index: the first {INDEXES} whose names are letters, digits and _ get one"
         ));
     }
+    let fields = fields.iter().map(|(path, _)| path.join(".")).collect();
     Ok((text, fields, notes))
 }
 
-/// An index on a field, in the languages of the stores that report its size.
-fn index_texts(path: &[String], is_text: bool) -> toml::Table {
+/// An index on a field, in the languages of the stores that report its size. `name` is that of the index in SQL.
+fn index_texts(name: &str, path: &[String], is_text: bool) -> toml::Table {
     let (last, objects) = path.split_last().map_or(("", &[][..]), |(last, objects)| (last.as_str(), objects));
     let postgres: String = objects.iter().map(|name| format!("->'{name}'")).collect();
     let postgres = format!("doc{postgres}->>'{last}'");
@@ -215,8 +214,8 @@ fn index_texts(path: &[String], is_text: bool) -> toml::Table {
     let mongodb = one("key", one(&field, 1.into()).into());
     let couchdb = one("fields", vec![field].into());
     toml::Table::from_iter([
-        ("postgres".to_owned(), format!("create index {{name}} on {{collection}} (({postgres}))").into()),
-        ("sqlite".to_owned(), format!("create index {{name}} on {{collection}} ({sqlite})").into()),
+        ("postgres".to_owned(), format!("create index {name} on {{collection}} (({postgres}))").into()),
+        ("sqlite".to_owned(), format!("create index {name} on {{collection}} ({sqlite})").into()),
         ("mongodb".to_owned(), mongodb.into()),
         ("couchdb".to_owned(), couchdb.into()),
         ("ravendb".to_owned(), false.into()),

@@ -356,7 +356,14 @@ fn what_cannot_be_compared_is_refused_or_said() {
     let writes = "[[phases]]\nname = \"writes\"\noperations = 5\nmix = { upsert = 1 }\n";
     cli.write("after.toml", &format!("{first}{writes}[[phases]]\nname = \"replay\"{replay}"));
     let done = cli.run("run after.toml --compare-answers --store sqlite:a.db --store memory:");
-    assert!(done.code == 2 && done.err.contains("after `writes`; compare"), "{}", done.err);
+    assert!(done.code == 2 && done.err.contains("after `writes`; set compare_answers"), "{}", done.err);
+    let twice = format!("{REPLAY}\n[[phases]]\nname = \"again\"\ntrace = \"ops.jsonl\"\n");
+    cli.write("twice.toml", &twice);
+    let done = cli.run("run twice.toml --compare-answers --store sqlite:a.db --store memory:");
+    assert!(done.code == 2 && done.err.contains("after `replay`; set compare_answers"), "{}", done.err);
+    cli.write("factor.toml", &format!("{REPLAY}\n[factors]\n\"phases.replay.workers\" = [1, 2]\n"));
+    let done = cli.run("run factor.toml --compare-answers --store sqlite:a.db");
+    assert!(done.code == 2 && done.err.contains("the same values of factors"), "{}", done.err);
     cli.write("replay.toml", &format!("{REPLAY}compare_answers = true\n"));
     let done = cli.run("run replay.toml --store sqlite:a.db --json -q");
     let (severity, observed) = different(&done.json());

@@ -82,9 +82,10 @@ pub struct PhaseRecord {
     /// What the workers saw of the documents that a consistency check follows. Parts of a run have none.
     #[serde(skip)]
     pub history: Option<HistoryRecord>,
-    /// What the store answered to each operation of a trace, in their order. Empty unless answers are compared.
+    /// What the store answered to each operation of a trace, in their order; `None` if it did not. Empty unless answers are
+    /// compared.
     #[serde(skip)]
-    pub answers: Vec<Answer>,
+    pub answers: Vec<Option<Answer>>,
     /// Why it ended early, if it did.
     pub partial: Option<Partial>,
     /// What it takes to merge it with the records of the other parts. `None` if the run is not divided.

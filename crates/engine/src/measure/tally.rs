@@ -158,7 +158,7 @@ impl Default for Tally {
 impl Tally {
     /// Counts bytes that a request sends.
     #[inline]
-    pub fn sends(&mut self, bytes: u64) {
+    pub fn add_sent(&mut self, bytes: u64) {
         self.sent += 1;
         self.bytes_written += bytes;
         self.written_squared = self.written_squared.saturating_add(bytes.saturating_mul(bytes));
@@ -166,7 +166,7 @@ impl Tally {
 
     /// Counts the documents of an answer, and the bytes of those that were read.
     #[inline]
-    pub fn gets(&mut self, documents: u64, bytes: u64) {
+    pub fn add_answer(&mut self, documents: u64, bytes: u64) {
         self.documents += documents;
         self.documents_squared = self.documents_squared.saturating_add(documents.saturating_mul(documents));
         self.bytes_read += bytes;

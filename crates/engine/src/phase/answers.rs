@@ -58,7 +58,7 @@ impl<C: Clock> Lanes<C> {
     #[inline]
     pub(super) fn note_answer(&mut self, lane: usize, found: bool, reply: &Reply<'_>) {
         if self.plan.answers.is_some() {
-            let answer = if found { self.read_answer(lane, reply) } else { Answer::missed() };
+            let answer = if found { self.read_answer(lane, reply) } else { Answer::Missed };
             self.answers.push((self.lanes[lane].task.recorded, answer));
         }
     }
@@ -67,22 +67,20 @@ impl<C: Clock> Lanes<C> {
     #[inline]
     pub(super) fn note_no_answer(&mut self, lane: usize, failed: Option<ErrorKind>) {
         if self.plan.answers.is_some() {
-            let answer = failed.map_or(Answer::missed(), Answer::failed);
+            let answer = failed.map_or(Answer::Missed, Answer::Failed);
             self.answers.push((self.lanes[lane].task.recorded, answer));
         }
     }
 
     fn read_answer(&mut self, lane: usize, reply: &Reply<'_>) -> Answer {
         let task = self.lanes[lane].task;
-        let (Some(compared), Some(body)) = (&self.plan.answers, reply.body) else { return Answer::done() };
+        let (Some(compared), Some(body)) = (&self.plan.answers, reply.body) else { return Answer::Done };
         let documents = self.catalog.get(self.plan.recipes[task.recipe].label.collection);
         match documents.check(task.index, body, &mut self.scratch) {
-            Ok(0) => Answer::as_loaded(),
+            Ok(0) => Answer::AsLoaded,
             // Versions of a trace are numbered like its operations.
-            Ok(version) if version > self.plan.versions_above => {
-                Answer::of_operation(version - self.plan.versions_above)
-            }
-            _ => Answer::hashed(xxh3_64(canonical(body, compared.own, true).as_bytes())),
+            Ok(version) if version > self.plan.versions_above => Answer::Written(version - self.plan.versions_above),
+            _ => Answer::Other(xxh3_64(canonical(body, compared.own, true).as_bytes())),
         }
     }
 }

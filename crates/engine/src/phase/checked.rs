@@ -24,7 +24,7 @@ impl<C: Clock> Lanes<C> {
 
     /// Whether an insert of a trace found its document there already. The log may contain inserts that failed, and the
     /// order between clients may differ from that of the log.
-    pub(super) fn meets_another_client(&self, lane: usize, error: ErrorKind) -> bool {
+    pub(super) fn is_there_already(&self, lane: usize, error: ErrorKind) -> bool {
         error == ErrorKind::Conflict && self.plan.trace.is_some() && self.kind_of(lane) == OpKind::Insert
     }
 

@@ -498,7 +498,7 @@ impl<C: Clock> Lanes<C> {
             tally.missed += 1;
             tally.missed_new += is_new;
         }
-        tally.gets(documents.into(), reply.bytes);
+        tally.add_answer(documents.into(), reply.bytes);
         if let Some(rows) = rows {
             tally.checked += 1;
             if !rows.allows(documents.into()) {
@@ -690,7 +690,7 @@ impl<C: Clock> Completions for Lanes<C> {
         self.in_flight -= 1;
         match result {
             Ok(reply) => self.succeed(lane, now, &reply),
-            Err(error) if error.kind == ErrorKind::NotFound || self.meets_another_client(lane, error.kind) => {
+            Err(error) if error.kind == ErrorKind::NotFound || self.is_there_already(lane, error.kind) => {
                 self.miss(lane, now);
             }
             Err(error) => self.fail(lane, now, error),

@@ -16,8 +16,8 @@ use super::stop::Stop;
 use super::team::{Gate, Member, Outbox, Snapshot};
 use crate::ledger::Book;
 use crate::measure::{
-    Answer, Asking, HistoryRecord, Interval, LedgerReads, LedgerReport, OfPart, Partial, PartialCause, PhaseRecord,
-    Recorder, ResourceSample, Sampler, StatsSampler, StoreStats, Tally, WorkerUse,
+    Asking, HistoryRecord, Interval, LedgerReads, LedgerReport, OfPart, Partial, PartialCause, PhaseRecord, Recorder,
+    ResourceSample, Sampler, StatsSampler, StoreStats, Tally, WorkerUse,
 };
 use crate::store::{AnyStore, OpKind, PhaseStart, StoreError};
 use storebench_documents::Catalog;
@@ -270,7 +270,7 @@ pub fn run_phase(
     })
     .map(|(mut record, reports)| {
         if let Some((trace, _)) = plan.trace.as_ref().filter(|_| plan.answers.is_some()) {
-            record.answers = vec![Answer::default(); trace.ops().len()];
+            record.answers = vec![None; trace.ops().len()];
         }
         let mut reads = LedgerReads::default();
         let mut history = HistoryRecord {
@@ -287,7 +287,7 @@ pub fn run_phase(
             history.operations.append(&mut report.seen.operations);
             history.overflowed |= report.seen.overflowed;
             for (number, answer) in report.answers {
-                record.answers[number as usize - 1] = answer;
+                record.answers[number as usize - 1] = Some(answer);
             }
         }
         record.history = plan.followed.is_some().then_some(history);

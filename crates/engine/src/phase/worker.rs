@@ -254,7 +254,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
         // Taken out during the call, because the request borrows it and the lanes are borrowed too.
         let revision = std::mem::take(&mut s.revision);
         let request = maker.request(&task, &s.more, stage, &revision);
-        lanes.recorder.ops[task.recipe].sends(sent_bytes(&request.op));
+        lanes.recorder.ops[task.recipe].add_sent(sent_bytes(&request.op));
         let now = lanes.now();
         lanes.sent(lane, now);
         if !lanes.open_loop && lanes.lanes[lane].tries == 1 && stage != Stage::Swap {

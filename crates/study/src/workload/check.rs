@@ -544,7 +544,7 @@ fn changed_before(study: &Study, phase: &Phase) -> Option<String> {
     let changing = before.find(writes);
     let changing = changing.filter(|_| phase.compare_answers)?;
     Some(format!(
-        "each store may hold other documents after `{}`; compare the answers of the first phase that writes",
+        "each store may hold other documents after `{}`; set compare_answers in that phase or before it only",
         changing.name
     ))
 }

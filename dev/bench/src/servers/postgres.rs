@@ -2,7 +2,7 @@
 //! compared with `pgbench -f` with the same statement, keys and connections.
 
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -160,21 +160,36 @@ fn write_file(subject: &Subject, count: u64, file: &Path) -> Result<(), Failure>
     out.flush().map_err(Into::into)
 }
 
+/// The documents of single operations, loaded, and the script for pgbench.
+struct Loaded {
+    subject: Subject,
+    store: Arc<dyn AnyStore>,
+    script: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Loaded {
+    fn new(server: &Server, operations: u64, script: &str) -> Result<Self, Failure> {
+        let subject = Subject::new(&study(KEYS, operations))?;
+        let store = storebench_stores::open(&server.url)?;
+        store.inspect()?;
+        store.prepare(&subject.layout(), Prepare::Fresh)?;
+        subject.run(&store, "load")?;
+        let folder = tempfile::Builder::new().prefix("storebench-bench-").tempdir()?;
+        let file = folder.path().join("script.sql");
+        std::fs::write(&file, script.replace("LAST", &(1_000_000_000 + KEYS - 1).to_string()))?;
+        Ok(Self { subject, store, script: file, _folder: folder })
+    }
+}
+
 fn upserts(options: &Options, server: &Server) -> Result<[Figure; 2], Failure> {
     let count = options.work(160_000);
-    let subject = Subject::new(&study(KEYS, count))?;
-    let store = storebench_stores::open(&server.url)?;
-    store.inspect()?;
-    store.prepare(&subject.layout(), Prepare::Fresh)?;
-    subject.run(&store, "load")?;
-    let folder = tempfile::Builder::new().prefix("storebench-bench-").tempdir()?;
-    let script = folder.path().join("upsert.sql");
-    std::fs::write(&script, UPSERT.replace("LAST", &(1_000_000_000 + KEYS - 1).to_string()))?;
+    let Loaded { subject, store, script, .. } = &Loaded::new(server, count, UPSERT)?;
     let mut document = Vec::new();
     subject.documents().write_document(0, 0, &mut document);
     let document = String::from_utf8(document)?;
-    let mut engine = || through_the_engine(&subject, &store, "upsert");
-    let mut pgbench = || through_pgbench(server, &script, &document, count);
+    let mut engine = || through_the_engine(subject, store, "upsert");
+    let mut pgbench = || through_pgbench(server, script, &document, count);
     let all = interleave::<2>(options.rounds, vec![&mut engine, &mut pgbench])?;
     store.remove()?;
     let [[rate, cpu], [their_rate, their_cpu]] = &all[..] else { return Err("two sides give two results".into()) };
@@ -192,17 +207,10 @@ fn upserts(options: &Options, server: &Server) -> Result<[Figure; 2], Failure> {
 
 fn queries(options: &Options, server: &Server) -> Result<[Figure; 2], Failure> {
     let count = options.work(160_000);
-    let subject = Subject::new(&study(KEYS, count))?;
-    let store = storebench_stores::open(&server.url)?;
-    store.inspect()?;
-    store.prepare(&subject.layout(), Prepare::Fresh)?;
-    subject.run(&store, "load")?;
-    let folder = tempfile::Builder::new().prefix("storebench-bench-").tempdir()?;
-    let script = folder.path().join("query.sql");
-    std::fs::write(&script, QUERY.replace("LAST", &(1_000_000_000 + KEYS - 1).to_string()))?;
-    let mut query = || through_the_engine(&subject, &store, "query");
-    let mut read = || through_the_engine(&subject, &store, "read");
-    let mut pgbench = || through_pgbench(server, &script, "", count);
+    let Loaded { subject, store, script, .. } = &Loaded::new(server, count, QUERY)?;
+    let mut query = || through_the_engine(subject, store, "query");
+    let mut read = || through_the_engine(subject, store, "read");
+    let mut pgbench = || through_pgbench(server, script, "", count);
     let all = interleave::<2>(options.rounds, vec![&mut query, &mut read, &mut pgbench])?;
     store.remove()?;
     let [[_, query], [_, read], [_, theirs]] = &all[..] else { return Err("three sides give three results".into()) };
