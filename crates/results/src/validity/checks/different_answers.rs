@@ -40,7 +40,7 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use crate::validity::testing::{CAUTION, INVALID, PASS, all, closed, severity};
-    use crate::{AnswerRow, QueryAnswer, QueryAnswers, RunResult};
+    use crate::{AnswerRow, QueryAnswer, QueryAnswers, ReplayAnswers, RunResult};
 
     fn answer(rows: &[&str]) -> QueryAnswer {
         let first: Vec<AnswerRow> =
@@ -95,6 +95,38 @@ mod tests {
             trial.answers[0].answers.iter_mut().for_each(|answer| answer.rows = 0);
         }
         assert_eq!(severity(&result, "different-answers"), CAUTION);
+    }
+
+    /// Trials that replayed a trace: the configuration, and the hash of its answers unless the trial failed.
+    fn replays(trials: &[(&str, Option<&str>)]) -> RunResult {
+        let mut result = closed(|_| ());
+        let one = result.trials.remove(0);
+        for (number, (configuration, hash)) in (1..).zip(trials) {
+            let mut trial = one.clone();
+            (trial.trial, trial.configuration) = (number, (*configuration).to_owned());
+            let answers = |hash: &&str| ReplayAnswers { compared: 9, hash: (*hash).to_owned(), ..Default::default() };
+            trial.phases[0].answers = hash.as_ref().map(answers);
+            result.trials.push(trial);
+        }
+        result
+    }
+
+    #[test]
+    fn replays_are_compared_with_the_first_other_configuration() {
+        let observed = |trials: &[(&str, Option<&str>)]| {
+            let found = all(&replays(trials), "different-answers");
+            (found[0].severity, found[0].observed.clone())
+        };
+        let (severity, text) = observed(&[("a", Some("1")), ("b", Some("1")), ("a", None), ("b", None)]);
+        assert_eq!((Some(severity), text.contains("9 operations of `")), (PASS, true), "{text}");
+        // Only the hashes are known if the run was resumed in between.
+        let (severity, text) = observed(&[("a", Some("1")), ("b", Some("2"))]);
+        assert_eq!((Some(severity), text.contains("run both at once")), (INVALID, true), "{text}");
+        // The first trial of b failed before its replay.
+        let (severity, text) = observed(&[("b", None), ("a", Some("1")), ("b", Some("2"))]);
+        assert_eq!((Some(severity), text.contains("on b than on a")), (INVALID, true), "{text}");
+        let (severity, text) = observed(&[("a", Some("1")), ("a", None)]);
+        assert_eq!((Some(severity), text.contains("on one configuration only")), (CAUTION, true), "{text}");
     }
 
     #[test]
