@@ -45,15 +45,15 @@ pub(super) fn on_store(
     stores::choose(&mut study, &[url.to_owned()])?;
     let opened = stores::open_all(&study)?;
     for (_, store) in &opened {
-        match store.inspect().map_err(|error| Failure::of_store(url, &error))? {
-            Namespace::Absent | Namespace::Foreign(_) => {}
-            Namespace::Ours | Namespace::Copied(_) => {
-                return Err(Failure::bad_input(
-                    "--store: it holds documents that Storebench loaded or copied, which the check would replace; use another \
-                     database, or remove them first",
-                ));
-            }
-        }
+        let held = match store.inspect().map_err(|error| Failure::of_store(url, &error))? {
+            Namespace::Absent => continue,
+            Namespace::Ours => "documents that Storebench loaded, which the check would replace".to_owned(),
+            Namespace::Copied(what) | Namespace::Foreign(what) => what,
+        };
+        return Err(Failure::bad_input(format!(
+            "--store {}: it holds {held}; nothing was touched. Use an empty place",
+            store.describe().url
+        )));
     }
     let named = opened.iter().all(|(_, store)| store.capabilities().language.is_some());
     if !named {

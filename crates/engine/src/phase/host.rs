@@ -169,7 +169,7 @@ impl Timer {
         Ok(Self { fd: unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE)? }, set_ns: 0 })
     }
 
-    /// Sets it to fire once, at `wake_ns`, or earlier unless an arrival is due then. Setting it again also cancels an
+    /// Sets it to fire once, at `wake_ns`, or earlier unless an arrival is scheduled then. Setting it again also cancels an
     /// earlier firing, so that it need not be read.
     fn wake_at(&mut self, now_ns: u64, wake_ns: u64, arrival: bool) -> io::Result<()> {
         if !must_set(self.set_ns, now_ns, wake_ns, arrival) {
@@ -212,12 +212,12 @@ mod tests {
     use super::must_set;
 
     #[test]
-    fn a_timer_is_set_only_if_it_would_fire_too_late_or_an_arrival_is_due() {
+    fn a_timer_is_set_only_if_it_would_fire_too_late_or_for_an_arrival() {
         // In a closed loop, each operation moves the time by a little.
         assert!(must_set(0, 1_000, 101_000, false), "it is not set");
         assert!(!must_set(101_000, 2_000, 102_000, false), "it fires a little early");
         assert!(must_set(101_000, 2_000, 50_000, false), "it would fire too late");
         assert!(must_set(101_000, 101_000, 150_000, false), "it has fired");
-        assert!(must_set(101_000, 2_000, 102_000, true), "an arrival is due at its own time");
+        assert!(must_set(101_000, 2_000, 102_000, true), "an arrival is sent at its own time");
     }
 }
