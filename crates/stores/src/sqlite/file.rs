@@ -20,6 +20,8 @@ use super::sql::{self, Format};
 const MARKER: &str = "storebench_marker";
 /// The number of attempts to read a file that changes meanwhile.
 const LOOKS: usize = 10;
+/// How often a file that cannot be read, and does not change, is looked at.
+const DOUBTS: usize = 5;
 /// The timeout for a lock held by others who open a new file at the same moment.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The marker's values for a file that Storebench created, and for one that is about to be removed.
@@ -346,6 +348,12 @@ fn look_again(path: &Path, tries: usize) -> Result<FileContents, StoreError> {
     match contents(path) {
         // The file was read without locks, and somebody wrote or removed it meanwhile.
         Err(_) if tries > 1 && still.check().is_err() => look_again(path, tries - 1),
+        // A write that had begun before the file was opened may have ended after that, without another change of its
+        // times. What is damaged stays so.
+        Err(_) if tries > 1 => {
+            std::thread::sleep(Duration::from_millis(10));
+            look_again(path, tries.min(DOUBTS) - 1)
+        }
         // A journal exists during a commit, and after a kill.
         Ok(FileContents::Database(found)) if tries > 1 && found.unmerged => {
             std::thread::sleep(Duration::from_millis(2));
@@ -421,6 +429,38 @@ fn unlink(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As when the system has set the file's time for a write, and stores its bytes a moment later.
+    #[test]
+    fn a_file_that_is_half_written_for_a_moment_is_not_called_damaged() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("it");
+        std::fs::write(&path, "").unwrap();
+        let connection = open_writable(&path).unwrap();
+        connection.execute_batch("CREATE TABLE a (b); CREATE TABLE c (d)").unwrap();
+        connection.close().unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        let time = std::fs::metadata(&path).unwrap().modified().unwrap();
+        let write = |bytes: &[u8]| {
+            use std::os::unix::fs::FileExt as _;
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            file.write_all_at(bytes, 0).unwrap();
+            file.set_modified(time).unwrap();
+        };
+        let mut torn = whole.clone();
+        torn[100..200].fill(0xff);
+        write(&torn);
+        assert!(contents(&path).is_err(), "it cannot be read now");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(15));
+                write(&whole);
+            });
+            assert!(matches!(look(&path), Ok(FileContents::Database(found)) if found.theirs == ["a", "c"]));
+        });
+        write(&torn);
+        assert!(look(&path).err().unwrap().to_string().contains("damaged"));
+    }
 
     #[test]
     fn a_file_that_came_in_its_place_is_not_removed() {
