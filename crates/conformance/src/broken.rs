@@ -117,7 +117,7 @@ impl Store for Broken {
                 steps: Transactions::STEPS,
                 rolls_back: true,
                 waits_for_nodes: true,
-                takes_connection: false,
+                ..Transactions::default()
             };
         }
         capabilities

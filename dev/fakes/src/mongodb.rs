@@ -1,13 +1,18 @@
 //! A fake server that speaks MongoDB's protocol and misbehaves as a test requires, and an independent client for a real
 //! server.
 //!
-//! Both support only `OP_MSG`. The server stores nothing. A function gives the answer to each command.
+//! Both support only `OP_MSG`. The server stores nothing: a function gives the answer to each command. [`ReplicaSet`]
+//! stores documents.
+
+mod replica_set;
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bson::{Bson, Document, doc};
+
+pub use replica_set::ReplicaSet;
 
 /// What a fake does with a command.
 pub enum Reply {

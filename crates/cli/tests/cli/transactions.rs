@@ -54,10 +54,33 @@ fn stores_with_transactions_lose_none_and_leave_nothing_of_those_that_are_rolled
     let cli = Cli::new();
     let postgres = format!("pg={}", server.url);
     let done = run(&cli, STUDY, &["sqlite:transfers.db", "redb:transfers.redb", &postgres]);
+    let lost = lost_none(&done.json(), "serializable");
+    assert_eq!(lost["severity"], "pass", "{lost:#}");
+}
+
+/// As a replica set of MongoDB: those that meet are aborted and tried again.
+#[test]
+fn mongodb_aborts_those_that_meet_and_they_are_tried_again() {
+    let set = storebench_fakes::mongodb::ReplicaSet::start().unwrap();
+    let store = format!("mongodb://127.0.0.1:{}/transfers", set.port);
+    let study = STUDY.replace("workers = 4", "workers = 4\nin_flight = 4").replace("count = 200", "count = 40");
+    let done = run(&Cli::new(), &study, &[&store]);
     let result = done.json();
+    let lost = lost_none(&result, "snapshot");
+    assert_eq!(lost["severity"], "pass", "{lost:#}");
+    // All workers write the same ten documents.
+    let study = study.replace("streams = \"disjoint\"\nledger = true\n", "");
+    let result = run(&Cli::new(), &study, &[&store]).json();
+    let note = &result["trials"][0]["phases"][1]["ops"]["note"];
+    assert!(note["conflicts"].as_u64().is_some_and(|conflicts| conflicts > 0) && note["errors"] == 0, "{note:#}");
+    assert_eq!(set.open_transactions(), 0);
+}
+
+/// Checks that all transactions of the study succeeded. Returns the check of the ledger.
+fn lost_none(result: &serde_json::Value, isolation: &str) -> serde_json::Value {
     for trial in result["trials"].as_array().unwrap() {
         let (store, phase) = (&trial["store"], &trial["phases"][1]);
-        assert_eq!(phase["isolation"]["name"], "serializable", "{store}");
+        assert_eq!(phase["isolation"]["name"], isolation, "{store}");
         let ops = phase["ops"].as_object().unwrap();
         let count = |name: &str, of: &str| ops[name][of].as_u64().unwrap();
         for name in ["transfer", "note", "read"] {
@@ -73,8 +96,7 @@ fn stores_with_transactions_lose_none_and_leave_nothing_of_those_that_are_rolled
         let ledger = &phase["ledger"];
         assert_eq!((&ledger["lost"], &ledger["resurrected"]), (&0.into(), &0.into()), "{store}: {ledger:#}");
     }
-    let lost = check(&result, "lost-writes").unwrap();
-    assert_eq!(lost["severity"], "pass", "{lost:#}");
+    check(result, "lost-writes").unwrap().clone()
 }
 
 /// One name for each isolation on every store, and the same work is told apart by it.

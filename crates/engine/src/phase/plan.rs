@@ -199,12 +199,15 @@ impl Guarantees {
             let having = |wanted| can.isolation.iter().copied().find(|(have, _)| *have == wanted);
             let found = phase.isolation.map_or_else(|| can.strongest(), having);
             if found.is_none() {
-                let can: Vec<_> = can.isolation.iter().map(|(isolation, _)| isolation.name()).collect();
-                return refuse(match phase.isolation.filter(|_| !can.is_empty()) {
+                let names: Vec<_> = can.isolation.iter().map(|(isolation, _)| isolation.name()).collect();
+                return refuse(match phase.isolation.filter(|_| !names.is_empty()) {
                     Some(asked) => {
-                        format!("this store cannot guarantee isolation `{asked}`; supported: {}", can.join(", "))
+                        format!("this store cannot guarantee isolation `{asked}`; supported: {}", names.join(", "))
                     }
-                    None => "this store has no transactions; remove them, or use another store".into(),
+                    None => format!(
+                        "this store has no transactions; {}",
+                        can.remedy.unwrap_or("remove them, or use another store")
+                    ),
                 });
             }
             if let Some(of) = phase.operations_of_mix().find(|of| of.entry.rollback > 0.0 && !can.rolls_back) {

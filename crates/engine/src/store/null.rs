@@ -41,7 +41,7 @@ impl Store for NullStore {
                 steps: Transactions::STEPS,
                 rolls_back: true,
                 waits_for_nodes: true,
-                takes_connection: false,
+                ..Transactions::default()
             },
             indexes: true,
             gives_up_at_timeout: false,

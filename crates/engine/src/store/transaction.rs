@@ -69,6 +69,8 @@ pub struct Transactions {
     pub waits_for_nodes: bool,
     /// Whether a transaction has its connection to itself, so that nothing else can be in flight there.
     pub takes_connection: bool,
+    /// If it has none, what its user can do to get them.
+    pub remedy: Option<&'static str>,
 }
 
 impl Transactions {

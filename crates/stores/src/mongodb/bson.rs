@@ -82,6 +82,14 @@ pub(super) fn binary(out: &mut Vec<u8>, name: &str, parts: [&[u8]; 2]) {
     out.extend_from_slice(parts[1]);
 }
 
+pub(super) fn uuid(out: &mut Vec<u8>, name: &str, value: [u8; 16]) {
+    const SUBTYPE: u8 = 4;
+    head(out, BINARY, name);
+    out.extend_from_slice(&16_u32.to_le_bytes());
+    out.push(SUBTYPE);
+    out.extend_from_slice(&value);
+}
+
 /// A document or array as a member, filled by `fill`.
 pub(super) fn nested(out: &mut Vec<u8>, kind: u8, name: &str, fill: impl FnOnce(&mut Vec<u8>)) {
     head(out, kind, name);

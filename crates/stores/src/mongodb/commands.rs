@@ -37,6 +37,8 @@ pub(super) struct Collection {
 pub(super) struct Tails {
     write: Vec<u8>,
     read: Vec<u8>,
+    /// Of a request for more of a query's documents.
+    more: Vec<u8>,
 }
 
 impl Tails {
@@ -52,6 +54,24 @@ impl Tails {
             bson::nested(&mut tails.read, DOCUMENT, "$readPreference", |out| bson::text(out, "mode", mode));
         }
         tails
+    }
+
+    /// Those of a step of a transaction: the members by which the server knows it and, in its first step, what begins it.
+    pub(super) fn in_transaction(mark: &dyn Fn(&mut Vec<u8>), first: bool) -> Self {
+        let mut tails = Self::default();
+        mark(&mut tails.more);
+        mark(&mut tails.read);
+        if first {
+            bson::boolean(&mut tails.read, "startTransaction", true);
+            bson::nested(&mut tails.read, DOCUMENT, "readConcern", |out| bson::text(out, "level", "snapshot"));
+        }
+        tails.write.clone_from(&tails.read);
+        tails
+    }
+
+    /// Appends those of a write.
+    pub(super) fn end_write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.write);
     }
 }
 
@@ -313,6 +333,7 @@ impl Builder<'_> {
         let at = wire::begin(self.out);
         bson::int64(self.out, "getMore", cursor);
         bson::text(self.out, "collection", &self.collection.name);
+        self.out.extend_from_slice(&self.tails.more);
         bson::text(self.out, "$db", &self.collection.database);
         bson::end(self.out, at);
         wire::end(self.out);

@@ -11,8 +11,12 @@ use crate::document::EXISTS;
 pub(super) struct Told {
     pub(super) code: i64,
     pub(super) text: String,
+    /// Whether the server has aborted the transaction, and another try may succeed.
+    pub(super) aborted: bool,
 }
 
+/// The label of errors after which a transaction may be tried again.
+const ABORTED: &str = "TransientTransactionError";
 /// Error code for an unknown command.
 pub(super) const NO_SUCH_COMMAND: i64 = 59;
 
@@ -20,7 +24,12 @@ impl Told {
     /// Reads the error from a server's document: a reply, a write error or a write concern error.
     pub(super) fn of(document: Members<'_>) -> Self {
         let text = document.get("errmsg").and_then(|text| text.as_str()).unwrap_or("no reason given");
-        Self { code: document.get("code").and_then(|code| code.as_i64()).unwrap_or(0), text: shorten(text) }
+        let mut labels = document.get("errorLabels").and_then(|labels| labels.members()).into_iter().flatten();
+        Self {
+            code: document.get("code").and_then(|code| code.as_i64()).unwrap_or(0),
+            text: shorten(text),
+            aborted: labels.any(|label| label.is_ok_and(|(_, label)| label.as_str() == Some(ABORTED))),
+        }
     }
 
     /// Whether the node is not, or no longer, the one that accepts writes.
@@ -32,6 +41,8 @@ impl Told {
     pub(super) fn operation(&self, kind: OpKind) -> OpError {
         let kind = match self.code {
             11000 | 11001 | 12582 => return EXISTS,
+            // 251: the server does not know the transaction (any more).
+            _ if self.aborted || self.code == 251 => ErrorKind::Aborted,
             // Not the primary, a transaction conflict, or too many requests: nothing was done.
             10107 | 13435 | 10058 | 13436 | 112 | 462 => ErrorKind::Temporary,
             // Interrupted midway, or another node did not answer.

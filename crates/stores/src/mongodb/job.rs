@@ -62,6 +62,8 @@ enum Plan {
         making: bool,
     },
     Rework(Rework),
+    /// The end of a transaction.
+    End,
 }
 
 #[derive(Debug)]
@@ -437,6 +439,16 @@ impl Rows {
 }
 
 impl Job {
+    /// A step of a transaction, which does nothing before the commit.
+    pub(super) fn step(self) -> Self {
+        Self { kind: OpKind::Read, ..self }
+    }
+
+    /// The end of a transaction.
+    pub(super) fn ending() -> Self {
+        Self { kind: OpKind::Transaction, contents: false, plan: Plan::End }
+    }
+
     /// The kind of operation that fails if the connection breaks now or the server reports an error. While a job only
     /// reads before its write, nothing was done.
     pub(super) fn at_stake(&self) -> OpKind {
@@ -512,6 +524,7 @@ impl Job {
                 Ok(Some(OwnedReply::documents(1)))
             }
             Plan::Delete => Ok(Some(OwnedReply::documents(written(reply, kind)?))),
+            Plan::End => Ok(Some(OwnedReply::documents(0))),
             Plan::Swap { key, looking } => {
                 if *looking {
                     let there = batch(reply, kind)?.1.next().is_some();

@@ -53,10 +53,11 @@ mod patch;
 mod session;
 mod srv;
 mod stats;
+mod transaction;
 mod url;
 mod wire;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use storebench_engine::store::{
@@ -68,13 +69,14 @@ use storebench_study::workload::Language;
 
 use crate::net::{self, Control, Memo, fresh};
 use crate::registry::Options;
+use bson::{ARRAY, DOCUMENT};
 use commands::{Builder, Collection, KeyKind, Tails};
 use control::{Desk, LONG, PATIENCE};
 use errors::Told;
 use finder::{Deployment, Role};
 use lane::Lane;
 pub(crate) use session::MongoSession;
-use session::Shared;
+use session::{Orphans, Shared};
 pub(crate) use url::SCHEME;
 use url::Target;
 
@@ -88,6 +90,7 @@ pub(crate) struct MongoStore {
     control: Control,
     seen: Memo<Seen>,
     ready: Memo<Ready>,
+    orphans: Arc<Orphans>,
 }
 
 /// What the server reports about itself.
@@ -119,6 +122,7 @@ impl MongoStore {
             control: Control::default(),
             seen: Memo::default(),
             ready: Memo::default(),
+            orphans: Arc::default(),
         })
     }
 
@@ -158,6 +162,25 @@ impl MongoStore {
                 other => other,
             })
         })
+    }
+
+    /// Ends transactions that were open when their sessions were dropped: the server would keep their locks for a minute.
+    /// Where that fails, it does.
+    async fn end_orphans(&self) {
+        let orphans = std::mem::take(&mut *self.orphans.lock().unwrap_or_else(PoisonError::into_inner));
+        if orphans.is_empty() {
+            return;
+        }
+        let Ok(mut desk) = self.desk().await else { return };
+        let kill = |out: &mut Vec<u8>| {
+            bson::nested(out, ARRAY, "killSessions", |out| {
+                let mut digits = itoa::Buffer::new();
+                for (number, session) in orphans.iter().enumerate() {
+                    bson::nested(out, DOCUMENT, digits.format(number), |out| bson::uuid(out, "id", *session));
+                }
+            });
+        };
+        let _ = desk.ask("admin", PATIENCE, kill).await;
     }
 
     /// Connects for control calls, and remembers what the server reports about itself.
@@ -236,7 +259,8 @@ impl Store for MongoStore {
             use OpKind::{Append, CompareAndSwap, Counter, Prepend, Touch};
             matches!(kind, Append | CompareAndSwap | Counter | Prepend | Touch)
         };
-        let lacks = |kind: &OpKind| matches!(kind, OpKind::View | OpKind::Transaction);
+        let single = self.seen.get().is_some_and(|seen| seen.deployment == Deployment::Single);
+        let lacks = |kind: &OpKind| *kind == OpKind::View || *kind == OpKind::Transaction && single;
         let operations = OpKind::ALL.into_iter().filter(|kind| !(lacks(kind) || theirs && of_ours(kind)));
         Capabilities {
             operations: operations.map(|kind| (kind, support(kind))).collect(),
@@ -254,6 +278,7 @@ impl Store for MongoStore {
                      readConcernLevel=linearizable)",
                 ),
             ],
+            transactions: if single { transaction::none() } else { transaction::offered() },
             indexes: true,
             gives_up_at_timeout: true,
             inserts_faster: true,
@@ -265,6 +290,8 @@ impl Store for MongoStore {
                  replica set, twice as many.",
                 "Storebench makes all tries itself and does not use the server's retryable writes.",
                 "Collections have a sparse TTL index for expiry. It does not include documents without an expiry.",
+                "Transactions need a replica set or a sharded cluster. One whose connection was lost is aborted on another; if \
+                 that fails too, the server aborts it after a minute.",
                 "nx-27017 cannot replace documents of bytes, and answers with error code 8.",
                 "Tested only against nx-27017 (MongoDB's protocol over SQLite) and a fake. For replica sets, routers, \
                  TTL and statistics, the driver follows MongoDB's documentation. `storebench conform URL` runs the \
@@ -326,7 +353,14 @@ impl Store for MongoStore {
             lanes.push(lane(Role::Secondary).await?);
         }
         let tails = Tails::of(options, self.target.read_concern, deployment != Deployment::Single);
-        let shared = Shared { collections: ready.collections, tails, read_only: ready.read_only };
+        let shared = Shared {
+            collections: ready.collections,
+            tails,
+            read_only: ready.read_only,
+            transactions: deployment != Deployment::Single,
+            orphans: Arc::clone(&self.orphans),
+        };
+        self.end_orphans().await;
         Ok(MongoSession::new(shared, lanes, fresh()))
     }
 
@@ -421,7 +455,10 @@ impl Store for MongoStore {
 
     fn close(&self) -> Result<(), StoreError> {
         self.ready.take();
-        Ok(())
+        self.control.block_on(async {
+            self.end_orphans().await;
+            Ok(())
+        })
     }
 
     fn remove(&self) -> Result<(), StoreError> {

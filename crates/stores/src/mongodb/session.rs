@@ -1,5 +1,7 @@
 //! A session: each operation has a connection to itself while it is in progress.
 
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,6 +14,7 @@ use super::asked;
 use super::commands::{Builder, Collection, Tails};
 use super::job::{Begin, Job, Step};
 use super::lane::{Awaited, Lane};
+use super::transaction::{Next, Transaction};
 use super::wire::{self, garbage};
 use crate::asked::{ByNumber, Template};
 use crate::connection::{Answers, Link};
@@ -23,13 +26,22 @@ pub(super) struct Shared {
     pub(super) collections: Vec<Collection>,
     pub(super) tails: Tails,
     pub(super) read_only: bool,
+    /// Whether the servers have transactions.
+    pub(super) transactions: bool,
+    pub(super) orphans: Arc<Orphans>,
 }
 
+/// The IDs of sessions whose transactions were open when the last connection to them was closed.
+pub(super) type Orphans = Mutex<Vec<[u8; 16]>>;
+
 /// One operation. Its place is reused, and keeps its memory.
+#[derive(Default)]
 struct Operation {
-    token: Token,
-    /// `None` while the place is free.
+    /// `None` if nobody waits for it.
+    token: Option<Token>,
+    /// What is done now: the operation, or a step of a transaction. `None` while the place is free.
     job: Option<Job>,
+    transaction: Option<Box<Transaction>>,
     collection: usize,
     lane: usize,
     /// Its connection within the lane.
@@ -84,6 +96,48 @@ impl MongoSession {
 
     /// Begins an operation in a place. Returns its reply if nothing needs to be sent.
     fn begin(&mut self, place: usize, request: &Request<'_>) -> Result<Option<OwnedReply>, OpError> {
+        match request.op {
+            Op::Transaction { steps, rolls_back, .. } => {
+                if !self.shared.transactions || steps.is_empty() {
+                    return Err(OpError::unsupported());
+                }
+                let Self { places, revisions, .. } = self;
+                let mut half = || u128::from(draw(revisions));
+                let transaction = places[place]
+                    .transaction
+                    .get_or_insert_with(|| Box::new(Transaction::new((half() << 64 | half()).to_le_bytes())));
+                transaction.begin(steps, rolls_back, request.contents);
+                self.step(place).map(|()| None)
+            }
+            _ => self.build(place, request, None),
+        }
+    }
+
+    /// Builds the message of the next step of a transaction.
+    fn step(&mut self, number: usize) -> Result<(), OpError> {
+        // Taken out, because the message is built beside it.
+        let transaction = self.places[number].transaction.take();
+        let built = match transaction.as_deref().and_then(Transaction::step) {
+            Some((step, contents, tails)) => {
+                step.request(contents).and_then(|request| self.build(number, &request, Some(tails)))
+            }
+            None => Err(OpError::unsupported()),
+        };
+        let place = &mut self.places[number];
+        place.transaction = transaction;
+        place.lane = 0;
+        place.job = place.job.take().map(Job::step);
+        built.map(drop)
+    }
+
+    /// Builds the first message of an operation. Returns its reply if nothing needs to be sent. `step`: what the
+    /// commands end with within a transaction.
+    fn build(
+        &mut self,
+        place: usize,
+        request: &Request<'_>,
+        step: Option<&Tails>,
+    ) -> Result<Option<OwnedReply>, OpError> {
         let Self { shared, revisions, lanes, places, splits, queries, scratch, .. } = self;
         let position = request.collection.position();
         let collection = collection_of(request, &shared.collections, shared.read_only)?;
@@ -96,7 +150,7 @@ impl MongoSession {
         place.lane = if kind.writes() { 0 } else { lanes.len() - 1 };
         let limits = &lanes[place.lane].limits;
         let begin = Begin {
-            builder: Builder { out: &mut place.message, collection, tails: &shared.tails },
+            builder: Builder { out: &mut place.message, collection, tails: step.unwrap_or(&shared.tails) },
             most_document_bytes: limits.most_document_bytes,
             most_message_bytes: limits.most_message_bytes,
             most_writes: limits.most_writes,
@@ -129,6 +183,7 @@ impl MongoSession {
     fn end(&mut self, number: usize, result: Result<OwnedReply, OpError>, out: &mut dyn Completions) {
         let token = self.places[number].token;
         self.leave(number);
+        let Some(token) = token else { return };
         out.complete(
             token,
             match &result {
@@ -138,23 +193,92 @@ impl MongoSession {
         );
     }
 
+    /// Completes a transaction and frees its place.
+    fn end_transaction(&mut self, number: usize, out: &mut dyn Completions) {
+        let token = self.places[number].token;
+        self.leave(number);
+        let (Some(token), Some(transaction)) = (token, &mut self.places[number].transaction) else { return };
+        transaction.complete(|result| out.complete(token, result));
+    }
+
+    /// Goes on with a transaction after the answer to its last message. Returns whether another message follows.
+    fn go_on(&mut self, number: usize, result: Result<OwnedReply, OpError>) -> bool {
+        let place = &mut self.places[number];
+        let Some(transaction) = &mut place.transaction else { return false };
+        let mut next = transaction.take(result);
+        if next == Next::Step {
+            let Err(error) = self.step(number) else { return true };
+            let Some(transaction) = &mut self.places[number].transaction else { return false };
+            next = transaction.take(Err(error));
+        }
+        if next == Next::Done {
+            return false;
+        }
+        let Operation { transaction: Some(transaction), message, job, .. } = &mut self.places[number] else {
+            return false;
+        };
+        transaction.ending(next == Next::Commit, &self.shared.tails, message);
+        *job = Some(Job::ending());
+        true
+    }
+
+    /// Aborts a transaction whose connection was lost, on the next one that is free. The server would keep its locks for a
+    /// minute.
+    fn abort(&mut self, number: usize) {
+        let Some(transaction) = self.places[number].transaction.take() else { return };
+        let undo = self.take_place(None);
+        let place = &mut self.places[undo];
+        transaction.ending(false, &self.shared.tails, &mut place.message);
+        (place.job, place.lane) = (Some(Job::ending()), 0);
+        self.places[number].transaction = Some(transaction);
+        self.lanes[0].waiting.push_back(undo);
+    }
+
+    /// A free place.
+    fn take_place(&mut self, token: Option<Token>) -> usize {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Operation::default());
+            self.places.len() - 1
+        });
+        self.places[number].token = token;
+        self.in_flight += usize::from(token.is_some());
+        number
+    }
+
     fn leave(&mut self, number: usize) {
         let place = &mut self.places[number];
         (place.job, place.line) = (None, None);
+        self.in_flight -= usize::from(place.token.take().is_some());
         // One long message must not hold its memory forever.
         const LARGE: usize = 4 << 20;
         if place.message.capacity() > LARGE {
             place.message = Vec::new();
         }
         self.free.push(number);
-        self.in_flight -= 1;
     }
 
-    /// Ends an operation that will get no answer.
-    fn break_off(&mut self, number: usize, error: impl FnOnce(OpKind) -> OpError, out: &mut dyn Completions) {
-        if let Some(job) = &mut self.places[number].job {
-            let result = job.broken_off(error(job.at_stake()));
-            self.end(number, result, out);
+    /// Ends an operation that will get no answer. `sent`: whether its last message was sent, at least in part.
+    fn break_off(
+        &mut self,
+        number: usize,
+        sent: bool,
+        error: impl FnOnce(OpKind) -> OpError,
+        out: &mut dyn Completions,
+    ) {
+        let Operation { job: Some(job), transaction, .. } = &mut self.places[number] else { return };
+        let error = error(job.at_stake());
+        match transaction.as_deref_mut().filter(|transaction| transaction.is_open()) {
+            None => {
+                let result = job.broken_off(error);
+                self.end(number, result, out);
+            }
+            Some(transaction) => {
+                let (error, open) = transaction.lose(sent, error);
+                if open {
+                    self.abort(number);
+                }
+                self.end(number, Err(error), out);
+            }
         }
     }
 
@@ -175,9 +299,14 @@ impl MongoSession {
             }
         }
         if !self.lanes[lane].waiting.is_empty() && !self.lanes[lane].lines.iter().any(|line| line.link.is_up()) {
-            while let Some(place) = self.lanes[lane].waiting.pop_front() {
+            let places = &self.places;
+            let (undo, lost) = std::mem::take(&mut self.lanes[lane].waiting)
+                .into_iter()
+                .partition::<VecDeque<_>, _>(|place| places[*place].token.is_none());
+            self.lanes[lane].waiting = undo;
+            for place in lost {
                 let error = self.lanes[lane].lines[0].link.not_connected();
-                self.break_off(place, |_| error, out);
+                self.break_off(place, false, |_| error, out);
             }
         }
     }
@@ -191,6 +320,18 @@ impl MongoSession {
         let awaited = Awaited { place: number, request: self.requests };
         let buffer = self.lanes[place.lane].lines[line].link.pipe.request(awaited, true);
         std::mem::swap(buffer, &mut place.message);
+    }
+}
+
+impl Drop for MongoSession {
+    fn drop(&mut self) {
+        // A free place has no transaction that is open, but the abort of an earlier one may be waiting.
+        let undo = |place: &Operation| place.job.is_some() && place.token.is_none();
+        let transactions = || self.places.iter().filter_map(|place| place.transaction.as_deref());
+        if self.places.iter().any(undo) || transactions().any(Transaction::is_open) {
+            let mut orphans = self.shared.orphans.lock().unwrap_or_else(PoisonError::into_inner);
+            orphans.extend(transactions().map(Transaction::session));
+        }
     }
 }
 
@@ -223,21 +364,36 @@ impl Answers for MongoSession {
             Ok(None) => return Ok(()),
             Err(what) => {
                 pipe.pop();
-                self.break_off(number, |kind| garbage(kind, what), out);
+                self.break_off(number, true, |kind| garbage(kind, what), out);
                 return Err(what.into());
             }
         };
-        let Operation { job: Some(job), collection, message, .. } = &mut places[number] else {
+        let Operation { job: Some(job), collection, message, transaction, .. } = &mut places[number] else {
             return Err("an answer to an operation that has ended".into());
         };
+        let open = transaction.as_deref().filter(|transaction| transaction.is_open());
+        let in_transaction = open.is_some();
         let collection = &shared.collections[*collection];
         let mut draw = || draw(revisions).cast_signed();
-        let step = job.answer(&input[document], message, collection, &shared.tails, &mut draw);
+        let tails = open.map_or(&shared.tails, Transaction::tails);
+        let step = job.answer(&input[document], message, collection, tails, &mut draw);
         let length = input.len();
         pipe.consume(length);
         pipe.pop();
         match step {
             Step::Again => self.send(number, line),
+            // Another node knows nothing of the transaction.
+            Step::Done { result, elsewhere: false } if in_transaction => match self.go_on(number, result) {
+                true => self.send(number, line),
+                false => {
+                    self.lanes[lane].give_back(line, false);
+                    self.end_transaction(number, out);
+                }
+            },
+            Step::Done { result: Err(error), elsewhere } if in_transaction => {
+                self.lanes[lane].give_back(line, elsewhere);
+                self.break_off(number, true, |_| error, out);
+            }
             Step::Done { result, elsewhere } => {
                 self.lanes[lane].give_back(line, elsewhere);
                 self.end(number, result, out);
@@ -253,7 +409,7 @@ impl Answers for MongoSession {
         let link = &mut lane.lines[line].link;
         let unsent = link.not_connected();
         for (awaited, sent) in link.pipe.lose() {
-            self.break_off(awaited.place, |kind| if sent { lost(kind, why) } else { unsent.clone() }, out);
+            self.break_off(awaited.place, sent, |kind| if sent { lost(kind, why) } else { unsent.clone() }, out);
         }
     }
 
@@ -264,13 +420,7 @@ impl Answers for MongoSession {
 
 impl Session for MongoSession {
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
-        let number = self.free.pop().unwrap_or_else(|| {
-            let message = Vec::new();
-            self.places.push(Operation { token, job: None, collection: 0, lane: 0, line: None, message });
-            self.places.len() - 1
-        });
-        self.places[number].token = token;
-        self.in_flight += 1;
+        let number = self.take_place(Some(token));
         match self.begin(number, request) {
             Ok(None) => {
                 let lane = self.places[number].lane;
@@ -278,7 +428,13 @@ impl Session for MongoSession {
                 self.dispatch(lane, out);
             }
             Ok(Some(reply)) => self.end(number, Ok(reply), out),
-            Err(error) => self.end(number, Err(error), out),
+            Err(error) => {
+                // Nothing of a transaction was sent yet.
+                if let Some(transaction) = &mut self.places[number].transaction {
+                    transaction.end();
+                }
+                self.end(number, Err(error), out);
+            }
         }
     }
 
@@ -299,14 +455,25 @@ impl Session for MongoSession {
         if self.in_flight == 0 { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Closes the operation's connection: a late answer must not be taken for another operation's.
+    /// Closes the operation's connection: a late answer must not be taken for another operation's. A transaction keeps it
+    /// until it is aborted.
     fn abandon(&mut self, token: Token) {
-        let found = self.places.iter().position(|place| place.job.is_some() && place.token == token);
+        let found = self.places.iter().position(|place| place.job.is_some() && place.token == Some(token));
         let Some(number) = found else { return };
-        let lane = &mut self.lanes[self.places[number].lane];
-        match self.places[number].line {
+        let place = &mut self.places[number];
+        let lane = &mut self.lanes[place.lane];
+        match place.line {
             None => lane.waiting.retain(|waiting| *waiting != number),
+            // Its connection sends the abort, after the answer to the step: another one might overtake the step.
+            Some(_) if place.transaction.as_deref_mut().is_some_and(Transaction::give_up) => {
+                place.token = None;
+                self.in_flight -= 1;
+                return;
+            }
             Some(line) => lane.take_back(line),
+        }
+        if let Some(transaction) = &mut place.transaction {
+            transaction.end();
         }
         self.leave(number);
     }

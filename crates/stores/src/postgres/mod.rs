@@ -286,6 +286,7 @@ impl Store for PostgresStore {
                 rolls_back: true,
                 waits_for_nodes: true,
                 takes_connection: true,
+                ..Transactions::default()
             },
             indexes: true,
             gives_up_at_timeout: true,

@@ -126,7 +126,7 @@ impl Engine for Redb {
                 steps: Transactions::STEPS,
                 rolls_back: true,
                 waits_for_nodes: true,
-                takes_connection: false,
+                ..Transactions::default()
             },
             ..Capabilities::default()
         };

@@ -215,7 +215,7 @@ impl Store for RedisStore {
                 steps: transactions::STEPS,
                 rolls_back: false,
                 waits_for_nodes: false,
-                takes_connection: false,
+                ..Transactions::default()
             },
             gives_up_at_timeout: true,
             rows: &[RowsKind::Walk],

@@ -210,7 +210,7 @@ impl Store for SqliteStore {
                 steps: Transactions::STEPS_AND_QUERIES,
                 rolls_back: true,
                 waits_for_nodes: true,
-                takes_connection: false,
+                ..Transactions::default()
             },
             indexes: true,
             embedded: true,

@@ -3,6 +3,7 @@
 
 mod answers;
 mod drive;
+mod transactions;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
