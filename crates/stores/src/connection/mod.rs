@@ -10,7 +10,7 @@ mod bell;
 mod dialog;
 mod link;
 mod pipe;
-#[cfg(any(feature = "memcached", feature = "redis"))]
+#[cfg(any(feature = "memcached", feature = "redis", feature = "couchbase"))]
 mod pipelined;
 mod work;
 
@@ -20,6 +20,6 @@ pub(crate) use dialog::Dialog;
 pub(crate) use link::Connecting;
 pub(crate) use link::{Connect, Link, Turn, again};
 pub(crate) use pipe::Pipe;
-#[cfg(any(feature = "memcached", feature = "redis"))]
+#[cfg(any(feature = "memcached", feature = "redis", feature = "couchbase"))]
 pub(crate) use pipelined::{Awaited, Dialect, MOST_AGAIN, Pipelined, Role};
 pub(crate) use work::{NONE, Work, Works};

@@ -55,6 +55,8 @@ pub(crate) struct Pipe<T> {
     /// How many entries of the queue may be on the wire, and how many of them count against the window.
     released: usize,
     counted: usize,
+    /// How many entries the queue has had before the first one now, modulo 2^32.
+    before: u32,
 }
 
 #[derive(Debug)]
@@ -80,6 +82,7 @@ impl<T> Pipe<T> {
             window: (window as usize).max(1),
             released: 0,
             counted: 0,
+            before: 0,
         }
     }
 
@@ -97,6 +100,30 @@ impl<T> Pipe<T> {
     pub(crate) fn amend(&mut self, change: impl FnOnce(&mut T)) {
         if let Some(last) = self.queue.back_mut() {
             change(&mut last.what);
+        }
+    }
+
+    /// Passes the number of the last queued entry, and its request, to `write`. For protocols that answer in any order.
+    #[inline]
+    pub(crate) fn number(&mut self, write: impl FnOnce(u32, &mut [u8])) {
+        if let Some(last) = self.queue.back() {
+            let number = self.before.wrapping_add(self.queue.len() as u32 - 1);
+            write(number, &mut self.out[(last.start - self.base) as usize..]);
+        }
+    }
+
+    /// The entry with this number, which was sent, and its place in the queue.
+    #[inline]
+    pub(crate) fn numbered(&self, number: u32) -> Option<(usize, &T)> {
+        let place = number.wrapping_sub(self.before) as usize;
+        self.queue.get(place).filter(|_| place < self.released).map(|entry| (place, &entry.what))
+    }
+
+    /// Replaces the entry at a place.
+    #[inline]
+    pub(crate) fn replace(&mut self, place: usize, what: T) {
+        if let Some(entry) = self.queue.get_mut(place) {
+            entry.what = what;
         }
     }
 
@@ -150,6 +177,7 @@ impl<T> Pipe<T> {
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
         let front = self.queue.pop_front()?;
+        self.before = self.before.wrapping_add(1);
         if self.released > 0 {
             self.released -= 1;
             self.counted -= usize::from(front.counts);
@@ -231,6 +259,7 @@ impl<T> Pipe<T> {
         self.base += self.out.len() as u64;
         self.out.clear();
         (self.written, self.start, self.end, self.released, self.counted) = (0, 0, 0, 0, 0);
+        self.before = self.before.wrapping_add(self.queue.len() as u32);
         std::mem::take(&mut self.queue).into_iter().map(move |a| (a.what, a.start < written))
     }
 }
@@ -263,6 +292,30 @@ mod tests {
         );
         ask(&mut pipe, 6, true);
         assert_eq!(pipe.sendable(), b"[6]");
+    }
+
+    #[test]
+    fn entries_are_found_by_their_numbers() {
+        let mut pipe = Pipe::new(9);
+        let number = |pipe: &mut Pipe<u32>| {
+            let mut found = None;
+            pipe.number(|number, request| found = Some((number, request.to_vec())));
+            found.unwrap()
+        };
+        for what in 0..4 {
+            ask(&mut pipe, what, true);
+            assert_eq!(number(&mut pipe), (what, format!("[{what}]").into_bytes()));
+        }
+        assert!(pipe.numbered(0).is_none(), "it was not sent");
+        let bytes = pipe.sendable().len();
+        pipe.sent(bytes);
+        pipe.replace(2, 20);
+        assert_eq!((pipe.numbered(2), pipe.numbered(4)), (Some((2, &20)), None));
+        assert_eq!((pipe.pop(), pipe.pop()), (Some(0), Some(1)));
+        assert_eq!((pipe.numbered(1), pipe.numbered(3)), (None, Some((1, &3))));
+        assert_eq!(pipe.lose().count(), 2);
+        ask(&mut pipe, 5, true);
+        assert_eq!(number(&mut pipe).0, 4, "an answer to a lost connection's request is not taken for another's");
     }
 
     #[test]

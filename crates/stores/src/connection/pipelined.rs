@@ -50,6 +50,17 @@ pub(crate) enum Role {
     Own,
 }
 
+/// A step of a merge.
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    /// The patch at once if that can be, otherwise as [`Step::Look`].
+    Patch,
+    /// The read.
+    Look,
+    /// The write of the new document, if the old one still has its revision.
+    Swap { revision: &'a [u8], body: &'a [u8] },
+}
+
 /// How a driver encodes requests and interprets answers.
 pub(crate) trait Dialect: Sized {
     /// The expected form of an answer, and its meaning.
@@ -62,6 +73,22 @@ pub(crate) trait Dialect: Sized {
 
     /// The kind of documents in a collection.
     fn body(collection: &Self::Collection) -> Body;
+
+    /// Writes the number of a request into it. For protocols that answer in any order.
+    #[inline]
+    fn number(_request: &mut [u8], _number: u32) {}
+
+    /// Appends a request that applies a merge patch at once, if one can. If it ends with a conflict, the document is
+    /// read, merged and written.
+    fn patch(
+        &self,
+        _key: &str,
+        _patch: &serde_json::Value,
+        _collection: &Self::Collection,
+        _out: &mut Vec<u8>,
+    ) -> Option<Result<Self::Expect, OpError>> {
+        None
+    }
 
     /// Appends the request of an operation on one document. On an error, the caller removes what was appended.
     fn single(&self, op: &Op<'_>, collection: &Self::Collection, out: &mut Vec<u8>) -> Result<Self::Expect, OpError>;
@@ -256,10 +283,14 @@ impl<D: Dialect> Pipelined<D> {
             work.ends.push(work.requests.len());
             awaited.expect = made?;
             pipe.request(awaited, counts).extend_from_slice(&work.requests[start..]);
+            pipe.number(|number, request| D::number(request, number));
         } else {
             let buffer = pipe.request(awaited, counts);
             match self.dialect.single(op, collection, buffer) {
-                Ok(expect) => pipe.amend(|last| last.expect = expect),
+                Ok(expect) => {
+                    pipe.amend(|last| last.expect = expect);
+                    pipe.number(|number, request| D::number(request, number));
+                }
                 Err(error) => {
                     pipe.take_back();
                     return Err(error);
@@ -339,7 +370,7 @@ impl<D: Dialect> Pipelined<D> {
         let work = self.works.get(number);
         (work.collection, work.patch) = (position, patch);
         work.key.push_str(key);
-        if let Err(error) = self.step(link, number, None) {
+        if let Err(error) = self.step(link, number, Step::Patch) {
             self.works.give_back(number);
             return Err(error);
         }
@@ -347,18 +378,24 @@ impl<D: Dialect> Pipelined<D> {
         Ok(())
     }
 
-    /// Sends the next request of a merge: the read, or the swap of a revision for the new document.
-    fn step(&mut self, link: usize, number: u32, swap: Option<(&[u8], &[u8])>) -> Result<(), OpError> {
+    /// Sends the next request of a merge.
+    fn step(&mut self, link: usize, number: u32, step: Step<'_>) -> Result<(), OpError> {
         let work = self.works.get(number);
         let mut request = std::mem::take(&mut work.requests);
         request.clear();
         let collection = &self.collections[work.collection];
-        let (role, made) = match swap {
-            None => (Role::Look, self.dialect.look(&work.key, collection, &mut request)),
-            Some((revision, body)) => {
+        let at_once = match step {
+            Step::Patch => self.dialect.patch(&work.key, &work.patch, collection, &mut request),
+            _ => None,
+        };
+        let (role, made) = match (step, at_once) {
+            (_, Some(made)) => (Role::Swap, made),
+            (Step::Patch | Step::Look, None) => (Role::Look, self.dialect.look(&work.key, collection, &mut request)),
+            (Step::Swap { revision, body }, None) => {
                 (Role::Swap, self.dialect.swap(&work.key, revision, body, collection, &mut request))
             }
         };
+        let writes = role == Role::Swap;
         work.requests = request;
         let awaited = Awaited {
             token: work.token,
@@ -373,8 +410,10 @@ impl<D: Dialect> Pipelined<D> {
         };
         work.ends.clear();
         work.ends.push(work.requests.len());
-        self.links[link].pipe.request(awaited, true).extend_from_slice(&work.requests);
-        if swap.is_some() {
+        let pipe = &mut self.links[link].pipe;
+        pipe.request(awaited, true).extend_from_slice(&work.requests);
+        pipe.number(|number, request| D::number(request, number));
+        if writes {
             self.dialect.wrote(link);
         }
         Ok(())
@@ -395,10 +434,9 @@ impl<D: Dialect> Pipelined<D> {
             Err(OpError::new(ErrorKind::Temporary, "other writers kept changing the document between read and write"))
         } else {
             match read {
-                None => self.step(link, awaited.work, None),
-                Some((old, revision)) => {
-                    merged(old, &work.patch).and_then(|new| self.step(link, awaited.work, Some((revision, &new))))
-                }
+                None => self.step(link, awaited.work, Step::Look),
+                Some((old, revision)) => merged(old, &work.patch)
+                    .and_then(|body| self.step(link, awaited.work, Step::Swap { revision, body: &body })),
             }
         };
         match next {

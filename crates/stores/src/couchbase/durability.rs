@@ -69,11 +69,27 @@ pub(super) fn guarantees(copies: Option<Copies>) -> Vec<(Durability, &'static st
 
 /// The level that gives a guarantee. `None` for the level none.
 pub(super) fn level(durability: Durability) -> Option<DurabilityLevel> {
+    match code(durability) {
+        MAJORITY => Some(DurabilityLevel::MAJORITY),
+        MAJORITY_AND_PERSIST_ACTIVE => Some(DurabilityLevel::MAJORITY_AND_PERSIST_ACTIVE),
+        PERSIST_TO_MAJORITY => Some(DurabilityLevel::PERSIST_TO_MAJORITY),
+        _ => None,
+    }
+}
+
+/// The levels as the protocol numbers them.
+const NONE: u8 = 0;
+const MAJORITY: u8 = 1;
+const MAJORITY_AND_PERSIST_ACTIVE: u8 = 2;
+const PERSIST_TO_MAJORITY: u8 = 3;
+
+/// The number of that level.
+pub(super) fn code(durability: Durability) -> u8 {
     match (durability.persisted, durability.on) {
-        _ if durability == Durability::MEMORY => None,
-        (Persisted::Disk, 1) => Some(DurabilityLevel::MAJORITY_AND_PERSIST_ACTIVE),
-        (Persisted::Disk, _) => Some(DurabilityLevel::PERSIST_TO_MAJORITY),
-        _ => Some(DurabilityLevel::MAJORITY),
+        _ if durability == Durability::MEMORY => NONE,
+        (Persisted::Disk, 1) => MAJORITY_AND_PERSIST_ACTIVE,
+        (Persisted::Disk, _) => PERSIST_TO_MAJORITY,
+        _ => MAJORITY,
     }
 }
 

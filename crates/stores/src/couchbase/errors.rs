@@ -8,8 +8,55 @@ use storebench_engine::store::{ErrorKind, OpError, OpKind, StoreError};
 use crate::document::{CHANGED, EXISTS};
 use crate::net::lost;
 
-fn error(kind: ErrorKind, message: &'static str) -> OpError {
+const fn error(kind: ErrorKind, message: &'static str) -> OpError {
     OpError { kind, message: Cow::Borrowed(message) }
+}
+
+const BUSY: OpError = error(ErrorKind::Temporary, "the server is out of memory or busy (temporary failure)");
+const RATE_LIMITED: OpError = error(ErrorKind::Temporary, "the server limits the rate of this user (rate limited)");
+const LOCKED: OpError = error(ErrorKind::Temporary, "another client has locked the document");
+const DURABLE_WRITE: OpError = error(ErrorKind::Temporary, "a durable write of this document is in progress");
+const TOO_FEW_COPIES: OpError =
+    error(ErrorKind::Temporary, "too few copies are in the cluster's map for this durability; nothing was written");
+const AMBIGUOUS: OpError =
+    error(ErrorKind::OutcomeUnknown, "the copies did not all acknowledge in time (durability ambiguous)");
+const NO_SUCH_DURABILITY: OpError = error(ErrorKind::Refused, "this bucket does not offer this durability");
+pub(super) const TOO_LARGE: OpError =
+    error(ErrorKind::Refused, "the document is larger than the server's limit (20 MiB)");
+const QUOTA: OpError = error(ErrorKind::Refused, "the scope's quota is used up");
+const NOT_ALLOWED: OpError =
+    error(ErrorKind::Refused, "this user has no permission for this operation in this collection");
+const NO_COLLECTION: OpError =
+    error(ErrorKind::Failed, "the bucket no longer has the collection; it may have been dropped");
+
+/// The meaning of a status of the protocol for an operation of this kind. The statuses:
+/// <https://github.com/couchbase/kv_engine/blob/master/include/mcbp/protocol/status.h>.
+pub(super) fn of_status(kind: OpKind, status: u16) -> OpError {
+    use ErrorKind::{Failed, OutcomeUnknown, Refused, Temporary};
+    match status {
+        0x01 => OpError::not_found(),
+        0x02 => CHANGED,
+        0x03 => TOO_LARGE,
+        0x08 | 0x0d => error(Temporary, "the node does not serve the bucket (yet)"),
+        0x09 => LOCKED,
+        0x1f => error(Temporary, "the login is no longer valid"),
+        0x20 | 0x24 => NOT_ALLOWED,
+        // Network, requests, connections.
+        0x30..=0x33 => RATE_LIMITED,
+        0x34 => QUOTA,
+        0x82 | 0x85 | 0x86 => BUSY,
+        0x88 | 0x8c => NO_COLLECTION,
+        0xa0 => NO_SUCH_DURABILITY,
+        0xa1 => TOO_FEW_COPIES,
+        0xa2 | 0xa4 => DURABLE_WRITE,
+        0xa3 => AMBIGUOUS,
+        // Invalid arguments, attributes, unknown commands, what is not supported.
+        0x04 | 0x23 | 0x26 | 0x28 | 0x80 | 0x81 | 0x83 | 0x87 | 0x89..=0x8b => {
+            OpError::new(Refused, format!("the server refuses the request (status 0x{status:02x})"))
+        }
+        _ if kind.writes() => OpError::new(OutcomeUnknown, format!("the server failed (status 0x{status:02x})")),
+        _ => OpError::new(Failed, format!("the server failed (status 0x{status:02x})")),
+    }
 }
 
 /// Whether an operation was sent and its connection ended before the answer.
@@ -30,28 +77,18 @@ pub(super) fn op_error(kind: OpKind, error_of: &Error) -> OpError {
         Kind::DocumentNotFound => OpError::not_found(),
         Kind::DocumentExists => EXISTS,
         Kind::CasMismatch => CHANGED,
-        Kind::TemporaryFailure => error(Temporary, "the server is out of memory or busy (temporary failure)"),
-        Kind::RateLimitedFailure => error(Temporary, "the server limits the rate of this user (rate limited)"),
-        Kind::DocumentLocked => error(Temporary, "another client has locked the document"),
-        Kind::DurabilityWriteInProgress | Kind::DurableWriteRecommitInProgress => {
-            error(Temporary, "a durable write of this document is in progress")
-        }
-        Kind::DurabilityImpossible => {
-            error(Temporary, "too few copies are in the cluster's map for this durability; nothing was written")
-        }
-        Kind::DurabilityAmbiguous => {
-            error(OutcomeUnknown, "the copies did not all acknowledge in time (durability ambiguous)")
-        }
-        Kind::DurabilityLevelNotAvailable => error(Refused, "this bucket does not offer this durability"),
-        Kind::ValueTooLarge => error(Refused, "the document is larger than the server's limit (20 MiB)"),
-        Kind::QuotaLimitedFailure => error(Refused, "the scope's quota is used up"),
-        Kind::AuthenticationFailure => {
-            error(Refused, "this user has no permission for this operation in this collection")
-        }
+        Kind::TemporaryFailure => BUSY,
+        Kind::RateLimitedFailure => RATE_LIMITED,
+        Kind::DocumentLocked => LOCKED,
+        Kind::DurabilityWriteInProgress | Kind::DurableWriteRecommitInProgress => DURABLE_WRITE,
+        Kind::DurabilityImpossible => TOO_FEW_COPIES,
+        Kind::DurabilityAmbiguous => AMBIGUOUS,
+        Kind::DurabilityLevelNotAvailable => NO_SUCH_DURABILITY,
+        Kind::ValueTooLarge => TOO_LARGE,
+        Kind::QuotaLimitedFailure => QUOTA,
+        Kind::AuthenticationFailure => NOT_ALLOWED,
         Kind::InvalidArgument(wrong) => OpError::new(Refused, format!("invalid argument: {}", wrong.msg())),
-        Kind::CollectionNotFound | Kind::ScopeNotFound => {
-            error(Failed, "the bucket no longer has the collection; it may have been dropped")
-        }
+        Kind::CollectionNotFound | Kind::ScopeNotFound => NO_COLLECTION,
         Kind::IndexNotFound | Kind::PlanningFailure => {
             error(Refused, "no index of the collection fits the query; with keys=none there is none for key ranges")
         }

@@ -42,19 +42,22 @@ fn is_about_paths(kind: &Kind) -> bool {
     )
 }
 
-/// The parts of a patch that only sets and removes top-level members. `None` for other patches.
-fn specs(patch: &Value) -> Option<Vec<MutateInSpec>> {
+/// The path and the new value, if any, of each member that a patch sets or removes. `None` for patches that do more.
+pub(super) fn parts<'p>(patch: &'p Value) -> Option<Vec<(String, Option<&'p Value>)>> {
     let members = patch.as_object().filter(|members| (1..=MOST_PATHS).contains(&members.len()))?;
-    let spec = |(name, value): (&String, &Value)| {
-        let path = format!("`{}`", name.replace('`', "``"));
-        match value {
-            Value::Object(_) => None,
-            _ if name.len() > LONGEST_NAME || name.is_empty() => None,
-            Value::Null => Some(MutateInSpec::remove(path, None)),
-            value => MutateInSpec::upsert(path, value, None).ok(),
-        }
+    let fits = |(name, value): (&String, &Value)| !value.is_object() && (1..=LONGEST_NAME).contains(&name.len());
+    let part = |(name, value): (&String, &'p Value)| {
+        (format!("`{}`", name.replace('`', "``")), Some(value).filter(|value| !value.is_null()))
     };
-    members.iter().map(spec).collect()
+    members.iter().all(fits).then(|| members.iter().map(part).collect())
+}
+
+fn specs(patch: &Value) -> Option<Vec<MutateInSpec>> {
+    let spec = |(path, value): (String, Option<&Value>)| match value {
+        None => Some(MutateInSpec::remove(path, None)),
+        Some(value) => MutateInSpec::upsert(path, value, None).ok(),
+    };
+    parts(patch)?.into_iter().map(spec).collect()
 }
 
 async fn swap(context: &Context, target: &Target, key: &str, patch: &Value) -> Result<OwnedReply, OpError> {

@@ -86,7 +86,7 @@ const NO_VIEWS: OpError =
     refused("Couchbase has views of a bucket's default collection only; read it with existing = \"_default\"");
 const NOT_JSON: OpError = refused("merge works on collections of JSON only");
 /// A revision that no document has. It replaces what cannot be read as a revision.
-const NO_REVISION: u64 = u64::MAX;
+pub(super) const NO_REVISION: u64 = u64::MAX;
 
 const fn refused(message: &'static str) -> OpError {
     OpError { kind: ErrorKind::Refused, message: Cow::Borrowed(message) }

@@ -115,10 +115,7 @@ fn explain(settings: &Settings, host: &Host, error: &Error) -> StoreError {
         _ => None,
     };
     match server.map(|error| error.kind()) {
-        Some(ServerErrorKind::UnknownBucketName) => StoreError::Unreachable(format!(
-            "{host} has no bucket `{bucket}` for `{user}`: it does not exist, or `{user}` may not use it; create it, \
-             or name another bucket after the host"
-        )),
+        Some(ServerErrorKind::UnknownBucketName) => bucket_refused(host, bucket, user),
         Some(ServerErrorKind::Auth { .. } | ServerErrorKind::Access) => login_refused(host, user),
         Some(ServerErrorKind::UnknownStatus { status: Status::AuthError }) => login_refused(host, user),
         Some(_) => StoreError::Unreachable(format!("{host} refused the connection: {error}")),
@@ -126,7 +123,14 @@ fn explain(settings: &Settings, host: &Host, error: &Error) -> StoreError {
     }
 }
 
-fn login_refused(host: &Host, user: &str) -> StoreError {
+pub(super) fn bucket_refused(host: &Host, bucket: &str, user: &str) -> StoreError {
+    StoreError::Unreachable(format!(
+        "{host} has no bucket `{bucket}` for `{user}`: it does not exist, or `{user}` may not use it; create it, or \
+         name another bucket after the host"
+    ))
+}
+
+pub(super) fn login_refused(host: &Host, user: &str) -> StoreError {
     StoreError::Unreachable(format!(
         "{host} refused the login of `{user}`: the user or the password is wrong; set them in the URL, or set the \
          password with STOREBENCH_PASSWORD or password_file="

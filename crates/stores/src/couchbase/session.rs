@@ -1,26 +1,31 @@
-//! One session: the SDK's connections to every node, driven in place.
+//! One session: its own connections to every node for operations on documents, and the SDK's for the rest.
 
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context as Waking, Poll};
 
 use storebench_engine::store::{
-    Completions, FutureSession, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
+    Completions, FutureSession, Op, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
 };
 
 use super::gate::Gate;
+use super::kv::KvSession;
 use super::link::Link;
 use super::operations::{Context, Target, Task, perform};
 use super::settings::Settings;
 use super::topology::Topology;
 use super::views::{KEPT_IN, Views};
 use super::{Ready, durability};
+use crate::repeats::{Rounds, Within};
 
 /// A session. Its connections end with it.
 pub(crate) struct CouchbaseSession {
     /// Boxed because the SDK's futures have no names. This costs once per session, not once per operation.
-    inner: Box<dyn Session>,
+    sdk: Box<dyn Session>,
     gate: Rc<Gate>,
+    kv: Option<KvSession>,
+    /// Finds out whether a bulk operation has a key twice.
+    rounds: Rounds,
 }
 
 impl CouchbaseSession {
@@ -58,28 +63,61 @@ impl CouchbaseSession {
             let task = Task::of(request, &context);
             perform(Rc::clone(&context), task)
         };
-        Ok(Self { inner: Box::new(FutureSession::new(respond)), gate })
+        Ok(Self { sdk: Box::new(FutureSession::new(respond)), gate, kv: None, rounds: Rounds::default() })
+    }
+
+    /// Sends operations on documents over these connections.
+    pub(super) fn over(self, kv: KvSession) -> Self {
+        Self { kv: Some(kv), ..self }
+    }
+
+    /// Whether a request goes over the own connections.
+    #[inline]
+    fn is_own(&mut self, op: &Op<'_>) -> bool {
+        match *op {
+            // Counters are signed here and unsigned there, which takes a loop for some of them.
+            Op::Counter { .. } | Op::Page { .. } | Op::Prefix { .. } | Op::Scan { .. } | Op::View { .. } => false,
+            Op::Query { .. } | Op::Transaction { .. } => false,
+            // The server may do the requests for one key in any order.
+            Op::BulkWrite { items, .. } | Op::BulkRead { keys: items } | Op::BulkDelete { keys: items } => {
+                self.rounds.arrange(items, Within::Given);
+                self.rounds.ranges().count() <= 1
+            }
+            _ => true,
+        }
     }
 }
 
 impl Session for CouchbaseSession {
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
-        self.inner.submit(request, token, out);
+        let is_own = self.kv.is_some() && self.is_own(&request.op);
+        match self.kv.as_mut().filter(|_| is_own) {
+            Some(kv) => kv.submit(request, token, out),
+            None => self.sdk.submit(request, token, out),
+        }
     }
 
     fn flush(&mut self) {
-        self.inner.flush();
+        if let Some(kv) = &mut self.kv {
+            kv.flush();
+        }
+        self.sdk.flush();
     }
 
     fn poll(&mut self, cx: &mut Waking<'_>, out: &mut dyn Completions) -> Poll<()> {
-        self.inner.poll(cx, out)
+        let own = self.kv.as_mut().map_or(Poll::Ready(()), |kv| kv.poll(cx, out));
+        let sdk = self.sdk.poll(cx, out);
+        if own.is_ready() { sdk } else { own }
     }
 
     fn abandon(&mut self, token: Token) {
-        self.inner.abandon(token);
+        if let Some(kv) = &mut self.kv {
+            kv.abandon(token);
+        }
+        self.sdk.abandon(token);
     }
 
     fn counters(&self) -> SessionCounters {
-        self.gate.counters()
+        self.kv.as_ref().map_or_else(|| self.gate.counters(), Session::counters)
     }
 }

@@ -36,6 +36,8 @@ pub(super) struct Settings {
     pub(super) key_index_asked: bool,
     /// Whether documents are sent compressed with Snappy.
     compress: bool,
+    /// Whether operations on documents go over connections of Storebench's own instead of the SDK's.
+    pub(super) own_connections: bool,
 }
 
 impl Settings {
@@ -77,7 +79,14 @@ impl Settings {
         let keys = options.choice("keys", &["index", "none"])?;
         let (key_index, key_index_asked) = (keys != Some(1), keys == Some(0));
         let compress = options.choice("compression", &["none", "snappy"])? == Some(1);
-        Ok(Self { address, bucket, scope, key_index, key_index_asked, compress })
+        let client = options.choice("client", &["own", "sdk"])?;
+        if compress && client == Some(0) {
+            return Err(StoreError::BadUrl(
+                "compression=snappy needs the official client; use client=sdk, or leave out client".into(),
+            ));
+        }
+        let own_connections = client != Some(1) && !compress;
+        Ok(Self { address, bucket, scope, key_index, key_index_asked, compress, own_connections })
     }
 
     /// The address in the SDK's format.

@@ -21,6 +21,8 @@ pub(super) struct Topology {
     pub(super) queries: Vec<Host>,
     /// The number of replicas that the bucket has besides the active copy.
     pub(super) replicas: u32,
+    /// Its epoch and its revision, which tell an older map from a newer one.
+    pub(super) revision: (i64, i64),
 }
 
 impl Topology {
@@ -68,7 +70,9 @@ impl Topology {
         if data.is_empty() {
             return Err(wrong("has no node with the data service"));
         }
-        Ok(Self { active, data, management, views, queries, replicas })
+        let number = |name: &str| config[name].as_i64().unwrap_or(0);
+        let revision = (number("revEpoch"), number("rev"));
+        Ok(Self { active, data, management, views, queries, replicas, revision })
     }
 
     /// The number of wanted copies, and of nodes for them.
@@ -78,9 +82,20 @@ impl Topology {
 
     /// The node that serves a key, as a position in [`Topology::data`].
     pub(super) fn node_of(&self, key: &str) -> Option<usize> {
+        let vbucket = Self::vbucket(key, self.active.len());
+        self.active.get(usize::from(vbucket)).and_then(|node| usize::try_from(*node).ok())
+    }
+
+    /// The vbucket of a key, of so many.
+    #[inline]
+    pub(super) fn vbucket(key: &str, vbuckets: usize) -> u16 {
         let hash = (crc32fast::hash(key.as_bytes()) >> 16) & 0x7fff;
-        let vbucket = hash as usize % self.active.len().max(1);
-        self.active.get(vbucket).and_then(|node| usize::try_from(*node).ok())
+        (hash as usize % vbuckets.max(1)) as u16
+    }
+
+    /// The node of each vbucket.
+    pub(super) fn active(&self) -> impl Iterator<Item = Option<usize>> {
+        self.active.iter().map(|node| usize::try_from(*node).ok())
     }
 }
 

@@ -1,17 +1,16 @@
 //! Authentication: SCRAM-SHA-256 ([RFC 7677](https://www.rfc-editor.org/rfc/rfc7677)) and X.509.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, Mac};
-use sha2::{Digest, Sha256};
 use storebench_engine::store::StoreError;
 
 use super::bson::{self, Members};
 use super::wire::{self, Connection};
+use crate::net::scram::{Salt, Scram};
 use crate::net::{Host, Secret};
+
+/// RFC 7677 requires at least this many iterations.
+const LEAST_ROUNDS: u32 = 4_096;
 
 /// How a client authenticates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,44 +29,7 @@ pub(super) struct Login {
     pub(super) password: Secret,
     /// The database that authenticates the user.
     pub(super) source: String,
-    /// The last salt and iteration count, with the salted password, so that further connections avoid thousands of
-    /// hashes.
-    pub(super) salted: Mutex<Option<Salted>>,
-}
-
-/// A password salted with `salt` over `rounds` iterations.
-#[derive(Debug)]
-pub(super) struct Salted {
-    salt: Vec<u8>,
-    rounds: u32,
-    key: [u8; 32],
-}
-
-/// The most iterations accepted. RFC 7677 requires at least 4,096; more than this would make the client hang.
-const MOST_ROUNDS: u32 = 10_000_000;
-
-fn mac(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
-    let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(key).expect("HMAC takes keys of any length");
-    for part in parts {
-        mac.update(part);
-    }
-    mac.finalize().into_bytes().into()
-}
-
-/// `Hi` of RFC 5802: PBKDF2 with one block.
-fn salt(password: &[u8], salt: &[u8], rounds: u32) -> [u8; 32] {
-    let keyed = <Hmac<Sha256> as Mac>::new_from_slice(password).expect("HMAC takes keys of any length");
-    let mut last = mac(password, &[salt, &1_u32.to_be_bytes()]);
-    let mut sum = last;
-    for _ in 1..rounds {
-        let mut round = keyed.clone();
-        round.update(&last);
-        last = round.finalize().into_bytes().into();
-        for (a, b) in sum.iter_mut().zip(last) {
-            *a ^= b;
-        }
-    }
-    sum
+    pub(super) salted: Salt,
 }
 
 impl Login {
@@ -132,54 +94,26 @@ impl Login {
 
     async fn scram(&self, connection: &mut Connection, within: Duration) -> Result<(), StoreError> {
         let host = connection.host().clone();
-        let mut random = [0; 24];
-        rustls::crypto::aws_lc_rs::default_provider()
-            .secure_random
-            .fill(&mut random)
-            .map_err(|_| StoreError::Failed("the operating system returned no random numbers".into()))?;
-        let nonce = STANDARD.encode(random);
-        let user = self.user.replace('=', "=3D").replace(',', "=2C");
-        let first = format!("n={user},r={nonce}");
+        let scram = Scram::new(&self.user)?;
         let start = |out: &mut Vec<u8>| {
             bson::int32(out, "saslStart", 1);
             bson::text(out, "mechanism", "SCRAM-SHA-256");
-            bson::binary(out, "payload", [b"n,,", first.as_bytes()]);
+            bson::binary(out, "payload", [scram.first().as_bytes(), b""]);
             bson::nested(out, bson::DOCUMENT, "options", |out| bson::boolean(out, "skipEmptyExchange", true));
         };
         let reply = self.ask(connection, within, start).await?;
         let conversation = reply.get("conversationId").and_then(|v| v.as_i64()).unwrap_or(1);
         let challenge = payload(reply).ok_or_else(|| self.odd(&host))?;
-        let challenge_text = std::str::from_utf8(challenge).map_err(|_| self.odd(&host))?.to_owned();
-        let part = |name: &str| challenge_text.split(',').find_map(|part| part.strip_prefix(name));
-        let (Some(both), Some(salt_text), Some(rounds)) = (part("r="), part("s="), part("i=")) else {
-            return Err(self.odd(&host));
-        };
-        let salt_bytes = STANDARD.decode(salt_text).map_err(|_| self.odd(&host))?;
-        let rounds =
-            rounds.parse().ok().filter(|n| (4_096..=MOST_ROUNDS).contains(n)).ok_or_else(|| self.odd(&host))?;
-        if !both.starts_with(&nonce) || both.len() == nonce.len() {
-            return Err(self.odd(&host));
-        }
-        let salted = self.salted(&salt_bytes, rounds);
-        let client_key = mac(&salted, &[b"Client Key"]);
-        let stored_key = Sha256::digest(client_key);
-        let without_proof = format!("c=biws,r={both}");
-        let signed = [first.as_bytes(), b",", challenge_text.as_bytes(), b",", without_proof.as_bytes()];
-        let mut proof = mac(&stored_key, &signed);
-        for (a, b) in proof.iter_mut().zip(client_key) {
-            *a ^= b;
-        }
-        let server_signature = mac(&mac(&salted, &[b"Server Key"]), &signed);
-        let last = format!("{without_proof},p={}", STANDARD.encode(proof));
+        let proof =
+            scram.answer(challenge, LEAST_ROUNDS, &self.password, &self.salted).ok_or_else(|| self.odd(&host))?;
         let go_on = |out: &mut Vec<u8>| {
             bson::int32(out, "saslContinue", 1);
             bson::int32(out, "conversationId", i32::try_from(conversation).unwrap_or(1));
-            bson::binary(out, "payload", [last.as_bytes(), b""]);
+            bson::binary(out, "payload", [proof.last.as_bytes(), b""]);
         };
         let mut reply = self.ask(connection, within, go_on).await?;
         // The server must also prove that it knows the password. Otherwise it may be an impostor.
-        let expected = format!("v={}", STANDARD.encode(server_signature));
-        if payload(reply) != Some(expected.as_bytes()) {
+        if payload(reply) != Some(proof.expected.as_bytes()) {
             return Err(StoreError::Unreachable(format!(
                 "{host} could not prove that it knows the password of `{}`; it may not be the server it claims to be",
                 self.user
@@ -198,43 +132,8 @@ impl Login {
         }
         Ok(())
     }
-
-    fn salted(&self, salt_bytes: &[u8], rounds: u32) -> [u8; 32] {
-        let mut kept = self.salted.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kept) = kept.as_ref()
-            && kept.salt == salt_bytes
-            && kept.rounds == rounds
-        {
-            return kept.key;
-        }
-        let password = self.password.expose();
-        // If SASLprep (RFC 4013) rejects the password, it is used unchanged, as servers do.
-        let prepared = stringprep::saslprep(password).unwrap_or(password.into());
-        let key = salt(prepared.as_bytes(), salt_bytes, rounds);
-        *kept = Some(Salted { salt: salt_bytes.to_vec(), rounds, key });
-        key
-    }
 }
 
 fn payload(reply: Members<'_>) -> Option<&[u8]> {
     reply.get("payload")?.as_binary()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The example of RFC 7677, section 3.
-    #[test]
-    fn keys_are_those_of_the_rfc() {
-        let salted = salt(b"pencil", &STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap(), 4_096);
-        let signed = [&b"n=user,r=rOprNGfwEbeRWgbNEkqO,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
-               s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096,c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"[..]];
-        let client_key = mac(&salted, &[b"Client Key"]);
-        let mut proof = mac(&Sha256::digest(client_key), &signed);
-        proof.iter_mut().zip(client_key).for_each(|(a, b)| *a ^= b);
-        assert_eq!(STANDARD.encode(proof), "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=");
-        let signature = mac(&mac(&salted, &[b"Server Key"]), &signed);
-        assert_eq!(STANDARD.encode(signature), "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=");
-    }
 }

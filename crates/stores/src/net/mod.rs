@@ -20,6 +20,8 @@ mod control;
 mod memo;
 #[cfg(feature = "net")]
 mod sample;
+#[cfg(feature = "scram")]
+pub(crate) mod scram;
 #[cfg(feature = "net")]
 mod secret;
 #[cfg(feature = "net")]

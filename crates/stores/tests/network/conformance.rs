@@ -16,19 +16,24 @@ mod couchbase {
     use crate::couchbase::{fake, three};
     use storebench_fakes::couchbase::{Fake, FakeOptions};
 
-    fn leaves_nothing(fake: &Fake) {
-        conforms(&*open(&fake.url()));
+    fn leaves_nothing(fake: &Fake, options: &str) {
+        conforms(&*open(&format!("{}{options}", fake.url())));
         assert_eq!(fake.collections(), ["_default._default"], "something was left behind");
     }
 
     #[test]
     fn one_node() {
-        leaves_nothing(&fake(FakeOptions::default()));
+        leaves_nothing(&fake(FakeOptions::default()), "");
+    }
+
+    #[test]
+    fn one_node_through_the_official_client() {
+        leaves_nothing(&fake(FakeOptions::default()), "?client=sdk");
     }
 
     #[test]
     fn three_nodes_with_replicas() {
-        leaves_nothing(&three(2));
+        leaves_nothing(&three(2), "");
     }
 }
 

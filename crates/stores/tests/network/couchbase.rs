@@ -45,9 +45,42 @@ fn layout() -> Layout {
 }
 
 fn prepared(fake: &Fake) -> Arc<dyn AnyStore> {
-    let store = store(&fake.url());
+    prepared_for(fake, "own")
+}
+
+fn prepared_for(fake: &Fake, client: &str) -> Arc<dyn AnyStore> {
+    let store = store(&format!("{}?client={client}", fake.url()));
     store.prepare(&layout(), Prepare::Fresh).unwrap();
     store
+}
+
+/// What holds over the driver's own connections, and through the official client.
+macro_rules! with_each_client {
+    ($($test:ident)+) => {
+        $(mod $test {
+            #[test]
+            fn own() {
+                super::$test("own");
+            }
+            #[test]
+            fn sdk() {
+                super::$test("sdk");
+            }
+        })+
+    };
+}
+
+with_each_client! {
+    durability_is_what_the_copies_hold
+    levels_that_persist_wait_for_the_disks
+    a_moved_partition_is_followed
+    a_temporary_failure_is_temporary_and_not_retried_behind_the_engines_back
+    a_stalled_write_is_of_unknown_outcome_and_the_session_goes_on
+    connections_lost_in_flight_leave_writes_unknown_and_reads_temporary_and_come_back
+    a_node_that_is_away_leaves_the_documents_of_the_others_alone
+    a_document_over_the_limit_is_refused_and_the_others_of_its_bulk_are_not
+    garbage_ends_operations_with_errors_and_never_the_program
+    a_bulk_larger_than_what_is_in_flight_at_once_ends
 }
 
 fn options() -> SessionOptions {
@@ -89,10 +122,9 @@ fn settled_upsert(caller: &mut Caller, key: &str) -> Result<OwnedReply, OpError>
     }
 }
 
-#[test]
-fn a_bulk_larger_than_what_is_in_flight_at_once_ends() {
+fn a_bulk_larger_than_what_is_in_flight_at_once_ends(client: &str) {
     for fake in [fake(FakeOptions::default()), three(1)] {
-        let store = prepared(&fake);
+        let store = prepared_for(&fake, client);
         let mut c = caller(&store, &options());
         let mut items = BatchBuf::new();
         (0..2_000).for_each(|i| items.push(&format!("key-{i}"), b"{\"user\":\"ann\"}"));
@@ -269,10 +301,9 @@ fn documents_of_others_are_read_and_sampled_and_stay_as_they_were() {
     assert_eq!((fake.collections(), fake.documents("travel", "hotels")), before);
 }
 
-#[test]
-fn durability_is_what_the_copies_hold() {
+fn durability_is_what_the_copies_hold(client: &str) {
     let fake = three(1);
-    let store = prepared(&fake);
+    let store = prepared_for(&fake, client);
     let options = SessionOptions { timeout: Duration::from_secs(2), ..options() };
     let mut durable = caller(&store, &SessionOptions { durability: Durability::MAJORITY, ..options.clone() });
     let mut plain = caller(&store, &options);
@@ -326,10 +357,9 @@ fn durability_is_what_the_copies_hold() {
     assert!(outcomes.contains(&true) && outcomes.contains(&false), "{outcomes:?}");
 }
 
-#[test]
-fn levels_that_persist_wait_for_the_disks() {
+fn levels_that_persist_wait_for_the_disks(client: &str) {
     let fake = three(2);
-    let store = prepared(&fake);
+    let store = prepared_for(&fake, client);
     let with = |acknowledged_by, on| {
         let durability = Durability { acknowledged_by, persisted: Persisted::Disk, on };
         caller(&store, &SessionOptions { durability, ..options() })
@@ -402,11 +432,10 @@ fn an_increment_beyond_the_range_was_done() {
     assert_eq!(stored[0].1, b"9223372036854775808");
 }
 
-#[test]
-fn a_moved_partition_is_followed() {
+fn a_moved_partition_is_followed(client: &str) {
     for tell in [false, true] {
         let fake = three(0);
-        let store = prepared(&fake);
+        let store = prepared_for(&fake, client);
         let mut c = caller(&store, &options());
         for i in 0..100 {
             upsert(&mut c, &format!("key-{i}")).unwrap();
@@ -425,10 +454,9 @@ fn a_moved_partition_is_followed() {
     }
 }
 
-#[test]
-fn a_temporary_failure_is_temporary_and_not_retried_behind_the_engines_back() {
+fn a_temporary_failure_is_temporary_and_not_retried_behind_the_engines_back(client: &str) {
     let fake = fake(FakeOptions::default());
-    let store = prepared(&fake);
+    let store = prepared_for(&fake, client);
     let mut c = caller(&store, &options());
     upsert(&mut c, "a").unwrap();
     fake.fail_temporarily(3);
@@ -449,10 +477,9 @@ fn a_temporary_failure_is_temporary_and_not_retried_behind_the_engines_back() {
     assert_eq!(none.as_reply().documents, 0);
 }
 
-#[test]
-fn a_stalled_write_is_of_unknown_outcome_and_the_session_goes_on() {
+fn a_stalled_write_is_of_unknown_outcome_and_the_session_goes_on(client: &str) {
     let fake = fake(FakeOptions::default());
-    let store = prepared(&fake);
+    let store = prepared_for(&fake, client);
     let mut c = caller(&store, &SessionOptions { timeout: Duration::from_millis(300), ..options() });
     upsert(&mut c, "a").unwrap();
     fake.stall(true);
@@ -484,8 +511,12 @@ impl Drop for ByHand {
 
 impl ByHand {
     fn open(store: &Arc<dyn AnyStore>) -> Self {
+        Self::open_with(store, &options())
+    }
+
+    fn open_with(store: &Arc<dyn AnyStore>, options: &SessionOptions) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let session = Some(runtime.block_on(store.open_any(&options())).unwrap());
+        let session = Some(runtime.block_on(store.open_any(options)).unwrap());
         Self { runtime, session }
     }
 
@@ -533,10 +564,9 @@ impl ByHand {
     }
 }
 
-#[test]
-fn connections_lost_in_flight_leave_writes_unknown_and_reads_temporary_and_come_back() {
+fn connections_lost_in_flight_leave_writes_unknown_and_reads_temporary_and_come_back(client: &str) {
     let fake = three(0);
-    let store = prepared(&fake);
+    let store = prepared_for(&fake, client);
     let mut c = ByHand::open(&store);
     let keys: Vec<String> = (0..30).map(|i| format!("key-{i}")).collect();
     let writes: Vec<Op<'_>> = keys.iter().map(|key| Op::Upsert { key, body: b"{}" }).collect();
@@ -569,10 +599,42 @@ fn connections_lost_in_flight_leave_writes_unknown_and_reads_temporary_and_come_
     assert_eq!(c.disconnects(), 6, "three nodes were lost twice");
 }
 
+/// A write that waits for its copies does not hold up what was sent after it, as in the order of a queue.
 #[test]
-fn a_node_that_is_away_leaves_the_documents_of_the_others_alone() {
-    let fake = three(1);
+fn answers_come_in_any_order() {
+    let fake = three(2);
     let store = prepared(&fake);
+    let majority = SessionOptions { durability: Durability::MAJORITY, ..options() };
+    let mut c = ByHand::open_with(&store, &majority);
+    let keys: Vec<String> = (0..40).map(|i| format!("key-{i}")).collect();
+    let bodies: Vec<String> = (0..40).map(|i| format!("{{\"n\":{i}}}")).collect();
+    let body = |i: usize| bodies[i].as_bytes();
+    let writes: Vec<Op<'_>> = (0..40).map(|i| Op::Upsert { key: &keys[i], body: body(i) }).collect();
+    assert!(c.run(&writes, || ()).iter().all(Result::is_ok));
+    for node in 0..3 {
+        fake.set_replicating(node, false);
+    }
+    // Every fourth is a write that waits until the copies follow again, or until its timeout.
+    let mixed: Vec<Op<'_>> = (0..40)
+        .map(|i| if i % 4 == 0 { Op::Upsert { key: &keys[i], body: b"[]" } } else { Op::Read { key: &keys[i] } })
+        .collect();
+    let answers = c.run(&mixed, || ());
+    for (i, answer) in answers.iter().enumerate() {
+        match answer {
+            Ok(reply) => assert_eq!(reply.as_reply().body, Some(body(i)), "the answer to another request"),
+            Err(error) => assert!(i % 4 == 0 && error.kind == ErrorKind::OutcomeUnknown, "{i}: {error}"),
+        }
+    }
+    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 30);
+    for node in 0..3 {
+        fake.set_replicating(node, true);
+    }
+    assert!(c.run(&writes, || ()).iter().all(Result::is_ok));
+}
+
+fn a_node_that_is_away_leaves_the_documents_of_the_others_alone(client: &str) {
+    let fake = three(1);
+    let store = prepared_for(&fake, client);
     let mut c = ByHand::open(&store);
     let keys: Vec<String> = (0..60).map(|i| format!("key-{i}")).collect();
     let writes: Vec<Op<'_>> = keys.iter().map(|key| Op::Upsert { key, body: b"{}" }).collect();
@@ -600,10 +662,9 @@ fn a_node_that_is_away_leaves_the_documents_of_the_others_alone() {
     c.until_done(&writes);
 }
 
-#[test]
-fn a_document_over_the_limit_is_refused_and_the_others_of_its_bulk_are_not() {
+fn a_document_over_the_limit_is_refused_and_the_others_of_its_bulk_are_not(client: &str) {
     let fake = fake(FakeOptions { largest_value_bytes: 100_000, ..FakeOptions::default() });
-    let store = prepared(&fake);
+    let store = prepared_for(&fake, client);
     let mut c = caller(&store, &options());
     let large = format!("{{\"t\":\"{}\"}}", "x".repeat(100_000));
     let error = call(&mut c, Op::Upsert { key: "large", body: large.as_bytes() }).unwrap_err();
@@ -705,8 +766,7 @@ fn plans_tell_whether_a_query_reads_everything() {
     assert!(without.capabilities().supports(op.kind()).is_none());
 }
 
-#[test]
-fn garbage_ends_operations_with_errors_and_never_the_program() {
+fn garbage_ends_operations_with_errors_and_never_the_program(client: &str) {
     // Before the session opens.
     for (seed, garbage) in Garbage::ALL.into_iter().enumerate() {
         let fake = fake(FakeOptions::default());
@@ -721,7 +781,7 @@ fn garbage_ends_operations_with_errors_and_never_the_program() {
     }
     // During operations.
     let fake = fake(FakeOptions::default());
-    let store = prepared(&fake);
+    let store = prepared_for(&fake, client);
     let short = SessionOptions { timeout: Duration::from_millis(100), ..options() };
     for (seed, garbage) in Garbage::ALL.into_iter().cycle().take(10).enumerate() {
         let mut c = caller(&store, &short);

@@ -2,6 +2,7 @@
 //! The scripts in `servers/` start the servers.
 
 mod by_crate;
+mod couchbase;
 mod http;
 mod memcached;
 mod mongodb;
@@ -43,17 +44,22 @@ pub(crate) const FIGURES: &[&str] = &[
     "mongodb load",
     "mongodb get 1",
     "mongodb get 16",
+    "couchbase set 1",
+    "couchbase get 1",
+    "couchbase set 100",
+    "couchbase get 100",
 ];
 
 /// Measures the figures of one server.
 type Measure = fn(&Options) -> Result<Vec<Figure>, Failure>;
 
-const MEASURES: [(&str, Measure); 5] = [
+const MEASURES: [(&str, Measure); 6] = [
     ("postgres", postgres::measure),
     ("redis", redis::measure),
     ("memcached", memcached::measure),
     ("http", http::measure),
     ("mongodb", mongodb::measure),
+    ("couchbase", couchbase::measure),
 ];
 
 pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {

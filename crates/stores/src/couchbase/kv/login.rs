@@ -1,0 +1,154 @@
+//! The start of a connection: what it may do, who uses it, and which bucket.
+
+use std::time::Duration;
+
+use storebench_engine::store::StoreError;
+
+use super::super::probe::{bucket_refused, login_refused};
+use super::super::settings::Settings;
+use super::frame::{self, Request, opcode, status};
+use crate::connection::Dialog;
+use crate::net::scram::{Salt, Scram};
+use crate::net::{Host, Secret, Stream, connect};
+
+/// Timeout of a connection, from the first packet to the last answer.
+pub(super) const PATIENCE: Duration = Duration::from_secs(7);
+
+/// No delay of small answers, extended errors, a bucket for each connection, answers in any order, durability and its frames, collections, and writes
+/// that keep a document's expiry.
+const FEATURES: [u16; 8] = [0x03, 0x07, 0x08, 0x0e, 0x10, 0x11, 0x12, 0x14];
+/// Those without which operations would do something else.
+const NEEDED: [u16; 2] = [0x10, 0x12];
+/// The server decides how many iterations a user's password needs. Less than this would only protect a test's.
+const LEAST_ROUNDS: u32 = 1;
+
+/// A connection that is ready for requests, one at a time so far.
+pub(super) struct Ready {
+    dialog: Dialog,
+    host: Host,
+    number: u32,
+}
+
+/// An answer, owned.
+struct Said {
+    status: u16,
+    extras: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Ready {
+    /// Connects and logs in.
+    ///
+    /// # Errors
+    /// `Unreachable` with cause and remedy.
+    pub(super) async fn open(settings: &Settings, salt: &Salt, host: &Host) -> Result<Self, StoreError> {
+        let opening = async {
+            let stream = connect(host, settings.address.tls.as_ref(), PATIENCE).await?;
+            let mut ready = Self { dialog: Dialog::new(stream), host: host.clone(), number: 0 };
+            ready.agree().await?;
+            ready.log_in(settings, salt).await?;
+            let bucket =
+                Request { opcode: opcode::SELECT_BUCKET, key: settings.bucket.as_bytes(), ..Request::default() };
+            match ready.ask(bucket).await?.status {
+                status::SUCCESS => Ok(ready),
+                _ => Err(bucket_refused(host, &settings.bucket, settings.credentials().0)),
+            }
+        };
+        match tokio::time::timeout(PATIENCE, opening).await {
+            Ok(result) => result,
+            Err(_) => Err(StoreError::Unreachable(format!("{host} did not answer within {PATIENCE:?}"))),
+        }
+    }
+
+    pub(super) fn into_stream(self) -> Stream {
+        self.dialog.into_stream().0
+    }
+
+    /// The number of a collection.
+    ///
+    /// # Errors
+    /// `Failed` if the bucket does not have it.
+    pub(super) async fn collection(&mut self, scope: &str, name: &str) -> Result<u32, StoreError> {
+        let path = format!("{scope}.{name}");
+        let asked = Request { opcode: opcode::GET_COLLECTION_ID, value: path.as_bytes(), ..Request::default() };
+        let said = self.ask(asked).await?;
+        // The revision of the list of collections, then the number.
+        match said.extras.get(8..).and_then(|rest| rest.first_chunk()) {
+            Some(number) if said.status == status::SUCCESS => Ok(u32::from_be_bytes(*number)),
+            _ => Err(StoreError::Failed(format!(
+                "{} has no collection `{path}` (status 0x{:x}); it may have been dropped",
+                self.host, said.status
+            ))),
+        }
+    }
+
+    async fn agree(&mut self) -> Result<(), StoreError> {
+        let wanted: Vec<u8> = FEATURES.iter().flat_map(|feature| feature.to_be_bytes()).collect();
+        let hello = Request { opcode: opcode::HELLO, key: b"storebench", value: &wanted, ..Request::default() };
+        let said = self.ask(hello).await?;
+        let agreed = |feature: &u16| said.value.chunks_exact(2).any(|two| two == feature.to_be_bytes());
+        if said.status == status::SUCCESS && NEEDED.iter().all(agreed) {
+            return Ok(());
+        }
+        Err(StoreError::NotSupported(format!(
+            "{} has no collections or no durable writes; Storebench needs Couchbase Server 7.0 or newer",
+            self.host
+        )))
+    }
+
+    async fn log_in(&mut self, settings: &Settings, salt: &Salt) -> Result<(), StoreError> {
+        let (user, password) = settings.credentials();
+        let refused = login_refused(&self.host, user);
+        let (opcode, key) = (opcode::SASL_AUTH, b"SCRAM-SHA256");
+        // Only over TLS: it sends the password as it is.
+        if settings.address.tls.is_some() {
+            let text = format!("\0{user}\0{password}");
+            let plain = Request { opcode, key: b"PLAIN", value: text.as_bytes(), ..Request::default() };
+            return if self.ask(plain).await?.status == status::SUCCESS { Ok(()) } else { Err(refused) };
+        }
+        let scram = Scram::new(user)?;
+        let begun = self.ask(Request { opcode, key, value: scram.first().as_bytes(), ..Request::default() }).await?;
+        if begun.status != status::AUTH_CONTINUE {
+            return Err(refused);
+        }
+        let Some(proof) = scram.answer(&begun.value, LEAST_ROUNDS, &Secret::new(password), salt) else {
+            return Err(self.odd("it does not log in by SCRAM-SHA-256"));
+        };
+        let last = Request { opcode: opcode::SASL_STEP, key, value: proof.last.as_bytes(), ..Request::default() };
+        let ended = self.ask(last).await?;
+        match ended.status {
+            status::SUCCESS if ended.value == proof.expected.as_bytes() => Ok(()),
+            status::SUCCESS => Err(self.odd("it could not prove that it knows the user's password")),
+            _ => Err(refused),
+        }
+    }
+
+    fn odd(&self, what: &str) -> StoreError {
+        StoreError::Unreachable(format!("{}: {what}", self.host))
+    }
+
+    /// Sends one request, and waits for its answer.
+    async fn ask(&mut self, request: Request<'_>) -> Result<Said, StoreError> {
+        self.number += 1;
+        let mut packet = Vec::new();
+        request.write(&mut packet);
+        frame::number(&mut packet, self.number);
+        let failed = |host: &Host, error: &dyn std::fmt::Display| {
+            StoreError::Unreachable(format!("the connection to {host} failed while logging in: {error}"))
+        };
+        self.dialog.send(&packet).await.map_err(|e| failed(&self.host, &e))?;
+        loop {
+            let input = self.dialog.input();
+            let found = frame::answer(input).map_err(|e| failed(&self.host, &e))?;
+            if let Some((answer, used)) = found {
+                if answer.number != self.number || answer.opcode != request.opcode {
+                    return Err(failed(&self.host, &"an answer to another request"));
+                }
+                let (status, extras, value) = (answer.status, answer.extras.to_vec(), answer.value.to_vec());
+                self.dialog.take(used);
+                return Ok(Said { status, extras, value });
+            }
+            self.dialog.read().await.map_err(|e| failed(&self.host, &e))?;
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Operations as requests.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+use storebench_engine::store::{ErrorKind, Op, OpError, OpKind};
+use storebench_study::workload::Body;
+
+use super::super::LONGEST_KEY_BYTES;
+use super::super::errors::TOO_LARGE;
+use super::super::merge;
+use super::super::operations::{NO_REVISION, flags};
+use super::frame::{Request, opcode};
+use crate::document::wrong_collection;
+
+/// What the answer means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    /// Stored, or the key exists already.
+    Made,
+    /// Done, or there is no such key.
+    Hit,
+    /// Done, changed meanwhile, or no such key.
+    Swapped,
+    /// Members were set and removed, or one of them could not be.
+    Patched,
+    /// The document and its revision.
+    Value,
+    /// One or zero documents.
+    Exists,
+    /// The map.
+    Map,
+    /// Nothing: the answer has come already, while earlier ones are awaited.
+    Come,
+}
+
+/// The awaited answer: what it means, and the operation code that it repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Expect {
+    pub(super) what: What,
+    pub(super) opcode: u8,
+}
+
+/// A collection of the layout.
+#[derive(Debug)]
+pub(crate) struct Collection {
+    /// Its number, as it stands in front of keys.
+    pub(super) prefix: Vec<u8>,
+    pub(super) body: Body,
+}
+
+/// A number as LEB128.
+pub(super) fn leb128(mut number: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let low = (number & 0x7f) as u8;
+        number >>= 7;
+        if number == 0 {
+            bytes.push(low);
+            return bytes;
+        }
+        bytes.push(low | 0x80);
+    }
+}
+
+/// The frame that keeps a document's expiry.
+const KEEP_EXPIRY: u8 = 0x50;
+/// The frame of a durability level, which follows.
+const DURABILITY: u8 = 0x11;
+
+/// What the requests of a session have in common.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Writer {
+    /// The code of the durability level; 0 for none.
+    pub(super) level: u8,
+}
+
+impl Writer {
+    /// The frames of a write.
+    fn frames(self, keeps_expiry: bool, room: &mut [u8; 3]) -> &[u8] {
+        let mut length = 0;
+        if keeps_expiry {
+            room[0] = KEEP_EXPIRY;
+            length = 1;
+        }
+        if self.level > 0 {
+            room[length..length + 2].copy_from_slice(&[DURABILITY, self.level]);
+            length += 2;
+        }
+        &room[..length]
+    }
+
+    /// Appends the request of an operation on one document.
+    ///
+    /// # Errors
+    /// *Refused* if the operation does not fit the collection, or is not one on a single document.
+    #[inline]
+    pub(super) fn single(
+        self,
+        op: &Op<'_>,
+        collection: &Collection,
+        vbucket: impl Fn(&str) -> u16,
+        out: &mut Vec<u8>,
+    ) -> Result<Expect, OpError> {
+        let mut room = [0; 3];
+        let seconds;
+        // Format, then expiry: never.
+        let mut stored = [0; 8];
+        stored[..4].copy_from_slice(&flags(collection.body).to_be_bytes());
+        let write =
+            |what, opcode, key, value, extras| (what, key, Request { opcode, value, extras, ..Request::default() });
+        let (what, key, mut request) = match *op {
+            Op::Read { key } => write(What::Value, opcode::GET, key, b"", b""),
+            Op::Exists { key } => write(What::Exists, opcode::GET_META, key, b"", b""),
+            Op::Upsert { key, body } => write(What::Hit, opcode::SET, key, body, &stored),
+            Op::Insert { key, body } => write(What::Made, opcode::ADD, key, body, &stored),
+            Op::Replace { key, body } => write(What::Hit, opcode::REPLACE, key, body, &stored),
+            Op::CompareAndSwap { key, body, .. } => write(What::Swapped, opcode::REPLACE, key, body, &stored),
+            Op::Delete { key } => write(What::Hit, opcode::DELETE, key, b"", b""),
+            Op::Touch { key, expiry } => {
+                seconds = expiry_of(expiry).to_be_bytes();
+                write(What::Hit, opcode::TOUCH, key, b"", &seconds)
+            }
+            Op::Append { key, bytes } | Op::Prepend { key, bytes } => {
+                if collection.body != Body::Bytes {
+                    return Err(wrong_collection("append and prepend work on collections of bytes only"));
+                }
+                let append = matches!(op, Op::Append { .. });
+                write(What::Hit, if append { opcode::APPEND } else { opcode::PREPEND }, key, bytes, b"")
+            }
+            _ => return Err(OpError::unsupported()),
+        };
+        if let Op::CompareAndSwap { expected, .. } = op {
+            request.cas = cas(expected);
+        }
+        if op.kind().writes() && op.kind() != OpKind::Touch {
+            request.frames = self.frames(false, &mut room);
+        }
+        put(request, collection, key, vbucket(key), out)?;
+        Ok(Expect { what, opcode: request.opcode })
+    }
+
+    /// Appends the write of a document that still has its revision. Its expiry stays.
+    pub(super) fn swap(
+        self,
+        key: &str,
+        revision: &[u8],
+        value: &[u8],
+        collection: &Collection,
+        vbucket: u16,
+        out: &mut Vec<u8>,
+    ) -> Result<Expect, OpError> {
+        let mut extras = [0; 8];
+        extras[..4].copy_from_slice(&flags(collection.body).to_be_bytes());
+        let (cas, opcode) = (cas(revision), opcode::REPLACE);
+        let frames = self.frames(true, &mut [0; 3]).to_vec();
+        let request = Request { opcode, cas, frames: &frames, extras: &extras, value, ..Request::default() };
+        put(request, collection, key, vbucket, out)?;
+        Ok(Expect { what: What::Swapped, opcode })
+    }
+
+    /// Appends the request that sets and removes members. `None` if the patch does more.
+    pub(super) fn patch(
+        self,
+        key: &str,
+        patch: &Value,
+        collection: &Collection,
+        vbucket: u16,
+        out: &mut Vec<u8>,
+    ) -> Option<Result<Expect, OpError>> {
+        let mut value = Vec::new();
+        for (path, new) in merge::parts(patch)? {
+            let new = new.map(Value::to_string).unwrap_or_default();
+            let opcode = if new.is_empty() { opcode::SUBDOC_DELETE } else { opcode::DICT_UPSERT };
+            value.extend_from_slice(&[opcode, 0]);
+            value.extend_from_slice(&(path.len() as u16).to_be_bytes());
+            value.extend_from_slice(&(new.len() as u32).to_be_bytes());
+            value.extend_from_slice(path.as_bytes());
+            value.extend_from_slice(new.as_bytes());
+        }
+        let frames = self.frames(true, &mut [0; 3]).to_vec();
+        let opcode = opcode::MULTI_MUTATION;
+        let request = Request { opcode, frames: &frames, value: &value, ..Request::default() };
+        Some(put(request, collection, key, vbucket, out).map(|()| Expect { what: What::Patched, opcode }))
+    }
+}
+
+/// Appends a request with its key.
+#[inline]
+fn put(
+    request: Request<'_>,
+    collection: &Collection,
+    key: &str,
+    vbucket: u16,
+    out: &mut Vec<u8>,
+) -> Result<(), OpError> {
+    if key.len() > LONGEST_KEY_BYTES {
+        return Err(OpError::new(
+            ErrorKind::Refused,
+            format!("a key of {} bytes is longer than the server accepts ({LONGEST_KEY_BYTES})", key.len()),
+        ));
+    }
+    if request.value.len() > MOST_BODY_BYTES {
+        return Err(TOO_LARGE);
+    }
+    Request { prefix: &collection.prefix, key: key.as_bytes(), vbucket, ..request }.write(out);
+    Ok(())
+}
+
+/// The server closes the connection on a packet of more than 30 MiB.
+const MOST_BODY_BYTES: usize = 29 << 20;
+
+/// A revision as the server has it. 0 would mean any revision.
+fn cas(revision: &[u8]) -> u64 {
+    match revision.try_into().map_or(0, u64::from_be_bytes) {
+        0 => NO_REVISION,
+        cas => cas,
+    }
+}
+
+/// The server takes longer times for dates.
+const LONGEST_RELATIVE_S: u64 = 30 * 24 * 60 * 60;
+
+/// The expiry in whole seconds from now, or as a date. A document never lives shorter than requested.
+fn expiry_of(expiry: Duration) -> u32 {
+    let seconds = (expiry.as_secs() + u64::from(expiry.subsec_nanos() > 0)).max(1);
+    let from = if seconds <= LONGEST_RELATIVE_S { Duration::ZERO } else { since_1970() };
+    u32::try_from(from.as_secs().saturating_add(seconds)).unwrap_or(u32::MAX)
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn collection(body: Body) -> Collection {
+        Collection { prefix: leb128(8), body }
+    }
+
+    fn single(op: &Op<'_>, body: Body, level: u8) -> Result<Vec<u8>, OpError> {
+        let mut out = Vec::new();
+        Writer { level }.single(op, &collection(body), |_| 5, &mut out).map(|_| out)
+    }
+
+    #[test]
+    fn numbers_of_collections_are_those_of_the_document() {
+        for (number, bytes) in [(0, &[0][..]), (0x7f, &[0x7f]), (0x80, &[0x80, 1]), (0x555, &[0xd5, 0x0a])] {
+            assert_eq!(leb128(number), bytes);
+        }
+    }
+
+    #[test]
+    fn only_writes_have_a_durability_and_a_touch_has_none() {
+        let key = "k";
+        for (op, flexible) in [
+            (Op::Upsert { key, body: b"{}" }, true),
+            (Op::Delete { key }, true),
+            (Op::Read { key }, false),
+            (Op::Exists { key }, false),
+            (Op::Touch { key, expiry: Duration::from_secs(1) }, false),
+        ] {
+            assert_eq!(single(&op, Body::Json, 1).unwrap()[0] == 0x08, flexible, "{op:?}");
+            assert_eq!(single(&op, Body::Json, 0).unwrap()[0], 0x80, "{op:?}");
+        }
+    }
+
+    #[test]
+    fn a_patch_is_sent_as_members_if_these_do_the_same() {
+        let patch = |patch: &Value| {
+            let mut out = Vec::new();
+            Writer { level: 3 }.patch("k", patch, &collection(Body::Json), 5, &mut out).map(|_| out)
+        };
+        let out = patch(&json!({ "a": 1, "b": null })).unwrap();
+        assert_eq!(&out[..5], [0x08, 0xd1, 3, 2, 0]);
+        let rest: &[u8] = b"\x50\x11\x03\x08k\xc8\0\0\x03\0\0\0\x01`a`1\xc9\0\0\x03\0\0\0\0`b`";
+        assert_eq!(&out[24..], rest);
+        assert!(patch(&json!({ "a": { "b": 1 } })).is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_refused() {
+        let long = "k".repeat(247);
+        for (op, body) in [
+            (Op::Read { key: &long }, Body::Json),
+            (Op::Append { key: "k", bytes: b"" }, Body::Json),
+            (Op::Counter { key: "k", delta: 1, initial: 0 }, Body::Counter),
+        ] {
+            assert_eq!(single(&op, body, 0).unwrap_err().kind, ErrorKind::Refused, "{op:?}");
+        }
+        let body = vec![b'x'; 30 << 20];
+        assert!(single(&Op::Upsert { key: "k", body: &body }, Body::Bytes, 0).is_err());
+    }
+
+    #[test]
+    fn a_long_time_is_a_date() {
+        assert_eq!((expiry_of(Duration::ZERO), expiry_of(Duration::from_millis(1_500))), (1, 2));
+        let year = Duration::from_secs(365 * 86_400);
+        assert!(u64::from(expiry_of(year)) >= since_1970().as_secs() + year.as_secs() - 1);
+        assert_eq!(cas(&[0; 8]), NO_REVISION);
+        assert_eq!((cas(b"odd"), cas(&7u64.to_be_bytes())), (NO_REVISION, 7));
+    }
+}
