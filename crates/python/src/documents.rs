@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::builder::{BinaryBuilder, StringBuilder};
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, UInt64Array};
+use arrow_array::builder::StringBuilder;
+use arrow_array::{ArrayRef, BinaryArray, RecordBatch, RecordBatchReader, StringArray, UInt64Array};
+use arrow_buffer::{Buffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -15,8 +16,9 @@ use crate::arrow::Stream;
 
 /// The most documents of one batch.
 const ROWS: u64 = 4_096;
-/// A batch ends when its documents have so many bytes. Arrow's text columns hold 2 GiB.
-const BYTES: usize = 16 << 20;
+/// A batch ends when its documents have so many bytes: it then stays in the processor's cache until it is read, and the
+/// next one gets its memory.
+const BYTES: usize = 1 << 20;
 
 /// Generates documents on the thread that reads them.
 struct Generated {
@@ -28,7 +30,6 @@ struct Generated {
     mean_bytes: usize,
     schema: SchemaRef,
     key: Vec<u8>,
-    body: Vec<u8>,
 }
 
 impl Generated {
@@ -37,33 +38,27 @@ impl Generated {
         let of = self.documents.catalog.get(self.collection);
         let rows = ROWS.min(self.stop - self.next) as usize;
         let mut keys = StringBuilder::with_capacity(rows, rows * 24);
-        let bytes = BYTES.min(rows * self.mean_bytes);
-        let text = self.schema.field(2).data_type() == &DataType::Utf8;
-        let (mut texts, mut binaries) = (StringBuilder::new(), BinaryBuilder::new());
-        if text {
-            texts = StringBuilder::with_capacity(rows, bytes);
-        } else {
-            binaries = BinaryBuilder::with_capacity(rows, bytes);
-        }
-        let (first, mut all_bytes) = (self.next, 0);
-        while self.next < self.stop && self.next - first < ROWS && all_bytes < BYTES {
+        let largest = BYTES + self.mean_bytes;
+        let mut bodies = Vec::with_capacity(largest.min(rows * (self.mean_bytes + self.mean_bytes / 8)));
+        let mut lengths = Vec::with_capacity(rows.min(BYTES / self.mean_bytes.max(1) + 1));
+        let first = self.next;
+        while self.next < self.stop && self.next - first < ROWS && bodies.len() < BYTES {
             let index = self.next;
             self.next += 1;
             self.key.clear();
-            self.body.clear();
             of.write_key(index, &mut self.key);
-            of.write_document(index, self.version, &mut self.body);
-            all_bytes += self.body.len();
-            let utf8 = |bytes| std::str::from_utf8(bytes).map_err(|e| ArrowError::ExternalError(Box::new(e)));
-            keys.append_value(utf8(&self.key)?);
-            if text {
-                texts.append_value(utf8(&self.body)?);
-            } else {
-                binaries.append_value(&self.body);
-            }
+            let begun = bodies.len();
+            // Into the column itself, without a copy.
+            of.write_document(index, self.version, &mut bodies);
+            lengths.push(bodies.len() - begun);
+            keys.append_value(std::str::from_utf8(&self.key).map_err(|e| ArrowError::ExternalError(Box::new(e)))?);
         }
         let indexes = UInt64Array::from_iter_values(first..self.next);
-        let bodies: ArrayRef = if text { Arc::new(texts.finish()) } else { Arc::new(binaries.finish()) };
+        let (offsets, bodies) = (OffsetBuffer::from_lengths(lengths), Buffer::from_vec(bodies));
+        let bodies: ArrayRef = match self.schema.field(2).data_type() {
+            DataType::Utf8 => Arc::new(StringArray::try_new(offsets, bodies, None)?),
+            _ => Arc::new(BinaryArray::try_new(offsets, bodies, None)?),
+        };
         RecordBatch::try_new(Arc::clone(&self.schema), vec![Arc::new(indexes), Arc::new(keys.finish()), bodies])
     }
 }
@@ -122,7 +117,7 @@ pub(crate) fn documents(
         Field::new("key", DataType::Utf8, false),
         Field::new("document", body, false),
     ]));
-    let (key, body, mean_bytes) = (Vec::new(), Vec::new(), of.mean_bytes() as usize);
+    let (key, mean_bytes) = (Vec::new(), of.mean_bytes() as usize);
     Ok(Stream::of(Box::new(Generated {
         documents,
         collection: position,
@@ -132,7 +127,6 @@ pub(crate) fn documents(
         mean_bytes,
         schema,
         key,
-        body,
     })))
 }
 

@@ -1,4 +1,4 @@
-//! The connections of sessions, for protocols that answer requests in order.
+//! The connections of sessions, for protocols that answer requests in order, or by their numbers.
 //!
 //! [`Pipe`] does no I/O. It has a buffer of requests, a buffer of answers, and a queue of awaited answers.
 //! [`Link`] drives a pipe over a connection and reconnects when it breaks. The polls of its session drive it, so it
