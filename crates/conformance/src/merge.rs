@@ -40,6 +40,8 @@ fn members(s: &Subject<'_>) -> Result<(), Stop> {
             (json!({"a": "b"}), json!({"none": null}), json!({"a": "b"})),
             (json!({"a": "b"}), json!({}), json!({"a": "b"})),
             (json!({"a": 1}), json!({"it's": "\"q\"", "dot.ted": 2}), json!({"a": 1, "it's": "\"q\"", "dot.ted": 2})),
+            (json!({"a": 1}), json!({"C:\\new": 2, "\"": 3, "`": 4}), json!({"a": 1, "C:\\new": 2, "\"": 3, "`": 4})),
+            (json!({"C:\\new": 2, "b\n": 3}), json!({"C:\\new": null, "b\n": 4}), json!({"b\n": 4})),
         ],
     )
 }

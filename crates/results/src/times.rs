@@ -46,9 +46,11 @@ pub(crate) fn main(op: &OpResult) -> (&'static str, Percentiles) {
     response(op).map_or_else(|| ("service", service(op)), |times| ("response", times))
 }
 
-/// A percentile in a cell: `too few ops` if there are too few values, `∞` if it falls among the infinite times.
+/// A percentile in a cell: `none` without operations, such as on a store that leaves them out; `too few ops` if there are
+/// too few values; `∞` if it falls among the infinite times.
 pub(crate) fn cell(times: &Percentiles, (_, fewest, pick): Shown) -> String {
     match pick(times) {
+        _ if times.count == 0 => "none".to_owned(),
         _ if times.count < fewest => TOO_FEW.to_owned(),
         Some(ns) => duration(ns as f64),
         None => INFINITE.to_owned(),

@@ -141,6 +141,7 @@ const KEPT_WITHIN: &[(&str, &[&str])] = &[
     ("indicatif", &["storebench"]),
     // Tables are a matter of files that are moved.
     ("arrow-array", &["storebench-python", "storebench-transfer"]),
+    ("arrow-buffer", &["storebench-python"]),
     ("arrow-ipc", &["storebench-transfer"]),
     ("arrow-json", &["storebench-python", "storebench-transfer"]),
     ("arrow-schema", &["storebench-python", "storebench-transfer"]),

@@ -37,7 +37,7 @@ fn give_back(buffer: &mut Vec<u8>, which: usize) {
     });
 }
 
-/// Both directions of a connection. Answers come in the order of their requests.
+/// Both directions of a connection. Answers come in the order of their requests, or name these by number.
 #[derive(Debug)]
 pub(crate) struct Pipe<T> {
     out: Vec<u8>,
@@ -61,7 +61,8 @@ pub(crate) struct Pipe<T> {
 
 #[derive(Debug)]
 struct Awaited<T> {
-    what: T,
+    /// `None` if its answer came before that of an earlier one.
+    what: Option<T>,
     /// Offset of its request in the stream of all requests.
     start: u64,
     counts: bool,
@@ -91,15 +92,15 @@ impl<T> Pipe<T> {
     #[inline]
     pub(crate) fn request(&mut self, what: T, counts: bool) -> &mut Vec<u8> {
         borrow(&mut self.out, REQUESTS);
-        self.queue.push_back(Awaited { what, start: self.base + self.out.len() as u64, counts });
+        self.queue.push_back(Awaited { what: Some(what), start: self.base + self.out.len() as u64, counts });
         &mut self.out
     }
 
     /// Changes the last queued entry.
     #[inline]
     pub(crate) fn amend(&mut self, change: impl FnOnce(&mut T)) {
-        if let Some(last) = self.queue.back_mut() {
-            change(&mut last.what);
+        if let Some(last) = self.queue.back_mut().and_then(|last| last.what.as_mut()) {
+            change(last);
         }
     }
 
@@ -112,18 +113,39 @@ impl<T> Pipe<T> {
         }
     }
 
-    /// The entry with this number, which was sent, and its place in the queue.
+    /// The entry with this number, if it was sent and is awaited.
     #[inline]
-    pub(crate) fn numbered(&self, number: u32) -> Option<(usize, &T)> {
+    pub(crate) fn numbered(&self, number: u32) -> Option<&T> {
         let place = number.wrapping_sub(self.before) as usize;
-        self.queue.get(place).filter(|_| place < self.released).map(|entry| (place, &entry.what))
+        self.queue.get(place).filter(|_| place < self.released)?.what.as_ref()
     }
 
-    /// Replaces the entry at a place.
+    /// Removes the entry with this number, because it was answered. It makes room in the window.
     #[inline]
-    pub(crate) fn replace(&mut self, place: usize, what: T) {
+    pub(crate) fn take(&mut self, number: u32) -> Option<T> {
+        match number.wrapping_sub(self.before) as usize {
+            0 => self.pop(),
+            place => {
+                self.stop_counting(place);
+                self.queue.get_mut(place)?.what.take()
+            }
+        }
+    }
+
+    /// Lets further requests leave although these are not answered, because nobody waits for them any more. Only for
+    /// protocols that answer in any order.
+    pub(crate) fn overtake(&mut self, which: impl Fn(&T) -> bool) {
+        for place in 0..self.queue.len() {
+            if self.queue[place].what.as_ref().is_some_and(&which) {
+                self.stop_counting(place);
+            }
+        }
+    }
+
+    fn stop_counting(&mut self, place: usize) {
         if let Some(entry) = self.queue.get_mut(place) {
-            entry.what = what;
+            let counted = std::mem::take(&mut entry.counts) && place < self.released;
+            self.counted -= usize::from(counted);
         }
     }
 
@@ -137,14 +159,14 @@ impl<T> Pipe<T> {
     /// The next awaited entry, and the input that was not taken yet. `None` if nothing is awaited.
     #[inline]
     pub(crate) fn front(&mut self) -> Option<(&mut T, &[u8])> {
-        let front = self.queue.front_mut()?;
-        Some((&mut front.what, &self.input[self.start..self.end]))
+        let front = self.queue.front_mut()?.what.as_mut()?;
+        Some((front, &self.input[self.start..self.end]))
     }
 
     /// Like [`Pipe::front`], but also gives the input if nothing is awaited.
     #[inline]
     pub(crate) fn look(&mut self) -> (Option<&mut T>, &[u8]) {
-        (self.queue.front_mut().map(|front| &mut front.what), &self.input[self.start..self.end])
+        (self.queue.front_mut().and_then(|front| front.what.as_mut()), &self.input[self.start..self.end])
     }
 
     /// Whether nothing is awaited.
@@ -176,18 +198,27 @@ impl<T> Pipe<T> {
     /// Removes the next awaited entry, because it was answered.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
+        let front = self.pop_entry()?;
+        while self.queue.front().is_some_and(|next| next.what.is_none()) {
+            self.pop_entry();
+        }
+        front.what
+    }
+
+    #[inline]
+    fn pop_entry(&mut self) -> Option<Awaited<T>> {
         let front = self.queue.pop_front()?;
         self.before = self.before.wrapping_add(1);
         if self.released > 0 {
             self.released -= 1;
             self.counted -= usize::from(front.counts);
         }
-        Some(front.what)
+        Some(front)
     }
 
     /// All awaited entries, in order.
     pub(crate) fn awaited(&mut self) -> impl Iterator<Item = &mut T> {
-        self.queue.iter_mut().map(|a| &mut a.what)
+        self.queue.iter_mut().filter_map(|a| a.what.as_mut())
     }
 
     /// The bytes that may be written now.
@@ -260,7 +291,7 @@ impl<T> Pipe<T> {
         self.out.clear();
         (self.written, self.start, self.end, self.released, self.counted) = (0, 0, 0, 0, 0);
         self.before = self.before.wrapping_add(self.queue.len() as u32);
-        std::mem::take(&mut self.queue).into_iter().map(move |a| (a.what, a.start < written))
+        std::mem::take(&mut self.queue).into_iter().filter_map(move |a| Some((a.what?, a.start < written)))
     }
 }
 
@@ -309,13 +340,31 @@ mod tests {
         assert!(pipe.numbered(0).is_none(), "it was not sent");
         let bytes = pipe.sendable().len();
         pipe.sent(bytes);
-        pipe.replace(2, 20);
-        assert_eq!((pipe.numbered(2), pipe.numbered(4)), (Some((2, &20)), None));
-        assert_eq!((pipe.pop(), pipe.pop()), (Some(0), Some(1)));
-        assert_eq!((pipe.numbered(1), pipe.numbered(3)), (None, Some((1, &3))));
-        assert_eq!(pipe.lose().count(), 2);
+        assert_eq!((pipe.numbered(2), pipe.numbered(4)), (Some(&2), None));
+        assert_eq!((pipe.take(2), pipe.take(2), pipe.take(1)), (Some(2), None, Some(1)));
+        assert_eq!((pipe.take(0), pipe.numbered(1), pipe.numbered(3)), (Some(0), None, Some(&3)));
+        assert_eq!(pipe.lose().collect::<Vec<_>>(), [(3, true)]);
         ask(&mut pipe, 5, true);
         assert_eq!(number(&mut pipe).0, 4, "an answer to a lost connection's request is not taken for another's");
+    }
+
+    /// Neither one that was answered out of turn, nor one that nobody waits for, holds up what follows.
+    #[test]
+    fn what_waits_at_the_head_does_not_fill_the_window() {
+        let mut pipe = Pipe::new(2);
+        (0..6).for_each(|what| ask(&mut pipe, what, true));
+        assert_eq!(pipe.sendable(), b"[0][1]");
+        pipe.sent(6);
+        assert_eq!(pipe.take(1), Some(1));
+        assert_eq!(pipe.sendable(), b"[2]");
+        pipe.sent(3);
+        pipe.overtake(|what| *what == 0 || *what == 4);
+        assert_eq!(pipe.sendable(), b"[3][4]");
+        pipe.sent(6);
+        assert_eq!((pipe.take(0), pipe.take(4), pipe.take(3)), (Some(0), Some(4), Some(3)));
+        assert_eq!(pipe.sendable(), b"[5]");
+        pipe.sent(3);
+        assert_eq!((pipe.take(2), pipe.take(5), pipe.is_idle()), (Some(2), Some(5), true));
     }
 
     #[test]

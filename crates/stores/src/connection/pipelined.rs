@@ -70,6 +70,8 @@ pub(crate) trait Dialect: Sized {
 
     /// The placeholder until the request is made.
     const NOTHING: Self::Expect;
+    /// Whether answers come in any order, each with the number of its request.
+    const ANY_ORDER: bool = false;
 
     /// The kind of documents in a collection.
     fn body(collection: &Self::Collection) -> Body;
@@ -617,6 +619,10 @@ impl<D: Dialect> Session for Pipelined<D> {
                 here = true;
             }
             if here {
+                if D::ANY_ORDER {
+                    link.pipe.overtake(|awaited| awaited.abandoned);
+                    self.more = true;
+                }
                 link.abandoned();
             }
         }

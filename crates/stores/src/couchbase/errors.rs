@@ -1,4 +1,4 @@
-//! What the SDK's errors mean.
+//! What the SDK's errors and the protocol's statuses mean.
 
 use std::borrow::Cow;
 
@@ -37,21 +37,24 @@ pub(super) fn of_status(kind: OpKind, status: u16) -> OpError {
         0x01 => OpError::not_found(),
         0x02 => CHANGED,
         0x03 => TOO_LARGE,
-        0x08 | 0x0d => error(Temporary, "the node does not serve the bucket (yet)"),
+        0x08 | 0x0d | 0x25 | 0x36 => error(Temporary, "the node does not serve the bucket now; nothing was done"),
         0x09 => LOCKED,
         0x1f => error(Temporary, "the login is no longer valid"),
         0x20 | 0x24 => NOT_ALLOWED,
-        // Network, requests, connections.
-        0x30..=0x33 => RATE_LIMITED,
-        0x34 => QUOTA,
+        // Throttled; network, requests, connections.
+        0x0c | 0x30..=0x33 => RATE_LIMITED,
+        0x34 | 0x35 => QUOTA,
         0x82 | 0x85 | 0x86 => BUSY,
-        0x88 | 0x8c => NO_COLLECTION,
+        // A node learns of new collections a little later than others.
+        0x88 | 0x8c => {
+            error(Temporary, "the node does not know the collection (yet), or it was dropped; nothing was done")
+        }
         0xa0 => NO_SUCH_DURABILITY,
         0xa1 => TOO_FEW_COPIES,
         0xa2 | 0xa4 => DURABLE_WRITE,
         0xa3 => AMBIGUOUS,
-        // Invalid arguments, attributes, unknown commands, what is not supported.
-        0x04 | 0x23 | 0x26 | 0x28 | 0x80 | 0x81 | 0x83 | 0x87 | 0x89..=0x8b => {
+        // Invalid arguments, ranges, attributes and frames, unknown commands, what is not supported.
+        0x04 | 0x22 | 0x23 | 0x80 | 0x81 | 0x83 | 0x87 | 0x89..=0x8b => {
             OpError::new(Refused, format!("the server refuses the request (status 0x{status:02x})"))
         }
         _ if kind.writes() => OpError::new(OutcomeUnknown, format!("the server failed (status 0x{status:02x})")),

@@ -20,7 +20,7 @@ use super::link::Link;
 use super::management::Management;
 use super::settings::Settings;
 use super::topology::Topology;
-use crate::net::{Backoff, not_connected};
+use crate::net::{Backoff, Host, not_connected};
 
 /// The time in which the SDK notices. All connections to a node end at about the same time.
 const NOTICED_WITHIN: Duration = Duration::from_millis(20);
@@ -84,13 +84,13 @@ impl Gate {
             return Ok(());
         }
         let node = state.topology.node_of(key).and_then(|node| state.topology.data.get(node));
-        if node.is_some_and(|node| state.lost.contains(node)) { Err(not_connected()) } else { Ok(()) }
+        if node.is_some_and(|node| state.lost.contains(&node.to_string())) { Err(not_connected()) } else { Ok(()) }
     }
 
     /// Records that an operation on this key ended with its connection.
     pub(super) fn lost(&self, key: &str) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let node = state.topology.node_of(key).and_then(|node| state.topology.data.get(node).cloned());
+        let node = state.topology.node_of(key).and_then(|node| state.topology.data.get(node).map(Host::to_string));
         let Some(node) = node else { return };
         if !state.lost.insert(node) {
             return;
@@ -108,7 +108,7 @@ impl Gate {
             return;
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let node = state.topology.node_of(key).and_then(|node| state.topology.data.get(node).cloned());
+        let node = state.topology.node_of(key).and_then(|node| state.topology.data.get(node).map(Host::to_string));
         let Some(node) = node else { return };
         if state.lost.contains(&node) {
             return;
@@ -152,7 +152,8 @@ impl Gate {
                     for node in doubted.drain().filter(|node| !connected.contains(node)) {
                         *disconnects += u64::from(lost.insert(node));
                     }
-                    lost.retain(|node| topology.data.contains(node) && !connected.contains(node));
+                    let in_map = |node: &String| topology.data.iter().any(|other| other.to_string() == *node);
+                    lost.retain(|node| in_map(node) && !connected.contains(node));
                     closed.store(!lost.is_empty(), Ordering::Relaxed);
                     if lost.is_empty() {
                         return;

@@ -20,7 +20,7 @@ use super::topology::Topology;
 /// Timeout of connecting, from the first packet to a connection to every node.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a session waits for nodes that do not answer while others do.
-const GRACE: Duration = Duration::from_secs(2);
+pub(super) const GRACE: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A cluster and one of its buckets, with a connection to every node of the map.
@@ -57,7 +57,7 @@ impl Link {
         let begun = Instant::now();
         loop {
             let connected = link.connected().await;
-            if topology.data.iter().all(|node| connected.contains(node)) {
+            if topology.data.iter().all(|node| connected.contains(&node.to_string())) {
                 break;
             }
             // A node that is away must not keep a session from the others, so it gets only limited time.

@@ -45,7 +45,11 @@ fn is_about_paths(kind: &Kind) -> bool {
 /// The path and the new value, if any, of each member that a patch sets or removes. `None` for patches that do more.
 pub(super) fn parts<'p>(patch: &'p Value) -> Option<Vec<(String, Option<&'p Value>)>> {
     let members = patch.as_object().filter(|members| (1..=MOST_PATHS).contains(&members.len()))?;
-    let fits = |(name, value): (&String, &Value)| !value.is_object() && (1..=LONGEST_NAME).contains(&name.len());
+    // The server reads escapes of JSON in a path.
+    let literal = |name: &str| !name.chars().any(|c| matches!(c, '"' | '\\') || c.is_control());
+    let fits = |(name, value): (&String, &Value)| {
+        !value.is_object() && (1..=LONGEST_NAME).contains(&name.len()) && literal(name)
+    };
     let part = |(name, value): (&String, &'p Value)| {
         (format!("`{}`", name.replace('`', "``")), Some(value).filter(|value| !value.is_null()))
     };
@@ -89,7 +93,9 @@ mod tests {
         let paths = |patch: &Value| specs(patch).map(|specs| specs.iter().map(|s| s.path.clone()).collect::<Vec<_>>());
         assert_eq!(paths(&json!({"a": 1, "b.c": null, "d`": [1]})).unwrap(), ["`a`", "`b.c`", "`d```"]);
         let many: serde_json::Map<String, Value> = (0..17).map(|i| (format!("m{i}"), json!(i))).collect();
-        for patch in [json!({"a": {"b": 1}}), json!({}), json!([1]), json!({"": 1}), Value::Object(many)] {
+        let escapes = [json!({"C:\\new": 1}), json!({"say \"x\"": 1}), json!({"a\u{1f}": null})];
+        let others = [json!({"a": {"b": 1}}), json!({}), json!([1]), json!({"": 1}), Value::Object(many)];
+        for patch in others.into_iter().chain(escapes) {
             assert_eq!(paths(&patch), None, "{patch}");
         }
     }

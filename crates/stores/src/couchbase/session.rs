@@ -79,7 +79,7 @@ impl CouchbaseSession {
             Op::Counter { .. } | Op::Page { .. } | Op::Prefix { .. } | Op::Scan { .. } | Op::View { .. } => false,
             Op::Query { .. } | Op::Transaction { .. } => false,
             // The server may do the requests for one key in any order.
-            Op::BulkWrite { items, .. } | Op::BulkRead { keys: items } | Op::BulkDelete { keys: items } => {
+            Op::BulkWrite { items, .. } | Op::BulkDelete { keys: items } => {
                 self.rounds.arrange(items, Within::Given);
                 self.rounds.ranges().count() <= 1
             }

@@ -14,6 +14,7 @@ use storebench_engine::store::StoreError;
 
 use super::SCHEME;
 use crate::net::Address;
+use crate::net::scram::Salt;
 use crate::registry::Options;
 
 /// The port of the data service.
@@ -38,6 +39,8 @@ pub(super) struct Settings {
     compress: bool,
     /// Whether operations on documents go over connections of Storebench's own instead of the SDK's.
     pub(super) own_connections: bool,
+    /// The password as those connections last sent it, so that further ones avoid thousands of hashes.
+    pub(super) salt: Arc<Salt>,
 }
 
 impl Settings {
@@ -86,7 +89,7 @@ impl Settings {
             ));
         }
         let own_connections = client != Some(1) && !compress;
-        Ok(Self { address, bucket, scope, key_index, key_index_asked, compress, own_connections })
+        Ok(Self { address, bucket, scope, key_index, key_index_asked, compress, own_connections, salt: Arc::default() })
     }
 
     /// The address in the SDK's format.

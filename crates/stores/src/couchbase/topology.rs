@@ -11,8 +11,8 @@ use crate::net::Host;
 pub(super) struct Topology {
     /// For each vbucket, the position of its node in `data`; -1 for none.
     active: Vec<i16>,
-    /// The data service of each node, as `host:port`.
-    pub(super) data: Vec<String>,
+    /// The data service of each node.
+    pub(super) data: Vec<Host>,
     /// Where the management API of each node listens.
     pub(super) management: Vec<Host>,
     /// Where the view engine of each node listens.
@@ -54,7 +54,7 @@ impl Topology {
             // The SDK identifies nodes by this port, also with TLS, and requires it.
             port("mgmt").ok_or_else(|| wrong("has a node without a management port"))?;
             if let Some(port) = port(kv) {
-                data.push(Host { name: host.to_owned(), port }.to_string());
+                data.push(Host { name: host.to_owned(), port });
             }
             views.extend(port(capi).map(|port| Host { name: host.to_owned(), port }));
             queries.extend(port(n1ql).map(|port| Host { name: host.to_owned(), port }));
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn keys_are_served_where_the_map_says() {
         let topology = Topology::read(CONFIG.as_bytes(), "asked", false).unwrap();
-        assert_eq!(topology.data, ["one:1", "asked:3"]);
+        assert_eq!(topology.data.iter().map(Host::to_string).collect::<Vec<_>>(), ["one:1", "asked:3"]);
         assert_eq!(topology.management[1].to_string(), "asked:4");
         assert_eq!(topology.views, [Host { name: "asked".into(), port: 5 }]);
         assert_eq!(topology.queries, [Host { name: "asked".into(), port: 6 }]);

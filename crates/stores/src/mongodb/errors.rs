@@ -37,8 +37,23 @@ impl Told {
         matches!(self.code, 10107 | 13435 | 10058 | 13436 | 11600 | 11602 | 189 | 91)
     }
 
+    /// The error of a commit or an abort. Only the label says that nothing was committed: a router may have begun to commit
+    /// when it returns an error that elsewhere means that nothing was done.
+    fn ending(&self) -> OpError {
+        let kind = match self.code {
+            _ if self.aborted => ErrorKind::Aborted,
+            // Permissions, malformed or unknown requests, transactions of a single server.
+            2 | 9 | 13 | 18 | 20 | 40 | 59 | 72 | 115 | 263 => ErrorKind::Refused,
+            _ => ErrorKind::OutcomeUnknown,
+        };
+        OpError::new(kind, self.to_string())
+    }
+
     /// The error of an operation that was refused as a whole, or of one item of a bulk operation.
     pub(super) fn operation(&self, kind: OpKind) -> OpError {
+        if kind == OpKind::Transaction {
+            return self.ending();
+        }
         let kind = match self.code {
             11000 | 11001 | 12582 => return EXISTS,
             // 251: the server does not know the transaction (any more).

@@ -361,7 +361,7 @@ impl Store for MongoStore {
             orphans: Arc::clone(&self.orphans),
         };
         self.end_orphans().await;
-        Ok(MongoSession::new(shared, lanes, fresh()))
+        Ok(MongoSession::new(shared, lanes, options.timeout, fresh()))
     }
 
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {

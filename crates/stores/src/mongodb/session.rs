@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use storebench_engine::store::{
     BatchBuf, Completions, Op, OpError, OpKind, OwnedReply, Request, Session, SessionCounters, Token,
@@ -42,6 +42,8 @@ struct Operation {
     /// What is done now: the operation, or a step of a transaction. `None` while the place is free.
     job: Option<Job>,
     transaction: Option<Box<Transaction>>,
+    /// When its transaction was given up, while the answer to a step is awaited.
+    given_up: Option<Instant>,
     collection: usize,
     lane: usize,
     /// Its connection within the lane.
@@ -62,6 +64,10 @@ pub(crate) struct MongoSession {
     places: Vec<Operation>,
     free: Vec<usize>,
     in_flight: usize,
+    /// How many places have a transaction that was given up.
+    given_up: usize,
+    /// The timeout of an operation.
+    timeout: Duration,
     /// The number of the last message.
     requests: u32,
     splits: u64,
@@ -78,7 +84,7 @@ pub(super) fn now_ms() -> i64 {
 
 impl MongoSession {
     /// Takes lanes with equal numbers of connections.
-    pub(super) fn new(shared: Shared, lanes: Vec<Lane>, seed: u64) -> Self {
+    pub(super) fn new(shared: Shared, lanes: Vec<Lane>, timeout: Duration, seed: u64) -> Self {
         Self {
             shared,
             revisions: seed,
@@ -87,6 +93,8 @@ impl MongoSession {
             places: Vec::new(),
             free: Vec::new(),
             in_flight: 0,
+            given_up: 0,
+            timeout,
             requests: 0,
             splits: 0,
             queries: ByNumber::default(),
@@ -248,6 +256,7 @@ impl MongoSession {
     fn leave(&mut self, number: usize) {
         let place = &mut self.places[number];
         (place.job, place.line) = (None, None);
+        self.given_up -= usize::from(place.given_up.take().is_some());
         self.in_flight -= usize::from(place.token.take().is_some());
         // One long message must not hold its memory forever.
         const LARGE: usize = 4 << 20;
@@ -282,8 +291,27 @@ impl MongoSession {
         }
     }
 
+    /// Takes the connections of transactions that were given up, and whose step was not answered for one more timeout.
+    fn take_back_silent(&mut self) {
+        for number in 0..self.places.len() {
+            let place = &mut self.places[number];
+            let silent = place.given_up.is_some_and(|since| since.elapsed() >= self.timeout);
+            if let Some(line) = place.line.filter(|_| silent) {
+                self.lanes[place.lane].take_back(line);
+                self.abort(number);
+                if let Some(transaction) = &mut self.places[number].transaction {
+                    transaction.end();
+                }
+                self.leave(number);
+            }
+        }
+    }
+
     /// Gives waiting operations to idle connections. If no connection is up, they end as *temporary*.
     fn dispatch(&mut self, lane: usize, out: &mut dyn Completions) {
+        if self.given_up > 0 && !self.lanes[lane].waiting.is_empty() && self.lanes[lane].idle.is_empty() {
+            self.take_back_silent();
+        }
         while !self.lanes[lane].waiting.is_empty() {
             let Some(line) = self.lanes[lane].idle.pop() else { break };
             // It was woken while idle: most likely the server closed it.
@@ -466,14 +494,16 @@ impl Session for MongoSession {
             None => lane.waiting.retain(|waiting| *waiting != number),
             // Its connection sends the abort, after the answer to the step: another one might overtake the step.
             Some(_) if place.transaction.as_deref_mut().is_some_and(Transaction::give_up) => {
-                place.token = None;
+                (place.token, place.given_up) = (None, Some(Instant::now()));
                 self.in_flight -= 1;
+                self.given_up += 1;
                 return;
             }
             Some(line) => lane.take_back(line),
         }
-        if let Some(transaction) = &mut place.transaction {
-            transaction.end();
+        let sent = place.line.is_some();
+        if place.transaction.as_deref_mut().is_some_and(|open| open.lose(sent, OpError::unsupported()).1) {
+            self.abort(number);
         }
         self.leave(number);
     }

@@ -154,10 +154,10 @@ impl Transaction {
                 self.error = result.err();
                 Next::Done
             }
-            // Of one that it has aborted by itself the server says that it does not know it.
+            // Of one that it has aborted by itself the server says that it does not know it (any more).
             Some(Stage::Aborting) => {
                 if let Err(error) = result
-                    && error.kind != ErrorKind::Aborted
+                    && error.kind == ErrorKind::Refused
                 {
                     self.error.get_or_insert(error);
                 }
@@ -179,7 +179,9 @@ impl Transaction {
         let at = wire::begin(out);
         bson::int32(out, if commits { "commitTransaction" } else { "abortTransaction" }, 1);
         self.mark(out);
-        tails.end_write(out);
+        if commits {
+            tails.end_write(out);
+        }
         bson::text(out, "$db", "admin");
         bson::end(out, at);
         wire::end(out);
@@ -194,7 +196,7 @@ impl Transaction {
         true
     }
 
-    /// Ends it: nothing of it was sent, or its commit was and nobody waits for the answer.
+    /// Ends it: nothing of it was sent.
     pub(super) fn end(&mut self) {
         self.stage = None;
     }
@@ -206,7 +208,9 @@ impl Transaction {
             Some(Stage::Steps(done)) => (uncommitted(error), sent || done > 0),
             Some(Stage::Aborting) => (self.error.take().unwrap_or_else(|| uncommitted(error)), true),
             Some(Stage::Committing) if !sent => (uncommitted(error), true),
-            Some(Stage::Committing) | None => (error, false),
+            // If the commit did not reach the server. If it did, an abort does nothing.
+            Some(Stage::Committing) => (error, true),
+            None => (error, false),
         }
     }
 
@@ -287,7 +291,7 @@ mod tests {
         let (error, open) = transaction.lose(true, lost());
         assert_eq!((error.kind, open, transaction.is_open()), (ErrorKind::Temporary, true, false));
         assert!(!of(&[OpKind::Upsert], false).lose(false, lost()).1, "the server has not heard of it");
-        for (sent, expected) in [(true, (ErrorKind::OutcomeUnknown, false)), (false, (ErrorKind::Temporary, true))] {
+        for (sent, expected) in [(true, (ErrorKind::OutcomeUnknown, true)), (false, (ErrorKind::Temporary, true))] {
             let mut transaction = of(&[OpKind::Upsert], false);
             transaction.take(Ok(OwnedReply::documents(1)));
             let (error, open) = transaction.lose(sent, lost());

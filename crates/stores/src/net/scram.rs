@@ -132,7 +132,7 @@ mod tests {
         let nonce = "rOprNGfwEbeRWgbNEkqO".to_owned();
         let scram = Scram { bare: format!("n=user,r={nonce}"), nonce };
         let challenge = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
-        let password = Secret::new("pencil".into());
+        let password = Secret::new("pencil");
         for _ in 0..2 {
             let proof = scram.answer(challenge, 4_096, &password, &Salt::default()).unwrap();
             assert!(proof.last.ends_with(",p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="), "{}", proof.last);

@@ -184,7 +184,7 @@ impl RedisSession {
         }
         let work = self.works.get(awaited.work);
         work.again += 1;
-        if work.again > MOST_AGAIN || self.links[link].is_down() {
+        if work.again > MOST_AGAIN + work.items || self.links[link].is_down() {
             let error =
                 OpError::new(ErrorKind::Temporary, format!("its slot has moved to {}, which is unreachable", to.host));
             return self.conclude(awaited, Err(error), None, out);

@@ -34,8 +34,8 @@ pub(super) fn specs(mut bytes: &[u8], mutate: bool) -> Option<Vec<Spec<'_>>> {
     Some(specs)
 }
 
-/// Splits a path into field names. Names may be in backticks, where a doubled backtick stands for one. Arrays are not
-/// supported.
+/// Splits a path into field names. Names may be in backticks, where a doubled backtick stands for one, and are read as the
+/// inside of a JSON string. Arrays are not supported.
 fn members(path: &str) -> Result<Vec<String>, u16> {
     let mut members = Vec::new();
     let mut rest = path;
@@ -64,6 +64,8 @@ fn members(path: &str) -> Result<Vec<String>, u16> {
             name.push_str(&rest[..end]);
             rest = &rest[end..];
         }
+        // As the server does, which finds names in the text of the document.
+        let name = serde_json::from_str(&format!("\"{name}\"")).map_err(|_| status::PATH_INVALID)?;
         members.push(name);
         match rest.strip_prefix('.') {
             Some(after) => rest = after,

@@ -39,6 +39,7 @@ struct State {
     transactions: HashMap<Vec<u8>, Transaction>,
     commands: Vec<Document>,
     cut: Option<String>,
+    silence: Option<String>,
 }
 
 /// An open transaction of a session.
@@ -61,8 +62,12 @@ impl ReplicaSet {
         let answering = Arc::clone(&inner);
         let port = serve(move |name, command| {
             let answer = answering.answer(name, command);
-            let cut = answering.state().cut.take_if(|cut| cut == name);
-            if cut.is_some() { Reply::Close } else { Reply::Answer(answer) }
+            let mut state = answering.state();
+            match () {
+                () if state.cut.take_if(|cut| cut == name).is_some() => Reply::Close,
+                () if state.silence.take_if(|silence| silence == name).is_some() => Reply::Silence,
+                () => Reply::Answer(answer),
+            }
         })?;
         let _ = inner.port.set(port);
         Ok(Self { port, inner })
@@ -76,6 +81,11 @@ impl ReplicaSet {
     /// Does the next such command, and closes its connection instead of answering.
     pub fn cut_at(&self, name: &str) {
         self.inner.state().cut = Some(name.to_owned());
+    }
+
+    /// Does not answer the next such command.
+    pub fn silence_at(&self, name: &str) {
+        self.inner.state().silence = Some(name.to_owned());
     }
 
     /// All commands so far.
@@ -146,7 +156,7 @@ impl Inner {
 impl State {
     fn end(&mut self, session: &[u8], number: i64, commits: bool) -> Result<Document, Refused> {
         if self.transactions.get(session).is_none_or(|known| known.number != number) {
-            return Err(Refused(251, "the transaction is not known", false));
+            return Err(Refused(251, "the transaction is not known", true));
         }
         let ended = self.transactions.remove(session);
         if let Some(ended) = ended.filter(|_| commits) {

@@ -27,7 +27,10 @@ pub(super) mod status {
     pub(in super::super) const KEY_EXISTS: u16 = 0x02;
     pub(in super::super) const NOT_STORED: u16 = 0x05;
     pub(in super::super) const NOT_MY_VBUCKET: u16 = 0x07;
+    pub(in super::super) const NO_BUCKET: u16 = 0x08;
+    pub(in super::super) const AUTH_STALE: u16 = 0x1f;
     pub(in super::super) const AUTH_CONTINUE: u16 = 0x21;
+    pub(in super::super) const NO_ACCESS: u16 = 0x24;
     /// The first and the last status that speaks of paths of sub-documents.
     pub(in super::super) const PATHS: std::ops::RangeInclusive<u16> = 0xc0..=0xcc;
 }
@@ -59,7 +62,7 @@ pub(super) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Appends it. Keys have at most 250 bytes with their prefix.
+    /// Appends it. Keys have at most 255 bytes with their prefix.
     #[inline]
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let key = self.prefix.len() + self.key.len();

@@ -8,19 +8,19 @@ use super::super::probe::{bucket_refused, login_refused};
 use super::super::settings::Settings;
 use super::frame::{self, Request, opcode, status};
 use crate::connection::Dialog;
-use crate::net::scram::{Salt, Scram};
+use crate::net::scram::Scram;
 use crate::net::{Host, Secret, Stream, connect};
 
-/// Timeout of a connection, from the first packet to the last answer.
+/// Timeout of a connection until it is ready, and of a question after that.
 pub(super) const PATIENCE: Duration = Duration::from_secs(7);
 
 /// No delay of small answers, extended errors, a bucket for each connection, answers in any order, durability and its frames, collections, and writes
-/// that keep a document's expiry.
-const FEATURES: [u16; 8] = [0x03, 0x07, 0x08, 0x0e, 0x10, 0x11, 0x12, 0x14];
+/// that keep a document's expiry; and each map once, however many requests reach a node that does not serve their document.
+const FEATURES: [u16; 9] = [0x03, 0x07, 0x08, 0x0e, 0x10, 0x11, 0x12, 0x14, 0x1e];
 /// Those without which operations would do something else.
-const NEEDED: [u16; 2] = [0x10, 0x12];
-/// The server decides how many iterations a user's password needs. Less than this would only protect a test's.
-const LEAST_ROUNDS: u32 = 1;
+const NEEDED: [u16; 4] = [0x10, 0x11, 0x12, 0x14];
+/// Servers ask for 4,000 iterations or more. One that asks for hardly any may want to guess the password.
+const LEAST_ROUNDS: u32 = 1_000;
 
 /// A connection that is ready for requests, one at a time so far.
 pub(super) struct Ready {
@@ -41,17 +41,20 @@ impl Ready {
     ///
     /// # Errors
     /// `Unreachable` with cause and remedy.
-    pub(super) async fn open(settings: &Settings, salt: &Salt, host: &Host) -> Result<Self, StoreError> {
+    pub(super) async fn open(settings: &Settings, host: &Host) -> Result<Self, StoreError> {
         let opening = async {
             let stream = connect(host, settings.address.tls.as_ref(), PATIENCE).await?;
             let mut ready = Self { dialog: Dialog::new(stream), host: host.clone(), number: 0 };
             ready.agree().await?;
-            ready.log_in(settings, salt).await?;
+            ready.log_in(settings).await?;
             let bucket =
                 Request { opcode: opcode::SELECT_BUCKET, key: settings.bucket.as_bytes(), ..Request::default() };
             match ready.ask(bucket).await?.status {
                 status::SUCCESS => Ok(ready),
-                _ => Err(bucket_refused(host, &settings.bucket, settings.credentials().0)),
+                status::KEY_NOT_FOUND | status::NO_ACCESS => {
+                    Err(bucket_refused(host, &settings.bucket, settings.credentials().0))
+                }
+                other => Err(ready.odd(&format!("it does not serve the bucket now (status 0x{other:02x})"))),
             }
         };
         match tokio::time::timeout(PATIENCE, opening).await {
@@ -67,11 +70,12 @@ impl Ready {
     /// The number of a collection.
     ///
     /// # Errors
-    /// `Failed` if the bucket does not have it.
+    /// `Failed` if the bucket does not have it, `Unreachable` if there is no answer in time.
     pub(super) async fn collection(&mut self, scope: &str, name: &str) -> Result<u32, StoreError> {
         let path = format!("{scope}.{name}");
         let asked = Request { opcode: opcode::GET_COLLECTION_ID, value: path.as_bytes(), ..Request::default() };
-        let said = self.ask(asked).await?;
+        let said = tokio::time::timeout(PATIENCE, self.ask(asked)).await;
+        let said = said.map_err(|_| self.odd(&format!("it did not answer within {PATIENCE:?}")))??;
         // The revision of the list of collections, then the number.
         match said.extras.get(8..).and_then(|rest| rest.first_chunk()) {
             Some(number) if said.status == status::SUCCESS => Ok(u32::from_be_bytes(*number)),
@@ -87,16 +91,18 @@ impl Ready {
         let hello = Request { opcode: opcode::HELLO, key: b"storebench", value: &wanted, ..Request::default() };
         let said = self.ask(hello).await?;
         let agreed = |feature: &u16| said.value.chunks_exact(2).any(|two| two == feature.to_be_bytes());
-        if said.status == status::SUCCESS && NEEDED.iter().all(agreed) {
-            return Ok(());
+        match said.status {
+            status::SUCCESS if NEEDED.iter().all(agreed) => Ok(()),
+            status::SUCCESS => Err(StoreError::NotSupported(format!(
+                "{} lacks collections, durable writes or writes that keep an expiry; Storebench needs Couchbase Server \
+                 7.0 or newer",
+                self.host
+            ))),
+            other => Err(self.odd(&format!("it does not take connections now (status 0x{other:02x})"))),
         }
-        Err(StoreError::NotSupported(format!(
-            "{} has no collections or no durable writes; Storebench needs Couchbase Server 7.0 or newer",
-            self.host
-        )))
     }
 
-    async fn log_in(&mut self, settings: &Settings, salt: &Salt) -> Result<(), StoreError> {
+    async fn log_in(&mut self, settings: &Settings) -> Result<(), StoreError> {
         let (user, password) = settings.credentials();
         let refused = login_refused(&self.host, user);
         let (opcode, key) = (opcode::SASL_AUTH, b"SCRAM-SHA256");
@@ -109,9 +115,13 @@ impl Ready {
         let scram = Scram::new(user)?;
         let begun = self.ask(Request { opcode, key, value: scram.first().as_bytes(), ..Request::default() }).await?;
         if begun.status != status::AUTH_CONTINUE {
-            return Err(refused);
+            let status = begun.status;
+            return Err(self.odd(&format!(
+                "it refused to log `{user}` in by SCRAM-SHA-256 (status 0x{status:02x}), which may be disabled; use \
+                 couchbases:// or client=sdk"
+            )));
         }
-        let Some(proof) = scram.answer(&begun.value, LEAST_ROUNDS, &Secret::new(password), salt) else {
+        let Some(proof) = scram.answer(&begun.value, LEAST_ROUNDS, &Secret::new(password), &settings.salt) else {
             return Err(self.odd("it does not log in by SCRAM-SHA-256"));
         };
         let last = Request { opcode: opcode::SASL_STEP, key, value: proof.last.as_bytes(), ..Request::default() };

@@ -5,7 +5,8 @@
 //! costs the client several times the CPU time: it wakes tasks, allocates, and copies each document more than once.
 //!
 //! The server answers in any order (unordered execution), so that a write that waits for its copies, or a read that waits
-//! for the disk, does not hold up the others. Answers name their request by a number (opaque).
+//! for the disk, does not hold up the others. Answers name their request by a number (opaque). An exception is `exists`
+//! (GET_META), which the server does only after all earlier requests of its connection.
 
 mod frame;
 mod login;

@@ -30,8 +30,8 @@ pub(super) enum What {
     Exists,
     /// The map.
     Map,
-    /// Nothing: the answer has come already, while earlier ones are awaited.
-    Come,
+    /// Nothing yet: the request is being made.
+    Nothing,
 }
 
 /// The awaited answer: what it means, and the operation code that it repeats.
@@ -65,27 +65,38 @@ pub(super) fn leb128(mut number: u32) -> Vec<u8> {
 
 /// The frame that keeps a document's expiry.
 const KEEP_EXPIRY: u8 = 0x50;
-/// The frame of a durability level, which follows.
-const DURABILITY: u8 = 0x11;
+/// The frame of a durability level, which follows, and of the server's timeout for it.
+const DURABILITY: u8 = 0x13;
+/// Room for both frames.
+type Frames = [u8; 5];
 
 /// What the requests of a session have in common.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Writer {
     /// The code of the durability level; 0 for none.
     pub(super) level: u8,
+    /// How long the server waits for the copies of a durable write.
+    pub(super) patience_ms: u16,
 }
 
 impl Writer {
+    /// The server says that a durable write is of unknown outcome a little before the operation's timeout.
+    pub(super) fn new(level: u8, timeout: Duration) -> Self {
+        let ms = (timeout.as_millis() * 9 / 10).clamp(1, 65_534);
+        Self { level, patience_ms: ms as u16 }
+    }
+
     /// The frames of a write.
-    fn frames(self, keeps_expiry: bool, room: &mut [u8; 3]) -> &[u8] {
+    fn frames(self, keeps_expiry: bool, room: &mut Frames) -> &[u8] {
         let mut length = 0;
         if keeps_expiry {
             room[0] = KEEP_EXPIRY;
             length = 1;
         }
         if self.level > 0 {
-            room[length..length + 2].copy_from_slice(&[DURABILITY, self.level]);
-            length += 2;
+            let [high, low] = self.patience_ms.to_be_bytes();
+            room[length..length + 4].copy_from_slice(&[DURABILITY, self.level, high, low]);
+            length += 4;
         }
         &room[..length]
     }
@@ -102,7 +113,7 @@ impl Writer {
         vbucket: impl Fn(&str) -> u16,
         out: &mut Vec<u8>,
     ) -> Result<Expect, OpError> {
-        let mut room = [0; 3];
+        let mut room = Frames::default();
         let seconds;
         // Format, then expiry: never.
         let mut stored = [0; 8];
@@ -153,8 +164,9 @@ impl Writer {
         let mut extras = [0; 8];
         extras[..4].copy_from_slice(&flags(collection.body).to_be_bytes());
         let (cas, opcode) = (cas(revision), opcode::REPLACE);
-        let frames = self.frames(true, &mut [0; 3]).to_vec();
-        let request = Request { opcode, cas, frames: &frames, extras: &extras, value, ..Request::default() };
+        let mut room = Frames::default();
+        let frames = self.frames(true, &mut room);
+        let request = Request { opcode, cas, frames, extras: &extras, value, ..Request::default() };
         put(request, collection, key, vbucket, out)?;
         Ok(Expect { what: What::Swapped, opcode })
     }
@@ -178,9 +190,10 @@ impl Writer {
             value.extend_from_slice(path.as_bytes());
             value.extend_from_slice(new.as_bytes());
         }
-        let frames = self.frames(true, &mut [0; 3]).to_vec();
+        let mut room = Frames::default();
+        let frames = self.frames(true, &mut room);
         let opcode = opcode::MULTI_MUTATION;
-        let request = Request { opcode, frames: &frames, value: &value, ..Request::default() };
+        let request = Request { opcode, frames, value: &value, ..Request::default() };
         Some(put(request, collection, key, vbucket, out).map(|()| Expect { what: What::Patched, opcode }))
     }
 }
@@ -244,7 +257,7 @@ mod tests {
 
     fn single(op: &Op<'_>, body: Body, level: u8) -> Result<Vec<u8>, OpError> {
         let mut out = Vec::new();
-        Writer { level }.single(op, &collection(body), |_| 5, &mut out).map(|_| out)
+        Writer { level, patience_ms: 0x0102 }.single(op, &collection(body), |_| 5, &mut out).map(|_| out)
     }
 
     #[test]
@@ -273,11 +286,13 @@ mod tests {
     fn a_patch_is_sent_as_members_if_these_do_the_same() {
         let patch = |patch: &Value| {
             let mut out = Vec::new();
-            Writer { level: 3 }.patch("k", patch, &collection(Body::Json), 5, &mut out).map(|_| out)
+            Writer { level: 3, patience_ms: 0x0102 }
+                .patch("k", patch, &collection(Body::Json), 5, &mut out)
+                .map(|_| out)
         };
         let out = patch(&json!({ "a": 1, "b": null })).unwrap();
-        assert_eq!(&out[..5], [0x08, 0xd1, 3, 2, 0]);
-        let rest: &[u8] = b"\x50\x11\x03\x08k\xc8\0\0\x03\0\0\0\x01`a`1\xc9\0\0\x03\0\0\0\0`b`";
+        assert_eq!(&out[..5], [0x08, 0xd1, 5, 2, 0]);
+        let rest: &[u8] = b"\x50\x13\x03\x01\x02\x08k\xc8\0\0\x03\0\0\0\x01`a`1\xc9\0\0\x03\0\0\0\0`b`";
         assert_eq!(&out[24..], rest);
         assert!(patch(&json!({ "a": { "b": 1 } })).is_none());
     }
@@ -294,6 +309,13 @@ mod tests {
         }
         let body = vec![b'x'; 30 << 20];
         assert!(single(&Op::Upsert { key: "k", body: &body }, Body::Bytes, 0).is_err());
+    }
+
+    #[test]
+    fn the_server_gives_up_a_durable_write_before_the_client_does() {
+        let patience = |timeout| Writer::new(1, timeout).patience_ms;
+        assert_eq!(patience(Duration::from_secs(10)), 9_000);
+        assert_eq!((patience(Duration::ZERO), patience(Duration::from_secs(3_600))), (1, 65_534));
     }
 
     #[test]

@@ -1,9 +1,7 @@
 //! Which connection leads to the node of a document.
 
-use storebench_engine::store::StoreError;
-
 use super::super::topology::Topology;
-use crate::net::{Host, read_host};
+use crate::net::Host;
 
 /// The map, as connections see it.
 #[derive(Debug, Default)]
@@ -31,22 +29,21 @@ impl Route {
         self.links.get(usize::from(vbucket)).map_or(0, |link| usize::from(*link))
     }
 
+    /// Whether any vbucket has this link.
+    pub(super) fn uses(&self, link: usize) -> bool {
+        self.links.iter().any(|other| usize::from(*other) == link)
+    }
+
     /// Takes over a map if it is newer. Returns the nodes that need a link, in the order in which they are added.
-    ///
-    /// # Errors
-    /// `Unreachable`, if a node's name cannot be used.
-    pub(super) fn update(&mut self, topology: &Topology) -> Result<Vec<Host>, StoreError> {
-        self.asking = false;
+    pub(super) fn update(&mut self, topology: &Topology) -> Vec<Host> {
         if !self.nodes.is_empty() && topology.revision <= self.revision {
-            return Ok(Vec::new());
+            return Vec::new();
         }
         let known = self.nodes.len();
         let mut links = Vec::with_capacity(topology.data.len());
         for node in &topology.data {
-            let host = read_host(node, 0)
-                .map_err(|_| StoreError::Unreachable(format!("the cluster's map names a node `{node}`")))?;
-            let link = self.nodes.iter().position(|other| *other == host).unwrap_or_else(|| {
-                self.nodes.push(host);
+            let link = self.nodes.iter().position(|other| other == node).unwrap_or_else(|| {
+                self.nodes.push(node.clone());
                 self.nodes.len() - 1
             });
             links.push(link as u16);
@@ -54,7 +51,7 @@ impl Route {
         let link_of = |node: Option<usize>| node.and_then(|node| links.get(node).copied()).unwrap_or_default();
         self.links = topology.active().map(link_of).collect();
         self.revision = topology.revision;
-        Ok(self.nodes[known..].to_vec())
+        self.nodes[known..].to_vec()
     }
 }
 
@@ -70,18 +67,32 @@ mod tests {
         Topology::read(config.as_bytes(), "here", false).unwrap()
     }
 
+    /// Every vbucket has a link, whatever the map says.
+    #[test]
+    fn no_map_leads_to_a_link_that_is_not_there() {
+        let mut route = Route::default();
+        let nodes =
+            [r#"{"services":{"kv":0,"mgmt":1},"hostname":"["}"#, r#"{"services":{"kv":9,"mgmt":1},"hostname":""}"#];
+        for (revision, map) in (1..).zip(["[[0],[1]]", "[[7]]", "[[-9],[1],[99999]]", "[[],[null]]", "[[\"x\"]]"]) {
+            route.update(&topology(revision, &nodes.join(","), map));
+            assert!((0..=1024).all(|vbucket| route.link(vbucket) < route.nodes.len()), "{map}");
+            assert!(usize::from(route.vbucket("key")) < route.links.len());
+        }
+    }
+
     #[test]
     fn only_a_newer_map_is_taken_over_and_links_stay_where_they_are() {
         let node = |port: u16| format!(r#"{{"services":{{"kv":{port},"mgmt":1}}}}"#);
         let mut route = Route::default();
         let two = format!("{},{}", node(1), node(2));
-        assert_eq!(route.update(&topology(5, &two, "[[0],[1],[-1]]")).unwrap().len(), 2);
+        assert_eq!(route.update(&topology(5, &two, "[[0],[1],[-1]]")).len(), 2);
         assert_eq!([0, 1, 2].map(|vbucket| route.link(vbucket)), [0, 1, 0]);
-        assert!(route.update(&topology(4, &two, "[[1],[1],[1]]")).unwrap().is_empty());
+        assert!(route.update(&topology(4, &two, "[[1],[1],[1]]")).is_empty());
         assert_eq!(route.link(0), 0, "it is older");
         let others = format!("{},{}", node(2), node(3));
-        let new = route.update(&topology(6, &others, "[[0],[1],[1]]")).unwrap();
+        let new = route.update(&topology(6, &others, "[[0],[1],[1]]"));
         assert_eq!(new, [Host { name: "here".into(), port: 3 }]);
         assert_eq!([0, 1, 2].map(|vbucket| route.link(vbucket)), [1, 2, 2]);
+        assert_eq!([0, 1, 2].map(|link| route.uses(link)), [false, true, true]);
     }
 }

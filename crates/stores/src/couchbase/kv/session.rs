@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use serde_json::Value;
 use storebench_engine::store::{Completions, ErrorKind, Op, OpError, OpKind, Reply, SessionOptions, StoreError, Token};
 use storebench_study::workload::Body;
+use tokio::time::{Instant, timeout_at};
 
 use super::super::errors::of_status;
+use super::super::link::GRACE;
 use super::super::settings::Settings;
 use super::super::topology::Topology;
 use super::super::{Ready, durability};
@@ -18,7 +21,6 @@ use super::request::{Collection, Expect, What, Writer, leb128};
 use super::route::Route;
 use crate::connection::{Connect, Dialect, Link, MOST_AGAIN, NONE, Pipelined, Role, again};
 use crate::document::{CHANGED, EXISTS};
-use crate::net::scram::Salt;
 use crate::net::{Host, fresh};
 
 /// An awaited answer.
@@ -29,33 +31,21 @@ pub(crate) type KvSession = Pipelined<Kv>;
 
 /// How a session talks to the nodes.
 pub(crate) struct Kv {
-    nodes: Nodes,
+    settings: Arc<Settings>,
     writer: Writer,
     route: Route,
+    /// The last map that a node sent.
+    map: Vec<u8>,
     /// The most requests in flight on a link.
     window: u32,
     timeout: Duration,
 }
 
-/// What a connection to a node needs.
-#[derive(Clone)]
-struct Nodes {
-    settings: Arc<Settings>,
-    salt: Arc<Salt>,
-}
-
-impl Nodes {
-    async fn connect(&self, host: &Host) -> Result<login::Ready, StoreError> {
-        login::Ready::open(&self.settings, &self.salt, host).await
-    }
-
-    /// How a session reconnects to a node.
-    fn again(&self, host: &Host) -> Connect {
-        again(
-            (self.clone(), host.clone()),
-            |(nodes, host)| async move { Ok(nodes.connect(&host).await?.into_stream()) },
-        )
-    }
+/// How a session reconnects to a node.
+fn reconnect(settings: &Arc<Settings>, host: &Host) -> Connect {
+    again((Arc::clone(settings), host.clone()), |(settings, host)| async move {
+        Ok(login::Ready::open(&settings, &host).await?.into_stream())
+    })
 }
 
 /// Connects to all nodes. One that is away does not keep the session from the others.
@@ -68,28 +58,59 @@ pub(crate) async fn open(
     ready: &Ready,
     options: &SessionOptions,
 ) -> Result<KvSession, StoreError> {
-    let nodes = Nodes { settings: Arc::clone(settings), salt: Arc::default() };
     let mut route = Route::default();
-    let hosts = route.update(topology)?;
-    let mut connections = join_all(hosts.iter().map(|host| nodes.connect(host))).await;
-    let mut collections = Vec::new();
-    match connections.iter_mut().find_map(|connection| connection.as_mut().ok()) {
-        None => return Err(connections.into_iter().find_map(Result::err).unwrap_or_else(no_nodes)),
-        Some(first) => {
-            for (scope, name, body) in &ready.collections {
-                let prefix = leb128(first.collection(scope, name).await?);
-                collections.push(Collection { prefix, body: *body });
-            }
+    let hosts = route.update(topology);
+    let mut connections = connect_all(settings, &hosts).await;
+    let mut collections = Err(no_nodes());
+    for connection in connections.iter_mut().rev() {
+        collections = match connection {
+            Ok(first) => numbers(first, ready).await,
+            // The first error is the one that is told.
+            Err(error) => Err(error.clone()),
+        };
+        if collections.is_ok() {
+            break;
         }
     }
     let (window, timeout) = (options.in_flight.max(1), options.timeout);
     let links = connections.into_iter().zip(&hosts).map(|(connection, host)| match connection {
-        Ok(ready) => Link::connected(ready.into_stream(), nodes.again(host), window, timeout, fresh()),
-        Err(_) => Link::connecting(nodes.again(host), window, timeout, fresh()),
+        Ok(ready) => Link::connected(ready.into_stream(), reconnect(settings, host), window, timeout, fresh()),
+        Err(_) => Link::connecting(reconnect(settings, host), window, timeout, fresh()),
     });
     let links = links.collect();
-    let writer = Writer { level: durability::code(options.durability) };
-    Ok(Pipelined::new(Kv { nodes, writer, route, window, timeout }, collections, ready.read_only, links))
+    let writer = Writer::new(durability::code(options.durability), timeout);
+    let kv = Kv { settings: Arc::clone(settings), writer, route, map: Vec::new(), window, timeout };
+    Ok(Pipelined::new(kv, collections?, ready.read_only, links))
+}
+
+/// A connection to each node. Once there is one, the others get only a little more time.
+async fn connect_all(settings: &Settings, hosts: &[Host]) -> Vec<Result<login::Ready, StoreError>> {
+    let late = |host: &Host| Err(StoreError::Unreachable(format!("{host} did not answer as soon as another node")));
+    let mut connections: Vec<_> = hosts.iter().map(late).collect();
+    let connecting = |(place, host)| async move { (place, login::Ready::open(settings, host).await) };
+    let mut pending: FuturesUnordered<_> = hosts.iter().enumerate().map(connecting).collect();
+    let mut deadline = None;
+    loop {
+        let next = match deadline {
+            None => pending.next().await,
+            Some(deadline) => timeout_at(deadline, pending.next()).await.unwrap_or(None),
+        };
+        let Some((place, connection)) = next else { return connections };
+        if connection.is_ok() {
+            deadline.get_or_insert_with(|| Instant::now() + GRACE);
+        }
+        connections[place] = connection;
+    }
+}
+
+/// The collections with their numbers.
+async fn numbers(node: &mut login::Ready, ready: &Ready) -> Result<Vec<Collection>, StoreError> {
+    let mut collections = Vec::new();
+    for (scope, name, body) in &ready.collections {
+        let prefix = leb128(node.collection(scope, name).await?);
+        collections.push(Collection { prefix, body: *body });
+    }
+    Ok(collections)
 }
 
 fn no_nodes() -> StoreError {
@@ -100,7 +121,8 @@ impl Dialect for Kv {
     type Expect = Expect;
     type Collection = Collection;
 
-    const NOTHING: Expect = Expect { what: What::Come, opcode: 0 };
+    const NOTHING: Expect = Expect { what: What::Nothing, opcode: 0 };
+    const ANY_ORDER: bool = true;
 
     fn body(collection: &Collection) -> Body {
         collection.body
@@ -161,7 +183,9 @@ impl Dialect for Kv {
 
     /// The cluster may have given the node's documents to others.
     fn lost(session: &mut KvSession, link: usize, _: &str, _: &mut dyn Completions) {
-        session.ask_for_map(link);
+        if session.dialect.route.uses(link) {
+            session.ask_for_map(link);
+        }
     }
 }
 
@@ -172,36 +196,42 @@ impl Pipelined<Kv> {
             let Self { links, in_flight, works, .. } = self;
             let pipe = &mut links[link].pipe;
             let Some((answer, used)) = frame::answer(pipe.input())? else { return Ok(()) };
-            let Some((place, awaited)) = pipe.numbered(answer.number) else {
+            let number = answer.number;
+            let Some(awaited) = pipe.numbered(number) else {
                 return Err("it answers no request that was sent");
             };
             let awaited = *awaited;
-            if answer.opcode != awaited.expect.opcode || awaited.expect.what == What::Come {
+            if answer.opcode != awaited.expect.opcode {
                 return Err("it answers another request");
             }
             if awaited.expect.what == What::Map {
-                let map = (answer.status == status::SUCCESS).then(|| answer.value.to_vec());
-                self.answered(link, place, used);
-                self.take_map(link, map.as_deref());
+                let map = if answer.status == status::SUCCESS { answer.value.to_vec() } else { Vec::new() };
+                self.answered(link, number, used);
+                self.dialect.route.asking = false;
+                self.take_map(link, map);
                 continue;
             }
             if answer.status == status::NOT_MY_VBUCKET {
                 let map = answer.value.to_vec();
-                self.answered(link, place, used);
-                self.moved(link, awaited, &map, out);
+                self.answered(link, number, used);
+                self.moved(link, awaited, map, out);
                 continue;
             }
             if !matches!(awaited.expect.what, What::Value | What::Exists) {
-                let result = effect(&awaited, &answer).map(|()| None);
-                self.answered(link, place, used);
+                let (result, status) = (effect(&awaited, &answer).map(|()| None), answer.status);
+                self.answered(link, number, used);
                 self.settle(link, awaited, result, out);
+                // Such a connection would answer everything so.
+                if matches!(status, status::NO_BUCKET | status::AUTH_STALE) && self.links[link].pipe.is_idle() {
+                    return Err("the login, or the choice of the bucket, is no longer valid");
+                }
                 continue;
             }
             let revision = answer.cas.to_be_bytes();
             let result = read(&awaited, &answer, &revision);
             if awaited.role == Role::Look {
                 let read = result.map(|_| answer.value.to_vec());
-                self.answered(link, place, used);
+                self.answered(link, number, used);
                 match read {
                     Ok(old) => self.next_step(link, awaited, Some((&old, &revision)), out),
                     Err(error) => self.conclude(awaited, Err(error), None, out),
@@ -213,7 +243,7 @@ impl Pipelined<Kv> {
                     Err(error) if error.kind == ErrorKind::NotFound => {}
                     Err(error) => work.error = Some(error),
                 }
-                self.answered(link, place, used);
+                self.answered(link, number, used);
                 self.one_less(awaited.work, out);
             } else {
                 if awaited.work != NONE {
@@ -223,33 +253,27 @@ impl Pipelined<Kv> {
                     *in_flight -= 1;
                     out.complete(awaited.token, result);
                 }
-                self.answered(link, place, used);
+                self.answered(link, number, used);
             }
         }
     }
 
-    /// Removes an answer of this length, and what awaited it. An entry behind others only loses its meaning.
+    /// Removes an answer of this length, and what awaited it.
     #[inline]
-    fn answered(&mut self, link: usize, place: usize, used: usize) {
+    fn answered(&mut self, link: usize, number: u32, used: usize) {
         let pipe = &mut self.links[link].pipe;
         pipe.consume(used);
-        if place > 0 {
-            return pipe.replace(place, own(Kv::NOTHING));
-        }
-        pipe.pop();
-        while pipe.front().is_some_and(|(next, _)| next.expect.what == What::Come) {
-            pipe.pop();
-        }
+        pipe.take(number);
     }
 
     /// Sends a request again that reached a node which does not hold its document (any more).
-    fn moved(&mut self, from: usize, awaited: Awaited, map: &[u8], out: &mut dyn Completions) {
-        self.take_map(from, Some(map).filter(|map| !map.is_empty()));
+    fn moved(&mut self, from: usize, awaited: Awaited, map: Vec<u8>, out: &mut dyn Completions) {
+        self.take_map(from, map);
         let mut target = None;
         if awaited.work != NONE && !awaited.abandoned {
             let work = self.works.get(awaited.work);
             work.again += 1;
-            let vbucket = frame::vbucket(work.request(awaited.item)).filter(|_| work.again <= MOST_AGAIN);
+            let vbucket = frame::vbucket(work.request(awaited.item)).filter(|_| work.again <= MOST_AGAIN + work.items);
             target = vbucket.map(|vbucket| self.dialect.route.link(vbucket)).filter(|link| *link != from);
         }
         let Some(link) = target.filter(|link| !self.links[*link].is_down()) else {
@@ -279,15 +303,18 @@ impl Pipelined<Kv> {
     }
 
     /// Takes over a map, if it can be read and is newer. New nodes start connecting.
-    fn take_map(&mut self, link: usize, map: Option<&[u8]>) {
-        let Kv { nodes, route, window, timeout, .. } = &mut self.dialect;
-        route.asking = false;
-        let Some(map) = map else { return };
+    fn take_map(&mut self, link: usize, map: Vec<u8>) {
+        let Kv { settings, route, map: last, window, timeout, .. } = &mut self.dialect;
+        // While documents move, many answers have the same map.
+        if map.is_empty() || map == *last {
+            return;
+        }
         let host = &route.nodes[link].name;
-        let text = String::from_utf8_lossy(map).replace("$HOST", host);
-        let Ok(topology) = Topology::read(text.as_bytes(), host, nodes.settings.address.tls.is_some()) else { return };
-        for host in route.update(&topology).unwrap_or_default() {
-            self.links.push(Link::connecting(nodes.again(&host), *window, *timeout, fresh()));
+        let text = String::from_utf8_lossy(&map).replace("$HOST", host);
+        *last = map;
+        let Ok(topology) = Topology::read(text.as_bytes(), host, settings.address.tls.is_some()) else { return };
+        for host in route.update(&topology) {
+            self.links.push(Link::connecting(reconnect(settings, &host), *window, *timeout, fresh()));
         }
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use storebench_engine::RealClock;
 use storebench_engine::store::{
-    AnyStore, CollectionId, CollectionLayout, Durability, Existing, Layout, Op, OpError, OwnedReply, PhaseStart,
-    ReadConsistency, Reply, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
+    AnyStore, CollectionId, CollectionLayout, Durability, ErrorKind, Existing, Layout, Op, OpError, OwnedReply,
+    PhaseStart, ReadConsistency, Reply, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
 };
 use storebench_study::workload::Body;
 
@@ -89,6 +89,24 @@ impl Driven {
     pub(crate) fn read(&mut self, key: &str) -> Result<String, OpError> {
         let reply = self.run(Op::Read { key })?;
         Ok(String::from_utf8(reply.as_reply().body.unwrap().to_vec()).unwrap())
+    }
+
+    /// Reads, and gives up after this time. Returns how it failed; `None` if it was given up.
+    pub(crate) fn read_within(&mut self, key: &str, time: Duration) -> Option<ErrorKind> {
+        let mut answers: Vec<Result<OwnedReply, OpError>> = Vec::new();
+        self.submit(Op::Read { key }, &mut answers);
+        let session = &mut self.session;
+        session.flush();
+        let answered = poll_fn(|cx| {
+            let mut out = |_: Token, result: Result<Reply<'_>, OpError>| answers.push(result.map(OwnedReply::from));
+            let _ = session.poll(cx, &mut out);
+            if answers.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+        });
+        let _ = self.runtime.block_on(async { tokio::time::timeout(time, answered).await });
+        if answers.is_empty() {
+            self.abandon(self.next);
+        }
+        answers.pop()?.err().map(|error| error.kind)
     }
 
     pub(crate) fn counters(&self) -> SessionCounters {

@@ -8,7 +8,7 @@ use storebench_engine::store::{ErrorKind, Isolation, Op, OpError, OpKind, OwnedR
 use storebench_fakes::mongodb::ReplicaSet;
 
 use super::drive::{Driven, layout, options};
-use super::{last, open};
+use super::{last, open, replica_set};
 use crate::server::Server;
 
 fn url(set: &ReplicaSet) -> String {
@@ -131,6 +131,49 @@ fn a_transaction_whose_connection_breaks_is_aborted_unless_its_commit_was_sent()
         for key in ["a", "b"] {
             session.run(Op::Delete { key }).unwrap();
         }
+    }
+}
+
+/// Its connection is not kept for ever: operations that follow would wait for it.
+#[test]
+fn a_transaction_that_is_given_up_and_never_answered_loses_its_connection() {
+    let set = ReplicaSet::start().unwrap();
+    let store = open(&url(&set));
+    store.prepare(&layout("books", None), Prepare::Fresh).unwrap();
+    let short = SessionOptions { in_flight: 1, timeout: Duration::from_millis(200), ..options() };
+    let mut session = Driven::open(&*store, &short).unwrap();
+    set.silence_at("update");
+    let mut answers = Vec::new();
+    session.submit(transaction(&[step(OpKind::Upsert, "a")]), &mut answers);
+    session.abandon(session.last());
+    let begun = Instant::now();
+    while session.read_within("other", Duration::from_millis(100)).is_none_or(|kind| kind != ErrorKind::NotFound) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "still waiting");
+        session.pass(Duration::from_millis(10));
+    }
+    none_is_open(&set, &mut session);
+}
+
+/// What elsewhere means that nothing was done says nothing about a commit: a router may have begun it.
+#[test]
+fn only_the_label_says_that_nothing_was_committed() {
+    for (code, label, expected) in [
+        (10_107, false, ErrorKind::OutcomeUnknown),
+        (251, false, ErrorKind::OutcomeUnknown),
+        (251, true, ErrorKind::Aborted),
+        (13, false, ErrorKind::Refused),
+        (91, false, ErrorKind::OutcomeUnknown),
+    ] {
+        let (port, _) = replica_set(move |name| {
+            let labels: &[&str] = if label { &["TransientTransactionError"] } else { &[] };
+            (name == "commitTransaction")
+                .then(|| doc! { "ok": 0.0, "code": code, "errmsg": "as it says", "errorLabels": labels })
+        });
+        let store = open(&format!("mongodb://127.0.0.1:{port}/d"));
+        store.prepare(&layout("books", None), Prepare::Fresh).unwrap();
+        let mut session = Driven::open(&*store, &options()).unwrap();
+        let error = session.run(transaction(&[step(OpKind::Upsert, "a")])).unwrap_err();
+        assert_eq!(error.kind, expected, "{code}: {error}");
     }
 }
 
