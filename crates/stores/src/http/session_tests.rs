@@ -394,6 +394,7 @@ fn a_control_call_tells_what_stands_in_the_way() {
         let error = client(silent, 50).call(Method::GET, "/", None).await.unwrap_err().to_string();
         assert!(error.contains("no answer within") && error.contains(&silent.to_string()), "{error}");
         let other = serve(|_, mut stream| {
+            request(&mut stream);
             let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n");
             request(&mut stream);
         });
