@@ -134,8 +134,7 @@ impl<T> Link<T> {
             Some((reads, since)) if reads == self.reads => {
                 let silent = now.duration_since(since) >= self.timeout;
                 if silent {
-                    self.state = ConnectionState::Silent;
-                    self.bell.wake_by_ref();
+                    self.fall_silent();
                 }
                 silent
             }
@@ -144,6 +143,12 @@ impl<T> Link<T> {
                 false
             }
         }
+    }
+
+    /// Replaces the connection, because an answer will not come any more.
+    pub(crate) fn fall_silent(&mut self) {
+        self.state = ConnectionState::Silent;
+        self.bell.wake_by_ref();
     }
 
     /// Closes the connection, which still works, and reconnects at once. The caller has taken the awaited requests

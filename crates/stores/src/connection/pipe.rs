@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 
 /// The initial size of a buffer of answers. It grows while reads fill it.
 const INPUT_BYTES: usize = 16 << 10;
+/// How many windows may follow a request before its answer is given up.
+const FAR_BEHIND: usize = 1_000;
 /// The maximum size of a read, so that answers are processed while they are in the cache.
 const READ_BYTES: usize = 256 << 10;
 /// Sent bytes are removed from the buffer of requests once there are at least this many of them before unsent ones.
@@ -113,11 +115,19 @@ impl<T> Pipe<T> {
         }
     }
 
-    /// The entry with this number, if it was sent and is awaited.
+    /// The entry with this number, if all of it was sent and it is awaited.
     #[inline]
     pub(crate) fn numbered(&self, number: u32) -> Option<&T> {
         let place = number.wrapping_sub(self.before) as usize;
-        self.queue.get(place).filter(|_| place < self.released)?.what.as_ref()
+        let entry = self.queue.get(place)?;
+        let end = self.queue.get(place + 1).map_or(self.base + self.out.len() as u64, |next| next.start);
+        entry.what.as_ref().filter(|_| end <= self.base + self.written as u64)
+    }
+
+    /// The first entry, if so much more than the window follows it that its answer will not come any more.
+    pub(crate) fn left_behind(&self) -> Option<&T> {
+        let far = self.queue.len() > FAR_BEHIND * self.window + FAR_BEHIND;
+        self.queue.front().filter(|_| far)?.what.as_ref()
     }
 
     /// Removes the entry with this number, because it was answered. It makes room in the window.
@@ -339,7 +349,9 @@ mod tests {
         }
         assert!(pipe.numbered(0).is_none(), "it was not sent");
         let bytes = pipe.sendable().len();
-        pipe.sent(bytes);
+        pipe.sent(4);
+        assert_eq!((pipe.numbered(0), pipe.numbered(1)), (Some(&0), None), "only a part of it was sent");
+        pipe.sent(bytes - 4);
         assert_eq!((pipe.numbered(2), pipe.numbered(4)), (Some(&2), None));
         assert_eq!((pipe.take(2), pipe.take(2), pipe.take(1)), (Some(2), None, Some(1)));
         assert_eq!((pipe.take(0), pipe.numbered(1), pipe.numbered(3)), (Some(0), None, Some(&3)));
@@ -365,6 +377,14 @@ mod tests {
         assert_eq!(pipe.sendable(), b"[5]");
         pipe.sent(3);
         assert_eq!((pipe.take(2), pipe.take(5), pipe.is_idle()), (Some(2), Some(5), true));
+        for what in 0..4_000 {
+            ask(&mut pipe, what, true);
+            pipe.overtake(|_| true);
+            let bytes = pipe.sendable().len();
+            pipe.sent(bytes);
+            assert_eq!(pipe.left_behind().is_some(), what >= 3_000, "{what}");
+            pipe.take(6 + what + u32::from(what == 0));
+        }
     }
 
     #[test]

@@ -622,6 +622,9 @@ impl<D: Dialect> Session for Pipelined<D> {
                 if D::ANY_ORDER {
                     link.pipe.overtake(|awaited| awaited.abandoned);
                     self.more = true;
+                    if link.pipe.left_behind().is_some_and(|first| first.abandoned) {
+                        link.fall_silent();
+                    }
                 }
                 link.abandoned();
             }

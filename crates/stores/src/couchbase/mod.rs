@@ -58,6 +58,7 @@ mod views;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::try_join;
 use serde_json::Value;
 use storebench_engine::store::{
     BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, ErrorKind, Explanation, Holdings, Layout,
@@ -339,12 +340,15 @@ impl Store for CouchbaseStore {
             )));
         }
         let fresh = options.consistency != ReadConsistency::StaleOk;
-        let link = Link::open(&self.settings, &topology).await?;
-        let queries = self.no_queries.get().is_none();
-        let kv = match self.settings.own_connections {
-            true => Some(kv::open(&self.settings, &topology, &ready, options).await?),
-            false => None,
+        let own = async {
+            match self.settings.own_connections {
+                true => kv::open(&self.settings, &topology, &ready, options).await.map(Some),
+                false => Ok(None),
+            }
         };
+        // At once, because each waits for nodes that are away.
+        let (link, kv) = try_join(Link::open(&self.settings, &topology), own).await?;
+        let queries = self.no_queries.get().is_none();
         let session = CouchbaseSession::new(&self.settings, link, topology, &ready, options, fresh, queries)?;
         Ok(match kv {
             Some(kv) => session.over(kv),

@@ -42,7 +42,7 @@ struct Operation {
     /// What is done now: the operation, or a step of a transaction. `None` while the place is free.
     job: Option<Job>,
     transaction: Option<Box<Transaction>>,
-    /// When its transaction was given up, while the answer to a step is awaited.
+    /// When its transaction was given up, or its abort was sent, while that is not answered.
     given_up: Option<Instant>,
     collection: usize,
     lane: usize,
@@ -64,7 +64,7 @@ pub(crate) struct MongoSession {
     places: Vec<Operation>,
     free: Vec<usize>,
     in_flight: usize,
-    /// How many places have a transaction that was given up.
+    /// How many places that is so of.
     given_up: usize,
     /// The timeout of an operation.
     timeout: Duration,
@@ -237,7 +237,8 @@ impl MongoSession {
         let undo = self.take_place(None);
         let place = &mut self.places[undo];
         transaction.ending(false, &self.shared.tails, &mut place.message);
-        (place.job, place.lane) = (Some(Job::ending()), 0);
+        (place.job, place.lane, place.given_up) = (Some(Job::ending()), 0, Some(Instant::now()));
+        self.given_up += 1;
         self.places[number].transaction = Some(transaction);
         self.lanes[0].waiting.push_back(undo);
     }
@@ -291,16 +292,17 @@ impl MongoSession {
         }
     }
 
-    /// Takes the connections of transactions that were given up, and whose step was not answered for one more timeout.
+    /// Takes the connections of transactions that were given up, and whose step or abort was not answered for one more
+    /// timeout.
     fn take_back_silent(&mut self) {
         for number in 0..self.places.len() {
             let place = &mut self.places[number];
             let silent = place.given_up.is_some_and(|since| since.elapsed() >= self.timeout);
             if let Some(line) = place.line.filter(|_| silent) {
                 self.lanes[place.lane].take_back(line);
-                self.abort(number);
-                if let Some(transaction) = &mut self.places[number].transaction {
-                    transaction.end();
+                let open = place.transaction.as_deref_mut().filter(|transaction| transaction.is_open());
+                if open.is_some_and(|transaction| transaction.lose(true, OpError::unsupported()).1) {
+                    self.abort(number);
                 }
                 self.leave(number);
             }
@@ -344,6 +346,7 @@ impl MongoSession {
         self.requests = self.requests.wrapping_add(1);
         let place = &mut self.places[number];
         place.line = Some(line);
+        place.given_up = place.given_up.map(|_| Instant::now());
         wire::number(&mut place.message, self.requests);
         let awaited = Awaited { place: number, request: self.requests };
         let buffer = self.lanes[place.lane].lines[line].link.pipe.request(awaited, true);

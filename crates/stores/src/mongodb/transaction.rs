@@ -152,7 +152,11 @@ impl Transaction {
             }
             Some(Stage::Committing) => {
                 self.error = result.err();
-                Next::Done
+                // One that was refused, or of unknown outcome, may still be open. If it was committed, an abort does nothing.
+                match &self.error {
+                    Some(error) if error.kind != ErrorKind::Aborted => Next::Abort,
+                    _ => Next::Done,
+                }
             }
             // Of one that it has aborted by itself the server says that it does not know it (any more).
             Some(Stage::Aborting) => {
@@ -270,6 +274,16 @@ mod tests {
         assert_eq!(transaction.take(Ok(OwnedReply::documents(1))), Next::Abort);
         assert_eq!(transaction.take(Err(unknown)), Next::Done);
         assert_eq!(result(&mut transaction), Ok(vec![1]), "it is rolled back, as the study asks");
+    }
+
+    #[test]
+    fn a_commit_that_fails_is_followed_by_an_abort() {
+        let mut transaction = of(&[OpKind::Upsert], false);
+        transaction.take(Ok(OwnedReply::documents(1)));
+        let unknown = OpError::new(ErrorKind::OutcomeUnknown, "interrupted");
+        assert_eq!(transaction.take(Err(unknown)), Next::Abort);
+        assert_eq!(transaction.take(Ok(OwnedReply::documents(0))), Next::Done);
+        assert_eq!(result(&mut transaction), Err(ErrorKind::OutcomeUnknown));
     }
 
     #[test]

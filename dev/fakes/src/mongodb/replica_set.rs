@@ -39,7 +39,7 @@ struct State {
     transactions: HashMap<Vec<u8>, Transaction>,
     commands: Vec<Document>,
     cut: Option<String>,
-    silence: Option<String>,
+    silence: Vec<String>,
 }
 
 /// An open transaction of a session.
@@ -65,7 +65,7 @@ impl ReplicaSet {
             let mut state = answering.state();
             match () {
                 () if state.cut.take_if(|cut| cut == name).is_some() => Reply::Close,
-                () if state.silence.take_if(|silence| silence == name).is_some() => Reply::Silence,
+                () if state.falls_silent(name) => Reply::Silence,
                 () => Reply::Answer(answer),
             }
         })?;
@@ -85,7 +85,7 @@ impl ReplicaSet {
 
     /// Does not answer the next such command.
     pub fn silence_at(&self, name: &str) {
-        self.inner.state().silence = Some(name.to_owned());
+        self.inner.state().silence.push(name.to_owned());
     }
 
     /// All commands so far.
@@ -154,6 +154,12 @@ impl Inner {
 }
 
 impl State {
+    /// Whether this command is the one that gets no answer.
+    fn falls_silent(&mut self, name: &str) -> bool {
+        let place = self.silence.iter().position(|silence| silence == name);
+        place.map(|place| self.silence.remove(place)).is_some()
+    }
+
     fn end(&mut self, session: &[u8], number: i64, commits: bool) -> Result<Document, Refused> {
         if self.transactions.get(session).is_none_or(|known| known.number != number) {
             return Err(Refused(251, "the transaction is not known", true));

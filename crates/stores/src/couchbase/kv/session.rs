@@ -62,11 +62,21 @@ pub(crate) async fn open(
     let hosts = route.update(topology);
     let mut connections = connect_all(settings, &hosts).await;
     let mut collections = Err(no_nodes());
-    for connection in connections.iter_mut().rev() {
-        collections = match connection {
-            Ok(first) => numbers(first, ready).await,
-            // The first error is the one that is told.
+    for connection in &mut connections {
+        let found = match connection {
+            Ok(node) => numbers(node, ready).await,
             Err(error) => Err(error.clone()),
+        };
+        // A connection on which a question was left open is of no use.
+        if let Err(error @ StoreError::Unreachable(_)) = &found {
+            *connection = Err(error.clone());
+        }
+        // What a node has said is told before what kept another from saying anything, and that of the first node.
+        let told = |error: &StoreError| !matches!(error, StoreError::Unreachable(_));
+        collections = match (collections, found) {
+            (Err(_), Ok(found)) => Ok(found),
+            (Err(_), Err(error)) if told(&error) => Err(error),
+            (before, _) => before,
         };
         if collections.is_ok() {
             break;
@@ -192,11 +202,17 @@ impl Dialect for Kv {
 impl Pipelined<Kv> {
     /// Processes all complete answers.
     fn take_answers(&mut self, link: usize, out: &mut dyn Completions) -> Result<(), &'static str> {
+        let mut stale = false;
         loop {
             let Self { links, in_flight, works, .. } = self;
             let pipe = &mut links[link].pipe;
+            // Such a connection would answer everything so.
+            if stale && pipe.is_idle() {
+                return Err("the login, or the choice of the bucket, is no longer valid");
+            }
             let Some((answer, used)) = frame::answer(pipe.input())? else { return Ok(()) };
             let number = answer.number;
+            stale |= matches!(answer.status, status::NO_BUCKET | status::AUTH_STALE);
             let Some(awaited) = pipe.numbered(number) else {
                 return Err("it answers no request that was sent");
             };
@@ -218,13 +234,9 @@ impl Pipelined<Kv> {
                 continue;
             }
             if !matches!(awaited.expect.what, What::Value | What::Exists) {
-                let (result, status) = (effect(&awaited, &answer).map(|()| None), answer.status);
+                let result = effect(&awaited, &answer).map(|()| None);
                 self.answered(link, number, used);
                 self.settle(link, awaited, result, out);
-                // Such a connection would answer everything so.
-                if matches!(status, status::NO_BUCKET | status::AUTH_STALE) && self.links[link].pipe.is_idle() {
-                    return Err("the login, or the choice of the bucket, is no longer valid");
-                }
                 continue;
             }
             let revision = answer.cas.to_be_bytes();
