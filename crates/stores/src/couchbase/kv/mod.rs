@@ -9,6 +9,8 @@
 //! (GET_META), which the server does only after all earlier requests of its connection.
 
 mod frame;
+#[cfg(test)]
+mod fuzz;
 mod login;
 mod request;
 mod route;
