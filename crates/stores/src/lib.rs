@@ -10,7 +10,14 @@
 
 #[cfg_attr(not(feature = "default"), allow(dead_code, reason = "each driver uses only part of it"))]
 mod asked;
-#[cfg(any(feature = "hosted", feature = "memcached", feature = "mongodb", feature = "postgres", feature = "redis"))]
+#[cfg(any(
+    feature = "couchbase",
+    feature = "hosted",
+    feature = "memcached",
+    feature = "mongodb",
+    feature = "postgres",
+    feature = "redis"
+))]
 mod connection;
 #[cfg(feature = "couchbase")]
 mod couchbase;
