@@ -103,9 +103,9 @@ fn table(result: &RunResult, configurations: &[&ConfigurationResult], phase: &st
         };
         let mut row: Vec<Cell> = vec![configuration.configuration.as_str().into(), trials.into()];
         for (measure, _, _, show) in &figures {
-            let found = find(configuration, phase, measure);
+            let found = figure_of(result, configuration, phase, measure);
             let is_time = measure.contains(&format!("{time}."));
-            row.push(over(found, *show, if is_time { times::INFINITE } else { "none" }));
+            row.push(over(found, *show, lacking(result, configuration, phase, measure, is_time)));
             if several && compared(measure) {
                 let to_first = found.and_then(|f| f.to_first);
                 row.push(Cell { text: to_first.map_or_else(String::new, |found| ratio(&found)), figure: to_first });
@@ -169,6 +169,41 @@ fn columns_of_times(time: &str, ops: &[&str]) -> Vec<(String, String)> {
 
 fn find<'a>(configuration: &'a ConfigurationResult, phase: &str, measure: &str) -> Option<&'a FigureOverTrials> {
     configuration.figures.get(&format!("{phase}.{measure}"))
+}
+
+/// The operations that a configuration did in a phase.
+fn ops_of<'a>(result: &'a RunResult, configuration: &str, phase: &str) -> IndexSet<&'a str> {
+    let trials = result.trials.iter().filter(|trial| trial.configuration == configuration);
+    let phases = trials.flat_map(|trial| &trial.phases).filter(|of| of.name == phase);
+    phases.flat_map(|of| of.ops.keys()).map(String::as_str).collect()
+}
+
+/// A figure of a phase, or of one of its operations. That of a phase's only operation has the phase's name.
+fn figure_of<'a>(
+    result: &RunResult,
+    configuration: &'a ConfigurationResult,
+    phase: &str,
+    measure: &str,
+) -> Option<&'a FigureOverTrials> {
+    find(configuration, phase, measure).or_else(|| {
+        let (op, rest) = measure.split_once('.')?;
+        let only = ops_of(result, &configuration.configuration, phase).into_iter().eq([op]);
+        if only { find(configuration, phase, rest) } else { None }
+    })
+}
+
+/// What a cell says without a figure. A configuration has no times of an operation that it left out.
+fn lacking(
+    result: &RunResult,
+    configuration: &ConfigurationResult,
+    phase: &str,
+    measure: &str,
+    is_time: bool,
+) -> &'static str {
+    let ops = ops_of(result, &configuration.configuration, phase);
+    let known = |op: &str| result.phases().any(|of| of.name == phase && of.ops.contains_key(op));
+    let left_out = measure.split_once('.').is_some_and(|(op, _)| known(op) && !ops.contains(op));
+    if is_time && !left_out { times::INFINITE } else { "none" }
 }
 
 /// A figure over its trials: `264 k ±5 %`, `≥ 800`, `264 k, none in 1`. `lacking` if it has no value in any trial. A time

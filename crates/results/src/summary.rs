@@ -458,6 +458,19 @@ mod tests {
         insta::assert_snapshot!(texts.join("\n----\n"));
     }
 
+    /// Such as a query that has no text for a store.
+    #[test]
+    fn an_operation_that_a_configuration_leaves_out_has_no_figure() {
+        let mut run = fixture::swept();
+        let last = run.trials.last().unwrap().configuration.clone();
+        for trial in run.trials.iter_mut().filter(|trial| trial.configuration == last) {
+            trial.phases.iter_mut().for_each(|phase| drop(phase.ops.shift_remove("update")));
+        }
+        let text = brief(&fixture::concluded(run), Layout::new(100, false));
+        let rows: Vec<&str> = text.lines().filter(|line| line.trim_end().ends_with(" none")).collect();
+        assert!(rows.len() == 1 && !text.contains("too few"), "{text}");
+    }
+
     #[test]
     fn a_load_an_open_and_a_closed_loop() {
         let mut result = fixture::run_of(&[fixture::load(), fixture::open_loop(), fixture::closed_loop()]);

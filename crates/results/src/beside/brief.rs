@@ -3,7 +3,7 @@
 use indexmap::{IndexMap, IndexSet};
 use storebench_study::workload::{short_names, shown_value};
 
-use super::{Compared, Shown, columns_of_times, compared_by, find, over, unlike_operations};
+use super::{Compared, Shown, columns_of_times, compared_by, figure_of, find, lacking, over, unlike_operations};
 use crate::answer::phases_told;
 use crate::configurations::configuration_of;
 use crate::figures::{DOCUMENTS, THROUGHPUT, in_documents};
@@ -125,10 +125,10 @@ fn beside(result: &RunResult, configurations: &[&ConfigurationResult]) -> BriefT
                 .map(|path| Cell::from(configuration.values.get(*path).map_or_else(|| "n/a".to_owned(), shown_value))),
         );
         for (nth, (phase, (measure, _, kind, show))) in figures.iter().enumerate() {
-            let found = find(configuration, phase, measure);
+            let found = figure_of(result, configuration, phase, measure);
             row.push(match configuration.trials {
                 0 if Some(nth) == by => "failed".into(),
-                _ => over(found, *show, if *kind == ColumnKind::Less { times::INFINITE } else { "none" }),
+                _ => over(found, *show, lacking(result, configuration, phase, measure, *kind == ColumnKind::Less)),
             });
             if Some(nth) == by {
                 let to_best = best.and_then(|best| find(best, phase, measure)).zip(found);
@@ -181,8 +181,8 @@ pub fn panels(result: &RunResult) -> Vec<Panel> {
     let shown = |(nth, (_, shown)): &(usize, &(String, Shown))| Some(*nth) == by || shown.0.ends_with(".p99");
     let panel = |(_, (phase, (measure, title, kind, show))): (usize, &(String, Shown))| {
         let row = |of: &&ConfigurationResult| {
-            let found = find(of, phase, measure);
-            let lacking = if *kind == ColumnKind::Less { times::INFINITE } else { "none" };
+            let found = figure_of(result, of, phase, measure);
+            let lacking = lacking(result, of, phase, measure, *kind == ColumnKind::Less);
             PanelRow {
                 store: of.store.clone(),
                 name: of.configuration.clone(),
