@@ -164,8 +164,7 @@ impl MongoStore {
         })
     }
 
-    /// Ends transactions that were open when their sessions were dropped: the server would keep their locks for a minute.
-    /// Where that fails, it does.
+    /// Ends transactions that were open when their sessions were dropped. If this fails, the server ends them, after a minute.
     async fn end_orphans(&self) {
         let orphans = std::mem::take(&mut *self.orphans.lock().unwrap_or_else(PoisonError::into_inner));
         if orphans.is_empty() {

@@ -64,7 +64,7 @@ pub(crate) struct MongoSession {
     places: Vec<Operation>,
     free: Vec<usize>,
     in_flight: usize,
-    /// How many places that is so of.
+    /// The number of operations whose `given_up` is set.
     given_up: usize,
     /// The timeout of an operation.
     timeout: Duration,

@@ -14,8 +14,9 @@ use crate::net::{Host, Secret, Stream, connect};
 /// Timeout of a connection until it is ready, and of a question after that.
 pub(super) const PATIENCE: Duration = Duration::from_secs(7);
 
-/// No delay of small answers, extended errors, a bucket for each connection, answers in any order, durability and its frames, collections, and writes
-/// that keep a document's expiry; and each map once, however many requests reach a node that does not serve their document.
+/// In this order: small answers are not delayed, extended errors, a bucket for each connection, answers in any order, frames
+/// in requests, durability, collections, writes that keep a document's expiry, and each map only once, however many
+/// requests reach a node that does not serve their document.
 const FEATURES: [u16; 9] = [0x03, 0x07, 0x08, 0x0e, 0x10, 0x11, 0x12, 0x14, 0x1e];
 /// Those without which operations would do something else.
 const NEEDED: [u16; 4] = [0x10, 0x11, 0x12, 0x14];

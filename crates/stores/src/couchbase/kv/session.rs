@@ -51,7 +51,7 @@ fn reconnect(settings: &Arc<Settings>, host: &Host) -> Connect {
 /// Connects to all nodes. One that is away does not keep the session from the others.
 ///
 /// # Errors
-/// If no node answers, the error of the first one.
+/// What a node says against it. If no node answers, why the first one does not.
 pub(crate) async fn open(
     settings: &Arc<Settings>,
     topology: &Topology,
@@ -61,27 +61,28 @@ pub(crate) async fn open(
     let mut route = Route::default();
     let hosts = route.update(topology);
     let mut connections = connect_all(settings, &hosts).await;
-    let mut collections = Err(no_nodes());
+    let mut why = None;
+    let mut collections = None;
     for connection in &mut connections {
         let found = match connection {
             Ok(node) => numbers(node, ready).await,
             Err(error) => Err(error.clone()),
         };
-        // A connection on which a question was left open is of no use.
-        if let Err(error @ StoreError::Unreachable(_)) = &found {
-            *connection = Err(error.clone());
-        }
-        // What a node has said is told before what kept another from saying anything, and that of the first node.
-        let told = |error: &StoreError| !matches!(error, StoreError::Unreachable(_));
-        collections = match (collections, found) {
-            (Err(_), Ok(found)) => Ok(found),
-            (Err(_), Err(error)) if told(&error) => Err(error),
-            (before, _) => before,
-        };
-        if collections.is_ok() {
-            break;
+        match found {
+            Ok(found) => {
+                collections = Some(found);
+                break;
+            }
+            Err(error) => {
+                // A connection on which a question was left open is of no use.
+                if matches!(error, StoreError::Unreachable(_)) {
+                    *connection = Err(error.clone());
+                }
+                why = Some(more_telling(why, error));
+            }
         }
     }
+    let collections = collections.ok_or_else(|| why.unwrap_or_else(no_nodes))?;
     let (window, timeout) = (options.in_flight.max(1), options.timeout);
     let links = connections.into_iter().zip(&hosts).map(|(connection, host)| match connection {
         Ok(ready) => Link::connected(ready.into_stream(), reconnect(settings, host), window, timeout, fresh()),
@@ -90,7 +91,16 @@ pub(crate) async fn open(
     let links = links.collect();
     let writer = Writer::new(durability::code(options.durability), timeout);
     let kv = Kv { settings: Arc::clone(settings), writer, route, map: Vec::new(), window, timeout };
-    Ok(Pipelined::new(kv, collections?, ready.read_only, links))
+    Ok(Pipelined::new(kv, collections, ready.read_only, links))
+}
+
+/// What a node has said, rather than what kept another one from saying anything; otherwise the earlier error.
+fn more_telling(before: Option<StoreError>, error: StoreError) -> StoreError {
+    let silent = |error: &StoreError| matches!(error, StoreError::Unreachable(_));
+    match before {
+        Some(before) if !silent(&before) || silent(&error) => before,
+        _ => error,
+    }
 }
 
 /// A connection to each node. Once there is one, the others get only a little more time.
@@ -373,5 +383,19 @@ fn read<'a>(awaited: &Awaited, answer: &Answer<'a>, revision: &'a [u8]) -> Resul
         (What::Exists, status::KEY_NOT_FOUND) => Ok(Reply::default()),
         (_, status::KEY_NOT_FOUND) => Err(OpError::not_found()),
         (_, status) => Err(of_status(OpKind::Read, status)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_that_is_told_is_what_a_node_said_or_that_of_the_first() {
+        let (away, said) = (|n: &str| StoreError::Unreachable(n.into()), |n: &str| StoreError::Failed(n.into()));
+        let told =
+            |errors: Vec<StoreError>| errors.into_iter().fold(None, |why, e| Some(more_telling(why, e))).unwrap();
+        assert_eq!(told(vec![away("1"), away("2")]).to_string(), away("1").to_string());
+        assert_eq!(told(vec![away("1"), said("2"), away("3"), said("4")]).to_string(), said("2").to_string());
     }
 }
