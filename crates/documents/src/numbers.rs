@@ -3,32 +3,16 @@
 use super::random::{Random, scramble};
 use storebench_study::workload::TimeForm;
 
-/// Appends an integer, padded with zeros to `width` digits.
+/// Appends an integer, padded with zeros to `width` digits, at most 40.
 #[inline]
-pub(crate) fn write_u64(mut n: u64, width: usize, out: &mut Vec<u8>) {
-    const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
-        2021222324252627282930313233343536373839\
-        4041424344454647484950515253545556575859\
-        6061626364656667686970717273747576777879\
-        8081828384858687888990919293949596979899";
-    let mut digits = [b'0'; 40];
-    let mut at = digits.len();
-    while n >= 100 {
-        let pair = (n % 100) as usize * 2;
-        n /= 100;
-        at -= 2;
-        digits[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
+pub(crate) fn write_u64(n: u64, width: usize, out: &mut Vec<u8>) {
+    const ZEROS: [u8; 40] = [b'0'; 40];
+    let mut digits = itoa::Buffer::new();
+    let digits = digits.format(n).as_bytes();
+    if let Some(missing) = width.checked_sub(digits.len()) {
+        out.extend_from_slice(&ZEROS[..missing.min(ZEROS.len())]);
     }
-    if n >= 10 {
-        let pair = n as usize * 2;
-        at -= 2;
-        digits[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
-    } else {
-        at -= 1;
-        digits[at] = b'0' + n as u8;
-    }
-    let at = at.min(digits.len() - width.min(digits.len()));
-    out.extend_from_slice(&digits[at..]);
+    out.extend_from_slice(digits);
 }
 
 /// Appends an integer with its sign.

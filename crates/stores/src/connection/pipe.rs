@@ -1,10 +1,10 @@
 //! Buffers of requests and answers, and the queue of awaited answers. This module does no I/O.
 //!
-//! A pipe has buffers only while they contain data: all pipes of a thread share the same two. The buffer that
+//! A pipe has buffers only while they contain data: all pipes of a thread share a stack of them. The buffer that
 //! one pipe used is then still in the processor's cache when the next one uses it, however many connections a
-//! worker has.
+//! worker has. Buffers keep what they have grown to, so that in the long run nothing is allocated.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 
 /// The initial size of a buffer of answers. It grows while reads fill it.
@@ -16,26 +16,37 @@ const READ_BYTES: usize = 256 << 10;
 /// Sent bytes are removed from the buffer of requests once there are at least this many of them before unsent ones.
 const COMPACT_BYTES: usize = 1 << 20;
 
+/// The most buffers that are kept for reuse, and the largest one that is kept besides others.
+const SPARE_BUFFERS: usize = 256;
+const SPARE_BYTES: usize = 4 << 20;
+
 thread_local! {
-    /// The buffers that no pipe of this thread uses now: one of requests, one of answers.
-    static SPARE: [Cell<Vec<u8>>; 2] = const { [const { Cell::new(Vec::new()) }; 2] };
+    /// The buffers that no pipe of this thread uses now, those of requests and those of answers, the last used one last.
+    static SPARE: [RefCell<Vec<Vec<u8>>>; 2] = const { [const { RefCell::new(Vec::new()) }; 2] };
 }
 const REQUESTS: usize = 0;
 const ANSWERS: usize = 1;
 
 /// Lends a buffer to a pipe that has none.
+#[inline]
 fn borrow(buffer: &mut Vec<u8>, which: usize) {
     if buffer.capacity() == 0 {
-        *buffer = SPARE.with(|spare| spare[which].take());
+        *buffer = SPARE.with(|spare| spare[which].borrow_mut().pop()).unwrap_or_default();
     }
 }
 
-/// Takes back an empty buffer. The larger of two is kept.
+/// Takes back a buffer that is not used any more.
+#[inline]
 fn give_back(buffer: &mut Vec<u8>, which: usize) {
+    if buffer.capacity() == 0 {
+        return;
+    }
     let buffer = std::mem::take(buffer);
     SPARE.with(|spare| {
-        let kept = spare[which].take();
-        spare[which].set(if kept.capacity() > buffer.capacity() { kept } else { buffer });
+        let mut spare = spare[which].borrow_mut();
+        if spare.is_empty() || (spare.len() < SPARE_BUFFERS && buffer.capacity() <= SPARE_BYTES) {
+            spare.push(buffer);
+        }
     });
 }
 
@@ -407,6 +418,18 @@ mod tests {
         one.consume(1);
         assert_eq!((one.input.capacity(), other.input.capacity(), other.out.capacity()), (0, 0, 0));
         assert_eq!(one.pop(), Some(1));
+        // Both buffers are lent again, however many pipes need one at once.
+        let places = |pipe: &mut Pipe<u32>| pipe.request(3, true).as_ptr();
+        let mut both = [places(&mut one), places(&mut other)];
+        both.sort_unstable();
+        for pipe in [&mut one, &mut other] {
+            assert!(pipe.out.capacity() > 0);
+            pipe.take_back();
+            pipe.sent(0);
+        }
+        let mut again = [places(&mut one), places(&mut other)];
+        again.sort_unstable();
+        assert_eq!(both, again);
     }
 
     #[test]

@@ -123,7 +123,7 @@ impl Flow {
                 self.answer.affected = u64::from(body.starts_with(b"COMMIT"));
             }
             b'C' => self.answer.affected = wire::affected(body),
-            b'Z' => return entry.map(|_| true).ok_or(wire::Garbled.into()),
+            b'Z' => return entry.map(|_| true).ok_or_else(|| wire::Garbled.into()),
             b'E' => {
                 let error = ServerError::read(body);
                 if error.ends_connection() {
