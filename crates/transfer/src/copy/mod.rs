@@ -257,6 +257,11 @@ impl<'a> Shared<'a> {
         self.request.parallel.max(1).min(u32::try_from(self.todo.len()).unwrap_or(u32::MAX).max(1))
     }
 
+    /// Whether there are processors for twice as many threads as workers.
+    fn has_free_processors(&self) -> bool {
+        std::thread::available_parallelism().is_ok_and(|all| all.get() >= 2 * self.workers() as usize)
+    }
+
     fn counts(&self) -> Counts {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }

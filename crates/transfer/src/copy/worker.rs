@@ -3,12 +3,13 @@
 use std::future::poll_fn;
 use std::sync::PoisonError;
 use std::task::Poll;
+use std::thread::Scope;
 use std::time::Duration;
 
 use serde_json::Value;
 use storebench_engine::{Clock, RealClock};
 
-use super::Shared;
+use super::{CopyRequest, STACK_BYTES, Shared};
 use crate::error::TransferError;
 use crate::manifest::{Counts, Damage, Partly};
 use crate::measure::{Probe, Request};
@@ -16,7 +17,8 @@ use crate::records::{Origin, Records};
 use crate::rejects::{Reject, record};
 use crate::runtime::block_on;
 use crate::sink::{Again, Ended, Writer};
-use crate::source::{Part, Split, Unreadable};
+use crate::source::ahead::Ahead;
+use crate::source::{Part, Reader, Split, Unreadable};
 use crate::timer::Timer;
 use crate::verify::hash;
 use crate::verify::spool::{self, Spool};
@@ -26,18 +28,35 @@ const SPARE: usize = 16;
 
 /// Copies splits until none is left.
 pub(super) fn run(shared: &Shared<'_>, probe: &Probe) -> Result<(), TransferError> {
-    block_on(async {
-        let mut writer = None;
-        while let Some(split) = shared.take() {
-            let writer = match &mut writer {
-                Some(writer) => writer,
-                None => writer.insert(shared.request.sink.open().await?),
-            };
-            let _under_way = shared.begin_split();
-            Worker::new(shared, probe, split).copy(&mut **writer).await?;
-        }
-        Ok(())
+    std::thread::scope(|scope| {
+        block_on(async {
+            let mut writer = None;
+            while let Some(split) = shared.take() {
+                let writer = match &mut writer {
+                    Some(writer) => writer,
+                    None => writer.insert(shared.request.sink.open().await?),
+                };
+                let _under_way = shared.begin_split();
+                Worker::new(shared, probe, split).copy(scope, &mut **writer).await?;
+            }
+            Ok(())
+        })
     })
+}
+
+/// Opens a split. If writing takes this thread's time, and another processor is free, a second thread reads.
+async fn open<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    shared: &'scope Shared<'_>,
+    split: &'scope Split,
+) -> Result<Box<dyn Reader + 'scope>, TransferError> {
+    let CopyRequest { source, sink, shape, .. } = *shared.request;
+    let writing_is_work = sink.store().is_none_or(|store| store.capabilities().embedded);
+    if writing_is_work && source.gives_up() && shared.has_free_processors() {
+        let reader = Ahead::open(scope, STACK_BYTES, (source, split, shape), sink.room()).await?;
+        return Ok(Box::new(reader));
+    }
+    source.open(split, shape).await
 }
 
 /// The copy of one split.
@@ -92,7 +111,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    async fn copy(&mut self, writer: &mut dyn Writer) -> Result<(), TransferError> {
+    async fn copy<'scope>(
+        &mut self,
+        scope: &'scope Scope<'scope, '_>,
+        writer: &mut dyn Writer,
+    ) -> Result<(), TransferError>
+    where
+        'a: 'scope,
+    {
         let request = self.shared.request;
         let once = request.sink.again() == Again::Once;
         let room = request.sink.room();
@@ -103,7 +129,7 @@ impl<'a> Worker<'a> {
             // An earlier process's spool would be incomplete.
             spool::remove(&request.folder, self.split.number)?;
         }
-        let mut reader = match request.source.open(self.split, request.shape).await {
+        let mut reader = match open(scope, self.shared, self.split).await {
             Err(TransferError::Damaged(what)) => return self.end(writer, Some(what)).await,
             reader => reader?,
         };

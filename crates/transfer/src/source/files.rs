@@ -327,6 +327,11 @@ impl Source for FileSource {
         self.stream.is_none()
     }
 
+    /// A stream may keep its reader waiting for ever, also when the copy is to stop.
+    fn gives_up(&self) -> bool {
+        self.stream.is_none()
+    }
+
     fn snapshot(&self) -> Snapshot {
         Snapshot::Yes("the copy stops if a file has changed when one of its parts is opened")
     }

@@ -1,5 +1,6 @@
 //! Sources of a copy.
 
+pub(crate) mod ahead;
 mod array;
 mod csv;
 mod files;
@@ -146,6 +147,11 @@ pub trait Source: Send + Sync {
 
     /// Whether another process can read the source again.
     fn reopens(&self) -> bool {
+        true
+    }
+
+    /// Whether a read that waits can be given up, so that a second thread may read.
+    fn gives_up(&self) -> bool {
         true
     }
 

@@ -15,8 +15,9 @@ const PAGE_BYTES: u64 = 1 << 20;
 /// Number of documents in the first page, and at most.
 pub(super) const FIRST_PAGE: u32 = 100;
 pub(super) const LARGEST_PAGE: u32 = 5_000;
-/// Most documents in the first page of a range, because documents of earlier ranges may have been smaller.
-const LARGEST_FIRST_PAGE: u32 = 500;
+/// Most documents in the first page of a range, because documents of earlier ranges may have been smaller. Of documents of
+/// 1 KiB, this is a full page, so that a range begins with no smaller one.
+const LARGEST_FIRST_PAGE: u32 = 1_100;
 
 /// The position of a reader.
 pub(super) enum Walk<'a> {
