@@ -27,7 +27,7 @@ use storebench_study::Part;
 use storebench_study::units::{ByteSize, Count, Span};
 use storebench_study::workload::{ArrivalSpec, OnDisconnect, Pacing, Popularity, Streams};
 
-use crate::bench_study::{CompressText, MixText, RateText};
+use crate::bench_study::{CompressText, MixText, RateText, WorkersText};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -326,9 +326,9 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "TIME", default_value = "0s", help_heading = "Schedule")]
     pub(crate) drain: Span,
 
-    /// Threads that send operations
-    #[arg(long, value_name = "N", default_value = "2", help_heading = "Client")]
-    pub(crate) workers: u32,
+    /// Threads that send operations; auto: one for each core that the store does not need
+    #[arg(long, value_name = "N|auto", default_value = "2", help_heading = "Client")]
+    pub(crate) workers: WorkersText,
 
     /// Connections per worker
     #[arg(long, value_name = "N", default_value = "1", help_heading = "Client")]

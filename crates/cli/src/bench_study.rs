@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use storebench_engine::store::OpKind;
+use storebench_lab::workers::{Workers, workers_for};
+use storebench_machine::Processors;
 use storebench_results::{human, redact, without_password};
 use storebench_study::units::{ByteSize, Count, Range, Span};
 use storebench_study::workload::{
@@ -102,6 +104,22 @@ impl FromStr for CompressText {
     }
 }
 
+/// A number of workers, or `auto`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct WorkersText(Option<u32>);
+
+impl FromStr for WorkersText {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(count) => Ok(Self(Some(count))),
+            Err(_) if text == "auto" => Ok(Self(None)),
+            Err(_) => Err("use a number, or auto".to_owned()),
+        }
+    }
+}
+
 /// A study, and notes for the user about how it was built.
 #[derive(Debug)]
 pub(crate) struct Built {
@@ -122,19 +140,20 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
     } else {
         true
     };
+    let workers = workers(args, &mut notes);
     let mut phases = Vec::new();
     if loads {
         phases.push(Phase {
             load: vec![COLLECTION.to_owned()],
             batch: Some(args.batch),
-            workers: args.workers,
+            workers,
             durability: args.durability,
             timeout: args.timeout,
             on_disconnect: args.on_disconnect.into(),
             ..Phase::named("load")
         });
     }
-    let measured = measured(args);
+    let measured = measured(args, workers);
     if let Some(length) = warm_up(args, &measured) {
         // A closed loop, whatever the rate, because it fills caches fastest.
         let warm_up = Phase {
@@ -185,6 +204,15 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
     let text = file_of(&saved)
         .map_err(|e| Failure::spoiled(format!("the study of these flags cannot be written as TOML: {e}")))?;
     Ok(Built { study, text, notes })
+}
+
+/// The number of workers. Tells how it was chosen, if Storebench chose it.
+fn workers(args: &BenchArgs, notes: &mut Vec<String>) -> u32 {
+    args.workers.0.unwrap_or_else(|| {
+        let Workers { count, why } = workers_for(Processors::look(), [args.url.as_str()]);
+        notes.push(format!("--workers auto is {count}: {why}"));
+        count
+    })
 }
 
 /// What a quick benchmark asks. It names no store, because the user may run the study on another one.
@@ -250,7 +278,7 @@ fn absolute(path: &Path) -> Result<std::path::PathBuf, Failure> {
     std::path::absolute(path).map_err(|e| Failure::bad_input(format!("--from {}: {e}", path.display())))
 }
 
-fn measured(args: &BenchArgs) -> Phase {
+fn measured(args: &BenchArgs, workers: u32) -> Phase {
     let duration = args.duration.or(args.operations.is_none().then_some(DEFAULT_DURATION));
     let streams = match args.streams {
         Some(streams) => streams.into(),
@@ -262,7 +290,7 @@ fn measured(args: &BenchArgs) -> Phase {
         mix: args.mix.as_ref().map_or_else(|| default_mix(args), |mix| mix.0.clone()),
         popularity: args.popularity,
         streams,
-        workers: args.workers,
+        workers,
         connections: args.connections,
         in_flight: args.in_flight,
         rate: args.rate.map(|rate| RateSpec::Constant(rate.0)),
@@ -332,6 +360,17 @@ mod tests {
             let again = Study::parse(&built.text, Path::new("saved.toml"), &[]).unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(Study { title: built.study.title.clone(), ..again }, built.study, "{}", built.text);
         }
+    }
+
+    #[test]
+    fn workers_can_be_chosen_by_storebench() {
+        let Built { study, notes, text } = built("sqlite:a.db --workers auto").unwrap();
+        let cores = Processors::look().cores;
+        assert_eq!(study.phases.iter().map(|phase| phase.workers).collect::<Vec<_>>(), [cores; 3]);
+        assert!(notes[0].starts_with(&format!("--workers auto is {cores}: ")), "{notes:?}");
+        assert_eq!(Study::parse(&text, Path::new("saved.toml"), &[]).unwrap().phases[2].workers, cores);
+        let words = "storebench bench sqlite:a.db --workers many".split_whitespace();
+        assert!(Args::try_parse_from(words).unwrap_err().to_string().contains("use a number, or auto"));
     }
 
     #[test]

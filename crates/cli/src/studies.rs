@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use storebench_engine::store::AnyStore;
 use storebench_lab::run::{Compiled, ConfigurationRequest, LabError, Links, compile_documents};
+use storebench_lab::workers::{Workers, workers_for};
+use storebench_machine::Processors;
 use storebench_results::cost::PriceSheet;
 use storebench_study::workload::{
-    Override, Study, StudyConfiguration, at_host, leaves_host_open, read_toml, renamed_keys,
+    Automatic, Override, Study, StudyConfiguration, at_host, leaves_host_open, read_toml, renamed_keys,
 };
 
 use crate::args::StudyArgs;
@@ -33,8 +35,9 @@ pub(crate) struct Opened {
     applied: Vec<Override>,
 }
 
-/// Reads and checks a study. A name that is not a file is a built-in study.
-pub(crate) fn open(args: &StudyArgs) -> Result<Opened, Failure> {
+/// Reads and checks a study. A name that is not a file is a built-in study. `stores` are those of the command line, which
+/// are measured instead of the study's.
+pub(crate) fn open(args: &StudyArgs, stores: &[String]) -> Result<Opened, Failure> {
     let (text, file) = source(&args.study)?;
     let typed = Override::parse_all(&args.overrides)?;
     // First parsed without overrides, because a preset is part of the study as written.
@@ -49,6 +52,10 @@ pub(crate) fn open(args: &StudyArgs) -> Result<Opened, Failure> {
     }
     applied.extend(typed);
     overrides.extend(args.overrides.iter().cloned());
+    for chosen in chosen_workers(&text, &file, &applied, stores)? {
+        applied.push(Override::parse(&chosen)?);
+        overrides.push(chosen);
+    }
     let study = Study::parse_with(&text, &file, &applied)?;
     Ok(Opened {
         study,
@@ -59,6 +66,23 @@ pub(crate) fn open(args: &StudyArgs) -> Result<Opened, Failure> {
         scale: args.scale.or(preset_scale).unwrap_or(1.0),
         applied,
     })
+}
+
+/// Overrides with the number of workers of each phase that leaves it to Storebench. Tells the user.
+fn chosen_workers(text: &str, file: &Path, applied: &[Override], stores: &[String]) -> Result<Vec<String>, Failure> {
+    let automatic = Automatic::of(text, file, applied)?;
+    if automatic.workers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let stores = if stores.is_empty() { &automatic.stores } else { stores };
+    // `NAME=URL`, or a URL alone.
+    let urls = stores.iter().map(|store| match store.split_once('=') {
+        Some((name, url)) if !name.contains(':') => url,
+        _ => store,
+    });
+    let Workers { count, why } = workers_for(Processors::look(), urls);
+    line(&format!("note: workers = \"auto\" is {count}: {why}"));
+    Ok(automatic.workers.iter().map(|path| format!("{path}={count}")).collect())
 }
 
 /// The text of a study, and the file that errors name.

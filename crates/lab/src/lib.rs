@@ -14,3 +14,4 @@ mod sync;
 #[cfg(test)]
 mod testing;
 pub mod verify;
+pub mod workers;

@@ -15,6 +15,7 @@
 //!   partitioned.
 //! - [`clock_state`] says how far this machine's clock may be off.
 //! - [`drop_caches`] empties the page cache for a cold start.
+//! - [`Processors`] counts the processors and cores that this process may use.
 //! - [`listeners`] and [`server_roots`] find a server that this process did not start.
 
 // Some code is used only by these optional features.
@@ -37,6 +38,7 @@ mod netns;
 #[cfg(feature = "powercut")]
 mod powercut;
 mod process;
+mod processors;
 mod sample;
 mod server;
 #[cfg(test)]
@@ -60,6 +62,7 @@ pub use netns::{Network, NetworkProblem};
 #[cfg(feature = "powercut")]
 pub use powercut::{PowerCut, PowerCutUse, PowerOff};
 pub use process::{Pid, Tree};
+pub use processors::Processors;
 pub use sample::{
     FolderUse, HostUse, NetworkUse, ProcessUse, Watcher, folder_use, host_use, listeners, listeners_at, network_speed,
     network_use, server_roots,

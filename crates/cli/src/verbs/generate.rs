@@ -17,7 +17,7 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<u8, Failure> {
     if let Some(file) = &args.output {
         refuse_existing(file, args.force)?;
     }
-    let opened = studies::open(&args.study)?;
+    let opened = studies::open(&args.study, &[])?;
     let documents = opened.documents()?;
     let catalog = &documents.catalog;
     let all: Vec<&Documents> = catalog.iter().collect();

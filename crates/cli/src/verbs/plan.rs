@@ -103,7 +103,7 @@ struct Guaranteed {
 
 pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     let prices = studies::prices(args.prices.as_deref())?;
-    let mut opened = studies::open(&args.study)?;
+    let mut opened = studies::open(&args.study, &args.stores)?;
     stores::choose(&mut opened.study, &args.stores)?;
     let configurations = opened.configurations(&mut Servers::none())?;
     let guarantees = guarantees(&configurations)?;

@@ -19,7 +19,7 @@ use crate::{called, stores, studies};
 
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let prices = studies::prices(args.prices.as_deref())?;
-    let mut opened = studies::open(&args.study)?;
+    let mut opened = studies::open(&args.study, &args.stores)?;
     if args.compare_answers {
         let replays = opened.study.phases.iter().filter(|phase| phase.trace.is_some());
         let set: Vec<String> = replays.map(|phase| format!("phases.{}.compare_answers=true", phase.name)).collect();

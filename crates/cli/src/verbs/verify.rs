@@ -19,7 +19,7 @@ const JOBS_AT_MOST: usize = 8;
 
 pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Failure> {
     let store = stores::open(&args.url)?;
-    let opened = studies::open(&args.study)?;
+    let opened = studies::open(&args.study, &[])?;
     let documents = opened.documents()?;
     let stop = Arc::new(Stop::new());
     ask_on_interrupt(&stop)?;

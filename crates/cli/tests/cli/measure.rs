@@ -145,6 +145,24 @@ fn overrides_scale_and_names_of_stores_reach_the_run() {
     assert_eq!(count("read") + count("update"), 300);
 }
 
+#[test]
+fn storebench_chooses_the_number_of_workers() {
+    let cli = Cli::with_study();
+    let set = "--set phases.mixed.workers=auto --set phases.mixed.operations=300 --scale 0.1 --json";
+    let done = cli.run(&format!("run books.toml --store a=memory: {set}")).measured();
+    let result = done.json();
+    let workers = &phase(&result, "mixed")["workers"];
+    assert!(done.err.contains(&format!("note: workers = \"auto\" is {workers}: ")), "{}", done.err);
+    assert_eq!(result["run"]["overrides"][2], format!("phases.mixed.workers={workers}"));
+    let planned = cli.run(&format!("plan books.toml --store a=memory: {set}")).code(0);
+    assert_eq!(
+        planned.json()["phases"].as_array().unwrap().iter().find(|p| p["name"] == "mixed").unwrap()["workers"],
+        *workers
+    );
+    let wrong = cli.run("run books.toml --set phases.mixed.workers=many -q").code(2);
+    assert!(wrong.err.contains("workers"), "{}", wrong.err);
+}
+
 /// Writes of a warm-up do not count as lost.
 #[test]
 fn a_ledger_knows_what_phases_before_it_wrote() {

@@ -71,7 +71,9 @@ pub struct Phase {
     /// Whether workers draw from the whole key space, or each from its own share.
     #[serde(default)]
     pub streams: Streams,
-    /// Threads that send operations; default 2.
+    /// Threads that send operations; default 2. `"auto"` is replaced before the study is read ([`Automatic`]).
+    ///
+    /// [`Automatic`]: super::Automatic
     #[serde(default = "default_workers")]
     pub workers: u32,
     /// Connections of each worker; default 1.
