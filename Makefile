@@ -11,7 +11,7 @@ CARGO ?= cargo
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## Build, then measure sqlite: and fjall: with a study and with real documents
@@ -66,10 +66,23 @@ wheel: ## Build the Python package into dist/, and try it in a clean environment
 fmt: ## Format the code
 	$(CARGO) fmt --all
 
+# The program that measures; arguments follow.
+BENCH = $(CARGO) run --release --locked --manifest-path dev/bench/Cargo.toml \
+	--target-dir "$${CARGO_TARGET_DIR:-target}/bench" --
+
 .PHONY: bench
 bench: ## Measure Storebench itself, each figure next to its reference
 	$(CARGO) build --release --locked -p storebench -p storebench-python
-	$(CARGO) run --release --locked --manifest-path dev/bench/Cargo.toml --target-dir "$${CARGO_TARGET_DIR:-target}/bench"
+	$(BENCH)
+
+.PHONY: bench-peers
+bench-peers: ## Measure the client beside other load generators, and write docs/efficiency.md
+	$(CARGO) build --release --locked -p storebench
+	$(BENCH) --only peers --keep
+
+.PHONY: check-speed
+check-speed: ## Compare the instructions of an operation with the counts in dev/bench/instructions.txt
+	$(BENCH) --only instructions --strict
 
 .PHONY: soak
 soak: ## Run the tests that take too long for `make test`, and keep the results

@@ -5,6 +5,7 @@
 pub(crate) enum Unit {
     GbPerS,
     MbPerS,
+    Instructions,
     Ns,
     Us,
     Ms,
@@ -19,6 +20,7 @@ impl Unit {
         match self {
             Self::GbPerS => "GB/s",
             Self::MbPerS => "MB/s",
+            Self::Instructions => "instr.",
             Self::Ns => "ns",
             Self::Us => "µs",
             Self::Ms => "ms",

@@ -10,6 +10,7 @@ mod embedded;
 mod engine;
 mod figure;
 mod generation;
+mod instructions;
 mod json;
 #[path = "../../../crates/report/tests/large/study.rs"]
 mod large_study;
@@ -18,6 +19,7 @@ mod memory;
 mod options;
 mod pacing;
 mod parts;
+mod peers;
 mod pin;
 mod program;
 mod python;
@@ -49,6 +51,7 @@ const TOPICS: &[Topic] = &[
     Topic { name: "generation", figures: generation::FIGURES, measure: generation::measure },
     Topic { name: traffic::TOPIC, figures: traffic::FIGURES, measure: traffic::measure },
     Topic { name: "engine", figures: engine::FIGURES, measure: engine::measure },
+    Topic { name: instructions::TOPIC, figures: instructions::FIGURES, measure: instructions::measure },
     Topic { name: "pacing", figures: pacing::FIGURES, measure: pacing::measure },
     Topic { name: "memory", figures: memory::FIGURES, measure: memory::measure },
     Topic { name: "embedded", figures: embedded::FIGURES, measure: embedded::measure },
@@ -58,6 +61,7 @@ const TOPICS: &[Topic] = &[
     Topic { name: report::TOPIC, figures: report::FIGURES, measure: report::measure },
     Topic { name: parts::TOPIC, figures: parts::FIGURES, measure: parts::measure },
     Topic { name: python::TOPIC, figures: python::FIGURES, measure: python::measure },
+    Topic { name: peers::TOPIC, figures: peers::FIGURES, measure: peers::measure },
     Topic { name: servers::TOPIC, figures: servers::FIGURES, measure: servers::measure },
 ];
 
@@ -66,6 +70,10 @@ fn main() -> ExitCode {
     let result = match options::read(&arguments) {
         Ok(Command::Help) => print(options::HELP).map(|()| ExitCode::SUCCESS),
         Ok(Command::Child(keys)) => memory::child(keys).map(|()| ExitCode::SUCCESS),
+        Ok(Command::Counted { url, phase, operations }) => {
+            instructions::child(&url, &phase, operations).map(|()| ExitCode::SUCCESS)
+        }
+        Ok(Command::Stub(redis)) => peers::stub(redis).map(|()| ExitCode::SUCCESS),
         Ok(Command::Measure(options)) => run(&options),
         Err(message) => {
             tell(&format!("{message}\n\n{}", options::HELP));

@@ -7,12 +7,14 @@ pub(crate) const HELP: &str = "\
 storebench-bench: Storebench's own speed and memory, each figure beside its reference in the same run
 
   --only PART   only figures whose name contains PART; repeatable. Topics: generation, traffic, engine,
-                pacing, memory, embedded, copy, comparing, report, parts, python, servers
+                instructions, pacing, memory, embedded, copy, comparing, report, parts, python, peers, servers
   --rounds N    rounds of each figure and its reference, in turns (default 7, at least 1)
   --quick       3 rounds of a tenth of the work: a test run, not valid for conclusions
   --dir DIR     where the embedded stores write, in a folder that is removed afterwards
                 (default: the folder of this program); it should be on the disk to be measured
   --json        one JSON document instead of the table
+  --keep        keep the counts of `instructions` in dev/bench/instructions.txt, for later comparisons,
+                and write docs/efficiency.md from `peers`
   --strict      exit 1 if a target is missed or could not be measured";
 
 /// What to do.
@@ -21,6 +23,14 @@ pub(crate) enum Command {
     Help,
     /// Hidden: run a phase over this many keys and print the memory that it used. See `memory`.
     Child(u64),
+    /// Hidden: run a phase whose instructions are counted. See `instructions`.
+    Counted {
+        url: String,
+        phase: String,
+        operations: u64,
+    },
+    /// Hidden: the server of `peers::stub` in front of a Redis at this port.
+    Stub(u16),
     Measure(Options),
 }
 
@@ -32,11 +42,14 @@ pub(crate) struct Options {
     pub(crate) quick: bool,
     pub(crate) dir: Option<PathBuf>,
     pub(crate) json: bool,
+    pub(crate) keep: bool,
     pub(crate) strict: bool,
 }
 
-/// The hidden argument with which this program runs itself as a child.
+/// The hidden arguments with which this program runs itself as a child.
 pub(crate) const CHILD: &str = "--child-with-keys";
+pub(crate) const COUNTED: &str = "--child-counted";
+pub(crate) const STUB: &str = "--child-stub";
 
 impl Options {
     /// Whether a figure was requested, alone or with all figures.
@@ -52,7 +65,8 @@ impl Options {
 
 /// Parses the arguments, without the program's name.
 pub(crate) fn read(arguments: &[String]) -> Result<Command, String> {
-    let mut options = Options { only: Vec::new(), rounds: 0, quick: false, dir: None, json: false, strict: false };
+    let mut options =
+        Options { only: Vec::new(), rounds: 0, quick: false, dir: None, json: false, keep: false, strict: false };
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
@@ -63,7 +77,13 @@ pub(crate) fn read(arguments: &[String]) -> Result<Command, String> {
             "--dir" => options.dir = Some(value()?.into()),
             "--quick" => options.quick = true,
             "--json" => options.json = true,
+            "--keep" => options.keep = true,
             "--strict" => options.strict = true,
+            STUB => return Ok(Command::Stub(number(argument, value()?)?)),
+            COUNTED => {
+                let [url, phase] = [value()?.clone(), value()?.clone()];
+                return Ok(Command::Counted { url, phase, operations: number(argument, value()?)? });
+            }
             CHILD => return Ok(Command::Child(number(argument, value()?)?)),
             // `cargo bench` adds this.
             "--bench" => {}

@@ -1,108 +1,14 @@
-//! GETs over HTTP through the engine, compared with `wrk`, which fetches the same document from the same server over
-//! the same number of connections.
-//!
-//! The server is a thread of this program that answers every read with one document of 1 KiB, as CouchDB would. The
-//! cost of a real server would only hide the clients. Both clients run as fast as they can, so at nearly the same rate,
-//! which is reported.
+//! A server that answers every read with one document, as CouchDB would. It is a thread of this program, so that its cost
+//! is not the client's.
 
 use std::net::TcpListener;
 use std::thread;
+use std::time::Duration;
 
-use super::{TOPIC, child_cpu_us, cpu_us_of_one, program};
 use crate::Failure;
-use crate::figure::{Figure, Samples, Target, Unit};
-use crate::options::Options;
-use crate::rounds::interleave;
-use crate::subject::Subject;
-
-const CONNECTIONS: [u32; 3] = [4, 16, 64];
-const PATH: &str = "/storebench-documents/documents%2F0000000000";
-
-fn study(operations: u64) -> String {
-    let phases: String = CONNECTIONS
-        .iter()
-        .map(|connections| {
-            format!(
-                r#"
-[[phases]]
-name = "get-{connections}"
-mix = {{ read = 1 }}
-popularity = "uniform"
-workers = 1
-connections = 1
-in_flight = {connections}
-operations = {operations}
-check = 0
-"#
-            )
-        })
-        .collect();
-    format!(
-        r#"
-title = "Reads over HTTP"
-seed = 435
-[collections.documents]
-count = 100_000
-key = "documents/{{index:010}}"
-size = "1KiB"
-fields = {{ text = {{ text = "fill" }} }}
-{phases}"#
-    )
-}
-
-pub(super) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
-    let operations = options.work(200_000);
-    let subject = Subject::new(&study(operations))?;
-    let mut body = Vec::new();
-    subject.documents().write_document(0, 0, &mut body);
-    let port = serve(&String::from_utf8(body)?)?;
-    let store = storebench_stores::open(&format!("couchdb://127.0.0.1:{port}"))?;
-    store.inspect()?;
-    store.prepare(&subject.layout(), storebench_engine::store::Prepare::ReadOnly)?;
-    let mut figures = Vec::new();
-    for connections in CONNECTIONS {
-        if !options.wants(TOPIC, &format!("http get {connections}")) {
-            continue;
-        }
-        let phase = format!("get-{connections}");
-        let mut ours = || {
-            let record = subject.run(&store, &phase)?;
-            Ok([cpu_us_of_one(&record), record.operations() as f64 * 1e9 / record.elapsed_ns.max(1) as f64])
-        };
-        let mut theirs = || wrk(port, connections, if options.quick { 1 } else { 3 });
-        let all = interleave::<2>(options.rounds, vec![&mut ours, &mut theirs])?;
-        let [[ours, rate], [wrk, wrk_rate]] = &all[..] else { return Err("two sides give two results".into()) };
-        figures.push(
-            Figure::new(TOPIC, format!("http get {connections}: CPU of a 1 KiB document"), Unit::Us, ours.clone())
-                .beside("wrk", wrk.clone())
-                .target(Target::RatioAtMost(1.5))
-                .note(rates(rate, wrk_rate)),
-        );
-    }
-    Ok(figures)
-}
-
-fn rates(ours: &Samples, wrk: &Samples) -> String {
-    format!("through the engine {:.0} per second, wrk {:.0}", ours.median(), wrk.median())
-}
-
-/// Processor time of a request in µs, and requests a second, of `wrk` on one thread.
-fn wrk(port: u16, connections: u32, seconds: u32) -> Result<[f64; 2], Failure> {
-    let mut command = program("bench_tools", "wrk")?;
-    command.args(["-t1", &format!("-c{connections}"), &format!("-d{seconds}s")]);
-    let (cpu_us, text) = child_cpu_us(command.arg(format!("http://127.0.0.1:{port}{PATH}")))?;
-    let line = text.lines().find(|line| line.contains("requests in"));
-    let requests = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-    let requests =
-        requests.filter(|requests| *requests > 0.0).ok_or_else(|| format!("wrk reported no requests: {text}"))?;
-    if text.contains("Non-2xx") || text.contains("Socket errors") {
-        return Err(format!("wrk reported errors: {text}").into());
-    }
-    Ok([cpu_us / requests, requests / f64::from(seconds)])
-}
 
 /// Starts the server and returns its port. It answers as long as this program runs.
-fn serve(document: &str) -> Result<u16, Failure> {
+pub(crate) fn serve(document: &str, after: Duration) -> Result<u16, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
     let answer = |headers: &str, body: &str| {
@@ -114,6 +20,7 @@ fn serve(document: &str) -> Result<u16, Failure> {
     let document = format!(r#"{{"_id":"documents/0000000000","_rev":"{revision}",{members}"#);
     let headers = format!("Server: CouchDB/3.3.3 (Erlang OTP/24)\r\nETag: \"{revision}\"\r\n");
     let answers = Answers {
+        after,
         welcome: answer("", r#"{"couchdb":"Welcome","version":"3.3.3"}"#),
         databases: answer("", r#"["storebench-documents"]"#),
         marker: answer("", r#"{"made_by":"storebench"}"#),
@@ -138,6 +45,8 @@ fn serve(document: &str) -> Result<u16, Failure> {
 
 /// What the server answers, head and body.
 struct Answers {
+    /// How long it takes to answer.
+    after: Duration,
     welcome: String,
     databases: String,
     marker: String,
@@ -159,6 +68,9 @@ impl Answers {
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => continue,
                 Err(_) => return,
             };
+            if !self.after.is_zero() {
+                tokio::time::sleep(self.after).await;
+            }
             // A drained socket accepts an answer of this size at once.
             if !matches!(stream.try_write(answer.as_bytes()), Ok(written) if written == answer.len()) {
                 return;
@@ -186,10 +98,11 @@ mod tests {
 
     #[test]
     fn the_server_answers_a_document_to_any_key() {
-        let port = serve(r#"{"text":"x"}"#).unwrap();
+        let port = serve(r#"{"text":"x"}"#, Duration::ZERO).unwrap();
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         for _ in 0..2 {
-            stream.write_all(format!("GET {PATH} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()).unwrap();
+            let path = "/storebench-documents/documents%2F0000000000";
+            stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()).unwrap();
             let mut room = [0; 1_000];
             let length = stream.read(&mut room).unwrap();
             let text = String::from_utf8_lossy(&room[..length]);

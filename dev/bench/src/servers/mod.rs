@@ -1,10 +1,9 @@
-//! Drivers of servers, compared with other clients of the same server by the client's processor time for an operation.
-//! The scripts in `servers/` start the servers.
+//! Drivers of servers, compared with official crates on the same server by the processor time of their thread for an
+//! operation. `peers` compares complete programs. The scripts in `servers/` start the servers.
 
 mod by_crate;
 mod couchbase;
-mod http;
-mod memcached;
+pub(crate) mod http;
 mod mongodb;
 mod postgres;
 mod redis;
@@ -26,7 +25,6 @@ pub(crate) const TOPIC: &str = "servers";
 
 pub(crate) const FIGURES: &[&str] = &[
     "postgres load",
-    "postgres upsert",
     "postgres query",
     "redis set 1",
     "redis get 1",
@@ -34,13 +32,6 @@ pub(crate) const FIGURES: &[&str] = &[
     "redis get 16",
     "redis set 64",
     "redis get 64",
-    "memcached set 1",
-    "memcached get 1",
-    "memcached get 16",
-    "memcached get 64",
-    "http get 4",
-    "http get 16",
-    "http get 64",
     "mongodb load",
     "mongodb get 1",
     "mongodb get 16",
@@ -53,11 +44,9 @@ pub(crate) const FIGURES: &[&str] = &[
 /// Measures the figures of one server.
 type Measure = fn(&Options) -> Result<Vec<Figure>, Failure>;
 
-const MEASURES: [(&str, Measure); 6] = [
+const MEASURES: [(&str, Measure); 4] = [
     ("postgres", postgres::measure),
     ("redis", redis::measure),
-    ("memcached", memcached::measure),
-    ("http", http::measure),
     ("mongodb", mongodb::measure),
     ("couchbase", couchbase::measure),
 ];

@@ -1,5 +1,5 @@
-//! PostgreSQL: a load compared with `psql \copy` of the same documents into the same table, and single upserts and queries
-//! compared with `pgbench -f` with the same statement, keys and connections.
+//! PostgreSQL: a load compared with `psql \copy` of the same documents into the same table, and queries compared
+//! with `pgbench -f` with the same statement, keys and connections.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -16,14 +16,9 @@ use crate::rounds::interleave;
 use crate::subject::Subject;
 
 const BATCH: u64 = 1_000;
-/// Keys that single upserts are spread over.
+/// Keys that queries are spread over.
 const KEYS: u64 = 20_000;
 const CONNECTIONS: u64 = 8;
-
-/// The statement of an upsert, as the driver prepares it, with pgbench's variables.
-const UPSERT: &str = "\\set key random(1000000000, LAST)
-INSERT INTO storebench.documents (key, doc) VALUES (:key, :doc) ON CONFLICT (key) DO UPDATE SET doc = EXCLUDED.doc
-";
 
 /// The query of the study, with pgbench's variable.
 const QUERY: &str = "\\set key random(1000000000, LAST)
@@ -34,7 +29,7 @@ SELECT doc FROM storebench.documents WHERE key = :key
 fn study(count: u64, operations: u64) -> String {
     format!(
         r#"
-title = "Load and upsert"
+title = "Load and queries"
 seed = 435
 [collections.documents]
 count = {count}
@@ -48,15 +43,6 @@ batch = {BATCH}
 workers = 1
 in_flight = 2
 durability = "fsync"
-[[phases]]
-name = "upsert"
-mix = {{ upsert = 1 }}
-popularity = "uniform"
-workers = 1
-connections = {CONNECTIONS}
-in_flight = 1
-operations = {operations}
-durability = "none"
 [[phases]]
 name = "query"
 popularity = "uniform"
@@ -85,9 +71,6 @@ pub(super) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
     let mut figures = Vec::new();
     if options.wants(TOPIC, "postgres load") {
         figures.push(load(options, &server)?);
-    }
-    if options.wants(TOPIC, "postgres upsert") {
-        figures.extend(upserts(options, &server)?);
     }
     if options.wants(TOPIC, "postgres query") {
         figures.extend(queries(options, &server)?);
@@ -169,7 +152,7 @@ struct Loaded {
 }
 
 impl Loaded {
-    fn new(server: &Server, operations: u64, script: &str) -> Result<Self, Failure> {
+    fn new(server: &Server, operations: u64) -> Result<Self, Failure> {
         let subject = Subject::new(&study(KEYS, operations))?;
         let store = storebench_stores::open(&server.url)?;
         store.inspect()?;
@@ -177,40 +160,17 @@ impl Loaded {
         subject.run(&store, "load")?;
         let folder = tempfile::Builder::new().prefix("storebench-bench-").tempdir()?;
         let file = folder.path().join("script.sql");
-        std::fs::write(&file, script.replace("LAST", &(1_000_000_000 + KEYS - 1).to_string()))?;
+        std::fs::write(&file, QUERY.replace("LAST", &(1_000_000_000 + KEYS - 1).to_string()))?;
         Ok(Self { subject, store, script: file, _folder: folder })
     }
 }
 
-fn upserts(options: &Options, server: &Server) -> Result<[Figure; 2], Failure> {
-    let count = options.work(160_000);
-    let Loaded { subject, store, script, .. } = &Loaded::new(server, count, UPSERT)?;
-    let mut document = Vec::new();
-    subject.documents().write_document(0, 0, &mut document);
-    let document = String::from_utf8(document)?;
-    let mut engine = || through_the_engine(subject, store, "upsert");
-    let mut pgbench = || through_pgbench(server, script, &document, count);
-    let all = interleave::<2>(options.rounds, vec![&mut engine, &mut pgbench])?;
-    store.remove()?;
-    let [[rate, cpu], [their_rate, their_cpu]] = &all[..] else { return Err("two sides give two results".into()) };
-    let figure = |what: &str, unit, ours: &Samples, theirs: &Samples, target| {
-        Figure::new(TOPIC, format!("postgres upsert: {what}, {CONNECTIONS} connections"), unit, ours.clone())
-            .beside("pgbench -f", theirs.clone())
-            .target(target)
-    };
-    Ok([
-        figure("operations", Unit::DocsPerS, rate, their_rate, Target::RatioAtLeast(1.0)),
-        figure("client CPU", Unit::Us, cpu, their_cpu, Target::RatioAtMost(1.0))
-            .note("ours generates a unique document of 1 KiB each time; pgbench sends the same one again"),
-    ])
-}
-
 fn queries(options: &Options, server: &Server) -> Result<[Figure; 2], Failure> {
     let count = options.work(160_000);
-    let Loaded { subject, store, script, .. } = &Loaded::new(server, count, QUERY)?;
+    let Loaded { subject, store, script, .. } = &Loaded::new(server, count)?;
     let mut query = || through_the_engine(subject, store, "query");
     let mut read = || through_the_engine(subject, store, "read");
-    let mut pgbench = || through_pgbench(server, script, "", count);
+    let mut pgbench = || through_pgbench(server, script, count);
     let all = interleave::<2>(options.rounds, vec![&mut query, &mut read, &mut pgbench])?;
     store.remove()?;
     let [[_, query], [_, read], [_, theirs]] = &all[..] else { return Err("three sides give three results".into()) };
@@ -225,10 +185,10 @@ fn queries(options: &Options, server: &Server) -> Result<[Figure; 2], Failure> {
 }
 
 /// Operations per second, and the processor time of one in µs.
-fn through_pgbench(server: &Server, script: &Path, document: &str, count: u64) -> Result<[f64; 2], Failure> {
+fn through_pgbench(server: &Server, script: &Path, count: u64) -> Result<[f64; 2], Failure> {
     // The cost of connecting is not part of the statement.
-    let (start_us, _) = run_pgbench(server, script, document, 1)?;
-    let (cpu_us, printed) = run_pgbench(server, script, document, count / CONNECTIONS)?;
+    let (start_us, _) = run_pgbench(server, script, 1)?;
+    let (cpu_us, printed) = run_pgbench(server, script, count / CONNECTIONS)?;
     let rate = printed
         .lines()
         .find_map(|line| line.strip_prefix("tps = ")?.split_whitespace().next()?.parse::<f64>().ok())
@@ -242,13 +202,10 @@ fn through_the_engine(subject: &Subject, store: &Arc<dyn AnyStore>, phase: &str)
     Ok([record.operations() as f64 * 1e9 / record.elapsed_ns as f64, cpu_us_of_one(&record)])
 }
 
-fn run_pgbench(server: &Server, script: &Path, document: &str, each: u64) -> Result<(f64, String), Failure> {
+fn run_pgbench(server: &Server, script: &Path, each: u64) -> Result<(f64, String), Failure> {
     let mut command = program("postgres", "pgbench")?;
     command.env("PGOPTIONS", "-c synchronous_commit=off").args(["-n", "-M", "prepared", "-j", "1"]);
     command.args(["-c", &CONNECTIONS.to_string(), "-t", &each.to_string()]);
-    if !document.is_empty() {
-        command.args(["-D", &format!("doc={document}")]);
-    }
     command.arg("-f");
     command.arg(script).arg(&server.url);
     child_cpu_us(&mut command)

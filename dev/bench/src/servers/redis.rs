@@ -1,4 +1,4 @@
-//! Redis: the driver compared with `redis-benchmark` and with the `redis` crate.
+//! Redis: the driver compared with the `redis` crate.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,20 +8,19 @@ use redis::aio::MultiplexedConnection;
 use storebench_engine::store::{ErrorKind, Op, OpError, OwnedReply, Prepare, Request, Respond, StoreError};
 
 use super::by_crate::{Connect, through_a_crate};
-use super::{Server, TOPIC, child_cpu_us, program, through_the_engine};
+use super::{Server, TOPIC, through_the_engine};
 use crate::Failure;
 use crate::figure::{Figure, Target, Unit};
 use crate::options::Options;
 use crate::rounds::interleave;
 use crate::subject::Subject;
 
-/// The number that `redis-benchmark` opens.
 const CONNECTIONS: u32 = 50;
 const KEYS: u64 = 100_000;
 const DEPTHS: [u32; 3] = [1, 16, 64];
 
 /// A study of single writes and reads of 1 KiB at each depth.
-pub(super) fn study(operations: impl Fn(u32) -> u64) -> String {
+fn study(operations: impl Fn(u32) -> u64) -> String {
     let phases: String = DEPTHS
         .iter()
         .flat_map(|depth| [("set", "upsert", *depth), ("get", "read", *depth)])
@@ -55,8 +54,8 @@ durability = "none"
     )
 }
 
-/// Enough work to measure the time of a child: about a second.
-pub(super) fn operations(options: &Options, depth: u32) -> u64 {
+/// About a second of work.
+fn operations(options: &Options, depth: u32) -> u64 {
     options.work(if depth == 1 { 300_000 } else { 2_000_000 })
 }
 
@@ -74,32 +73,27 @@ pub(super) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
             if !options.wants(TOPIC, &format!("redis {test} {depth}")) {
                 continue;
             }
-            let (phase, count) = (format!("{test}-{depth}"), operations(options, depth));
+            let phase = format!("{test}-{depth}");
             let mut engine = || through_the_engine(&subject, &ours, &phase).map(|us| [us]);
             let mut by_crate = || through_the_engine(&subject, &theirs, &phase).map(|us| [us]);
-            let mut benchmark = || redis_benchmark(&server, test, depth, count).map(|us| [us]);
-            let all = interleave::<1>(options.rounds, vec![&mut engine, &mut by_crate, &mut benchmark])?;
-            let [[engine], [by_crate], [benchmark]] = &all[..] else {
-                return Err("three sides give three results".into());
-            };
-            let mut figure =
-                Figure::new(TOPIC, format!("redis {test} {depth}: CPU of a 1 KiB document"), Unit::Us, engine.clone())
-                    .beside("redis-benchmark", benchmark.clone())
-                    .target(Target::RatioAtMost(1.0));
-            if test == "set" {
-                figure = figure.note(format!("of ours, {:.2} µs make the document", generation_us(&subject)));
-            }
-            figures.push(figure);
-            let what = format!("redis {test} {depth}: the same through the `redis` crate");
-            figures
-                .push(Figure::new(TOPIC, what, Unit::Us, by_crate.clone()).beside("our own wire code", engine.clone()));
+            let all = interleave::<1>(options.rounds, vec![&mut engine, &mut by_crate])?;
+            let [[engine], [by_crate]] = &all[..] else { return Err("two sides give two results".into()) };
+            let what = format!("redis {test} {depth}: CPU of a 1 KiB document");
+            let figure = Figure::new(TOPIC, what, Unit::Us, engine.clone())
+                .beside("`redis` crate", by_crate.clone())
+                .target(Target::RatioAtMost(1.0));
+            figures.push(if test == "set" {
+                figure.note(format!("of ours, {:.2} µs make the document", generation_us(&subject)))
+            } else {
+                figure
+            });
         }
     }
     Ok(figures)
 }
 
 /// The cost of generating a unique document, in µs.
-pub(super) fn generation_us(subject: &Subject) -> f64 {
+fn generation_us(subject: &Subject) -> f64 {
     let (documents, mut body) = (subject.documents(), Vec::with_capacity(2_048));
     let before = storebench_engine::measure::thread_cpu_ns();
     for index in 0..KEYS {
@@ -108,20 +102,6 @@ pub(super) fn generation_us(subject: &Subject) -> f64 {
         std::hint::black_box(&body);
     }
     (storebench_engine::measure::thread_cpu_ns() - before) as f64 / 1e3 / KEYS as f64
-}
-
-fn redis_benchmark(server: &Server, test: &str, depth: u32, count: u64) -> Result<f64, Failure> {
-    let run = |test: &str, depth: u32, count: u64| {
-        let mut command = program("redis", "redis-benchmark")?;
-        command.args(["-p", &server.port.to_string(), "-t", test, "-d", "1024", "-q", "-c", &CONNECTIONS.to_string()]);
-        command.args(["-r", &KEYS.to_string(), "-n", &count.to_string(), "-P", &depth.to_string()]);
-        child_cpu_us(&mut command)
-    };
-    if test == "get" {
-        // Writes its keys first, at random, so that the reads find nearly all of them.
-        run("set", 64, KEYS * 10)?;
-    }
-    run(test, depth, count).map(|(cpu_us, _)| cpu_us / count as f64)
 }
 
 /// The `redis` crate with its multiplexed connection, which pipelines by itself.
@@ -186,6 +166,5 @@ mod tests {
             assert!(through_the_engine(&subject, &ours, phase).unwrap() > 0.0);
             assert!(through_the_engine(&subject, &theirs, phase).unwrap() > 0.0);
         }
-        assert!(redis_benchmark(&server, "set", 16, 200_000).unwrap() > 0.0);
     }
 }
