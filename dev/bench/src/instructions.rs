@@ -153,7 +153,10 @@ impl Place {
                 let mut body = Vec::new();
                 Subject::new(&study(FEW, false))?.documents().write_document(0, 0, &mut body);
                 Self::Http {
-                    url: format!("couchdb://127.0.0.1:{}", http::serve(&String::from_utf8(body)?, Duration::ZERO)?),
+                    url: format!(
+                        "couchdb://127.0.0.1:{}",
+                        http::serve("documents", &String::from_utf8(body)?, Duration::ZERO)?
+                    ),
                 }
             }
             "couchbase" => {

@@ -6,16 +6,19 @@
 use std::process::Command;
 use std::time::Duration;
 
-use super::{Contest, Measured, Side, all, ours};
+use super::{COLLECTION, Contest, Measured, Side, all, ours};
 use crate::Failure;
 use crate::options::Options;
 use crate::servers::{http, program};
 
-const PATH: &str = "/storebench-documents/documents%2F0000000000";
+const PATH: &str = "/storebench-docs/doc%2F0000000000";
 
 pub(super) fn measure(options: &Options) -> Result<Vec<Measured>, Failure> {
     let document = format!("{{\"text\":\"{}\"}}", "x".repeat(1_024 - 11));
-    let (at_once, late) = (http::serve(&document, Duration::ZERO)?, http::serve(&document, Duration::from_millis(1))?);
+    let (at_once, late) = (
+        http::serve(COLLECTION, &document, Duration::ZERO)?,
+        http::serve(COLLECTION, &document, Duration::from_millis(1))?,
+    );
     let contests = [
         ("http get 4", at_once, 4, 200_000),
         ("http get 16", at_once, 16, 200_000),

@@ -156,6 +156,8 @@ impl Side<'_> {
     }
 }
 
+/// The collection of `storebench bench`.
+const COLLECTION: &str = "docs";
 /// Documents that reads and writes are spread over.
 const KEYS: u64 = 100_000;
 

@@ -12,9 +12,9 @@ const CONNECTIONS: u64 = 8;
 /// Keys are decimal numbers of ten digits, which pgbench can generate too.
 const FIRST: u64 = 1_000_000_000;
 
-const UPSERT: &str = "INSERT INTO storebench.documents (key, doc) VALUES (:key, :doc) \
+const UPSERT: &str = "INSERT INTO storebench.docs (key, doc) VALUES (:key, :doc) \
     ON CONFLICT (key) DO UPDATE SET doc = EXCLUDED.doc";
-const SELECT: &str = "SELECT doc FROM storebench.documents WHERE key = :key";
+const SELECT: &str = "SELECT doc FROM storebench.docs WHERE key = :key";
 
 pub(super) fn measure(options: &Options) -> Result<Vec<Measured>, Failure> {
     let server = Server::start("postgres", &[])?;

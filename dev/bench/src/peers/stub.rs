@@ -67,7 +67,8 @@ pub(crate) fn child(redis: u16) -> Result<(), Failure> {
     let mut connections: Vec<Option<Connection>> = Vec::new();
     let mut due: VecDeque<(Instant, usize, bool)> = VecDeque::new();
     let mut freeze_at = None;
-    let value = format!("$1024\r\n{}\r\n", "x".repeat(1_024));
+    // go-ycsb reads JSON.
+    let value = format!("$1024\r\n{{\"field0\":\"{}\"}}\r\n", "x".repeat(1_024 - 13));
     let mut events = Vec::with_capacity(256);
     loop {
         events.clear();
@@ -179,7 +180,7 @@ fn parse(input: &[u8]) -> Option<Parsed> {
         }
     }
     let [name, key] = words;
-    let document = !key.starts_with(b"storebench") || key.starts_with(b"storebench:documents:");
+    let document = !key.starts_with(b"storebench") || key.starts_with(b"storebench:docs:");
     let timed = match name {
         _ if !document => None,
         name if name.eq_ignore_ascii_case(b"GET") => Some(true),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::Failure;
 
 /// Starts the server and returns its port. It answers as long as this program runs.
-pub(crate) fn serve(document: &str, after: Duration) -> Result<u16, Failure> {
+pub(crate) fn serve(collection: &str, document: &str, after: Duration) -> Result<u16, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
     let answer = |headers: &str, body: &str| {
@@ -20,10 +20,11 @@ pub(crate) fn serve(document: &str, after: Duration) -> Result<u16, Failure> {
     let document = format!(r#"{{"_id":"documents/0000000000","_rev":"{revision}",{members}"#);
     let headers = format!("Server: CouchDB/3.3.3 (Erlang OTP/24)\r\nETag: \"{revision}\"\r\n");
     let answers = Answers {
+        database: format!("GET /storebench%2D{collection}/"),
         after,
         welcome: answer("", r#"{"couchdb":"Welcome","version":"3.3.3"}"#),
-        databases: answer("", r#"["storebench-documents"]"#),
-        marker: answer("", r#"{"made_by":"storebench"}"#),
+        databases: answer("", &format!(r#"["storebench-{collection}"]"#)),
+        marker: answer("", r#"{"made_by":"storebench","made_for":"collection; study"}"#),
         information: answer("", r#"{"doc_count":100000}"#),
         document: answer(&headers, &document),
     };
@@ -45,6 +46,8 @@ pub(crate) fn serve(document: &str, after: Duration) -> Result<u16, Failure> {
 
 /// What the server answers, head and body.
 struct Answers {
+    /// The path of the database.
+    database: String,
     /// How long it takes to answer.
     after: Duration,
     welcome: String,
@@ -80,11 +83,12 @@ impl Answers {
 
     fn to(&self, request: &[u8]) -> &str {
         let begins = |path: &str| request.starts_with(path.as_bytes());
+        let within = request.strip_prefix(self.database.as_bytes()).unwrap_or_default();
         match () {
             () if begins("GET / ") => &self.welcome,
             () if begins("GET /_all_dbs") => &self.databases,
-            () if begins("GET /storebench%2Ddocuments/_local") => &self.marker,
-            () if begins("GET /storebench%2Ddocuments/ ") => &self.information,
+            () if within.starts_with(b"_local") => &self.marker,
+            () if within.starts_with(b" ") => &self.information,
             () => &self.document,
         }
     }
@@ -98,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_server_answers_a_document_to_any_key() {
-        let port = serve(r#"{"text":"x"}"#, Duration::ZERO).unwrap();
+        let port = serve("documents", r#"{"text":"x"}"#, Duration::ZERO).unwrap();
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         for _ in 0..2 {
             let path = "/storebench-documents/documents%2F0000000000";
