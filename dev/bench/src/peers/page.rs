@@ -34,7 +34,8 @@ leaves out most of what users would have waited. `redis-benchmark` knows no rate
 
 /// Writes the page.
 pub(super) fn write(contests: &[Measured], latencies: &[Latency]) -> Result<(), Failure> {
-    let mut page = format!("{HEAD}\n{}\n", Machine::look());
+    let rounds = contests.iter().flat_map(|contest| &contest.rows).map(|row| row.cpu_us.0.len()).max().unwrap_or(0);
+    let mut page = format!("{HEAD}\nRounds: {rounds}. {}.\n", Machine::look());
     for server in ["redis", "memcached", "postgres", "http"] {
         let of_server: Vec<_> = contests.iter().filter(|contest| contest.name.starts_with(server)).collect();
         if !of_server.is_empty() {

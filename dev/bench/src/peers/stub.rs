@@ -67,8 +67,8 @@ pub(crate) fn child(redis: u16) -> Result<(), Failure> {
     let mut connections: Vec<Option<Connection>> = Vec::new();
     let mut due: VecDeque<(Instant, usize, bool)> = VecDeque::new();
     let mut freeze_at = None;
-    // go-ycsb reads JSON.
-    let value = format!("$1024\r\n{{\"field0\":\"{}\"}}\r\n", "x".repeat(1_024 - 13));
+    // go-ycsb reads JSON with fields in Base64.
+    let value = format!("$1024\r\n{{\"field0\":\"{}\"}}   \r\n", "x".repeat(1_008));
     let mut events = Vec::with_capacity(256);
     loop {
         events.clear();
