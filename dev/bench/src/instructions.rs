@@ -53,8 +53,14 @@ const MANY: u64 = 40_000;
 /// The function that a worker's thread spends the phase in, as callgrind names it.
 const WORKER: &str = "<S as storebench_engine::store::erased::AnyStore>::drive";
 
-fn study(operations: u64, embedded: bool) -> String {
-    let connections = if embedded { 1 } else { 4 };
+fn study(operations: u64, url: &str) -> String {
+    let connections = if is_embedded(url) { 1 } else { 4 };
+    // The weakest that the store has. The server for HTTP is only read.
+    let durability = match url.split(':').next() {
+        Some("sqlite") => "durability = \"os\"",
+        Some("couchdb") => "",
+        _ => "durability = \"none\"",
+    };
     let phases: String = [("write", "upsert"), ("read", "read")]
         .into_iter()
         .flat_map(|(name, op)| [1, 16].map(|depth| (name, op, depth)))
@@ -69,7 +75,7 @@ workers = 1
 connections = {connections}
 in_flight = {depth}
 operations = {operations}
-durability = "none"
+{durability}
 timeout = "60s"
 "#
             )
@@ -83,7 +89,7 @@ name = "load"
 load = ["documents"]
 batch = 1_000
 workers = 1
-durability = "none"
+{durability}
 {phases}"#
     )
 }
@@ -115,7 +121,7 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
 /// The counts of some figures of a store, each over all rounds.
 fn count_all(options: &Options, store: &'static str, names: &[&str]) -> Result<Vec<Samples>, Failure> {
     let place = Place::start(store)?;
-    let subject = Subject::new(&study(FEW, is_embedded(place.url())))?;
+    let subject = Subject::new(&study(FEW, place.url()))?;
     // The server for HTTP only answers reads.
     if store != "http" {
         let opened = storebench_stores::open(place.url())?;
@@ -151,7 +157,7 @@ impl Place {
             }
             "http" => {
                 let mut body = Vec::new();
-                Subject::new(&study(FEW, false))?.documents().write_document(0, 0, &mut body);
+                Subject::new(&study(FEW, "couchdb:"))?.documents().write_document(0, 0, &mut body);
                 Self::Http {
                     url: format!(
                         "couchdb://127.0.0.1:{}",
@@ -214,7 +220,7 @@ fn total(counts: &str) -> Option<f64> {
 
 /// The child: runs a phase on a store that the parent has loaded.
 pub(crate) fn child(url: &str, phase: &str, operations: u64) -> Result<(), Failure> {
-    let subject = Subject::new(&study(operations, is_embedded(url)))?;
+    let subject = Subject::new(&study(operations, url))?;
     let store = storebench_stores::open(url)?;
     store.inspect()?;
     store.prepare(&subject.layout(), if phase.starts_with("read") { Prepare::ReadOnly } else { Prepare::Keep })?;
@@ -309,7 +315,7 @@ mod tests {
         assert_eq!(kept.text(), std::fs::read_to_string(Kept::file()).unwrap());
         for name in FIGURES {
             let (store, phase) = name.split_once(' ').unwrap();
-            let study = study(FEW, is_embedded(&format!("{store}:")));
+            let study = study(FEW, &format!("{store}:"));
             assert!(study.contains(&format!("name = \"{}\"", phase.replace(' ', "-"))), "{name}");
             assert!(kept.0.contains_key(*name), "{name}");
         }
@@ -318,7 +324,7 @@ mod tests {
     #[test]
     fn a_child_runs() {
         let place = Place::start("sqlite").unwrap();
-        let subject = Subject::new(&study(FEW, true)).unwrap();
+        let subject = Subject::new(&study(FEW, place.url())).unwrap();
         let store = storebench_stores::open(place.url()).unwrap();
         store.prepare(&subject.layout(), Prepare::Fresh).unwrap();
         subject.run(&store, "load").unwrap();
