@@ -1,5 +1,7 @@
 //! What this process uses of the machine: CPU and memory, and whether it is starved.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -36,6 +38,13 @@ impl Sampler {
     pub fn start(clock: impl Clock, start_ns: u64) -> std::io::Result<Self> {
         let (stop, stopped) = mpsc::channel::<()>();
         let thread = std::thread::Builder::new().name("resources".into()).spawn(move || {
+            let memory = Memory::open();
+            let sample = |at_ns, lateness_ns| ResourceSample {
+                at_ns,
+                rss_bytes: memory.rss_bytes(),
+                cpu_ns: process_cpu_ns(),
+                lateness_ns,
+            };
             let mut samples = vec![sample(clock.now_ns().saturating_sub(start_ns), 0)];
             let every = SAMPLE_EVERY.as_nanos() as u64;
             let mut scheduled = clock.now_ns() + every;
@@ -62,17 +71,23 @@ impl Sampler {
     }
 }
 
-fn sample(at_ns: u64, lateness_ns: u64) -> ResourceSample {
-    ResourceSample { at_ns, rss_bytes: rss_bytes(), cpu_ns: process_cpu_ns(), lateness_ns }
-}
+/// The memory of this process, read from a file that stays open: one system call each time.
+struct Memory(Option<File>);
 
-/// Resident memory of this process in bytes; 0 if the system does not report it.
-pub fn rss_bytes() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm")
-        .ok()
-        .and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok())
-        .unwrap_or(0);
-    pages * rustix::param::page_size() as u64
+impl Memory {
+    fn open() -> Self {
+        Self(File::open("/proc/self/statm").ok())
+    }
+
+    /// Resident memory in bytes; 0 if the system does not report it.
+    fn rss_bytes(&self) -> u64 {
+        let pages = || {
+            let mut text = [0; 128];
+            let bytes = self.0.as_ref()?.read_at(&mut text, 0).ok()?;
+            std::str::from_utf8(&text[..bytes]).ok()?.split(' ').nth(1)?.parse::<u64>().ok()
+        };
+        pages().unwrap_or(0) * rustix::param::page_size() as u64
+    }
 }
 
 fn nanoseconds(time: rustix::time::Timespec) -> u64 {

@@ -84,7 +84,8 @@ impl Host {
     /// When the system cannot create a timer.
     pub(super) fn run(&self, worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) -> io::Result<()> {
         match &self.0 {
-            Some(runtime) => runtime.block_on(reactor(worker, clock, pacing)),
+            // It yields by itself after each turn, so the runtime need not count what it does.
+            Some(runtime) => runtime.block_on(tokio::task::unconstrained(reactor(worker, clock, pacing))),
             None => {
                 plain(worker, clock, pacing);
                 Ok(())
@@ -123,8 +124,17 @@ fn plain(worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) {
 async fn reactor(worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) -> io::Result<()> {
     let mut timer = Timer::new()?;
     let mut spinning_since = None;
+    // Sessions keep a clone of the waker, and compare it with that of each poll. A clone equals its own clones, but not
+    // always what it was cloned from, because the compiler may have several copies of a waker's table of functions.
+    let mut waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
     loop {
-        let turn = poll_fn(|cx| Poll::Ready(worker.turn(cx))).await;
+        let turn = poll_fn(|cx| {
+            if waker.data() != cx.waker().data() {
+                waker = cx.waker().clone();
+            }
+            Poll::Ready(worker.turn(&mut Context::from_waker(&waker)))
+        })
+        .await;
         let now = clock.now_ns();
         if let Some(since) = spinning_since.take()
             && matches!(turn, Turn::Until { .. })

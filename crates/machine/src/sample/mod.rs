@@ -12,16 +12,12 @@ pub use listener::{listeners, listeners_at, server_roots};
 pub use network::{NetworkUse, network_speed, network_use};
 pub use processes::{ProcessUse, Watcher};
 
-use std::fs;
+use crate::process::read;
 
 /// The number in a line such as `name: 12 kB`.
 fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     line.split_ascii_whitespace().next()?.parse().ok()
-}
-
-fn read(path: impl AsRef<std::path::Path>) -> Option<String> {
-    fs::read_to_string(path).ok()
 }
 
 /// Nanoseconds per tick, the unit of `/proc/PID/stat`.

@@ -204,23 +204,18 @@ impl<T> Link<T> {
         let cx = &mut Context::from_waker(&self.waker);
         match &mut self.state {
             ConnectionState::Up(stream) => match exchange(&mut self.pipe, stream, cx) {
-                Ok(0) => Turn::Nothing,
-                Ok(_) => {
+                Ok(Read::Nothing) => Turn::Nothing,
+                Ok(Read::Bytes) => {
                     self.reads += 1;
                     // Not reset on connecting: a server may accept connections only to close them.
                     self.backoff.reset();
                     Turn::Input
                 }
-                Err(why) => {
-                    self.disconnects += 1;
-                    self.wait();
-                    Turn::Lost(why)
-                }
+                Ok(Read::End) => self.broke("the server closed the connection".to_owned()),
+                Err(why) => self.broke(why),
             },
             ConnectionState::Silent => {
-                self.disconnects += 1;
-                self.wait();
-                Turn::Lost("the server sent nothing for twice the timeout, so the connection was replaced".into())
+                self.broke("the server sent nothing for twice the timeout, so the connection was replaced".into())
             }
             ConnectionState::Down(sleep) => match sleep.as_mut().poll(cx) {
                 Poll::Pending => Turn::Nothing,
@@ -246,6 +241,12 @@ impl<T> Link<T> {
         }
     }
 
+    fn broke(&mut self, why: String) -> Turn {
+        self.disconnects += 1;
+        self.wait();
+        Turn::Lost(why)
+    }
+
     /// Drops the connection because its input cannot be trusted. The caller takes the awaited requests with
     /// [`Pipe::lose`].
     pub(crate) fn give_up(&mut self) {
@@ -263,7 +264,10 @@ impl<T> Link<T> {
 }
 
 /// Writes what may be written, and flushes what TLS still holds.
-fn write<T>(pipe: &mut Pipe<T>, stream: &mut Stream, cx: &mut Context<'_>) -> Result<(), String> {
+pub(crate) fn write<T>(pipe: &mut Pipe<T>, stream: &mut Stream, cx: &mut Context<'_>) -> Result<(), String> {
+    if pipe.is_sent() && !stream.is_encrypted() {
+        return Ok(());
+    }
     let mut stream = Pin::new(stream);
     let mut wrote = false;
     loop {
@@ -288,19 +292,34 @@ fn write<T>(pipe: &mut Pipe<T>, stream: &mut Stream, cx: &mut Context<'_>) -> Re
     Ok(())
 }
 
-/// Writes, then reads once. Returns the number of bytes read.
-fn exchange<T>(pipe: &mut Pipe<T>, stream: &mut Stream, cx: &mut Context<'_>) -> Result<usize, String> {
+/// What a read brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// Nothing now; the waker is registered.
+    Nothing,
+    Bytes,
+    /// The server closed the connection.
+    End,
+}
+
+/// Writes, then reads once.
+///
+/// # Errors
+/// If the connection is broken.
+pub(crate) fn exchange<T>(pipe: &mut Pipe<T>, stream: &mut Stream, cx: &mut Context<'_>) -> Result<Read, String> {
     // A server may say why before it closes the connection, so read before reporting a write error.
     let written = write(pipe, stream, cx);
+    if pipe.was_drained() && stream.poll_readable(cx).is_pending() {
+        return written.map(|()| Read::Nothing);
+    }
     let mut room = ReadBuf::new(pipe.room());
     let read = Pin::new(stream).poll_read(cx, &mut room);
     let bytes = room.filled().len();
     pipe.filled(bytes);
     match read {
-        Poll::Ready(Ok(())) if bytes > 0 => Ok(bytes),
-        Poll::Ready(Ok(())) => Err("the server closed the connection".to_owned()),
+        Poll::Ready(Ok(())) => Ok(if bytes > 0 { Read::Bytes } else { Read::End }),
         Poll::Ready(Err(error)) => Err(error.to_string()),
-        Poll::Pending => written.map(|()| 0),
+        Poll::Pending => written.map(|()| Read::Nothing),
     }
 }
 

@@ -19,6 +19,8 @@ pub(crate) use dialog::Dialog;
 #[cfg(test)]
 pub(crate) use link::Connecting;
 pub(crate) use link::{Connect, Link, Turn, again};
+#[cfg(feature = "http")]
+pub(crate) use link::{Read, exchange, write};
 pub(crate) use pipe::Pipe;
 #[cfg(any(feature = "memcached", feature = "redis", feature = "couchbase"))]
 pub(crate) use pipelined::{Awaited, Dialect, MOST_AGAIN, Pipelined, Role};

@@ -63,6 +63,8 @@ pub(crate) struct Pipe<T> {
     end: usize,
     /// Whether the last read filled the buffer, so that more input may be waiting.
     filled_up: bool,
+    /// Whether the last read took all there was.
+    drained: bool,
     queue: VecDeque<Awaited<T>>,
     window: usize,
     /// How many entries of the queue may be on the wire, and how many of them count against the window.
@@ -92,6 +94,7 @@ impl<T> Pipe<T> {
             start: 0,
             end: 0,
             filled_up: false,
+            drained: false,
             queue: VecDeque::new(),
             window: (window as usize).max(1),
             released: 0,
@@ -242,6 +245,12 @@ impl<T> Pipe<T> {
         self.queue.iter_mut().filter_map(|a| a.what.as_mut())
     }
 
+    /// Whether every request has been written.
+    #[inline]
+    pub(crate) fn is_sent(&self) -> bool {
+        self.out.is_empty()
+    }
+
     /// The bytes that may be written now.
     #[inline]
     pub(crate) fn sendable(&mut self) -> &[u8] {
@@ -299,9 +308,16 @@ impl<T> Pipe<T> {
     pub(crate) fn filled(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.input.len());
         self.filled_up = self.end == self.input.len();
+        self.drained = bytes > 0 && !self.filled_up;
         if self.start == self.end {
             self.emptied();
         }
+    }
+
+    /// Whether the last read took all there was, so that another one would most likely find nothing. True once.
+    #[inline]
+    pub(crate) fn was_drained(&mut self) -> bool {
+        std::mem::take(&mut self.drained)
     }
 
     /// Clears all buffers after the connection is lost. Returns the awaited entries, each with whether any part of its

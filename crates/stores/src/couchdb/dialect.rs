@@ -265,7 +265,7 @@ impl CouchDialect {
         if self.pouch {
             // PouchDB's ETag is a hash of the answer.
             out.begin(Method::GET).raw(self.path(memory)).raw("_all_docs?key=");
-            push_json(out, &memory.key);
+            out.json_segment(&memory.key);
         } else {
             out.begin(Method::HEAD).raw(self.path(memory)).segment(&memory.key);
         }
@@ -482,13 +482,6 @@ pub(super) fn check_document(kind: Body, key: &str, body: &[u8]) -> Result<(), O
             format!("the document has the field `{member}`, which CouchDB reserves; rename or remove it"),
         )),
     }
-}
-
-/// Appends a JSON string as a query value.
-pub(super) fn push_json(out: &mut RequestBuf, text: &str) {
-    let mut quoted = Vec::with_capacity(text.len() + 2);
-    json::push_text(text, &mut quoted);
-    out.segment(&String::from_utf8_lossy(&quoted));
 }
 
 /// The revision in an ETag: a strong one in CouchDB's form.

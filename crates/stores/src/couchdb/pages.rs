@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use storebench_engine::store::{ErrorKind, Op, OpError, OpKind, ViewRows};
 use storebench_study::workload::Body;
 
-use super::dialect::{CouchDialect, decode, push_json, senseless};
+use super::dialect::{CouchDialect, decode, senseless};
 use super::json;
 use super::memory::{Awaits, CouchMemory};
 use crate::document::prefix_end_text;
@@ -17,18 +17,18 @@ const LAST: &str = "\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}
 /// Appends the path and query of a page of keys, without the collection's path.
 fn push_range(out: &mut RequestBuf, pouch: bool, start: &str, end: Option<&str>, limit: u32, behind_start: bool) {
     out.raw("_all_docs?include_docs=true&limit=").number(u64::from(limit)).raw("&startkey=");
-    push_json(out, start);
+    out.json_segment(start);
     if behind_start {
         out.raw("&skip=1");
     }
     match end {
         Some(end) => {
             out.raw("&inclusive_end=false&endkey=");
-            push_json(out, end);
+            out.json_segment(end);
         }
         None if pouch => {
             out.raw("&endkey=");
-            push_json(out, LAST);
+            out.json_segment(LAST);
         }
         None => {}
     }

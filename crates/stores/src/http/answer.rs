@@ -1,7 +1,8 @@
 //! An answer, and the default meaning of its status.
 
-use hyper::header::HeaderMap;
 use storebench_engine::store::{ErrorKind, OpError};
+
+use super::incoming;
 
 /// A complete answer. It borrows from the connection.
 #[derive(Debug, Clone, Copy)]
@@ -10,18 +11,18 @@ pub(crate) struct Answer<'a> {
     pub(crate) status: u16,
     /// The body, without its transfer encoding.
     pub(crate) body: &'a [u8],
-    headers: Option<&'a HeaderMap>,
+    head: &'a [u8],
 }
 
 impl<'a> Answer<'a> {
-    /// An answer of these parts.
-    pub(crate) fn of_parts(status: u16, headers: Option<&'a HeaderMap>, body: &'a [u8]) -> Self {
-        Self { status, body, headers }
+    /// An answer of these parts: the head as it came, and the body without its transfer encoding.
+    pub(crate) fn of_parts(status: u16, head: &'a [u8], body: &'a [u8]) -> Self {
+        Self { status, body, head }
     }
 
     /// The first header of this name, without surrounding space.
     pub(crate) fn header(&self, name: &str) -> Option<&'a [u8]> {
-        self.headers?.get(name).map(|value| value.as_bytes().trim_ascii())
+        incoming::header(self.head, name)
     }
 
     /// Whether the status is 2xx.
@@ -81,9 +82,8 @@ mod tests {
 
     #[test]
     fn each_status_tells_whether_something_was_done() {
-        let mut headers = HeaderMap::new();
-        headers.insert("retry-after", "7".parse().unwrap());
-        let kind = |status, changes| status_error(&Answer::of_parts(status, Some(&headers), b"{\n}"), changes).kind;
+        let head = b"HTTP/1.1 429 Slow\r\nRetry-After: 7 \r\n\r\n";
+        let kind = |status, changes| status_error(&Answer::of_parts(status, head, b"{\n}"), changes).kind;
         assert_eq!(kind(429, true), ErrorKind::Temporary);
         assert_eq!(kind(425, true), ErrorKind::Temporary);
         for status in [408, 502, 503, 504] {
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(kind(404, true), ErrorKind::NotFound);
         assert_eq!(kind(412, true), ErrorKind::Conflict);
         assert_eq!((kind(500, true), kind(500, false)), (ErrorKind::OutcomeUnknown, ErrorKind::Failed));
-        let error = status_error(&Answer::of_parts(429, Some(&headers), b"slow\n down"), true);
+        let error = status_error(&Answer::of_parts(429, head, b"slow\n down"), true);
         assert_eq!(error.message, "HTTP 429: slow down; the server asks to wait 7 (Retry-After)");
     }
 }

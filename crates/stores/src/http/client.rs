@@ -3,15 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::BodyExt as _;
-use hyper::Method;
-use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONNECTION, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use storebench_engine::store::StoreError;
 
 use super::session::Target;
-use super::wire::{Failure, Wire, ask};
-use super::{Answer, RequestBuf};
+use super::wire::{Failure, Wire};
+use super::{Answer, Method, RequestBuf};
 
 /// The maximum silence of a server during a download.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -23,13 +19,13 @@ pub(crate) struct Response {
     pub(crate) status: u16,
     /// The body, without its transfer encoding.
     pub(crate) body: Vec<u8>,
-    headers: HeaderMap,
+    head: Vec<u8>,
 }
 
 impl Response {
     /// A borrowed view of the answer.
     pub(crate) fn answer(&self) -> Answer<'_> {
-        Answer::of_parts(self.status, Some(&self.headers), &self.body)
+        Answer::of_parts(self.status, &self.head, &self.body)
     }
 
     /// Whether the status is 2xx.
@@ -91,11 +87,10 @@ impl Client {
     }
 
     async fn send_now(&self, request: &RequestBuf) -> Result<Response, StoreError> {
-        let outgoing = request.outgoing().map_err(|failure| self.unanswered(failure))?;
-        let (sender, mut wire) = self.target.connect(self.timeout).await?;
-        let done = wire.exchange(sender, outgoing).await;
-        let head = done.head.map_err(|failure| self.unanswered(failure))?;
-        Ok(Response { status: head.status.as_u16(), body: done.body, headers: head.headers })
+        let mut wire = self.target.connect(self.timeout).await?;
+        wire.exchange(request).await.map_err(|failure| self.unanswered(failure))?;
+        let done = wire.incoming;
+        Ok(Response { status: done.status, body: done.body, head: done.head })
     }
 
     fn unanswered(&self, failure: Failure) -> StoreError {
@@ -118,25 +113,25 @@ impl Client {
     /// # Errors
     /// `Unreachable` if there is no answer, or if it is not HTTP. Any status is an answer.
     pub(crate) async fn download(&self, path: &str) -> Result<Download, StoreError> {
-        let mut request = self.request();
+        let target = self.target.clone().with("Connection", "close");
+        let mut request = RequestBuf::new(Arc::clone(&target.headers));
         request.begin(Method::GET).raw(path);
-        let mut outgoing = request.outgoing().map_err(|failure| self.unanswered(failure))?;
-        outgoing.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        let (mut sender, mut wire) = self.target.connect(SILENCE).await?;
-        let answer = tokio::time::timeout(SILENCE, wire.carry(ask(&mut sender, outgoing))).await;
-        let host = self.target.host.to_string();
-        let (head, body) = match answer {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(Failure::Unsendable(why) | Failure::Lost(why) | Failure::Garbled(why))) => {
-                return Err(broken(&host, &why));
-            }
-            Ok(Err(Failure::Unsent)) => return Err(broken(&host, "the connection was closed")),
-            Err(_) => return Err(broken(&host, &format!("received nothing within {SILENCE:?}"))),
-        };
-        if body.size_hint().exact().is_none() && !head.headers.contains_key(TRANSFER_ENCODING) {
+        let mut wire = target.connect(SILENCE).await?;
+        let host = target.host.to_string();
+        within_silence(&host, wire.ask(&request)).await?;
+        if !wire.incoming.has_end {
             return Err(broken(&host, "it has neither a length nor chunks"));
         }
-        Ok(Download { status: head.status.as_u16(), host, wire, body })
+        Ok(Download { status: wire.incoming.status, host, wire })
+    }
+}
+
+async fn within_silence<T>(host: &str, what: impl Future<Output = Result<T, Failure>>) -> Result<T, StoreError> {
+    match tokio::time::timeout(SILENCE, what).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(Failure::Unsendable(why) | Failure::Lost(why) | Failure::Garbled(why))) => Err(broken(host, &why)),
+        Ok(Err(Failure::Unsent)) => Err(broken(host, "the connection was closed")),
+        Err(_) => Err(broken(host, &format!("received nothing within {SILENCE:?}"))),
     }
 }
 
@@ -150,7 +145,6 @@ pub(crate) struct Download {
     pub(crate) status: u16,
     host: String,
     wire: Wire,
-    body: Incoming,
 }
 
 impl Download {
@@ -164,18 +158,16 @@ impl Download {
     /// # Errors
     /// `Unreachable` if the connection ends before the body.
     pub(crate) async fn more(&mut self, into: &mut Vec<u8>) -> Result<bool, StoreError> {
-        match tokio::time::timeout(SILENCE, self.wire.carry(self.body.frame())).await {
-            Ok(None) => Ok(false),
-            Ok(Some(Ok(frame))) => {
-                into.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
-                Ok(true)
-            }
-            Ok(Some(Err(error))) => Err(match Failure::of(&error) {
-                Failure::Lost(why) | Failure::Garbled(why) => self.broken(&why),
-                Failure::Unsent | Failure::Unsendable(_) => self.broken("the connection was closed"),
-            }),
-            Err(_) => Err(self.broken(&format!("received nothing within {SILENCE:?}"))),
-        }
+        // The first piece may have come with the head.
+        let ended = if self.wire.incoming.body.is_empty() {
+            within_silence(&self.host, self.wire.more()).await?
+        } else {
+            false
+        };
+        let piece = &mut self.wire.incoming.body;
+        let some = !piece.is_empty();
+        into.append(piece);
+        Ok(some || !ended)
     }
 }
 
@@ -202,7 +194,7 @@ mod tests {
                 }
             });
             let mut body = Vec::new();
-            let client = Client::new(Target { host, tls: None, headers: Arc::default() }, SILENCE);
+            let client = Client::new(Target { host, tls: None, headers: [].as_slice().into() }, SILENCE);
             let mut download = client.download("/x").await?;
             while download.more(&mut body).await? {}
             Ok((download.status, body))
@@ -220,8 +212,8 @@ mod tests {
             for (broken, why) in [
                 (&b"SSH-2.0-OpenSSH_9.2\r\n"[..], "not HTTP"),
                 (b"HTTP/1.1 200 OK\r\n\r\nto the end", "neither a length nor chunks"),
-                (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel", "end of file"),
-                (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", "EOF"),
+                (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel", "closed the connection"),
+                (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", "closed the connection"),
                 (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nxx\r\n", "not HTTP"),
                 (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "not HTTP"),
             ] {

@@ -1,22 +1,18 @@
 //! Fuzz tests: whatever a server answers, a session neither panics nor hangs, and completes every operation once.
 
 use std::io::Write;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use hyper::Method;
-use hyper::http::response;
 use storebench_engine::store::{CollectionId, Op, OpError, Request, Session, Token};
 use storebench_fakes::fuzz::Mutator;
-use tokio::io::AsyncWriteExt;
 
-use super::answer::{Answer, status_error};
+use super::answer::status_error;
+use super::incoming::Incoming;
 use super::request::RequestBuf;
 use super::session::{Dialect, Step};
 use super::session_tests::{Ended, finish, request, runtime, serve, session, submit};
-use super::wire::open;
+use crate::connection::Pipe;
 use crate::net::draw as next;
 
 const WELL: [&str; 6] = [
@@ -33,33 +29,27 @@ fn garbled(state: &mut u64) -> Vec<u8> {
     Mutator::new(next(state)).input(&WELL, &[])
 }
 
-/// Reads the bytes as an answer, in pieces. `None` if they are not an answer.
-fn read(bytes: &[u8]) -> Option<(response::Parts, Vec<u8>)> {
-    let (near, mut far) = tokio::io::duplex(bytes.len() + 4096);
-    let (sender, mut wire) = open(near).now_or_never()?.ok()?;
-    let mut out = RequestBuf::new(Arc::default());
-    out.begin(Method::GET).raw("/");
-    let mut done = Box::pin(wire.exchange(sender, out.outgoing().ok()?));
-    assert!(done.as_mut().now_or_never().is_none(), "answered before anything came");
-    let mut pieces = bytes.chunks(7);
-    for _ in 0..bytes.len() + 1_000 {
-        match pieces.next() {
-            Some(piece) => drop(far.write_all(piece).now_or_never()),
-            None => drop(far.shutdown().now_or_never()),
-        }
-        if let Some(done) = done.as_mut().now_or_never() {
-            return done.head.ok().map(|head| (head, done.body));
+/// Reads the bytes as an answer to a GET, in pieces, and then the end of the connection. `None` if they are not an answer.
+fn read(bytes: &[u8], piece: usize) -> Option<Incoming> {
+    let mut pipe = Pipe::<()>::new(1);
+    let mut incoming = Incoming::new();
+    incoming.begin(false);
+    for piece in bytes.chunks(piece) {
+        pipe.room()[..piece.len()].copy_from_slice(piece);
+        pipe.filled(piece.len());
+        if incoming.take(&mut pipe).ok()? {
+            return Some(incoming);
         }
     }
-    panic!("neither answered nor lost")
+    incoming.ends_when_closed().then_some(incoming)
 }
 
 /// Answers every request of these operations with the same bytes. Each operation must complete.
 pub(crate) fn answer_with<D: Dialect>(dialect: &mut D, ops: &[Op<'_>], bytes: &[u8]) {
     const MOST_REQUESTS: u32 = 5_000;
-    let Some((head, body)) = read(bytes) else { return };
-    let answer = Answer::of_parts(head.status.as_u16(), Some(&head.headers), &body);
-    let mut out = RequestBuf::new(Arc::default());
+    let Some(read) = read(bytes, 7) else { return };
+    let answer = read.answer();
+    let mut out = RequestBuf::new([].as_slice().into());
     for op in ops {
         let mut state = D::State::default();
         let request = Request { collection: CollectionId(0), op: *op, contents: true };
@@ -75,9 +65,12 @@ pub(crate) fn answer_with<D: Dialect>(dialect: &mut D, ops: &[Op<'_>], bytes: &[
 
 /// Tests an answer without an operation.
 fn take(bytes: &[u8]) {
-    if let Some((head, body)) = read(bytes) {
-        assert!(body.len() <= bytes.len());
-        let answer = Answer::of_parts(head.status.as_u16(), Some(&head.headers), &body);
+    let read = [1, 7, 4_096].map(|piece| read(bytes, piece));
+    let parts = read.each_ref().map(|read| read.as_ref().map(|read| (read.status, &read.head, &read.body)));
+    assert!(parts.iter().all(|other| *other == parts[0]), "it depends on the pieces: {parts:?}");
+    if let [Some(read), ..] = &read {
+        assert!(read.body.len() <= bytes.len());
+        let answer = read.answer();
         let _ = (answer.header("etag"), answer.shown(), status_error(&answer, true));
     }
 }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use hyper::http::response;
 use storebench_engine::store::{Bell, Bells, LocalFuture, StoreError};
 
-use super::Answer;
-use super::wire::{Exchanged, Failure, Outgoing, Sender, Wire, exchange};
+use super::wire::{Failure, Wire};
+use super::{Answer, RequestBuf};
 use crate::net::Backoff;
 
 /// The state of a link's connection.
@@ -16,7 +15,7 @@ pub(super) enum LinkState {
     Open(Wire),
     /// Connecting. `fresh` means that no try has failed since the last connection that served a request. Requests may
     /// then wait for the link.
-    Connecting { coming: LocalFuture<'static, Result<(Sender, Wire), StoreError>>, fresh: bool },
+    Connecting { coming: LocalFuture<'static, Result<Wire, StoreError>>, fresh: bool },
 }
 
 /// The result of [`Link::turn`].
@@ -42,17 +41,16 @@ pub(super) struct Link {
     pub(super) served: bool,
     /// Whether the loss of the last connection was counted.
     pub(super) counted: bool,
-    sender: Option<Sender>,
-    exchange: Option<LocalFuture<'static, Exchanged>>,
-    /// The result of the exchange, until a turn takes it.
-    head: Option<Result<response::Parts, Failure>>,
-    body: Vec<u8>,
+    /// Whether its request was passed to the connection, so that part of it may have been sent.
+    begun: bool,
+    /// Why its request cannot be sent, until a turn takes it.
+    refused: Option<Failure>,
     bell: Arc<Bell>,
     waker: Waker,
 }
 
 impl Link {
-    pub(super) fn new(number: usize, seed: u64, (sender, wire): (Sender, Wire), bells: &Arc<Bells>) -> Self {
+    pub(super) fn new(number: usize, seed: u64, wire: Wire, bells: &Arc<Bells>) -> Self {
         let bell = bells.bell(number);
         Self {
             state: LinkState::Open(wire),
@@ -60,18 +58,16 @@ impl Link {
             place: None,
             served: false,
             counted: false,
-            sender: Some(sender),
-            exchange: None,
-            head: None,
-            body: Vec::new(),
+            begun: false,
+            refused: None,
             waker: Waker::from(Arc::clone(&bell)),
             bell,
         }
     }
 
-    /// Whether the connection is open.
+    /// Whether the connection can carry another request.
     pub(super) fn is_open(&self) -> bool {
-        matches!(&self.state, LinkState::Open(wire) if !wire.has_ended())
+        matches!(&self.state, LinkState::Open(wire) if wire.incoming.keeps_open)
     }
 
     /// Whether it can send a request, now or once it is free or connected.
@@ -99,12 +95,12 @@ impl Link {
 
     /// Whether its request was passed to the connection, so that part of it may have been sent.
     pub(super) fn has_begun(&self) -> bool {
-        self.exchange.is_some() || self.head.is_some()
+        self.begun
     }
 
-    /// Ends the request and frees the link. An unfinished exchange closes the connection.
+    /// Ends the request and frees the link. Without its answer, the connection cannot be used again.
     pub(super) fn end(&mut self) -> Option<usize> {
-        (self.exchange, self.head) = (None, None);
+        (self.begun, self.refused) = (false, None);
         self.place.take()
     }
 
@@ -119,8 +115,7 @@ impl Link {
         let LinkState::Connecting { coming, .. } = &mut self.state else { return Poll::Pending };
         let made = std::task::ready!(coming.as_mut().poll(&mut Context::from_waker(&self.waker)));
         Poll::Ready(match made {
-            Ok((sender, wire)) => {
-                self.sender = Some(sender);
+            Ok(wire) => {
                 self.state = LinkState::Open(wire);
                 true
             }
@@ -129,64 +124,44 @@ impl Link {
     }
 
     /// Starts a request.
-    pub(super) fn start(&mut self, request: Result<Outgoing, Failure>) {
-        self.head = match (request, self.sender.take()) {
-            (Ok(request), Some(sender)) => {
-                self.exchange = Some(Box::pin(exchange(sender, request, std::mem::take(&mut self.body))));
-                None
-            }
-            (Ok(_), None) => Some(Err(Failure::Unsent)),
-            (Err(failure), sender) => {
-                self.sender = sender;
-                Some(Err(failure))
-            }
-        };
+    pub(super) fn start(&mut self, request: &RequestBuf) {
+        self.begun = true;
+        if let LinkState::Open(wire) = &mut self.state {
+            self.refused = wire.start(request).err();
+        }
     }
 
     /// Sends as much as possible. The next turn handles everything else.
     pub(super) fn push(&mut self) {
-        self.step();
-        if self.head.is_some() || !self.is_open() {
+        let cx = &mut Context::from_waker(&self.waker);
+        if let LinkState::Open(wire) = &mut self.state
+            && (self.refused.is_some() || wire.send(cx).is_err())
+        {
             self.ring();
         }
     }
 
-    fn step(&mut self) {
-        let cx = &mut Context::from_waker(&self.waker);
-        if let Some(exchange) = &mut self.exchange
-            && let Poll::Ready(done) = exchange.as_mut().poll(cx)
-        {
-            self.exchange = None;
-            (self.sender, self.body, self.head) = (Some(done.sender), done.body, Some(done.head));
-        }
-        if let LinkState::Open(wire) = &mut self.state {
-            wire.poll(cx);
-        }
-    }
-
-    /// Sends and reads as much as possible. The second step processes what the first one read, and registers for more
-    /// input or the end of the connection.
+    /// Sends and reads as much as possible, and registers for more input or the end of the connection.
     pub(super) fn turn(&mut self) -> Turn {
-        self.step();
-        self.step();
-        if !self.is_open() {
-            // Let the exchange notice the end of the connection.
-            self.step();
+        if let Some(failure) = self.refused.take() {
+            return Turn::Failed(failure);
         }
-        match &self.head {
-            Some(Ok(_)) => Turn::Answered,
-            Some(Err(_)) => match self.head.take() {
-                Some(Err(failure)) => Turn::Failed(failure),
-                _ => Turn::Waiting,
-            },
-            None if self.exchange.is_none() && !self.is_open() => Turn::Closed,
-            None => Turn::Waiting,
+        let LinkState::Open(wire) = &mut self.state else { return Turn::Waiting };
+        match wire.poll(&mut Context::from_waker(&self.waker)) {
+            Poll::Pending => Turn::Waiting,
+            Poll::Ready(Ok(())) => Turn::Answered,
+            Poll::Ready(Err(failure)) => {
+                wire.incoming.keeps_open = false;
+                if self.begun { Turn::Failed(failure) } else { Turn::Closed }
+            }
         }
     }
 
     /// The answer, after [`Turn::Answered`].
     pub(super) fn answer(&self) -> Option<Answer<'_>> {
-        let head = self.head.as_ref()?.as_ref().ok()?;
-        Some(Answer::of_parts(head.status.as_u16(), Some(&head.headers), &self.body))
+        match &self.state {
+            LinkState::Open(wire) => Some(wire.incoming.answer()),
+            LinkState::Connecting { .. } => None,
+        }
     }
 }

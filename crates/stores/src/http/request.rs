@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
-use hyper::{Method, Request, Uri};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode, utf8_percent_encode};
+use storebench_documents::json::push_text;
 
-use super::wire::{Failure, Outgoing};
+use super::Method;
+use super::wire::Failure;
 
 /// The characters to encode in a path segment or a query value: all except the unreserved ones of RFC 3986.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The longest target that is sent. Servers refuse shorter ones.
+const TARGET_BYTES: usize = 64 << 10;
 
 /// One request: write first its target, then its body.
 ///
@@ -24,17 +25,27 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 pub(crate) struct RequestBuf {
     method: Method,
     target: String,
+    /// Reused by [`RequestBuf::json_segment`].
+    quoted: Vec<u8>,
     body: Vec<u8>,
     has_body: bool,
     changes: bool,
-    /// Headers of every request on this session: host, authorization…
-    common: Arc<HeaderMap>,
+    /// The headers of every request on this session, as they are sent: host, authorization…
+    common: Arc<[u8]>,
 }
 
 impl RequestBuf {
     /// An empty buffer. `common` holds the headers of every request.
-    pub(crate) fn new(common: Arc<HeaderMap>) -> Self {
-        Self { method: Method::GET, target: String::new(), body: Vec::new(), has_body: false, changes: false, common }
+    pub(crate) fn new(common: Arc<[u8]>) -> Self {
+        Self {
+            method: Method::GET,
+            target: String::new(),
+            quoted: Vec::new(),
+            body: Vec::new(),
+            has_body: false,
+            changes: false,
+            common,
+        }
     }
 
     /// Starts a new request and clears the old one. GET and HEAD change nothing. Other methods may, unless
@@ -66,6 +77,14 @@ impl RequestBuf {
         self
     }
 
+    /// Appends a query value that is JSON: this text as a string.
+    pub(crate) fn json_segment(&mut self, text: &str) -> &mut Self {
+        self.quoted.clear();
+        push_text(text, &mut self.quoted);
+        self.target.extend(percent_encode(&self.quoted, ENCODED));
+        self
+    }
+
     /// Appends a number to the target.
     pub(crate) fn number(&mut self, number: u64) -> &mut Self {
         self.raw(itoa::Buffer::new().format(number))
@@ -82,18 +101,42 @@ impl RequestBuf {
         self.changes
     }
 
-    /// The request to send. Can be called again to resend it.
-    pub(super) fn outgoing(&self) -> Result<Outgoing, Failure> {
-        let uri = Uri::try_from(self.target.as_str())
-            .map_err(|error| Failure::Unsendable(format!("invalid path in the request: {error}")))?;
-        let mut request = Request::new(Full::new(Bytes::copy_from_slice(&self.body)));
-        *request.method_mut() = self.method.clone();
-        *request.uri_mut() = uri;
-        *request.headers_mut() = HeaderMap::clone(&self.common);
-        if self.has_body {
-            request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    /// Whether it can be written as HTTP: a larger target, or one with other characters, would break the request line.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        if self.target.len() > TARGET_BYTES {
+            return Err(Failure::Unsendable(format!("the path of the request is longer than {TARGET_BYTES} bytes")));
         }
-        Ok(request)
+        match self.target.bytes().find(|byte| !byte.is_ascii_graphic()) {
+            Some(byte) => Err(Failure::Unsendable(format!(
+                "the path of the request contains the character {:?}, which must be percent-encoded",
+                char::from(byte)
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether its answer has no body.
+    pub(super) fn is_head(&self) -> bool {
+        self.method == Method::HEAD
+    }
+
+    /// Appends the request as it is sent. Can be called again to resend it.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.method.as_str().as_bytes());
+        out.push(b' ');
+        out.extend_from_slice(self.target.as_bytes());
+        out.extend_from_slice(b" HTTP/1.1\r\n");
+        out.extend_from_slice(&self.common);
+        if self.has_body {
+            out.extend_from_slice(b"Content-Type: application/json\r\n");
+        }
+        if self.has_body || !self.method.is_safe() {
+            out.extend_from_slice(b"Content-Length: ");
+            out.extend_from_slice(itoa::Buffer::new().format(self.body.len()).as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(&self.body);
     }
 }
 
@@ -103,23 +146,38 @@ mod tests {
 
     #[test]
     fn a_request_is_what_was_written_last() {
-        let mut out = RequestBuf::new(Arc::default());
-        out.begin(Method::PUT).raw("/db/").segment("a b/ä?").raw("?n=").number(7);
+        let mut out = RequestBuf::new(b"Host: h\r\n".as_slice().into());
+        let written = |out: &RequestBuf| {
+            out.check().unwrap();
+            let mut bytes = Vec::new();
+            out.write(&mut bytes);
+            String::from_utf8(bytes).unwrap()
+        };
+        out.begin(Method::PUT).raw("/db/").segment("a b/ä?").raw("?n=").number(7).raw("&k=").json_segment("ä\"");
         out.body().extend_from_slice(b"{}");
         assert!(out.changes());
         for _ in 0..2 {
-            let request = out.outgoing().unwrap();
             assert_eq!(
-                (request.method(), request.uri().to_string().as_str()),
-                (&Method::PUT, "/db/a%20b%2F%C3%A4%3F?n=7")
+                written(&out),
+                "PUT /db/a%20b%2F%C3%A4%3F?n=7&k=%22%C3%A4%5C%22%22 HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n\
+                 Content-Length: 2\r\n\r\n{}"
             );
-            assert_eq!(request.headers()[CONTENT_TYPE], "application/json");
         }
         out.begin(Method::GET).raw("/");
-        assert!(!out.changes() && out.outgoing().unwrap().headers().is_empty());
+        assert!(!out.changes());
+        assert_eq!(written(&out), "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        out.begin(Method::DELETE).raw("/x");
+        assert_eq!(written(&out), "DELETE /x HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
         out.begin(Method::POST).raw("/x").only_reads();
         assert!(!out.changes());
-        out.begin(Method::GET).raw("/").raw(&"x".repeat(1 << 17));
-        assert!(matches!(out.outgoing(), Err(Failure::Unsendable(_))));
+    }
+
+    #[test]
+    fn a_target_that_would_break_the_request_is_refused() {
+        let mut out = RequestBuf::new([].as_slice().into());
+        for target in ["/a b", "/a\r\nX: y", "/ä", &"x".repeat(1 << 17)] {
+            out.begin(Method::GET).raw(target);
+            assert!(matches!(out.check(), Err(Failure::Unsendable(_))), "{target}");
+        }
     }
 }

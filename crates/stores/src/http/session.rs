@@ -9,13 +9,12 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use futures_util::future::try_join_all;
-use hyper::header::{ACCEPT, AUTHORIZATION, HOST, HeaderMap, HeaderValue};
 use storebench_engine::store::{
     Bells, Completions, ErrorKind, OpError, Reply, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
 };
 
 use super::link::{Link, LinkState, Turn};
-use super::wire::{self, Failure, Sender, Wire};
+use super::wire::{Failure, Wire};
 use super::{Answer, RequestBuf};
 use crate::net::{Address, Host, Secret, Tls, connect, not_connected};
 
@@ -61,35 +60,33 @@ pub(crate) struct Target {
     pub(super) host: Host,
     /// The TLS settings, if the connection is encrypted.
     pub(super) tls: Option<Tls>,
-    /// The headers of every request. They contain the password, so they are never shown.
-    pub(super) headers: Arc<HeaderMap>,
+    /// The headers of every request, as they are sent. They contain the password, so they are never shown.
+    pub(super) headers: Arc<[u8]>,
 }
 
 impl Target {
     /// The target of an address. Every request has the headers for host, accepted types and authorization.
     pub(crate) fn of(address: &Address) -> Self {
-        let value = |text: String| HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
-        let mut headers = HeaderMap::new();
-        headers.insert(HOST, value(address.host().to_string()));
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        if let Some(user) = &address.user {
-            let password = address.password.as_ref().map_or("", Secret::expose);
-            let mut basic = value(format!("Basic {}", BASE64.encode(format!("{user}:{password}"))));
-            basic.set_sensitive(true);
-            headers.insert(AUTHORIZATION, basic);
+        let none = Self { host: address.host().clone(), tls: address.tls.clone(), headers: [].as_slice().into() };
+        let target = none.with("Host", &address.host().to_string()).with("Accept", "application/json");
+        match &address.user {
+            Some(user) => {
+                let password = address.password.as_ref().map_or("", Secret::expose);
+                target.with("Authorization", &format!("Basic {}", BASE64.encode(format!("{user}:{password}"))))
+            }
+            None => target,
         }
-        Self { host: address.host().clone(), tls: address.tls.clone(), headers: Arc::new(headers) }
     }
 
-    /// Adds a header to every request.
-    pub(crate) fn with(mut self, name: &'static str, value: &'static str) -> Self {
-        Arc::make_mut(&mut self.headers).insert(name, HeaderValue::from_static(value));
+    /// Adds a header to every request. A character that no header may have is left out.
+    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
+        let value: String = value.chars().filter(|c| !c.is_control()).collect();
+        self.headers = [&self.headers, format!("{name}: {value}\r\n").as_bytes()].concat().into();
         self
     }
 
-    pub(super) async fn connect(&self, within: Duration) -> Result<(Sender, Wire), StoreError> {
-        let stream = connect(&self.host, self.tls.as_ref(), within).await?;
-        wire::open(stream).await.map_err(|error| StoreError::Failed(format!("{}: {error}", self.host)))
+    pub(super) async fn connect(&self, within: Duration) -> Result<Wire, StoreError> {
+        Ok(Wire::new(connect(&self.host, self.tls.as_ref(), within).await?))
     }
 }
 
@@ -258,7 +255,7 @@ impl<D: Dialect> HttpSession<D> {
         if again && stays {
             place.link = Some(number);
             link.place = Some(place_number);
-            link.start(place.request.outgoing());
+            link.start(&place.request);
             return true;
         }
         if again {
@@ -266,7 +263,8 @@ impl<D: Dialect> HttpSession<D> {
         } else {
             self.free_place(place_number);
         }
-        if stays {
+        // A last turn registers the idle link for the end of its connection.
+        if stays && matches!(self.links[number].turn(), Turn::Waiting) {
             self.idle.push(number);
         } else {
             self.reconnect(number);
@@ -363,7 +361,7 @@ impl<D: Dialect> HttpSession<D> {
         while let Some(number) = self.dirty.pop() {
             let link = &mut self.links[number];
             let Some(place) = link.place else { continue };
-            link.start(self.places[place].request.outgoing());
+            link.start(&self.places[place].request);
             link.push();
         }
     }

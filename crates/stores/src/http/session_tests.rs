@@ -13,6 +13,7 @@ use storebench_engine::store::{
     SessionOptions, StoreError, Token,
 };
 
+use super::wire::{Failure, Wire};
 use super::*;
 use crate::net::Host;
 
@@ -125,7 +126,7 @@ pub(super) fn runtime() -> tokio::runtime::Runtime {
 }
 
 pub(super) async fn session(port: u16, in_flight: u32) -> Result<HttpSession<Plain>, StoreError> {
-    let target = Target { host: Host { name: "127.0.0.1".into(), port }, tls: None, headers: Arc::default() };
+    let target = Target { host: Host { name: "127.0.0.1".into(), port }, tls: None, headers: [].as_slice().into() };
     HttpSession::open(Plain, target, &options(in_flight)).await
 }
 
@@ -386,7 +387,7 @@ fn a_body_larger_than_the_sockets_buffers_arrives_and_an_early_answer_to_it_coun
 #[test]
 fn a_control_call_tells_what_stands_in_the_way() {
     let client = |port, timeout| {
-        let target = Target { host: Host { name: "127.0.0.1".into(), port }, tls: None, headers: Arc::default() };
+        let target = Target { host: Host { name: "127.0.0.1".into(), port }, tls: None, headers: [].as_slice().into() };
         Client::new(target, Duration::from_millis(timeout))
     };
     runtime().block_on(async {
@@ -412,13 +413,20 @@ fn a_control_call_tells_what_stands_in_the_way() {
 #[test]
 fn who_speaks_before_it_is_asked_does_not_speak_http() {
     runtime().block_on(async {
-        let (mut server, client) = tokio::io::duplex(1_000);
-        tokio::io::AsyncWriteExt::write_all(&mut server, b"SSH-2.0-OpenSSH_9.2\r\n").await.unwrap();
-        let (sender, mut wire) = super::wire::open(client).await.unwrap();
-        let mut request = RequestBuf::new(Arc::default());
+        let mut servers = Vec::new();
+        let mut wire = async || {
+            let (mut server, client) = tokio::net::UnixStream::pair().unwrap();
+            tokio::io::AsyncWriteExt::write_all(&mut server, b"SSH-2.0-OpenSSH_9.2\r\n").await.unwrap();
+            servers.push(server);
+            Wire::new(crate::net::Stream::Unix(client))
+        };
+        let (mut idle, mut asked) = (wire().await, wire().await);
+        let idle = std::future::poll_fn(|cx| idle.poll(cx)).await;
+        assert!(matches!(&idle, Err(Failure::Garbled(_))), "{idle:?}");
+        let mut request = RequestBuf::new([].as_slice().into());
         request.begin(Method::GET).raw("/");
-        let done = wire.exchange(sender, request.outgoing().unwrap()).await;
-        assert!(matches!(&done.head, Err(super::wire::Failure::Garbled(_))), "{:?}", done.head);
+        let asked = asked.exchange(&request).await;
+        assert!(matches!(&asked, Err(Failure::Garbled(_))), "{asked:?}");
     });
 }
 
@@ -427,7 +435,7 @@ fn what_tls_holds_back_is_sent_in_the_end() {
     runtime().block_on(async {
         let body = vec![b'x'; 50_000];
         let (host, tls, go) = crate::net::held_reader(body.len(), b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nin");
-        let target = Target { host, tls: Some(tls), headers: Arc::default() };
+        let target = Target { host, tls: Some(tls), headers: [].as_slice().into() };
         let mut session = HttpSession::open(Plain, target, &options(1)).await.unwrap();
         let mut ended = Ended::new();
         submit(&mut session, 1, Op::Upsert { key: "a", body: &body }, &mut ended);

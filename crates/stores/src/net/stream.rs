@@ -30,6 +30,18 @@ impl Stream {
         #[cfg(not(feature = "net"))]
         false
     }
+
+    /// Whether something may be read. If not, the waker is registered. Costs less than a read that finds nothing.
+    pub(crate) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            #[cfg(feature = "net")]
+            Self::Plain(stream) => stream.poll_read_ready(cx).map(drop),
+            // It may hold input that the socket does not have any more.
+            #[cfg(feature = "net")]
+            Self::Tls(_) => Poll::Ready(()),
+            Self::Unix(stream) => stream.poll_read_ready(cx).map(drop),
+        }
+    }
 }
 
 macro_rules! each {

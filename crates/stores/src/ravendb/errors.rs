@@ -123,7 +123,7 @@ mod tests {
 
     fn kind(status: u16, kind: &str, message: &str, changes: bool) -> ErrorKind {
         let body = format!(r#"{{"Url":"/x","Type":"Raven.{kind}","Message":"{message}","Error":"…"}}"#);
-        op_error(&Answer::of_parts(status, None, body.as_bytes()), changes).kind
+        op_error(&Answer::of_parts(status, b"", body.as_bytes()), changes).kind
     }
 
     /// The answers of RavenDB 4.1 in the first two seconds after its start.
@@ -133,7 +133,7 @@ mod tests {
             let body = format!(
                 r#"{{"Type":"System.NullReferenceException","Message":"Object reference not set.","Error":"System.NullReferenceException: Object reference not set.\n   at {at}(RequestHandlerContext context)\n   at Raven.Server.Routing.RouteInformation.CreateDatabase(RequestHandlerContext context)"}}"#
             );
-            op_error(&Answer::of_parts(500, None, body.as_bytes()), true).kind
+            op_error(&Answer::of_parts(500, b"", body.as_bytes()), true).kind
         };
         assert_eq!(thrown("Raven.Server.Routing.RouteInformation.CreateDatabase"), ErrorKind::Temporary);
         assert_eq!(thrown("Raven.Server.Documents.Handlers.BatchHandler.BulkDocs"), ErrorKind::OutcomeUnknown);
@@ -151,6 +151,6 @@ mod tests {
         assert_eq!(kind(500, "NullReferenceException", "", true), ErrorKind::OutcomeUnknown);
         assert_eq!(kind(500, "NullReferenceException", "", false), ErrorKind::Failed);
         assert_eq!(kind(500, "DatabaseDoesNotExistException", "", true), ErrorKind::Failed);
-        assert_eq!(op_error(&Answer::of_parts(500, None, b"\xff{"), true).kind, ErrorKind::OutcomeUnknown);
+        assert_eq!(op_error(&Answer::of_parts(500, b"", b"\xff{"), true).kind, ErrorKind::OutcomeUnknown);
     }
 }

@@ -103,7 +103,7 @@ impl Listing {
         let mut text = Vec::new();
         if body.status != 200 {
             while text.len() < FRAME_BYTES && body.more(&mut text).await? {}
-            let answer = Answer::of_parts(body.status, None, &text);
+            let answer = Answer::of_parts(body.status, b"", &text);
             return Err(store_error(&self.place, "stream a collection", &answer));
         }
         loop {

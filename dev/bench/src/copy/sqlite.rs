@@ -44,7 +44,7 @@ pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failu
         figures.push(
             Figure::new(TOPIC, format!("jsonl to sqlite {level}: 1 KiB documents"), Unit::DocsPerS, ours.clone())
                 .beside("loop by hand that checks nothing", hand.clone())
-                .target(Target::RatioAtLeast(0.9)),
+                .target(Target::RatioAtLeast(0.95)),
         );
     }
     Ok(figures)

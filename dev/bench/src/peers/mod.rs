@@ -81,6 +81,7 @@ struct Row {
     user_us: Samples,
     per_s: Samples,
     peak_mb: Samples,
+    own_mb: Samples,
     command: String,
 }
 
@@ -106,13 +107,16 @@ impl Measured {
             .beside(theirs.tool, theirs.cpu_us.clone())
             .target(Target::RatioAtMost(self.target))
             .note(format!(
-                "outside the kernel {:.2} against {:.2} µs; {:.0} against {:.0} a second; {:.0} against {:.0} MB",
+                "outside the kernel {:.2} against {:.2} µs; {:.0} against {:.0} a second; {:.0} against {:.0} MB, \
+                 of which its own {:.0} against {:.0}",
                 ours.user_us.median(),
                 theirs.user_us.median(),
                 ours.per_s.median(),
                 theirs.per_s.median(),
                 ours.peak_mb.median(),
-                theirs.peak_mb.median()
+                theirs.peak_mb.median(),
+                ours.own_mb.median(),
+                theirs.own_mb.median()
             ));
             self.note.into_iter().fold(figure, Figure::note)
         };
@@ -123,11 +127,11 @@ impl Measured {
 impl Contest<'_> {
     fn measure(&self, options: &Options) -> Result<Measured, Failure> {
         let mut once: Vec<_> = self.sides.iter().map(|side| || side.measure(options)).collect();
-        let sides = once.iter_mut().map(|once| once as &mut dyn FnMut() -> Result<[f64; 4], Failure>).collect();
-        let all = interleave::<4>(options.rounds.min(5), sides)?;
-        let row = |(side, [cpu_us, user_us, per_s, peak_mb]): (&Side<'_>, [Samples; 4])| {
+        let sides = once.iter_mut().map(|once| once as &mut dyn FnMut() -> Result<[f64; 5], Failure>).collect();
+        let all = interleave::<5>(options.rounds.min(5), sides)?;
+        let row = |(side, [cpu_us, user_us, per_s, peak_mb, own_mb]): (&Side<'_>, [Samples; 5])| {
             let command = page::shown(&(side.command)(side.operations)?);
-            Ok(Row { tool: side.tool, cpu_us, user_us, per_s, peak_mb, command })
+            Ok(Row { tool: side.tool, cpu_us, user_us, per_s, peak_mb, own_mb, command })
         };
         let rows = self.sides.iter().zip(all).map(row).collect::<Result<_, Failure>>()?;
         let Self { name, work, target, note, .. } = self;
@@ -136,9 +140,10 @@ impl Contest<'_> {
 }
 
 impl Side<'_> {
-    /// Processor time of an operation in µs, of which outside the kernel, operations a second, and the most memory in MB.
+    /// Processor time of an operation in µs, of which outside the kernel, operations a second, the most memory in MB, and
+    /// of which its own.
     /// Start and end of the process are subtracted: they are what a run of a tenth of the operations takes, too.
-    fn measure(&self, options: &Options) -> Result<[f64; 4], Failure> {
+    fn measure(&self, options: &Options) -> Result<[f64; 5], Failure> {
         let many = options.work(self.operations);
         let run = |count: u64| -> Result<(f64, Ended), Failure> {
             let ended = process::run(&mut (self.command)(count)?, &[0, 4])?;
@@ -152,6 +157,7 @@ impl Side<'_> {
             (many_run.user_us - few_run.user_us) / more,
             more / (many_run.seconds - few_run.seconds),
             many_run.peak_mb,
+            many_run.own_mb,
         ])
     }
 }
