@@ -38,7 +38,8 @@ pub(crate) fn capabilities() -> Option<u64> {
 }
 
 /// A file of `/proc`. Most of them fit into one read. These files have no size, so `fs::read_to_string` asks for it in vain
-/// and then reads them piece by piece, which costs twice as many system calls: hundreds for each look at all processes.
+/// and then reads piece by piece, with twice as many system calls: hundreds for each look at all processes. A reader behind
+/// `take` is not asked for its size.
 pub(crate) fn read(path: impl AsRef<Path>) -> Option<String> {
     let mut text = String::with_capacity(4 << 10);
     fs::File::open(path).ok()?.take(u64::MAX).read_to_string(&mut text).ok()?;

@@ -90,6 +90,11 @@ impl Memory {
     }
 }
 
+/// Resident memory of this process in bytes; 0 if the system does not report it.
+pub fn rss_bytes() -> u64 {
+    Memory::open().rss_bytes()
+}
+
 fn nanoseconds(time: rustix::time::Timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -4,6 +4,9 @@ use storebench_engine::store::Completions;
 
 use super::{Link, Turn};
 
+/// The most reads from one connection in one turn of its worker. Each is of up to 256 KiB.
+pub(crate) const READS_PER_TURN: usize = 32;
+
 /// A session over one or more links, addressed by number.
 pub(crate) trait Answers {
     /// The type of an awaited answer.
@@ -23,9 +26,9 @@ pub(crate) trait Answers {
     /// Called when a link has reconnected.
     fn connected(&mut self, _number: usize) {}
 
-    /// Drives a link until it makes no more progress.
+    /// Drives a link until it makes no more progress, or has read so much that others must have their turn.
     fn advance(&mut self, number: usize, out: &mut dyn Completions) {
-        loop {
+        for _ in 0..READS_PER_TURN {
             match self.link(number).turn() {
                 Turn::Nothing => return,
                 Turn::Connected => self.connected(number),
@@ -38,6 +41,7 @@ pub(crate) trait Answers {
                 Turn::Lost(why) => self.lose(number, &why, out),
             }
         }
+        self.link(number).ring();
     }
 
     /// Whether requests can be sent on a link. If the link is down, this also drives its reconnection.

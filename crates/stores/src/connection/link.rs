@@ -1,6 +1,7 @@
 //! A pipe over a connection that reconnects by itself.
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -199,6 +200,11 @@ impl<T> Link<T> {
         }
     }
 
+    /// Makes [`Link::has_news`] true, so that the session comes back to this link.
+    pub(super) fn ring(&self) {
+        self.bell.wake_by_ref();
+    }
+
     /// Makes progress: connects, writes, reads once. Call it until it returns [`Turn::Nothing`].
     pub(crate) fn turn(&mut self) -> Turn {
         let cx = &mut Context::from_waker(&self.waker);
@@ -275,13 +281,14 @@ pub(crate) fn write<T>(pipe: &mut Pipe<T>, stream: &mut Stream, cx: &mut Context
         if bytes.is_empty() {
             break;
         }
-        match stream.as_mut().poll_write(cx, bytes) {
-            Poll::Ready(Ok(0)) => return Err("the server accepts no more bytes".to_owned()),
-            Poll::Ready(Ok(bytes)) => pipe.sent(bytes),
-            Poll::Ready(Err(error)) => return Err(error.to_string()),
-            Poll::Pending => break,
+        let offered = bytes.len();
+        let Poll::Ready(result) = stream.as_mut().poll_write(cx, bytes) else { break };
+        pipe.sent(taken(&result, offered, stream.is_encrypted()));
+        match result {
+            Ok(0) => return Err("the server accepts no more bytes".to_owned()),
+            Ok(_) => wrote = true,
+            Err(error) => return Err(error.to_string()),
         }
-        wrote = true;
     }
     if wrote || stream.is_encrypted() {
         match stream.poll_flush(cx) {
@@ -290,6 +297,16 @@ pub(crate) fn write<T>(pipe: &mut Pipe<T>, stream: &mut Stream, cx: &mut Context
         }
     }
     Ok(())
+}
+
+/// How many of the offered bytes must be assumed to be sent. TLS sends in several steps, and tells only of the error if one
+/// fails after others.
+fn taken(result: &io::Result<usize>, offered: usize, encrypted: bool) -> usize {
+    match result {
+        Ok(bytes) => *bytes,
+        Err(_) if encrypted => offered,
+        Err(_) => 0,
+    }
 }
 
 /// What a read brought.
@@ -327,6 +344,19 @@ pub(crate) fn exchange<T>(pipe: &mut Pipe<T>, stream: &mut Stream, cx: &mut Cont
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn what_tls_may_have_sent_before_an_error_counts_as_sent() {
+        let error = || Err(io::Error::from(io::ErrorKind::ConnectionReset));
+        assert_eq!((taken(&Ok(3), 9, true), taken(&Ok(3), 9, false)), (3, 3));
+        assert_eq!((taken(&error(), 9, true), taken(&error(), 9, false)), (9, 0));
+        // So a request in it is not taken for one that never left.
+        let mut pipe = Pipe::<u32>::new(4);
+        pipe.request(1, true).extend_from_slice(b"request");
+        let offered = pipe.sendable().len();
+        pipe.sent(taken(&error(), offered, true));
+        assert_eq!(pipe.lose().collect::<Vec<_>>(), [(1, true)]);
+    }
 
     #[derive(Default)]
     struct Count(AtomicU32);

@@ -15,6 +15,8 @@ mod pipelined;
 mod work;
 
 pub(crate) use answers::Answers;
+#[cfg(feature = "http")]
+pub(crate) use answers::READS_PER_TURN;
 pub(crate) use dialog::Dialog;
 #[cfg(test)]
 pub(crate) use link::Connecting;

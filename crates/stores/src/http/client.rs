@@ -87,6 +87,7 @@ impl Client {
     }
 
     async fn send_now(&self, request: &RequestBuf) -> Result<Response, StoreError> {
+        request.check().map_err(StoreError::Failed)?;
         let mut wire = self.target.connect(self.timeout).await?;
         wire.exchange(request).await.map_err(|failure| self.unanswered(failure))?;
         let done = wire.incoming;
@@ -97,7 +98,6 @@ impl Client {
         let host = &self.target.host;
         let with = if self.target.tls.is_some() { "HTTP over TLS" } else { "HTTP without TLS" };
         match failure {
-            Failure::Unsendable(why) => StoreError::Failed(why),
             Failure::Unsent => self.unanswered(Failure::Lost("before the request was sent".into())),
             Failure::Lost(why) => StoreError::Unreachable(format!(
                 "connected to {host}, but the connection broke: {why}; check that this port uses {with}"
@@ -116,12 +116,10 @@ impl Client {
         let target = self.target.clone().with("Connection", "close");
         let mut request = RequestBuf::new(Arc::clone(&target.headers));
         request.begin(Method::GET).raw(path);
+        request.check().map_err(StoreError::Failed)?;
         let mut wire = target.connect(SILENCE).await?;
         let host = target.host.to_string();
         within_silence(&host, wire.ask(&request)).await?;
-        if !wire.incoming.has_end {
-            return Err(broken(&host, "it has neither a length nor chunks"));
-        }
         Ok(Download { status: wire.incoming.status, host, wire })
     }
 }
@@ -129,7 +127,7 @@ impl Client {
 async fn within_silence<T>(host: &str, what: impl Future<Output = Result<T, Failure>>) -> Result<T, StoreError> {
     match tokio::time::timeout(SILENCE, what).await {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(Failure::Unsendable(why) | Failure::Lost(why) | Failure::Garbled(why))) => Err(broken(host, &why)),
+        Ok(Err(Failure::Lost(why) | Failure::Garbled(why))) => Err(broken(host, &why)),
         Ok(Err(Failure::Unsent)) => Err(broken(host, "the connection was closed")),
         Err(_) => Err(broken(host, &format!("received nothing within {SILENCE:?}"))),
     }

@@ -19,7 +19,7 @@ const WELL: [&str; 6] = [
     "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
     "HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n",
     "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
-    "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nuntil the end",
+    "HTTP/1.1 500 No\r\nConnection: close\r\n\r\nuntil the end",
     "HTTP/1.1 503 Busy\r\nRetry-After: 1\r\nContent-Length: 4\r\n\r\nbusy",
     "HTTP/1.0 409 Conflict\r\nETag: \"1-a\"\r\nContent-Length: 00000000000000000002\r\n\r\n[]",
 ];

@@ -9,9 +9,9 @@ use super::Answer;
 use super::wire::Failure;
 use crate::connection::Pipe;
 
-/// The maximum size of what is kept of a body. No request of a driver expects more.
+/// The maximum size of a body that is kept. No request of a driver expects more.
 const BODY_BYTES: u64 = 1 << 30;
-/// The maximum size of a head, and of the size or the trailer of a chunk.
+/// How much is read of a head, of the size of a chunk, or of a line behind the last one, before its end must have come.
 const HEAD_BYTES: usize = 64 << 10;
 /// The maximum number of headers.
 const HEADERS: usize = 100;
@@ -44,8 +44,8 @@ pub(super) struct Incoming {
     pub(super) body: Vec<u8>,
     /// Whether the server keeps the connection open after it.
     pub(super) keeps_open: bool,
-    /// Whether the answer says where its body ends. If not, a lost connection looks like its end.
-    pub(super) has_end: bool,
+    /// The maximum size of the body.
+    pub(super) most: u64,
     to_head: bool,
     next: Part,
 }
@@ -57,7 +57,7 @@ impl Incoming {
             head: Vec::new(),
             body: Vec::new(),
             keeps_open: true,
-            has_end: true,
+            most: BODY_BYTES,
             to_head: false,
             next: Part::Head,
         }
@@ -65,7 +65,7 @@ impl Incoming {
 
     /// Starts the answer to another request. An answer to HEAD has no body, whatever its head says.
     pub(super) fn begin(&mut self, to_head: bool) {
-        (self.to_head, self.next, self.status, self.keeps_open, self.has_end) = (to_head, Part::Head, 0, true, true);
+        (self.to_head, self.next, self.status, self.keeps_open, self.most) = (to_head, Part::Head, 0, true, BODY_BYTES);
         self.head.clear();
         self.body.clear();
     }
@@ -135,7 +135,7 @@ impl Incoming {
     /// Appends up to `left` bytes to the body. Returns how many, and how many are then still to come.
     fn take_body(&mut self, input: &[u8], left: u64) -> Result<(usize, u64), Failure> {
         let taken = input.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        if (self.body.len() + taken) as u64 > BODY_BYTES {
+        if (self.body.len() + taken) as u64 > self.most {
             return Err(Failure::Garbled(TOO_LARGE.into()));
         }
         self.body.extend_from_slice(&input[..taken]);
@@ -162,23 +162,35 @@ impl Incoming {
         let next = match framing.body {
             _ if self.to_head || matches!(status, 204 | 304) => Part::Complete,
             Part::Rest(0) => Part::Complete,
+            Part::Rest(length) if length > self.most => return Err(Failure::Garbled(TOO_LARGE.into())),
+            // If its server dies, what came until then would be taken for a document.
+            Part::UntilClosed if status < 300 => {
+                return Err(Failure::Garbled("the answer has neither a length nor chunks".into()));
+            }
             body => body,
         };
         self.status = status;
         self.head.extend_from_slice(&input[..bytes]);
-        self.has_end = next != Part::UntilClosed;
-        self.keeps_open = framing.keeps_open && self.has_end;
+        self.keeps_open = framing.keeps_open && next != Part::UntilClosed;
         Ok(Some((bytes, next)))
     }
 }
 
 /// The first header of this name in a head, without surrounding space.
 pub(super) fn header<'a>(head: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    let mut headers = [const { MaybeUninit::uninit() }; HEADERS];
-    let mut response = httparse::Response::new(&mut []);
-    ParserConfig::default().parse_response_with_uninit_headers(&mut response, head, &mut headers).ok()?;
-    let found = response.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
-    Some(found.value.trim_ascii())
+    // `httparse` has read this head, so each header is a line.
+    let mut rest = head;
+    while let Some(end) = memchr::memchr(b'\n', rest) {
+        let (line, after) = (&rest[..end], &rest[end + 1..]);
+        if let Some((found, value)) = line.split_at_checked(name.len())
+            && let Some(value) = value.strip_prefix(b":")
+            && found.eq_ignore_ascii_case(name.as_bytes())
+        {
+            return Some(value.trim_ascii());
+        }
+        rest = after;
+    }
+    None
 }
 
 /// What the headers say about the body and the connection.
@@ -190,7 +202,7 @@ struct Framing {
 impl Framing {
     /// In version 1.1, a connection stays open unless a header says otherwise. Version 1.0 has no chunks.
     fn of(is_1_1: bool, headers: &[Header<'_>]) -> Result<Self, Failure> {
-        let (mut length, mut encoded, mut chunked) = (None, false, false);
+        let (mut length, mut chunked) = (None, false);
         let (mut says_close, mut says_keep) = (false, is_1_1);
         for Header { name, value } in headers {
             let mut words = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
@@ -206,8 +218,11 @@ impl Framing {
                     }
                 }
                 17 if name.eq_ignore_ascii_case("transfer-encoding") => {
-                    encoded = true;
-                    chunked = words.next_back().is_some_and(|last| last.eq_ignore_ascii_case(b"chunked"));
+                    // No other one is asked for.
+                    if chunked || !is_1_1 || words.any(|word| !word.eq_ignore_ascii_case(b"chunked")) {
+                        return Err(garbled("unexpected Transfer-Encoding"));
+                    }
+                    chunked = true;
                 }
                 10 if name.eq_ignore_ascii_case("connection") => {
                     for word in words {
@@ -218,14 +233,13 @@ impl Framing {
                 _ => {}
             }
         }
-        let body = match (encoded, length) {
-            (true, _) if !is_1_1 => return Err(garbled("Transfer-Encoding in version 1.0")),
-            (true, _) if chunked => Part::Size,
-            (true, _) | (false, None) => Part::UntilClosed,
+        let body = match (chunked, length) {
+            (true, _) => Part::Size,
+            (false, None) => Part::UntilClosed,
             (false, Some(length)) => Part::Rest(length),
         };
         // Both headers together may hide a second answer in the first.
-        let ambiguous = encoded && length.is_some();
+        let ambiguous = chunked && length.is_some();
         Ok(Self { body, keeps_open: says_keep && !says_close && !ambiguous })
     }
 }
@@ -282,7 +296,7 @@ mod tests {
         ok("HTTP/1.1 204 None\r\nContent-Length: 5\r\n\r\n", 204, "", true, true);
         ok("HTTP/1.1 304 Same\r\nTransfer-Encoding: chunked\r\n\r\n", 304, "", true, true);
         ok("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{}", 200, "{}", false, true);
-        ok("HTTP/1.1 200 OK\r\n\r\nto the end", 200, "to the end", false, false);
+        ok("HTTP/1.1 500 No\r\n\r\nto the end", 500, "to the end", false, false);
         ok("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 No\r\nContent-Length: 1\r\n\r\nx", 404, "x", true, true);
         let head = read(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", true).unwrap();
         assert_eq!(head, (200, String::new(), true, true));
@@ -290,7 +304,7 @@ mod tests {
 
     #[test]
     fn chunks_are_joined() {
-        let chunked = |body: &str| format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n{body}");
+        let chunked = |body: &str| format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n{body}");
         let long = "3\r\nabc\r\nA ;x=y\r\n0123456789\r\n0\r\nX: y\r\n\r\n";
         ok(&chunked(long), 200, "abc0123456789", true, true);
         ok(&chunked("0\r\n\r\n"), 200, "", true, true);
@@ -315,6 +329,10 @@ mod tests {
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\n",
             "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 2000000000\r\n\r\n",
+            // If its server dies, the start of a document is no document.
+            "HTTP/1.1 200 OK\r\n\r\n{",
         ] {
             assert!(matches!(read(wrong.as_bytes(), false), Err(Failure::Garbled(_))), "{wrong}");
         }
@@ -331,7 +349,7 @@ mod tests {
 
     #[test]
     fn headers_are_found_whatever_their_case() {
-        let head = b"HTTP/1.1 200 OK\r\nETag:  \"1-a\" \r\nX: 1\r\nx: 2\r\n\r\n";
+        let head = b"HTTP/1.1 200 x: 3\r\nNo-ETag: 4\r\nETag:  \"1-a\" \r\nX: 1\r\nx: 2\r\n\r\n";
         assert_eq!(header(head, "etag"), Some(&b"\"1-a\""[..]));
         assert_eq!((header(head, "X"), header(head, "y"), header(b"", "x")), (Some(&b"1"[..]), None, None));
     }

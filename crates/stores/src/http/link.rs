@@ -43,8 +43,6 @@ pub(super) struct Link {
     pub(super) counted: bool,
     /// Whether its request was passed to the connection, so that part of it may have been sent.
     begun: bool,
-    /// Why its request cannot be sent, until a turn takes it.
-    refused: Option<Failure>,
     bell: Arc<Bell>,
     waker: Waker,
 }
@@ -59,7 +57,6 @@ impl Link {
             served: false,
             counted: false,
             begun: false,
-            refused: None,
             waker: Waker::from(Arc::clone(&bell)),
             bell,
         }
@@ -100,7 +97,7 @@ impl Link {
 
     /// Ends the request and frees the link. Without its answer, the connection cannot be used again.
     pub(super) fn end(&mut self) -> Option<usize> {
-        (self.begun, self.refused) = (false, None);
+        self.begun = false;
         self.place.take()
     }
 
@@ -123,11 +120,11 @@ impl Link {
         })
     }
 
-    /// Starts a request.
+    /// Starts a request, which was [checked](RequestBuf::check).
     pub(super) fn start(&mut self, request: &RequestBuf) {
         self.begun = true;
         if let LinkState::Open(wire) = &mut self.state {
-            self.refused = wire.start(request).err();
+            wire.start(request);
         }
     }
 
@@ -135,7 +132,7 @@ impl Link {
     pub(super) fn push(&mut self) {
         let cx = &mut Context::from_waker(&self.waker);
         if let LinkState::Open(wire) = &mut self.state
-            && (self.refused.is_some() || wire.send(cx).is_err())
+            && wire.send(cx).is_err()
         {
             self.ring();
         }
@@ -143,9 +140,6 @@ impl Link {
 
     /// Sends and reads as much as possible, and registers for more input or the end of the connection.
     pub(super) fn turn(&mut self) -> Turn {
-        if let Some(failure) = self.refused.take() {
-            return Turn::Failed(failure);
-        }
         let LinkState::Open(wire) = &mut self.state else { return Turn::Waiting };
         match wire.poll(&mut Context::from_waker(&self.waker)) {
             Poll::Pending => Turn::Waiting,

@@ -183,14 +183,19 @@ impl<D: Dialect> HttpSession<D> {
 
     /// Assigns waiting requests to idle links. If no link can become available, they fail as *temporary*.
     fn dispatch(&mut self, out: &mut dyn Completions) {
-        while !self.queue.is_empty() {
+        while let Some(place) = self.queue.front() {
+            if let Err(why) = self.places[*place].request.check() {
+                let place = self.queue.pop_front().unwrap_or_default();
+                self.fail(place, OpError::new(ErrorKind::Refused, why), out);
+                continue;
+            }
             let Some(link) = self.idle.pop() else { break };
             // It rang while idle. Most likely the server closed it.
             if self.links[link].is_rung() && !matches!(self.links[link].turn(), Turn::Waiting) {
                 self.reconnect(link);
                 continue;
             }
-            let Some(place) = self.queue.pop_front() else { break };
+            let place = self.queue.pop_front().unwrap_or_default();
             self.assign(place, link);
         }
         if !self.queue.is_empty() && !self.links.iter().any(Link::is_hopeful) {
@@ -252,7 +257,8 @@ impl<D: Dialect> HttpSession<D> {
         link.end();
         place.link = None;
         let stays = link.is_open();
-        if again && stays {
+        // One that cannot be sent is refused when its turn comes.
+        if again && stays && place.request.check().is_ok() {
             place.link = Some(number);
             link.place = Some(place_number);
             link.start(&place.request);
@@ -277,10 +283,6 @@ impl<D: Dialect> HttpSession<D> {
         let Some(place) = self.links[number].end() else { return self.reconnect(number) };
         let changes = self.places[place].request.changes();
         let error = match failure {
-            Failure::Unsendable(why) => {
-                self.idle.push(number);
-                return self.fail(place, OpError::new(ErrorKind::Refused, why), out);
-            }
             Failure::Unsent => {
                 // Send it on another connection.
                 self.reconnect(number);

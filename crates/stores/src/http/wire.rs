@@ -6,14 +6,12 @@ use std::task::{Context, Poll};
 
 use super::RequestBuf;
 use super::incoming::Incoming;
-use crate::connection::{Pipe, Read, exchange, write};
+use crate::connection::{Pipe, READS_PER_TURN, Read, exchange, write};
 use crate::net::Stream;
 
 /// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The request cannot be written as HTTP.
-    Unsendable(String),
     /// The connection had ended: nothing of the request was sent.
     Unsent,
     /// The connection ended before the answer.
@@ -34,15 +32,10 @@ impl Wire {
         Self { stream, pipe: Pipe::new(1), incoming: Incoming::new() }
     }
 
-    /// Starts a request. Nothing is sent yet.
-    ///
-    /// # Errors
-    /// `Unsendable`.
-    pub(super) fn start(&mut self, request: &RequestBuf) -> Result<(), Failure> {
-        request.check()?;
+    /// Starts a request, which was [checked](RequestBuf::check). Nothing is sent yet.
+    pub(super) fn start(&mut self, request: &RequestBuf) {
         request.write(self.pipe.request((), true));
         self.incoming.begin(request.is_head());
-        Ok(())
     }
 
     /// Sends what the socket accepts now.
@@ -56,12 +49,14 @@ impl Wire {
     /// Sends and reads until the answer is complete, and then stops. Without a request, it waits for the end of the
     /// connection.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
-        loop {
+        for _ in 0..READS_PER_TURN {
             match self.poll_more(cx) {
                 Poll::Ready(Ok(false)) => {}
                 other => return other.map_ok(|_| ()),
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Sends, and reads once. Returns whether the answer is complete.
@@ -103,13 +98,14 @@ impl Wire {
 
     /// Exchanges a request for its complete answer.
     pub(super) async fn exchange(&mut self, request: &RequestBuf) -> Result<(), Failure> {
-        self.start(request)?;
+        self.start(request);
         poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// Exchanges a request for the head of its answer, and the start of its body.
+    /// Exchanges a request for the head of its answer, and the start of its body, which may have any size.
     pub(super) async fn ask(&mut self, request: &RequestBuf) -> Result<(), Failure> {
-        self.start(request)?;
+        self.start(request);
+        self.incoming.most = u64::MAX;
         while !self.incoming.has_head() {
             self.more().await?;
         }

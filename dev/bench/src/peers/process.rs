@@ -32,14 +32,14 @@ pub(super) fn run(command: &mut Command, fine: &[i32]) -> Result<Ended, Failure>
     let mut child = command.spawn().map_err(|e| format!("{name} cannot be run: {e}"))?;
     let process = child.id();
     let gone = AtomicBool::new(false);
-    let (ended, own_mb) = std::thread::scope(|scope| {
+    let (ended, seconds, own_mb) = std::thread::scope(|scope| {
         let watcher = scope.spawn(|| watch(process, &gone));
         let ended = child.wait4();
+        let seconds = began.elapsed().as_secs_f64();
         gone.store(true, Ordering::Relaxed);
-        (ended, watcher.join().unwrap_or(0.0))
+        (ended, seconds, watcher.join().unwrap_or(0.0))
     });
     let ended = ended?;
-    let seconds = began.elapsed().as_secs_f64();
     let mut text = String::new();
     for file in [&mut out, &mut err] {
         let mut bytes = Vec::new();
