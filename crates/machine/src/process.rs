@@ -37,9 +37,9 @@ pub(crate) fn capabilities() -> Option<u64> {
     u64::from_str_radix(all.trim(), 16).ok()
 }
 
-/// A file of `/proc`. Most of them fit into one read. These files have no size, so `fs::read_to_string` asks for it in vain
-/// and then reads piece by piece, with twice as many system calls: hundreds for each look at all processes. A reader behind
-/// `take` is not asked for its size.
+/// Reads a file of `/proc`. Most of them fit into one read. `fs::read_to_string` first asks for the size, which these files
+/// do not have, and then reads small parts: twice as many system calls, and hundreds for each look at all processes.
+/// Behind `take`, nothing asks for the size.
 pub(crate) fn read(path: impl AsRef<Path>) -> Option<String> {
     let mut text = String::with_capacity(4 << 10);
     fs::File::open(path).ok()?.take(u64::MAX).read_to_string(&mut text).ok()?;

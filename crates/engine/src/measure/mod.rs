@@ -20,6 +20,8 @@ pub use ledger::{LedgerReads, LedgerReport};
 pub use merged::merged;
 pub use phase::{Label, OfPart, Partial, PartialCause, PhaseRecord, WorkerUse};
 pub use recorder::{Interval, Recorder};
-pub use resources::{ResourceSample, SAMPLE_EVERY, Sampler, process_cpu_ns, rss_bytes, thread_cpu_ns, thread_run_queue_ns};
+pub use resources::{
+    ResourceSample, SAMPLE_EVERY, Sampler, process_cpu_ns, rss_bytes, thread_cpu_ns, thread_run_queue_ns,
+};
 pub use store_stats::{Asking, StatsSample, StatsSampler, StoreStats};
 pub use tally::{Answered, SIGNIFICANT_DIGITS, Tally, histogram, record};

@@ -12,7 +12,7 @@ use crate::net::Backoff;
 /// The state of a link's connection.
 pub(super) enum LinkState {
     /// Open, or closed a moment ago.
-    Open(Wire),
+    Open(Box<Wire>),
     /// Connecting. `fresh` means that no try has failed since the last connection that served a request. Requests may
     /// then wait for the link.
     Connecting { coming: LocalFuture<'static, Result<Wire, StoreError>>, fresh: bool },
@@ -51,7 +51,7 @@ impl Link {
     pub(super) fn new(number: usize, seed: u64, wire: Wire, bells: &Arc<Bells>) -> Self {
         let bell = bells.bell(number);
         Self {
-            state: LinkState::Open(wire),
+            state: LinkState::Open(Box::new(wire)),
             backoff: Backoff::new(seed),
             place: None,
             served: false,
@@ -113,7 +113,7 @@ impl Link {
         let made = std::task::ready!(coming.as_mut().poll(&mut Context::from_waker(&self.waker)));
         Poll::Ready(match made {
             Ok(wire) => {
-                self.state = LinkState::Open(wire);
+                self.state = LinkState::Open(Box::new(wire));
                 true
             }
             Err(_) => false,

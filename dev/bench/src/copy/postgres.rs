@@ -64,13 +64,19 @@ pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failu
     }
     if options.wants(TOPIC, "postgres to jsonl") {
         let (mine, their) = (lab.path("out.jsonl"), lab.path("out.copy"));
-        let mut ours = || {
-            let done = lab.copy(&server.url, &mine, "--from-collection documents --force")?;
+        let ours = |workers: u32| {
+            let words = format!("--from-collection documents --force --parallel {workers}");
+            let done = lab.copy(&server.url, &mine, &words)?;
             Ok([done.documents / done.wall_s, done.cpu_us / count])
         };
+        let (mut one, mut two) = (|| ours(1), || ours(2));
         let mut theirs = || run(&[&format!("\\copy {TABLE} (key, doc) TO '{}'", their.display())]);
-        let all = interleave::<2>(options.rounds, vec![&mut ours, &mut theirs])?;
-        figures.push(figure("postgres to jsonl: 1 KiB documents, one connection", &all, "psql \\copy to a file")?);
+        let all = interleave::<2>(options.rounds, vec![&mut one, &mut two, &mut theirs])?;
+        let [one, two, theirs] = &all[..] else { return Err("three sides give three results".into()) };
+        for (ours, what) in [(one, "one connection"), (two, "two, as without a flag on two cores")] {
+            let what = format!("postgres to jsonl: 1 KiB documents, {what}");
+            figures.push(figure(&what, &[ours.clone(), theirs.clone()], "psql \\copy to a file")?);
+        }
     }
     Ok(figures)
 }
