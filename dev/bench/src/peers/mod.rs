@@ -37,6 +37,7 @@ pub(crate) const FIGURES: &[&str] = &[
     "memcached get 1",
     "memcached get 16",
     "memcached get 64",
+    "memcached get 64 in bulk",
     "postgres upsert",
     "postgres select",
     "http get 4",
