@@ -198,6 +198,9 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
         ("postgres", postgres::measure),
         ("http", http::measure),
     ];
+    if options.keep && !FIGURES.iter().all(|name| options.wants(TOPIC, name)) {
+        return Err("--keep writes the whole page, so it needs all of it: use --only peers".into());
+    }
     let (mut contests, mut figures, mut latencies) = (Vec::new(), Vec::new(), Vec::new());
     for (server, measure) in SERVERS {
         let wanted = |name: &&&str| name.starts_with(server) && options.wants(TOPIC, name);
