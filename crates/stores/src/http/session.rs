@@ -183,19 +183,21 @@ impl<D: Dialect> HttpSession<D> {
 
     /// Assigns waiting requests to idle links. If no link can become available, they fail as *temporary*.
     fn dispatch(&mut self, out: &mut dyn Completions) {
-        while let Some(place) = self.queue.front() {
-            if let Err(why) = self.places[*place].request.check() {
-                let place = self.queue.pop_front().unwrap_or_default();
+        while let Some(place) = self.queue.pop_front() {
+            if let Err(why) = self.places[place].request.check() {
                 self.fail(place, OpError::new(ErrorKind::Refused, why), out);
                 continue;
             }
-            let Some(link) = self.idle.pop() else { break };
+            let Some(link) = self.idle.pop() else {
+                self.queue.push_front(place);
+                break;
+            };
             // It rang while idle. Most likely the server closed it.
             if self.links[link].is_rung() && !matches!(self.links[link].turn(), Turn::Waiting) {
+                self.queue.push_front(place);
                 self.reconnect(link);
                 continue;
             }
-            let place = self.queue.pop_front().unwrap_or_default();
             self.assign(place, link);
         }
         if !self.queue.is_empty() && !self.links.iter().any(Link::is_hopeful) {

@@ -318,6 +318,25 @@ fn an_abandoned_operation_never_completes_and_its_late_answer_is_nobodys() {
 }
 
 #[test]
+fn a_request_that_cannot_be_sent_is_refused_and_the_next_one_is_answered() {
+    let port = serve(|_, mut stream| {
+        while let Some((line, _)) = request(&mut stream) {
+            answer(&mut stream, &line);
+        }
+    });
+    runtime().block_on(async {
+        let mut session = session(port, 1).await.unwrap();
+        let mut ended = Ended::new();
+        let long = "k".repeat(70_000);
+        submit(&mut session, 1, Op::Upsert { key: &long, body: b"{}" }, &mut ended);
+        submit(&mut session, 2, Op::Read { key: "next" }, &mut ended);
+        finish(&mut session, 2, &mut ended).await;
+        assert_eq!((text(&ended, 1), text(&ended, 2)), ("refused".into(), "GET /next HTTP/1.1".into()));
+        assert_eq!(session.counters().disconnects, 0);
+    });
+}
+
+#[test]
 fn without_a_server_operations_are_temporary_at_once_until_it_is_back() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
