@@ -71,8 +71,9 @@ BENCH = $(CARGO) run --release --locked --manifest-path dev/bench/Cargo.toml \
 	--target-dir "$${CARGO_TARGET_DIR:-target}/bench" --
 
 .PHONY: bench
-bench: ## Measure Storebench itself, each figure next to its reference
+bench: ## Test what measures, and measure Storebench itself, each figure next to its reference
 	$(CARGO) build --release --locked -p storebench -p storebench-python
+	$(CARGO) test --release --locked --manifest-path dev/bench/Cargo.toml --target-dir "$${CARGO_TARGET_DIR:-target}/bench"
 	$(BENCH)
 
 .PHONY: bench-peers
