@@ -115,6 +115,8 @@ pub(super) struct Lanes<C> {
     pub(super) catalog: Arc<Catalog>,
     pub clock: C,
     pub open_loop: bool,
+    /// Whether more than counts and times is noted of an operation: for the ledger, a consistency check, or a trace.
+    watched: bool,
     /// When the phase began.
     start_ns: u64,
     pub lanes: Vec<Lane>,
@@ -126,6 +128,8 @@ pub(super) struct Lanes<C> {
     pub recorder: Box<Recorder>,
     /// The last reading of the clock.
     pub last_ns: u64,
+    /// Whether what completes now came with the read before which the clock was last read.
+    together: bool,
     /// No operation in flight times out before this.
     pub next_timeout_ns: u64,
     rng: Rng,
@@ -162,8 +166,10 @@ impl<C: Clock> Lanes<C> {
             free: (0..count).map(|i| (i, 0)).collect(),
             in_flight: 0,
             again: Vec::new(),
+            watched: plan.ledger || plan.followed.is_some() || plan.answers.is_some(),
             recorder: Box::new(Recorder::new(plan.recipes.len())),
             last_ns,
+            together: false,
             next_timeout_ns: u64::MAX,
             rng: Rng::stream(seed ^ 0x6261_636b_6f66_6621, u64::from(worker)),
             scratch: Vec::new(),
@@ -191,6 +197,12 @@ impl<C: Clock> Lanes<C> {
     pub(super) fn now(&mut self) -> u64 {
         self.last_ns = self.clock.now_ns();
         self.last_ns
+    }
+
+    /// Called when a session has returned: what another one completes came at another time.
+    #[inline]
+    pub(super) fn returned(&mut self) {
+        self.together = false;
     }
 
     pub(super) fn token(&self, lane: usize) -> Token {
@@ -445,7 +457,7 @@ impl<C: Clock> Lanes<C> {
         let s = &self.lanes[lane];
         let recipe = s.task.recipe;
         let kind = self.plan.recipes[recipe].label.kind;
-        if self.plan.followed.is_some() && (kind == OpKind::Read || s.stage == Stage::Look) {
+        if self.watched && (kind == OpKind::Read || s.stage == Stage::Look) {
             self.see_read(lane, reply);
         }
         let s = &mut self.lanes[lane];
@@ -466,10 +478,12 @@ impl<C: Clock> Lanes<C> {
             return self.reject(lane, now_ns, reply);
         }
         let in_part = s.earlier.first.is_some();
-        match reply.steps {
-            [] => self.end_write(lane, Some(true)),
-            found if self.plan.ledger => self.end_steps(lane, Some(true), found),
-            _ => {}
+        if self.watched {
+            match reply.steps {
+                [] => self.end_write(lane, Some(true)),
+                found if self.plan.ledger => self.end_steps(lane, Some(true), found),
+                _ => {}
+            }
         }
         let s = &mut self.lanes[lane];
         if in_part {
@@ -481,17 +495,16 @@ impl<C: Clock> Lanes<C> {
         let earlier = std::mem::take(&mut s.earlier);
         let documents = earlier.documents + reply.documents;
         let rows = self.plan.recipes[recipe].ask.rows();
-        let is_new = self.is_of_new(lane);
-        let found_by_steps = self.found_by_steps(lane, reply.steps);
-        let tally = self.answered(lane, now_ns);
         // An operation that should have found documents, and did not find all of them, has missed.
         let found = match kind {
             OpKind::BulkRead | OpKind::BulkDelete => documents >= asked,
             // Only `rows` says how many it must have.
             OpKind::Query => true,
-            OpKind::Transaction => found_by_steps,
+            OpKind::Transaction => self.found_by_steps(lane, reply.steps),
             _ => documents > 0 || kind.writes(),
         };
+        let is_new = if found { 0 } else { self.is_of_new(lane) };
+        let tally = self.answered(lane, now_ns);
         if found {
             tally.succeeded += 1
         } else {
@@ -506,18 +519,20 @@ impl<C: Clock> Lanes<C> {
                 self.wrong_rows(self.lanes[lane].task, documents, rows);
             }
         }
-        self.note_answer(lane, found, reply);
         if self.lanes[lane].task.check {
             self.check(lane, reply);
         }
         if !reply.steps.is_empty() {
             self.check_rows_of_steps(lane, reply.steps);
         }
-        if let Some(floor) = self.lanes[lane].floor {
-            self.follow(lane, floor, reply);
-        }
-        if !self.lanes[lane].floors.is_empty() {
-            self.follow_bulk(lane, reply);
+        if self.watched {
+            self.note_answer(lane, found, reply);
+            if let Some(floor) = self.lanes[lane].floor {
+                self.follow(lane, floor, reply);
+            }
+            if !self.lanes[lane].floors.is_empty() {
+                self.follow_bulk(lane, reply);
+            }
         }
         self.release(lane, now_ns);
     }
@@ -685,7 +700,7 @@ impl<C: Clock> Completions for Lanes<C> {
         if !self.lanes.get(lane).is_some_and(|s| s.in_flight && s.generation == generation) {
             return;
         }
-        let now = self.now();
+        let now = if self.together { self.last_ns } else { self.now() };
         self.lanes[lane].in_flight = false;
         self.in_flight -= 1;
         match result {
@@ -695,6 +710,11 @@ impl<C: Clock> Completions for Lanes<C> {
             }
             Err(error) => self.fail(lane, now, error),
         }
+    }
+
+    fn arrived(&mut self) {
+        self.now();
+        self.together = true;
     }
 }
 

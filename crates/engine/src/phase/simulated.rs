@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::clock::{Clock, FakeClock};
@@ -336,6 +336,52 @@ fn a_store_that_holds_the_thread_is_no_send_delay() {
     assert!(run.record.send_delay.max() <= 1_000, "{}", run.record.send_delay.max());
     // Served at 667 a second: the last of 10,000 waits for 5 s.
     near(run.record.ops[0].client_queueing.max() as f64, 5e9);
+}
+
+/// Answers all that is in flight in one poll: 5 ms after it was sent, and 1 ms for handling each answer.
+struct Reading {
+    clock: FakeClock,
+    waiting: Vec<Token>,
+    /// Whether it says that the answers came at once.
+    at_once: bool,
+}
+
+impl Session for Reading {
+    fn submit(&mut self, _: &Request<'_>, token: Token, _: &mut dyn Completions) {
+        self.waiting.push(token);
+    }
+
+    fn poll(&mut self, _: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
+        if self.waiting.len() == 4 {
+            self.clock.advance_to(self.clock.now_ns() + 5_000_000);
+            if self.at_once {
+                out.arrived();
+            }
+            for token in self.waiting.drain(..) {
+                self.clock.advance_to(self.clock.now_ns() + 1_000_000);
+                out.complete(token, Ok(Reply::written(1)));
+            }
+            // The next poll does not say so.
+            self.at_once = false;
+        }
+        Poll::Pending
+    }
+}
+
+/// Answers that one read brought came at its time, however long the client takes for each of them.
+#[test]
+fn answers_of_one_read_have_its_time() {
+    let service = |at_once, operations: u32| {
+        let clock = FakeClock::new();
+        let study = STUDY.replace("duration = \"10s\"", &format!("in_flight = 4\noperations = {operations}"));
+        let reading = |_: &SessionOptions, _: &Catalog| Reading { clock: clock.clone(), waiting: Vec::new(), at_once };
+        let run = simulate_on(&clock, &study.replace("check    = 1.0\n", ""), &[], 0, reading);
+        assert_eq!(run.record.ops[0].succeeded, u64::from(operations));
+        [run.service_ms(0.0), run.service_ms(1.0)].map(|ms| ms.round() as u32)
+    };
+    assert_eq!(service(true, 4), [5, 5]);
+    assert_eq!(service(false, 4), [6, 9]);
+    assert_eq!(service(true, 8), [5, 9], "it counts only until the session returns");
 }
 
 /// Several operations are scheduled while the host sleeps. Each is late by its own time, although its lane was busy

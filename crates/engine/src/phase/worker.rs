@@ -182,6 +182,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
         core.unpolled = false;
         for session in sessions {
             let _ = session.poll(context, &mut core.lanes);
+            core.lanes.returned();
         }
         let now = core.lanes.now();
         core.lanes.expire(now, &mut core.abandoned);
@@ -262,6 +263,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
         }
         let token = lanes.token(lane);
         sessions[session].submit(&request, token, lanes);
+        lanes.returned();
         core.touched[session] = true;
         let s = &mut core.lanes.lanes[lane];
         if s.in_flight {

@@ -107,6 +107,11 @@ pub struct Reject {
 pub trait Completions {
     /// The operation named by `token` has ended. Called exactly once for each submitted operation.
     fn complete(&mut self, token: Token, result: Result<Reply<'_>, OpError>);
+
+    /// Says that what completes from here on, until the next call or until the session returns, came at this moment: one
+    /// read brought all of it. Otherwise each completion takes its own time. That is more work, and an answer would also
+    /// be charged with the processing of those before it.
+    fn arrived(&mut self) {}
 }
 
 impl<F: FnMut(Token, Result<Reply<'_>, OpError>)> Completions for F {

@@ -33,12 +33,16 @@ pub(crate) trait Answers {
                 Turn::Nothing => return,
                 Turn::Connected => self.connected(number),
                 Turn::Input => {
+                    out.arrived();
                     if let Err(why) = self.take(number, out) {
                         self.link(number).give_up();
                         self.lose(number, &why, out);
                     }
                 }
-                Turn::Lost(why) => self.lose(number, &why, out),
+                Turn::Lost(why) => {
+                    out.arrived();
+                    self.lose(number, &why, out);
+                }
             }
         }
         self.link(number).ring();
