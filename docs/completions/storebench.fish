@@ -114,6 +114,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand bench" -l out -d '
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l live -d 'Serve the report during the run, at an address such as 127.0.0.1:8080' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l skip-bad-lines -d 'With --from: skip and count lines that are not JSON objects'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l no-load -d 'Measure the documents that an earlier bench or run loaded'
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l pin-workers -d 'Keep each worker on one processor of its own'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l ledger -d 'Record every acknowledged version and read them all back at the end'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l force -d 'Overwrite the --save-study file'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l into-existing -d 'Add to a database that contains your own data'

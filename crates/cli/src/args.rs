@@ -330,6 +330,10 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N|auto", default_value = "2", help_heading = "Client")]
     pub(crate) workers: WorkersText,
 
+    /// Keep each worker on one processor of its own
+    #[arg(long, help_heading = "Client")]
+    pub(crate) pin_workers: bool,
+
     /// Connections per worker
     #[arg(long, value_name = "N", default_value = "1", help_heading = "Client")]
     pub(crate) connections: u32,

@@ -147,6 +147,7 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
             load: vec![COLLECTION.to_owned()],
             batch: Some(args.batch),
             workers,
+            pin_workers: args.pin_workers,
             durability: args.durability,
             timeout: args.timeout,
             on_disconnect: args.on_disconnect.into(),
@@ -291,6 +292,7 @@ fn measured(args: &BenchArgs, workers: u32) -> Phase {
         popularity: args.popularity,
         streams,
         workers,
+        pin_workers: args.pin_workers,
         connections: args.connections,
         in_flight: args.in_flight,
         rate: args.rate.map(|rate| RateSpec::Constant(rate.0)),
@@ -350,7 +352,7 @@ mod tests {
             "sqlite:a.db --docs 2M --size 2KiB --mix read=50,update=50 --rate 10k --arrival poisson --duration 30s \
              --workers 4 --connections 2 --in-flight 3 --popularity zipf:0.99 --durability fsync --consistency strong \
              --compress-to 0.4 --warm-up 3s --pacing precise --timeout 5s --drain 2s --seed 7 --check 0.5 --ledger --on-disconnect end \
-             --key doc-{index:08}",
+             --pin-workers --key doc-{index:08}",
             "redb:a.redb --from some.jsonl --key {a}-{b} --operations 5k --think 5ms --no-load",
             "null: --docs 1B --streams disjoint --batch 7",
             "sqlite:theirs.db --existing orders --sample 5k --mix read=3,scan=1",

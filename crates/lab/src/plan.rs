@@ -197,6 +197,7 @@ fn plan_phase(study: &Study, phase: &Phase, collections: &[PlannedCollection]) -
         workers: phase.copy.map_or(phase.workers, |_| phase.copy_tasks()),
         connections: phase.connections,
         in_flight: phase.in_flight,
+        pin_workers: phase.pin_workers,
         parts: phase.copy.map(|_| phase.copy_parts()),
         popularity: phase.popularity.to_string(),
     }

@@ -37,8 +37,8 @@ const LEAST_OPERATIONS: f64 = 100.0;
 const LEAST_OF_A_MIX: f64 = 1_000.0;
 /// Timed phases have the same length within this share. Phases that differ more were ended by a count.
 const SAME_LENGTH: f64 = 0.01;
-/// Settings that change how the client waits, not what it asks for.
-const OF_THE_CLIENT: [&str; 3] = ["timeout", "retry", "on_disconnect"];
+/// Settings that change how the client works, not what it asks for.
+const OF_THE_CLIENT: [&str; 4] = ["timeout", "retry", "on_disconnect", "pin_workers"];
 /// Operations whose answers have rows of queries.
 const ROWS: [&str; 2] = ["query", "transaction"];
 

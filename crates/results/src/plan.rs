@@ -104,6 +104,9 @@ pub struct PlannedPhase {
     pub connections: u32,
     /// Operations in flight on each connection.
     pub in_flight: u32,
+    /// Whether each worker stays on one processor of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pin_workers: bool,
     /// For a copy: the parts into which the work is split.
     #[serde(default)]
     pub parts: Option<u32>,

@@ -192,7 +192,7 @@ impl Probe {
         let cpu_ns = thread_cpu_ns() - self.cpu_ns;
         let run_queue_ns = thread_run_queue_ns().saturating_sub(self.run_queue_ns);
         let wall_ns = self.clock.now_ns() - self.start_ns;
-        lock(&self.cells[self.worker]).usage = WorkerUse { cpu_ns, spin_ns: 0, run_queue_ns, wall_ns };
+        lock(&self.cells[self.worker]).usage = WorkerUse { cpu_ns, run_queue_ns, wall_ns, ..WorkerUse::default() };
     }
 
     /// Records requests and empties the list.

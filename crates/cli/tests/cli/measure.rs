@@ -165,6 +165,20 @@ fn storebench_chooses_the_number_of_workers() {
 
 /// Writes of a warm-up do not count as lost.
 #[test]
+fn workers_can_be_pinned() {
+    let cli = Cli::new();
+    let bench = "bench sqlite:a.db --docs 1k --operations 2k --workers 1 --durability os --json";
+    let worker = |result: &Value| phase(result, "bench")["client"]["worker_use"][0]["processor"].clone();
+    let pinned = cli.run(&format!("{bench} --pin-workers")).measured().json();
+    assert!(worker(&pinned).is_u64(), "{}", worker(&pinned));
+    assert_eq!(phase(&pinned, "bench")["settings"]["pin_workers"], true);
+    let free = cli.run(&format!("{bench} --no-load")).measured().json();
+    assert!(worker(&free).is_null() && phase(&free, "bench")["settings"].get("pin_workers").is_none());
+    let refused = cli.run("bench null: --workers 1024 --pin-workers -q").code(2);
+    assert!(refused.err.contains("1024 workers cannot each have one of the"), "{}", refused.err);
+}
+
+#[test]
 fn a_ledger_knows_what_phases_before_it_wrote() {
     let cli = Cli::new();
     let words =

@@ -137,6 +137,9 @@ pub struct WorkerUse {
     pub run_queue_ns: u64,
     /// From its start to its end.
     pub wall_ns: u64,
+    /// The processor that it was pinned to, as the system numbers them; null if it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor: Option<u32>,
 }
 
 /// Kinds of operations by their names.

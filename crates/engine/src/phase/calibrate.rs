@@ -53,6 +53,7 @@ pub fn calibrate(plan: &PhasePlan, catalog: &Arc<Catalog>, clock: &RealClock) ->
             think_ns: 0,
             ledger: false,
             followed: None,
+            processors: Vec::new(),
             part: Part::WHOLE,
             guarantees: Guarantees { durability: Durability::MEMORY, ..plan.guarantees },
             amount: match plan.amount {

@@ -7,6 +7,7 @@ use super::followed::Seen;
 use super::host::{self, Host};
 use super::lanes::Lanes;
 use super::maker::Maker;
+use super::pin::pin;
 use super::plan::{Amount, PhasePlan, WorkerJob};
 use super::worker::{Worker, WorkerCore};
 use crate::ledger::Ledger;
@@ -98,12 +99,15 @@ pub fn drive<S: Store>(store: &S, job: WorkerJob) -> WorkerReport {
     let (clock, pacing) = (job.team.clock.clone(), job.plan.pacing);
     let options = options(&job);
     let mut sessions = Vec::with_capacity(job.plan.connections as usize);
-    let opened = host.wait(std::pin::pin!(async {
-        for _ in 0..job.plan.connections {
-            sessions.push(store.open(&options).await?);
-        }
-        Ok(())
-    }));
+    // Before anything is opened, so that its memory is on the worker's NUMA node.
+    let opened = pin(&job).and_then(|()| {
+        host.wait(std::pin::pin!(async {
+            for _ in 0..job.plan.connections {
+                sessions.push(store.open(&options).await?);
+            }
+            Ok(())
+        }))
+    });
     match begin(job, opened) {
         Ok(core) => {
             let mut worker = Worker::new(sessions, core);

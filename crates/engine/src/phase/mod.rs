@@ -23,6 +23,7 @@ mod host;
 mod indexes;
 mod lanes;
 mod maker;
+mod pin;
 mod plan;
 mod queries;
 mod read_back;

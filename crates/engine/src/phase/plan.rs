@@ -316,6 +316,8 @@ pub struct PhasePlan {
     pub answers: Option<Arc<ComparedAnswers>>,
     /// The documents whose operations are recorded, set when the phase begins.
     pub followed: Option<Arc<Followed>>,
+    /// The processors that the workers of this process are pinned to, in their order. None if they are not pinned.
+    pub processors: Vec<u32>,
     /// The part of it that this process runs. Everything else here is about all parts together.
     pub part: Part,
 }
@@ -420,6 +422,7 @@ impl PhasePlan {
             ledger: phase.ledger.is_kept(),
             answers: None,
             followed: None,
+            processors: Vec::new(),
             part: Part::WHOLE,
         };
         if let Some((trace, _)) = plan.trace.as_ref().filter(|_| phase.compare_answers) {

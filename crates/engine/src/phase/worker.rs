@@ -349,7 +349,7 @@ impl<C: Clock> WorkerCore<C> {
                 cpu_ns: thread_cpu_ns(),
                 run_queue_ns: thread_run_queue_ns(),
                 spin_ns: 0,
-                total: WorkerUse::default(),
+                total: WorkerUse { processor: plan.processor_of(number), ..WorkerUse::default() },
             },
             held: (start_ns, 0),
             keyless: false,

@@ -13,7 +13,7 @@ use storebench_engine::store::{
     AnyStore, Capabilities, Description, Namespace, OpKind, Persisted, Prepare, StoreError, copied, place_of,
 };
 use storebench_engine::{Calibrated, Observer, OwnIndex, PhasePlan, RealClock, ResolvedPhase, Stop, Written};
-use storebench_machine::folder_use;
+use storebench_machine::{Processors, folder_use};
 use storebench_results::answer::widths;
 use storebench_results::conclude::conclude;
 use storebench_results::cost::CostResult;
@@ -487,7 +487,9 @@ fn configuration(position: usize, request: &ConfigurationRequest, run: &RunReque
         .map(|phase| {
             let resolved = ResolvedPhase::of(&request.study, phase, &request.documents.catalog, &capabilities)?;
             match resolved {
-                ResolvedPhase::Operations(plan) => plan.of_part(part).map(ResolvedPhase::Operations),
+                ResolvedPhase::Operations(plan) => {
+                    plan.of_part(part)?.pinned_to(Processors::in_order).map(ResolvedPhase::Operations)
+                }
                 copy => Ok(copy),
             }
         })

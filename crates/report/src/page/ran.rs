@@ -122,6 +122,7 @@ fn phases(of: &RunResult) -> Markup {
             }),
             text(html! {
                 (plural(p.workers.into(), "worker"))
+                @if p.pin_workers { ", pinned" }
                 @if p.connections > 1 { " × " (p.connections) " connections" }
                 @if p.in_flight > 1 { " × " (p.in_flight) " in flight" }
             }),

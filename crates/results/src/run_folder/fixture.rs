@@ -41,8 +41,14 @@ fn record(name: &str, labels: Vec<Label>, intervals: Vec<Interval>, scheduled: O
         total,
         intervals,
         worker_use: vec![
-            WorkerUse { cpu_ns: share(30), spin_ns: share(10), run_queue_ns: share(1), wall_ns: elapsed_ns },
-            WorkerUse { cpu_ns: share(20), spin_ns: 0, run_queue_ns: share(2), wall_ns: elapsed_ns },
+            WorkerUse {
+                cpu_ns: share(30),
+                spin_ns: share(10),
+                run_queue_ns: share(1),
+                wall_ns: elapsed_ns,
+                processor: Some(3),
+            },
+            WorkerUse { cpu_ns: share(20), run_queue_ns: share(2), wall_ns: elapsed_ns, ..WorkerUse::default() },
         ],
         resources: (1..=elapsed_ns / 100_000_000)
             .map(|n| ResourceSample {

@@ -76,6 +76,9 @@ pub struct Phase {
     #[serde(default = "default_workers")]
     #[cfg_attr(feature = "schema", schemars(with = "WorkersWire"))]
     pub workers: u32,
+    /// Whether each worker stays on one processor of its own; default: the system moves them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub pin_workers: bool,
     /// Connections of each worker; default 1.
     #[serde(default = "one")]
     pub connections: u32,
@@ -193,6 +196,7 @@ impl Phase {
             popularity: Popularity::default(),
             streams: Streams::default(),
             workers: default_workers(),
+            pin_workers: false,
             connections: 1,
             in_flight: 1,
             rate: None,

@@ -24,8 +24,9 @@ use crate::shape::{Shape, Strip};
 /// How a user of `copy` names the source's columns.
 const FROM_COLUMNS: &str =
     "name the columns with --from-key COLUMN and --from-body COLUMN, or read plain columns with --query SQL";
-/// Key ranges per worker, so that a worker that finishes early finds more work.
-const RANGES_A_WORKER: u32 = 4;
+/// The sizes of each worker's key ranges, in the order in which they are read. A worker that is done early finds more work,
+/// and the smaller the last ranges, the sooner after the first worker the last one is done.
+const SIZES: [u32; 4] = [4, 2, 1, 1];
 
 /// Selects documents of a store.
 #[derive(Debug, Clone)]
@@ -217,6 +218,20 @@ impl StoreSource {
     }
 }
 
+/// Some of these bounds of equal ranges: those between ranges of [`SIZES`], for so many workers. With fewer ranges than
+/// that takes, some are left out.
+fn falling(bounds: &[String], workers: u32) -> Vec<String> {
+    let sizes = SIZES.into_iter().flat_map(|size| (0..workers).map(move |_| size as usize));
+    let all = workers as usize * SIZES.iter().sum::<u32>() as usize;
+    let ends = sizes.scan(0, |end, size| {
+        *end += size;
+        Some(*end * (bounds.len() + 1) / all)
+    });
+    let mut ends: Vec<usize> = ends.filter(|end| (1..=bounds.len()).contains(end)).collect();
+    ends.dedup();
+    ends.into_iter().map(|end| bounds[end - 1].clone()).collect()
+}
+
 /// Adjacent key ranges with these bounds.
 fn ranges(bounds: Vec<String>) -> Vec<Split> {
     let starts = std::iter::once(None).chain(bounds.iter().cloned().map(Some));
@@ -306,7 +321,7 @@ impl Source for StoreSource {
         }
         let bounds = match parallel {
             0 | 1 => Vec::new(),
-            _ => self.cuts(parallel * RANGES_A_WORKER)?,
+            _ => falling(&self.cuts(parallel * SIZES.iter().sum::<u32>())?, parallel),
         };
         Ok(ranges(bounds))
     }
@@ -364,5 +379,30 @@ impl Source for StoreSource {
 
     fn place(&self, _: &Split, _: Origin) -> String {
         self.describe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_get_smaller_towards_the_end() {
+        let sizes = |bounds: u32, workers| {
+            let bounds: Vec<String> = (1..=bounds).map(|at| at.to_string()).collect();
+            let cuts = falling(&bounds, workers).into_iter().map(|at| at.parse::<usize>().unwrap());
+            let ends: Vec<usize> = [0].into_iter().chain(cuts).chain([bounds.len() + 1]).collect();
+            ends.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>()
+        };
+        assert_eq!(sizes(15, 2), [4, 4, 2, 2, 1, 1, 1, 1]);
+        assert_eq!(sizes(23, 3), [4, 4, 4, 2, 2, 2, 1, 1, 1, 1, 1, 1]);
+        // A small collection, and a store that cannot be cut.
+        assert_eq!(sizes(7, 2), [2, 2, 1, 1, 1, 1]);
+        assert_eq!(sizes(2, 8), [1, 1, 1]);
+        assert_eq!(sizes(0, 4), [1]);
+        for bounds in 0..80 {
+            let sizes = sizes(bounds, 5);
+            assert!(sizes.iter().all(|size| *size > 0) && sizes.iter().sum::<usize>() == bounds as usize + 1, "{sizes:?}");
+        }
     }
 }

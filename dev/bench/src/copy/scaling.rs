@@ -6,14 +6,16 @@ use crate::figure::{Figure, Samples, Target, Unit};
 use crate::options::Options;
 use crate::rounds::{Side, interleave};
 
-const DOCUMENTS: u64 = 64_000;
+const DOCUMENTS_IN: u64 = 64_000;
+/// So many that 8 workers need more than a second: each part of the store ends with a page that is not full.
+const DOCUMENTS_OUT: u64 = 256_000;
 const WORKERS: [u32; 5] = [1, 2, 4, 8, 16];
 
 pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failure> {
-    let documents = Documents::new(options.work(DOCUMENTS), "1KiB")?;
-    let lines = lab.lines(&documents)?;
+    let lines = |count| lab.lines(&Documents::new(options.work(count), "1KiB")?);
     let mut figures = Vec::new();
     if options.wants(TOPIC, "parallel into a slow store") {
+        let lines = lines(DOCUMENTS_IN)?;
         let into = |workers: u32| {
             let words = format!("--to-collection documents --batch 100 --in-flight 1 --parallel {workers}");
             let done = lab.copy(&lines, "slow+null:?latency=10ms", &words)?;
@@ -22,6 +24,7 @@ pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failu
         figures.extend(each("parallel into a slow store: 100 documents in 10 ms", options, &into)?);
     }
     if options.wants(TOPIC, "parallel out of a slow store") {
+        let lines = lines(DOCUMENTS_OUT)?;
         let store = lab.path("slow.db").display().to_string();
         lab.copy(&lines, format!("sqlite:{store}"), "--to-collection documents --durability os")?;
         let out_of = |workers: u32| {
