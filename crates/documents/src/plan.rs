@@ -660,7 +660,14 @@ pub(crate) fn write_key(all: &[Plan], position: usize, index: u64, out: &mut Vec
         return own.write_key(index, out);
     }
     let begin = out.len();
-    Scope::new(all, position, index, 0, plan.key_related).write_parts(&plan.key, out);
+    match &plan.key[..] {
+        // Most keys are like this.
+        [Part::Literal(text), Part::Index(width)] => {
+            out.extend_from_slice(text);
+            write_u64(index, *width, out);
+        }
+        parts => Scope::new(all, position, index, 0, plan.key_related).write_parts(parts, out),
+    }
     if !plan.key_plain {
         escape::unescape_tail(begin, out);
     }

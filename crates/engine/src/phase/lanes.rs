@@ -22,21 +22,18 @@ const MESSAGES: usize = 16;
 /// Wrong documents that a worker describes.
 pub(super) const EXAMPLES: usize = 8;
 
-/// A lane for one operation in flight: a connection has as many as its pipeline is deep.
+/// A lane for one operation in flight: a connection has as many as its pipeline is deep. Workers with many of them do not
+/// find one in the processor's nearest cache, so what every operation needs comes first, on as few lines as possible.
 #[derive(Debug, Default)]
+#[repr(C, align(64))]
 pub(super) struct Lane {
-    pub task: Task,
-    pub more: More,
-    pub stage: Stage,
-    /// The revision that compare-and-swap read.
-    pub revision: Vec<u8>,
-    /// The version of it, if the document is followed.
-    pub looked: Option<Content>,
     /// Position of its session.
     pub session: usize,
     /// Distinguishes this operation from earlier ones of the lane, so that a late answer is not taken for its answer.
     pub generation: u32,
     pub in_flight: bool,
+    pub stage: Stage,
+    pub task: Task,
     /// When the operation was scheduled (open loop) or first sent (closed loop).
     pub scheduled_ns: u64,
     /// When it was first sent.
@@ -48,12 +45,17 @@ pub(super) struct Lane {
     pub tries: u32,
     /// How late the client sent the operation, by its own fault (open loop).
     pub lag_ns: u64,
+    /// For a bulk operation that is retried in part: the results of items in earlier tries.
+    pub earlier: Earlier,
+    pub more: More,
+    /// The revision that compare-and-swap read.
+    pub revision: Vec<u8>,
+    /// The version of it, if the document is followed.
+    pub looked: Option<Content>,
     /// With a ledger: what this read must find.
     pub floor: Option<Floor>,
     /// The same for each document of a bulk read, by index.
     pub floors: Vec<(u64, Floor)>,
-    /// For a bulk operation that is retried in part: the results of items in earlier tries.
-    pub earlier: Earlier,
 }
 
 impl Lane {
@@ -116,7 +118,7 @@ pub(super) struct Lanes<C> {
     pub clock: C,
     pub open_loop: bool,
     /// Whether more than counts and times is noted of an operation: for the ledger, a consistency check, or a trace.
-    watched: bool,
+    pub watched: bool,
     /// When the phase began.
     start_ns: u64,
     pub lanes: Vec<Lane>,

@@ -682,6 +682,7 @@ pub(super) fn leaves(kind: OpKind, version: u64) -> KeyState {
 }
 
 /// Bytes of keys and documents that a request sends.
+#[inline]
 pub(super) fn sent_bytes(op: &Op<'_>) -> u64 {
     let bytes = match op {
         Op::Insert { key, body } | Op::Upsert { key, body } | Op::Replace { key, body } => key.len() + body.len(),

@@ -253,7 +253,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
         let s = &mut lanes.lanes[lane];
         let (task, stage, session) = (s.task, s.stage, s.session);
         // Taken out during the call, because the request borrows it and the lanes are borrowed too.
-        let revision = std::mem::take(&mut s.revision);
+        let revision = if stage == Stage::Swap { std::mem::take(&mut s.revision) } else { Vec::new() };
         let request = maker.request(&task, &s.more, stage, &revision);
         lanes.recorder.ops[task.recipe].add_sent(sent_bytes(&request.op));
         let now = lanes.now();
@@ -271,7 +271,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
         } else {
             core.held = (core.lanes.last_ns, s.lag_ns);
         }
-        if s.revision.is_empty() {
+        if stage == Stage::Swap && s.revision.is_empty() {
             s.revision = revision;
         }
         now
@@ -515,7 +515,9 @@ impl<C: Clock> WorkerCore<C> {
             _ => Stage::Whole,
         };
         s.tries = 0;
-        s.looked = None;
+        if self.lanes.watched {
+            s.looked = None;
+        }
         s.earlier = Earlier::default();
         s.scheduled_ns = scheduled.unwrap_or(0);
         let (held_until, held_lag) = self.held;

@@ -246,8 +246,11 @@ impl Framing {
 
 /// A number of digits only.
 fn number(text: &[u8]) -> Option<u64> {
-    let digits = text.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
+    text.first()?;
+    text.iter().try_fold(0u64, |number, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
 }
 
 /// Refuses a head, a size or a trailer that does not end.
