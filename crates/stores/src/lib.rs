@@ -10,9 +10,12 @@
 
 #[cfg_attr(not(feature = "default"), allow(dead_code, reason = "each driver uses only part of it"))]
 mod asked;
+#[cfg(any(feature = "http", feature = "memcached"))]
+mod bytes;
 #[cfg(any(
     feature = "couchbase",
     feature = "hosted",
+    feature = "http",
     feature = "memcached",
     feature = "mongodb",
     feature = "postgres",

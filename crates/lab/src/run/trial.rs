@@ -41,8 +41,18 @@ use crate::search::{Search, Step};
 fn settings_of(phase: &Phase) -> IndexMap<String, serde_json::Value> {
     let mut all = IndexMap::new();
     let whole = serde_json::to_value(phase).unwrap_or_default();
-    const KEYS: [&str; 10] =
-        ["popularity", "streams", "arrival", "think", "timeout", "retry", "on_disconnect", "trace", "speed", "pin_workers"];
+    const KEYS: [&str; 10] = [
+        "popularity",
+        "streams",
+        "arrival",
+        "think",
+        "timeout",
+        "retry",
+        "on_disconnect",
+        "trace",
+        "speed",
+        "pin_workers",
+    ];
     for key in KEYS {
         all.insert(key.to_owned(), whole[key].clone());
     }

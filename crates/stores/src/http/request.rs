@@ -6,6 +6,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode, utf8_percent_
 use storebench_documents::json::push_text;
 
 use super::Method;
+use crate::bytes;
 
 /// The characters to encode in a path segment or a query value: all except the unreserved ones of RFC 3986.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -108,12 +109,10 @@ impl RequestBuf {
         if self.target.len() > TARGET_BYTES {
             return Err(format!("the path of the request is longer than {TARGET_BYTES} bytes"));
         }
-        // Without an early end, the compiler looks at many bytes at once.
-        let wrong = |byte: &u8| !byte.is_ascii_graphic();
-        if !self.target.as_bytes().iter().fold(false, |any, byte| any | wrong(byte)) {
+        if bytes::all(self.target.as_bytes(), |byte| byte.is_ascii_graphic()) {
             return Ok(());
         }
-        match self.target.bytes().find(wrong) {
+        match self.target.bytes().find(|byte| !byte.is_ascii_graphic()) {
             Some(byte) => Err(format!(
                 "the path of the request contains the character {:?}, which must be percent-encoded",
                 char::from(byte)

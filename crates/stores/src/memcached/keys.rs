@@ -6,6 +6,8 @@ use sha2::{Digest, Sha256};
 use storebench_engine::store::{ErrorKind, OpError};
 use storebench_study::workload::Body;
 
+use crate::bytes;
+
 /// The maximum length of a written key.
 const LONGEST: usize = 250;
 
@@ -27,9 +29,8 @@ pub(crate) struct Collection {
 /// Storebench did not create.
 #[inline]
 pub(super) fn write(out: &mut Vec<u8>, collection: &Collection, key: &str) -> Result<bool, OpError> {
-    let plain = |bytes: &[u8]| bytes.iter().all(|byte| *byte > b' ' && *byte != 0x7F);
     let (prefix, length) = (collection.prefix.as_slice(), collection.prefix.len() + key.len());
-    if length <= LONGEST && length > 0 && plain(key.as_bytes()) && plain(prefix) {
+    if length <= LONGEST && length > 0 && is_plain(key.as_bytes()) && is_plain(prefix) {
         out.extend_from_slice(prefix);
         out.extend_from_slice(key.as_bytes());
         return Ok(false);
@@ -49,6 +50,12 @@ pub(super) fn write(out: &mut Vec<u8>, collection: &Collection, key: &str) -> Re
     out.push(b';');
     push_base64(out, &Sha256::digest(key.as_bytes()));
     Ok(false)
+}
+
+/// Whether a key has neither spaces nor control characters.
+#[inline]
+fn is_plain(key: &[u8]) -> bool {
+    bytes::all(key, |byte| (byte > b' ') & (byte != 0x7F))
 }
 
 fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -77,7 +84,7 @@ pub(super) fn listed(line: &[u8]) -> Option<Listed> {
 
 /// Appends a complete key, with its prefix, from a listing. Returns whether it is in base64.
 pub(super) fn write_raw(out: &mut Vec<u8>, key: &[u8]) -> bool {
-    if key.iter().all(|byte| *byte > b' ' && *byte != 0x7F) {
+    if is_plain(key) {
         out.extend_from_slice(key);
         return false;
     }

@@ -86,16 +86,16 @@ fn integer(text: &[u8]) -> Option<i64> {
     if digits.is_empty() || digits.len() > 19 {
         return None;
     }
-    let mut value = 0i64;
+    // 19 digits fit.
+    let mut value = 0u64;
     for digit in digits {
         let digit = digit.wrapping_sub(b'0');
         if digit > 9 {
             return None;
         }
-        // Accumulate negative values, because the smallest integer has no positive counterpart.
-        value = value.checked_mul(10)?.checked_sub(i64::from(digit))?;
+        value = value * 10 + u64::from(digit);
     }
-    if negative { Some(value) } else { value.checked_neg() }
+    if negative { 0i64.checked_sub_unsigned(value) } else { i64::try_from(value).ok() }
 }
 
 /// A complete, owned answer, for infrequent requests.

@@ -44,7 +44,10 @@ const OF_COPIES: [Unfit; 2] = [
 const NOT_BATCH: Unfit = (&["batch"], "`batch` here is for loads; in a mix write { op = \"insert\", batch = 100 }");
 const NOT_COPY: [Unfit; 3] = [
     (&["load", "mix", "trace"], "a phase either copies, loads, replays a trace or runs a mix; make two phases"),
-    (&["workers", "pin_workers", "connections"], "the threads of a copy are its `tasks`, each with one connection; remove `{key}`"),
+    (
+        &["workers", "pin_workers", "connections"],
+        "the threads of a copy are its `tasks`, each with one connection; remove `{key}`",
+    ),
     (
         &[
             "rate",

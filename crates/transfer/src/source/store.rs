@@ -402,7 +402,10 @@ mod tests {
         assert_eq!(sizes(0, 4), [1]);
         for bounds in 0..80 {
             let sizes = sizes(bounds, 5);
-            assert!(sizes.iter().all(|size| *size > 0) && sizes.iter().sum::<usize>() == bounds as usize + 1, "{sizes:?}");
+            assert!(
+                sizes.iter().all(|size| *size > 0) && sizes.iter().sum::<usize>() == bounds as usize + 1,
+                "{sizes:?}"
+            );
         }
     }
 }
