@@ -48,7 +48,7 @@ fn usable() -> u32 {
 fn allowed() -> Vec<usize> {
     match sched_getaffinity(None) {
         Ok(set) => (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect(),
-        Err(_) => (0..usable() as usize).collect(),
+        Err(_) => (0..CpuSet::MAX_CPU.min(usable() as usize)).collect(),
     }
 }
 

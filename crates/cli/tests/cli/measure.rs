@@ -163,7 +163,6 @@ fn storebench_chooses_the_number_of_workers() {
     assert!(wrong.err.contains("workers"), "{}", wrong.err);
 }
 
-/// Writes of a warm-up do not count as lost.
 #[test]
 fn workers_can_be_pinned() {
     let cli = Cli::new();
@@ -174,10 +173,23 @@ fn workers_can_be_pinned() {
     assert_eq!(phase(&pinned, "bench")["settings"]["pin_workers"], true);
     let free = cli.run(&format!("{bench} --no-load")).measured().json();
     assert!(worker(&free).is_null() && phase(&free, "bench")["settings"].get("pin_workers").is_none());
+    // A search makes its own plans, and its probes are pinned like its other phases.
+    let study = "title = \"t\"\n[stores]\na = \"sqlite:b.db\"\n[collections.c]\ncount = 500\nsize = 100\n\
+         [[phases]]\nname = \"load\"\nload = [\"c\"]\nworkers = 1\n\
+         [[phases]]\nname = \"p\"\nmix = { read = 1 }\nduration = \"200ms\"\nworkers = 1\npin_workers = true\n\
+         [limits]\n\"p.response.p99\" = \"2s\"\n[search]\nphase = \"p\"\nfrom = 100\nto = 200\n";
+    cli.write("search.toml", study);
+    let searched = cli.run("run search.toml --json").measured().json();
+    assert!(
+        phase(&searched, "p")["client"]["worker_use"][0]["processor"].is_u64(),
+        "{}",
+        phase(&searched, "p")["client"]
+    );
     let refused = cli.run("bench null: --workers 1024 --pin-workers -q").code(2);
     assert!(refused.err.contains("1024 workers cannot each have one of the"), "{}", refused.err);
 }
 
+/// Writes of a warm-up do not count as lost.
 #[test]
 fn a_ledger_knows_what_phases_before_it_wrote() {
     let cli = Cli::new();

@@ -84,6 +84,8 @@ impl WorkerReport {
 /// Runs one worker of a phase on the calling thread until the phase ends. It is compiled once per store type. Code that
 /// does not depend on the store is elsewhere.
 pub fn drive<S: Store>(store: &S, job: WorkerJob) -> WorkerReport {
+    // Before anything is made, so that its memory is on the worker's NUMA node.
+    let pinned = pin(&job);
     if job.plan.is_open_loop() {
         host::sharpen_timers();
     }
@@ -99,8 +101,7 @@ pub fn drive<S: Store>(store: &S, job: WorkerJob) -> WorkerReport {
     let (clock, pacing) = (job.team.clock.clone(), job.plan.pacing);
     let options = options(&job);
     let mut sessions = Vec::with_capacity(job.plan.connections as usize);
-    // Before anything is opened, so that its memory is on the worker's NUMA node.
-    let opened = pin(&job).and_then(|()| {
+    let opened = pinned.and_then(|()| {
         host.wait(std::pin::pin!(async {
             for _ in 0..job.plan.connections {
                 sessions.push(store.open(&options).await?);

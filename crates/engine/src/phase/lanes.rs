@@ -130,7 +130,7 @@ pub(super) struct Lanes<C> {
     pub recorder: Box<Recorder>,
     /// The last reading of the clock.
     pub last_ns: u64,
-    /// Whether what completes now came with the read before which the clock was last read.
+    /// Whether what completes now came with the read after which the clock was last read.
     together: bool,
     /// No operation in flight times out before this.
     pub next_timeout_ns: u64,

@@ -54,24 +54,31 @@ fn stay_on(processor: u32) -> rustix::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, mpsc};
+
     use rustix::thread::sched_getaffinity;
 
+    use super::super::clock::{Clock as _, RealClock};
+    use super::super::drive::drive;
     use super::super::simulated::{STUDY, study};
+    use super::super::team::{Gate, Member, Outbox};
     use super::*;
-    use crate::store::{NullStore, Store as _};
+    use crate::store::{NullStore, PhaseStart, Store};
+    use storebench_documents::Catalog;
     use storebench_study::Part;
 
-    fn plan(pin: bool, part: Part) -> PhasePlan {
+    fn plan(pin: bool, part: Part) -> (PhasePlan, Arc<Catalog>) {
         let text = STUDY.replace("workers  = 1", &format!("workers = 4\npin_workers = {pin}"));
-        let (study, catalog) = study(&text, &[]);
-        let plan = PhasePlan::resolve(&study, &study.phases[0], &catalog, &NullStore::new().capabilities()).unwrap();
-        plan.of_part(part).unwrap()
+        let (study, catalog) = study(&text.replace("duration = \"10s\"", "operations = 4"), &[]);
+        let can = Store::capabilities(&NullStore::new());
+        let plan = PhasePlan::resolve(&study, &study.phases[0], &catalog, &can).unwrap();
+        (plan.of_part(part).unwrap(), catalog)
     }
 
     #[test]
     fn each_worker_of_a_process_gets_a_processor_of_its_own() {
         let pinned = |pin, part, processors: &[u32]| {
-            let plan = plan(pin, part).pinned_to(|| processors.to_vec())?;
+            let plan = plan(pin, part).0.pinned_to(|| processors.to_vec())?;
             Ok((0..4).filter(|worker| part.owns(*worker)).map(|worker| plan.processor_of(worker as u32)).collect())
         };
         let of = |pin, part, processors| -> Vec<Option<u32>> {
@@ -91,8 +98,42 @@ mod tests {
             (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect::<Vec<_>>()
         };
         let last = allowed().pop().unwrap();
-        let seen = std::thread::spawn(move || stay_on(last as u32).map(|()| allowed())).join().unwrap();
-        assert_eq!(seen, Ok(vec![last]));
-        assert!(stay_on(CpuSet::MAX_CPU as u32 - 1).is_err() || last == CpuSet::MAX_CPU - 1);
+        // The thread that drives a worker may use these processors afterwards.
+        let driven = |processor: u32| {
+            let work = move || {
+                let (plan, catalog) = plan(true, Part::WHOLE);
+                let (clock, gate, start) = (RealClock::new(), Arc::new(Gate::default()), PhaseStart::new());
+                gate.open();
+                start.begin(clock.now_ns());
+                let (snapshots, _received) = mpsc::channel();
+                let (_give, spare) = mpsc::channel();
+                let job = WorkerJob {
+                    plan: Arc::new(plan.pinned_to(|| vec![processor; 4]).unwrap()),
+                    catalog,
+                    worker: 0,
+                    seed: 1,
+                    base: vec![0],
+                    ledger: None,
+                    interval_ns: 1_000_000_000,
+                    team: Member {
+                        clock,
+                        stop: Arc::default(),
+                        pass: gate.pass(),
+                        start,
+                        outbox: Outbox { snapshots, spare },
+                    },
+                };
+                (drive(&NullStore::new(), job), allowed())
+            };
+            std::thread::spawn(work).join().unwrap()
+        };
+        let (report, seen) = driven(last as u32);
+        assert!(report.error.is_none(), "{:?}", report.error);
+        assert_eq!((report.usage.processor, seen), (Some(last as u32), vec![last]));
+        let none = CpuSet::MAX_CPU as u32 - 1;
+        if none as usize != last {
+            let refused = driven(none).0.error.unwrap().to_string();
+            assert!(refused.contains(&format!("could not pin worker 0 to processor {none}")), "{refused}");
+        }
     }
 }

@@ -110,7 +110,8 @@ pub trait Completions {
 
     /// Says that what completes from here on, until the next call or until the session returns, came at this moment: one
     /// read brought all of it. Otherwise each completion takes its own time. That is more work, and an answer would also
-    /// be charged with the processing of those before it.
+    /// be charged with the processing of those before it. What did not come with that read completes before the call, or
+    /// after another one.
     fn arrived(&mut self) {}
 }
 

@@ -13,6 +13,7 @@ use storebench_engine::store::{Namespace, OpKind, Prepare, StoreError, Support};
 use storebench_engine::{
     Begin, Companion, Observer, PhaseContext, PhasePlan, ResolvedPhase, Written, calibrate, run_phase,
 };
+use storebench_machine::Processors;
 use storebench_results::bottleneck::Bottleneck;
 use storebench_results::environment::port_of;
 use storebench_results::human::count;
@@ -536,7 +537,8 @@ impl Session<'_> {
         phase.rate = Some(RateSpec::Constant(rate));
         let resolved = PhasePlan::resolve(study, &phase, &self.catalog(configuration), &configuration.capabilities)?;
         // Each rate overwrites what the previous one wrote.
-        configuration.now(&resolved, true).into_owned().of_part(self.parts.part())
+        let plan = configuration.now(&resolved, true).into_owned().of_part(self.parts.part())?;
+        plan.pinned_to(Processors::in_order)
     }
 
     /// What all parts together measured in a probe, as far as a search needs it.

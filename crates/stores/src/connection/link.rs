@@ -341,7 +341,7 @@ pub(crate) fn exchange<T>(pipe: &mut Pipe<T>, stream: &mut Stream, cx: &mut Cont
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -366,12 +366,12 @@ mod tests {
         }
     }
 
-    fn runtime() -> tokio::runtime::Runtime {
+    pub(in crate::connection) fn runtime() -> tokio::runtime::Runtime {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
     }
 
     /// A link and the other end of its connection.
-    async fn pair(timeout: Duration) -> (Link<u32>, tokio::net::TcpStream) {
+    pub(in crate::connection) async fn pair(timeout: Duration) -> (Link<u32>, tokio::net::TcpStream) {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let connect: Connect = Box::new(|| Box::pin(std::future::pending()) as Connecting);

@@ -105,8 +105,9 @@ impl Session for CouchbaseSession {
     }
 
     fn poll(&mut self, cx: &mut Waking<'_>, out: &mut dyn Completions) -> Poll<()> {
-        let own = self.kv.as_mut().map_or(Poll::Ready(()), |kv| kv.poll(cx, out));
+        // Before the other one, whose reads set the time of what completes after them.
         let sdk = self.sdk.poll(cx, out);
+        let own = self.kv.as_mut().map_or(Poll::Ready(()), |kv| kv.poll(cx, out));
         if own.is_ready() { sdk } else { own }
     }
 

@@ -230,10 +230,15 @@ impl<D: Dialect> HttpSession<D> {
     fn drive(&mut self, number: usize, out: &mut dyn Completions) {
         self.links[number].quiet();
         if let LinkState::Connecting { .. } = self.links[number].state {
+            out.arrived();
             return self.connecting(number, out);
         }
         loop {
-            match self.links[number].turn() {
+            let turn = self.links[number].turn();
+            if !matches!(turn, Turn::Waiting) {
+                out.arrived();
+            }
+            match turn {
                 Turn::Waiting => return,
                 Turn::Answered if self.answered(number, out) => {}
                 Turn::Answered => return,

@@ -229,9 +229,16 @@ fn withheld(scene: &Scene<'_>) -> Option<Finding> {
                 percent(1.0 - WITHHELD.1),
                 percent(MOSTLY_QUEUED)
             ),
-            "free the processors for the client: stop other programs, lift limits (cgroup, cpulimit), and run again",
+            format!(
+                "free the processors for the client: stop other programs, lift limits (cgroup, cpulimit){}, and run again",
+                if is_pinned(client) { ", or remove `pin_workers`" } else { "" }
+            ),
         )
     })
+}
+
+fn is_pinned(client: &ClientUse) -> bool {
+    client.worker_use.iter().any(|worker| worker.processor.is_some())
 }
 
 fn queued_share(client: &ClientUse) -> f64 {
@@ -254,7 +261,14 @@ fn queued(scene: &Scene<'_>) -> Option<Finding> {
                 scene.phase.workers
             ),
             format!("caution above {} with more workers than processors, otherwise note", percent(QUEUED)),
-            "use fewer `workers` than processors, leave some for the store, and stop other programs",
+            format!(
+                "use fewer `workers` than processors, leave some for the store, and stop other programs{}",
+                if is_pinned(&scene.phase.client) {
+                    "; or remove `pin_workers`, because others use these processors"
+                } else {
+                    ""
+                }
+            ),
         )
     })
 }
