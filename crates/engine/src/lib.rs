@@ -14,5 +14,5 @@ pub use phase::{
     Amount, Ask, AskedQuery, Begin, Calibrated, Caller, Clock, Companion, ComparedAnswers, CopyPlan,
     DEFAULT_LOAD_BATCH, Event, Explained, FakeClock, Followed, Guarantees, Member, Observer, Outbox, OwnIndex,
     PhaseContext, PhasePlan, RealClock, Recipe, ResolvedPhase, Rows, Snapshot, Stop, Watch, WorkerJob, WorkerReport,
-    Written, calibrate, canonical, drive, example_requests, explain_queries, run_phase,
+    Written, calibrate, canonical, drive, example_requests, explain_queries, run_phase, with_one_waker,
 };

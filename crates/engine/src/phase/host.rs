@@ -85,7 +85,9 @@ impl Host {
     pub(super) fn run(&self, worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) -> io::Result<()> {
         match &self.0 {
             // It yields by itself after each turn, so the runtime need not count what it does.
-            Some(runtime) => runtime.block_on(tokio::task::unconstrained(reactor(worker, clock, pacing))),
+            Some(runtime) => {
+                runtime.block_on(tokio::task::unconstrained(with_one_waker(reactor(worker, clock, pacing))))
+            }
             None => {
                 plain(worker, clock, pacing);
                 Ok(())
@@ -120,21 +122,27 @@ fn plain(worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) {
     }
 }
 
+/// The same work, always polled with one waker. Sessions keep a clone of the waker, and compare it with that of each poll. A
+/// clone equals its own clones, but not always what it was cloned from, because the compiler may have several copies of a
+/// waker's table of functions. Sessions would then register a new waker at each poll.
+pub async fn with_one_waker<W: Future>(work: W) -> W::Output {
+    let mut work = std::pin::pin!(work);
+    let mut waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+    poll_fn(|cx| {
+        if waker.data() != cx.waker().data() {
+            waker = cx.waker().clone();
+        }
+        work.as_mut().poll(&mut Context::from_waker(&waker))
+    })
+    .await
+}
+
 /// Drives a worker on the current tokio runtime.
 async fn reactor(worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) -> io::Result<()> {
     let mut timer = Timer::new()?;
     let mut spinning_since = None;
-    // Sessions keep a clone of the waker, and compare it with that of each poll. A clone equals its own clones, but not
-    // always what it was cloned from, because the compiler may have several copies of a waker's table of functions.
-    let mut waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
     loop {
-        let turn = poll_fn(|cx| {
-            if waker.data() != cx.waker().data() {
-                waker = cx.waker().clone();
-            }
-            Poll::Ready(worker.turn(&mut Context::from_waker(&waker)))
-        })
-        .await;
+        let turn = poll_fn(|cx| Poll::Ready(worker.turn(cx))).await;
         let now = clock.now_ns();
         if let Some(since) = spinning_since.take()
             && matches!(turn, Turn::Until { .. })
@@ -219,7 +227,34 @@ impl Timer {
 
 #[cfg(test)]
 mod tests {
-    use super::must_set;
+    use std::cell::Cell;
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    use super::*;
+
+    #[test]
+    fn work_sees_one_waker_until_another_task_polls_it() {
+        struct Task;
+        impl Wake for Task {
+            fn wake(self: Arc<Self>) {}
+        }
+        let [one, other] = [Arc::new(Task), Arc::new(Task)].map(Waker::from);
+        let (mut kept, changes) = (None::<Waker>, Cell::new(0));
+        let mut work = std::pin::pin!(with_one_waker(poll_fn(|cx| {
+            if !kept.as_ref().is_some_and(|kept| kept.will_wake(cx.waker())) {
+                changes.set(changes.get() + 1);
+                kept = Some(cx.waker().clone());
+            }
+            if kept.as_ref().is_some_and(|kept| kept.data() == other.data()) { Poll::Ready(()) } else { Poll::Pending }
+        })));
+        for waker in [&one, &one.clone(), &one] {
+            assert!(work.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
+        }
+        assert_eq!(changes.get(), 1);
+        assert!(work.as_mut().poll(&mut Context::from_waker(&other)).is_ready(), "the other task must be woken now");
+        assert_eq!(changes.get(), 2);
+    }
 
     #[test]
     fn a_timer_is_set_only_if_it_would_fire_too_late_or_for_an_arrival() {

@@ -56,6 +56,7 @@ pub use drive::{WorkerReport, drive};
 pub use events::{Event, Observer};
 pub use explain::{Explained, example_requests, explain_queries};
 pub use followed::Followed;
+pub use host::with_one_waker;
 pub use indexes::OwnIndex;
 pub use plan::{Amount, Ask, DEFAULT_LOAD_BATCH, Guarantees, PhasePlan, Recipe, ResolvedPhase, Rows, WorkerJob};
 pub use queries::AskedQuery;
