@@ -85,6 +85,15 @@ bench-peers: ## Measure the client beside other load generators, and write docs/
 check-speed: ## Compare the instructions of an operation with the counts in dev/bench/instructions.txt
 	$(BENCH) --only instructions --strict
 
+# Each driver is a feature of its own, which others must not be needed for.
+DRIVERS = $(shell python3 -c "import tomllib; \
+	print(*tomllib.load(open('crates/stores/Cargo.toml', 'rb'))['features']['default'])")
+
+.PHONY: drivers
+drivers: ## Compile each driver without the others
+	for driver in $(DRIVERS); do \
+		$(CARGO) clippy -p storebench-stores --no-default-features --features $$driver --locked -- -D warnings || exit; done
+
 .PHONY: soak
-soak: ## Run the tests that take too long for `make test`, and keep the results
+soak: drivers ## Run the tests that take too long for `make test`, and keep the results
 	scripts/soak.sh --workspace --locked
