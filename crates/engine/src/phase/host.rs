@@ -3,8 +3,9 @@
 //! The loop itself ([`Turns::turn`]) never blocks. It returns when it next has something to do. A sleep and wake costs
 //! 17–47 µs of CPU time and comes 40–60 µs late on a virtual machine. *Economical* pacing therefore waits at least 100
 //! µs at a time and sends everything that became due together. *Precise* pacing sleeps only while the next arrival is
-//! far off and spins for the rest. It yields to the reactor in every round: a spin that does not yield shows perfect
-//! send delay while responses wait unread.
+//! far off and spins for the rest. It also spins for as long after each send, so that the answer of a fast store is not
+//! read as late as a sleeping thread wakes. It yields to the reactor in every round: a spin that does not yield shows
+//! perfect send delay while responses wait unread.
 
 use std::future::poll_fn;
 use std::io;
@@ -24,7 +25,8 @@ use storebench_study::workload::Pacing;
 
 /// The shortest wait of the economical pacer, and so the longest time that a batch gathers.
 const BATCH_NS: u64 = 100_000;
-/// How long before the next arrival the precise pacer stops sleeping: about the p99 of a late wake.
+/// How long before the next arrival the precise pacer stops sleeping, and how long after a send it does not begin to: about
+/// the p99 of a late wake.
 const SPIN_NS: u64 = 120_000;
 
 /// Asks the kernel to wake this thread as soon as possible after a timer has expired (the default adds up to 50 µs).
@@ -33,9 +35,13 @@ pub(super) fn sharpen_timers() {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }
 
-/// When to wake for something at `at_ns`, and whether to spin instead of sleep. Only arrivals are worth gathering or
-/// spinning for.
-fn choose(pacing: Pacing, arrival: bool, now_ns: u64, at_ns: u64) -> (u64, bool) {
+/// When to wake for something at `at_ns`, and whether to spin instead of sleep. Only arrivals are worth gathering for, and
+/// only arrivals and answers spinning.
+fn choose(pacing: Pacing, arrival: bool, now_ns: u64, at_ns: u64, sent_ns: Option<u64>) -> (u64, bool) {
+    match (pacing, sent_ns) {
+        (Pacing::Precise, Some(sent_ns)) if now_ns < sent_ns + SPIN_NS => return (at_ns.min(sent_ns + SPIN_NS), true),
+        _ => {}
+    }
     match pacing {
         _ if !arrival => (at_ns, false),
         Pacing::Economical => (at_ns.max(now_ns + BATCH_NS), false),
@@ -103,9 +109,9 @@ fn plain(worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) {
         match worker.turn(&mut context) {
             Turn::Ended => return,
             Turn::Again => {}
-            Turn::Until { at_ns, arrival } => {
+            Turn::Until { at_ns, arrival, sent_ns } => {
                 let now = clock.now_ns();
-                let (wake, spin) = choose(pacing, arrival, now, at_ns);
+                let (wake, spin) = choose(pacing, arrival, now, at_ns, sent_ns);
                 if spin {
                     let mut at = now;
                     while at < wake {
@@ -152,8 +158,8 @@ async fn reactor(worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) -> i
         match turn {
             Turn::Ended => return Ok(()),
             Turn::Again => tokio::task::yield_now().await,
-            Turn::Until { at_ns, arrival } => {
-                let (wake, spin) = choose(pacing, arrival, now, at_ns);
+            Turn::Until { at_ns, arrival, sent_ns } => {
+                let (wake, spin) = choose(pacing, arrival, now, at_ns, sent_ns);
                 if spin {
                     spinning_since = Some(now);
                     tokio::task::yield_now().await;
@@ -254,6 +260,22 @@ mod tests {
         assert_eq!(changes.get(), 1);
         assert!(work.as_mut().poll(&mut Context::from_waker(&other)).is_ready(), "the other task must be woken now");
         assert_eq!(changes.get(), 2);
+    }
+
+    #[test]
+    fn the_precise_pacer_spins_before_arrivals_and_after_sends() {
+        let (economical, precise) = (Pacing::Economical, Pacing::Precise);
+        let second = 1_000_000_000;
+        assert_eq!(choose(precise, true, 0, second, None), (second - SPIN_NS, false));
+        assert_eq!(choose(precise, true, second - SPIN_NS, second, None), (second, true));
+        // The answer to what was just sent may come at any time, whatever else is awaited.
+        assert_eq!(choose(precise, true, 1_000, second, Some(500)), (500 + SPIN_NS, true));
+        assert_eq!(choose(precise, false, 1_000, second, Some(500)), (500 + SPIN_NS, true));
+        assert_eq!(choose(precise, true, 1_000, 9_000, Some(500)), (9_000, true));
+        assert_eq!(choose(precise, true, 500 + SPIN_NS, second, Some(500)), (second - SPIN_NS, false));
+        assert_eq!(choose(precise, false, 500 + SPIN_NS, second, Some(500)), (second, false));
+        assert_eq!(choose(economical, true, 1_000, second, Some(500)), (second, false));
+        assert_eq!(choose(economical, true, 1_000, 2_000, Some(500)), (1_000 + BATCH_NS, false));
     }
 
     #[test]

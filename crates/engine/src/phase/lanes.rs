@@ -132,6 +132,8 @@ pub(super) struct Lanes<C> {
     pub last_ns: u64,
     /// Whether what completes now came with the read after which the clock was last read.
     together: bool,
+    /// When an operation was last sent.
+    pub last_sent_ns: u64,
     /// No operation in flight times out before this.
     pub next_timeout_ns: u64,
     rng: Rng,
@@ -172,6 +174,7 @@ impl<C: Clock> Lanes<C> {
             recorder: Box::new(Recorder::new(plan.recipes.len())),
             last_ns,
             together: false,
+            last_sent_ns: 0,
             next_timeout_ns: u64::MAX,
             rng: Rng::stream(seed ^ 0x6261_636b_6f66_6621, u64::from(worker)),
             scratch: Vec::new(),
@@ -226,6 +229,7 @@ impl<C: Clock> Lanes<C> {
             }
         }
         self.in_flight += 1;
+        self.last_sent_ns = now_ns;
         self.next_timeout_ns = self.next_timeout_ns.min(now_ns.saturating_add(self.plan.timeout_ns));
     }
 

@@ -37,6 +37,8 @@ pub(super) enum Turn {
         at_ns: u64,
         /// Whether an operation is scheduled then; otherwise something else is.
         arrival: bool,
+        /// Open loop: when an operation was last sent, if any is in flight.
+        sent_ns: Option<u64>,
     },
     /// Nothing more.
     Ended,
@@ -618,7 +620,8 @@ impl<C: Clock> WorkerCore<C> {
         }
         earlier(self.course.next_interval_ns);
         earlier(now + LONGEST_WAIT_NS);
-        Turn::Until { at_ns, arrival: arrival && at_ns == scheduled }
+        let sent_ns = (self.lanes.open_loop && self.lanes.in_flight > 0).then_some(self.lanes.last_sent_ns);
+        Turn::Until { at_ns, arrival: arrival && at_ns == scheduled, sent_ns }
     }
 
     /// Counts operations that were scheduled and never sent, and hands over the rest.
