@@ -8,10 +8,10 @@
 // The futures of Couchbase's client nest deeper than the default limit of 128.
 #![cfg_attr(feature = "couchbase", recursion_limit = "256")]
 
+#[cfg(any(feature = "http", feature = "memcached"))]
+mod ascii;
 #[cfg_attr(not(feature = "default"), allow(dead_code, reason = "each driver uses only part of it"))]
 mod asked;
-#[cfg(any(feature = "http", feature = "memcached"))]
-mod bytes;
 #[cfg(any(
     feature = "couchbase",
     feature = "hosted",

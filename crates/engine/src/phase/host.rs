@@ -38,11 +38,9 @@ pub(super) fn sharpen_timers() {
 /// When to wake for something at `at_ns`, and whether to spin instead of sleep. Only arrivals are worth gathering for, and
 /// only arrivals and answers spinning.
 fn choose(pacing: Pacing, arrival: bool, now_ns: u64, at_ns: u64, sent_ns: Option<u64>) -> (u64, bool) {
-    match (pacing, sent_ns) {
-        (Pacing::Precise, Some(sent_ns)) if now_ns < sent_ns + SPIN_NS => return (at_ns.min(sent_ns + SPIN_NS), true),
-        _ => {}
-    }
+    let answer_until_ns = sent_ns.map_or(0, |sent_ns| sent_ns + SPIN_NS);
     match pacing {
+        Pacing::Precise if now_ns < answer_until_ns => (at_ns.min(answer_until_ns), true),
         _ if !arrival => (at_ns, false),
         Pacing::Economical => (at_ns.max(now_ns + BATCH_NS), false),
         Pacing::Precise if at_ns <= now_ns + SPIN_NS => (at_ns, true),

@@ -340,7 +340,8 @@ pub struct PhaseResult {
     #[serde(default)]
     pub in_flight_limit: u64,
     /// How operations were drawn and given up, by the study's keys: `popularity`, `streams`, `arrival`, `think`,
-    /// `timeout`, `retry`, `on_disconnect`, `pin_workers`, and `mix.NAME.KEY` for what an entry of the mix sets besides its weight.
+    /// `timeout`, `retry`, `on_disconnect`, `pin_workers`, and `mix.NAME.KEY` for what an entry of the mix sets besides its
+    /// weight.
     #[serde(default)]
     pub settings: IndexMap<String, serde_json::Value>,
     /// What happened to the connections.

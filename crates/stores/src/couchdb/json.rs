@@ -4,7 +4,7 @@ pub(super) use storebench_documents::json::{
     Elements, Member, Walk, elements, is_array, member, members, name, push_text, text,
 };
 
-use crate::bytes;
+use crate::ascii;
 
 /// The revision in a document. CouchDB writes it at the start, PouchDB at the end.
 pub(super) fn revision(document: &[u8]) -> Option<&[u8]> {
@@ -28,7 +28,7 @@ pub(super) fn is_revision(text: &[u8]) -> bool {
         && !digest.is_empty()
         && text.len() < 200
         && number.iter().all(u8::is_ascii_digit)
-        && bytes::all(digest, |byte| byte.is_ascii_hexdigit())
+        && ascii::all(digest, |byte| byte.is_ascii_hexdigit())
 }
 
 /// The first field of `document` that would override the driver's key, revision or deletion flag in CouchDB. An `_id`

@@ -7,6 +7,7 @@ use httparse::{Header, ParserConfig, Status};
 
 use super::Answer;
 use super::wire::Failure;
+use crate::ascii;
 use crate::connection::Pipe;
 
 /// The maximum size of a body that is kept. No request of a driver expects more.
@@ -210,7 +211,7 @@ impl Framing {
             match name.len() {
                 14 if name.eq_ignore_ascii_case("content-length") => {
                     for word in words {
-                        let number = number(word).ok_or_else(|| garbled("invalid Content-Length"))?;
+                        let number = ascii::number(word).ok_or_else(|| garbled("invalid Content-Length"))?;
                         if length.is_some_and(|length| length != number) {
                             return Err(garbled("two values of Content-Length"));
                         }
@@ -242,15 +243,6 @@ impl Framing {
         let ambiguous = chunked && length.is_some();
         Ok(Self { body, keeps_open: says_keep && !says_close && !ambiguous })
     }
-}
-
-/// A number of digits only.
-fn number(text: &[u8]) -> Option<u64> {
-    text.first()?;
-    text.iter().try_fold(0u64, |number, byte| {
-        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        number.checked_mul(10)?.checked_add(digit)
-    })
 }
 
 /// Refuses a head, a size or a trailer that does not end.

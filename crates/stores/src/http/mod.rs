@@ -7,7 +7,7 @@
 //! decides what a lost answer means. It spawns no task: it polls its connections itself.
 //!
 //! `hyper` did this before. A GET of 1 KiB from a server that answers at once took 5.8, 3.3 and 3.9 µs of processor time
-//! outside the kernel on 4, 16 and 64 connections, now 1.9, 0.9 and 0.7 µs (`make bench-peers`, medians of 1 and 3
+//! outside the kernel on 4, 16 and 64 connections, now 2.2, 1.0 and 1.0 µs (`make bench-peers`, medians of 1 and 5
 //! rounds), and 12 to 29 allocations, now none: each request passed through a channel, a task and a map of headers.
 
 mod answer;

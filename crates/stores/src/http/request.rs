@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode, utf8_percent_
 use storebench_documents::json::push_text;
 
 use super::Method;
-use crate::bytes;
+use crate::ascii;
 
 /// The characters to encode in a path segment or a query value: all except the unreserved ones of RFC 3986.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -109,7 +109,7 @@ impl RequestBuf {
         if self.target.len() > TARGET_BYTES {
             return Err(format!("the path of the request is longer than {TARGET_BYTES} bytes"));
         }
-        if bytes::all(self.target.as_bytes(), |byte| byte.is_ascii_graphic()) {
+        if ascii::all(self.target.as_bytes(), |byte| byte.is_ascii_graphic()) {
             return Ok(());
         }
         match self.target.bytes().find(|byte| !byte.is_ascii_graphic()) {

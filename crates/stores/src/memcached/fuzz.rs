@@ -1,6 +1,7 @@
 //! Fuzz tests of the answer parser.
 
-use super::meta::{Answer, answer, flag, number};
+use super::meta::{Answer, answer, flag};
+use crate::ascii::number;
 
 const GOOD: &[&[u8]] = &[
     b"HD\r\n",

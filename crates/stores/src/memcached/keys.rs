@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use storebench_engine::store::{ErrorKind, OpError};
 use storebench_study::workload::Body;
 
-use crate::bytes;
+use crate::ascii;
 
 /// The maximum length of a written key.
 const LONGEST: usize = 250;
@@ -55,7 +55,7 @@ pub(super) fn write(out: &mut Vec<u8>, collection: &Collection, key: &str) -> Re
 /// Whether a key has neither spaces nor control characters.
 #[inline]
 fn is_plain(key: &[u8]) -> bool {
-    bytes::all(key, |byte| (byte > b' ') & (byte != 0x7F))
+    ascii::all(key, |byte| (byte > b' ') & (byte != 0x7F))
 }
 
 fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {

@@ -1,5 +1,7 @@
 //! The meta protocol (<https://docs.memcached.org/protocols/meta/>).
 
+use crate::ascii;
+
 /// One answer. It borrows from the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer<'a> {
@@ -58,7 +60,7 @@ pub(super) fn answer(input: &[u8]) -> Result<Option<(Answer<'_>, usize)>, Garbag
                 Some(space) => (&flags[..space], &flags[space + 1..]),
                 None => (flags, &flags[flags.len()..]),
             };
-            let size = number(size).and_then(|n| usize::try_from(n).ok()).filter(|n| *n <= LARGEST_BYTES);
+            let size = ascii::number(size).and_then(|n| usize::try_from(n).ok()).filter(|n| *n <= LARGEST_BYTES);
             let end = after + size.ok_or_else(|| Garbage::of(input))?;
             return match input.get(end..end + 2) {
                 None => Ok(None),
@@ -80,18 +82,6 @@ fn begins_well(input: &[u8]) -> bool {
     words.iter().any(|word| {
         let length = word.len().min(input.len());
         word[..length] == input[..length]
-    })
-}
-
-/// Parses an unsigned decimal number.
-#[inline]
-pub(super) fn number(text: &[u8]) -> Option<u64> {
-    if text.is_empty() {
-        return None;
-    }
-    text.iter().try_fold(0u64, |value, digit| {
-        let digit = digit.wrapping_sub(b'0');
-        if digit > 9 { None } else { value.checked_mul(10)?.checked_add(u64::from(digit)) }
     })
 }
 

@@ -6,7 +6,8 @@ use storebench_engine::store::{ErrorKind, Op, OpError};
 use storebench_study::workload::Body;
 
 use super::keys::{self, Collection};
-use super::meta::{decimal, number};
+use super::meta::decimal;
+use crate::ascii;
 use crate::document::{self, wrong_collection};
 
 /// The meaning of an answer.
@@ -101,7 +102,7 @@ pub(super) fn single(
             Ok(Expect::Counter(delta))
         }
         Op::CompareAndSwap { key, expected, body } => {
-            if number(expected).is_none() {
+            if ascii::number(expected).is_none() {
                 return Err(OpError::new(
                     ErrorKind::Conflict,
                     "the expected revision is not a memcached revision, so it cannot match",

@@ -6,6 +6,7 @@ use storebench_study::workload::Body;
 use super::keys::{self, Collection};
 use super::meta::{self, Answer, Garbage};
 use super::request::{self, Expect};
+use crate::ascii;
 use crate::connection::{Dialect, NONE, Pipelined};
 use crate::document::{CHANGED, EXISTS, write_counter};
 
@@ -49,7 +50,7 @@ impl Dialect for Memcached {
         out: &mut Vec<u8>,
     ) -> Result<Expect, OpError> {
         let revision = meta::flag(flags, b'c').unwrap_or_default();
-        let expiry_s = meta::flag(flags, b't').and_then(meta::number);
+        let expiry_s = meta::flag(flags, b't').and_then(ascii::number);
         request::swap(out, collection, key, body, revision, expiry_s, self.largest_bytes).map(|()| Expect::Swapped)
     }
 
@@ -116,7 +117,7 @@ fn effect(expect: Expect, answer: Answer<'_>) -> Result<Result<Option<i64>, OpEr
         (_, Answer::Failure(line)) => Err(failure(line, true)),
         (Expect::Counter(delta), Answer::Value(text, _)) => {
             // memcached pads a number that became shorter with spaces.
-            let value = meta::number(text.trim_ascii_end()).ok_or_else(|| Garbage::of(text))?;
+            let value = ascii::number(text.trim_ascii_end()).ok_or_else(|| Garbage::of(text))?;
             // An increment wraps around at the maximum, and a decrement stops at 0.
             if delta > 0 && value < delta.unsigned_abs() || delta < 0 && value == 0 {
                 Err(OpError::new(
@@ -147,7 +148,7 @@ fn read<'a>(
     Ok(match (awaited.expect, answer) {
         (Expect::Value, Answer::Value(body, flags)) => {
             let body = if collection.ours && collection.body == Body::Counter {
-                let value = meta::number(body.trim_ascii_end()).ok_or_else(|| Garbage::of(body))?;
+                let value = ascii::number(body.trim_ascii_end()).ok_or_else(|| Garbage::of(body))?;
                 write_counter(keys::from_unsigned(value), scratch);
                 scratch.as_slice()
             } else {
