@@ -107,7 +107,7 @@ fn plain(worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) {
         match worker.turn(&mut context) {
             Turn::Ended => return,
             Turn::Again => {}
-            Turn::Until { at_ns, arrival, sent_ns } => {
+            Turn::Until { at_ns, arrival, sent_ns, .. } => {
                 let now = clock.now_ns();
                 let (wake, spin) = choose(pacing, arrival, now, at_ns, sent_ns);
                 if spin {
@@ -146,17 +146,16 @@ async fn reactor(worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) -> i
     let mut timer = Timer::new()?;
     let mut spinning_since = None;
     loop {
+        let woken = if spinning_since.is_some() { clock.now_ns() } else { 0 };
         let turn = poll_fn(|cx| Poll::Ready(worker.turn(cx))).await;
         let now = clock.now_ns();
-        if let Some(since) = spinning_since.take()
-            && matches!(turn, Turn::Until { .. })
-        {
-            worker.spun(now - since);
+        if let Some(since) = spinning_since.take() {
+            worker.spun(spun(since, woken, now, turn));
         }
         match turn {
             Turn::Ended => return Ok(()),
             Turn::Again => tokio::task::yield_now().await,
-            Turn::Until { at_ns, arrival, sent_ns } => {
+            Turn::Until { at_ns, arrival, sent_ns, .. } => {
                 let (wake, spin) = choose(pacing, arrival, now, at_ns, sent_ns);
                 if spin {
                     spinning_since = Some(now);
@@ -167,6 +166,15 @@ async fn reactor(worker: &mut dyn Turns, clock: &RealClock, pacing: Pacing) -> i
                 }
             }
         }
+    }
+}
+
+/// How long a thread has spun, if it waited from `since`, a turn began at `woken`, and it ended at `now`. A turn that finds
+/// nothing to do is part of the wait. Any other is work.
+fn spun(since: u64, woken: u64, now: u64, turn: Turn) -> u64 {
+    match turn {
+        Turn::Until { idle: true, .. } => now - since,
+        _ => woken - since,
     }
 }
 
@@ -274,6 +282,15 @@ mod tests {
         assert_eq!(choose(precise, false, 500 + SPIN_NS, second, Some(500)), (second, false));
         assert_eq!(choose(economical, true, 1_000, second, Some(500)), (second, false));
         assert_eq!(choose(economical, true, 1_000, 2_000, Some(500)), (1_000 + BATCH_NS, false));
+    }
+
+    #[test]
+    fn only_turns_that_find_nothing_to_do_are_spinning() {
+        let until = |idle| Turn::Until { at_ns: 9_000, arrival: true, sent_ns: None, idle };
+        assert_eq!(spun(1_000, 1_500, 1_700, until(true)), 700);
+        assert_eq!(spun(1_000, 1_500, 1_700, until(false)), 500);
+        assert_eq!(spun(1_000, 1_500, 1_700, Turn::Again), 500);
+        assert_eq!(spun(1_000, 1_500, 1_700, Turn::Ended), 500);
     }
 
     #[test]

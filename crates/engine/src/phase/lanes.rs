@@ -134,6 +134,8 @@ pub(super) struct Lanes<C> {
     together: bool,
     /// When an operation was last sent.
     pub last_sent_ns: u64,
+    /// Whether nothing was sent or answered in this turn.
+    pub idle: bool,
     /// No operation in flight times out before this.
     pub next_timeout_ns: u64,
     rng: Rng,
@@ -175,6 +177,7 @@ impl<C: Clock> Lanes<C> {
             last_ns,
             together: false,
             last_sent_ns: 0,
+            idle: true,
             next_timeout_ns: u64::MAX,
             rng: Rng::stream(seed ^ 0x6261_636b_6f66_6621, u64::from(worker)),
             scratch: Vec::new(),
@@ -229,6 +232,7 @@ impl<C: Clock> Lanes<C> {
             }
         }
         self.in_flight += 1;
+        self.idle = false;
         self.last_sent_ns = now_ns;
         self.next_timeout_ns = self.next_timeout_ns.min(now_ns.saturating_add(self.plan.timeout_ns));
     }
@@ -709,6 +713,7 @@ impl<C: Clock> Completions for Lanes<C> {
         let now = if self.together { self.last_ns } else { self.now() };
         self.lanes[lane].in_flight = false;
         self.in_flight -= 1;
+        self.idle = false;
         match result {
             Ok(reply) => self.succeed(lane, now, &reply),
             Err(error) if error.kind == ErrorKind::NotFound || self.is_there_already(lane, error.kind) => {

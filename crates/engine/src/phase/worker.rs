@@ -39,6 +39,8 @@ pub(super) enum Turn {
         arrival: bool,
         /// Open loop: when an operation was last sent, if any is in flight.
         sent_ns: Option<u64>,
+        /// Whether nothing was sent and no answer came in this turn.
+        idle: bool,
     },
     /// Nothing more.
     Ended,
@@ -137,6 +139,7 @@ struct Usage {
 
 impl<S: Session, C: Clock> Turns for Worker<S, C> {
     fn turn(&mut self, context: &mut Context<'_>) -> Turn {
+        self.core.lanes.idle = true;
         // Sessions are polled even while nothing is in flight, because they reconnect while they are polled.
         let now = self.collect(context);
         self.look_around(now);
@@ -621,7 +624,7 @@ impl<C: Clock> WorkerCore<C> {
         earlier(self.course.next_interval_ns);
         earlier(now + LONGEST_WAIT_NS);
         let sent_ns = (self.lanes.open_loop && self.lanes.in_flight > 0).then_some(self.lanes.last_sent_ns);
-        Turn::Until { at_ns, arrival: arrival && at_ns == scheduled, sent_ns }
+        Turn::Until { at_ns, arrival: arrival && at_ns == scheduled, sent_ns, idle: self.lanes.idle }
     }
 
     /// Counts operations that were scheduled and never sent, and hands over the rest.
