@@ -49,6 +49,8 @@ pub struct Writes {
 struct Cell {
     recorder: Recorder,
     usage: WorkerUse,
+    /// Of the threads that read for the worker, one after the other.
+    reading: Option<WorkerUse>,
 }
 
 /// The recorders of all workers of a copy.
@@ -91,7 +93,7 @@ impl Meter {
                 labels.push(Label { name: kind.name().to_owned(), kind: *kind, collection: 0, batch });
             }
         }
-        let cell = || Cell { recorder: Recorder::new(labels.len()), usage: WorkerUse::default() };
+        let cell = || Cell { recorder: Recorder::new(labels.len()), usage: WorkerUse::default(), reading: None };
         let start_ns = clock.now_ns();
         Self {
             start_ns,
@@ -164,7 +166,14 @@ impl Meter {
             isolation: None,
             total: self.total,
             intervals: self.intervals,
-            worker_use: self.cells.iter().map(|cell| lock(cell).usage).collect(),
+            worker_use: self
+                .cells
+                .iter()
+                .flat_map(|cell| {
+                    let cell = lock(cell);
+                    [Some(cell.usage), cell.reading].into_iter().flatten()
+                })
+                .collect(),
             resources: self.sampler.map(Sampler::finish).unwrap_or_default(),
             store_stats: StoreStats::default(),
             distinct_keys: Vec::new(),
@@ -193,6 +202,20 @@ impl Probe {
         let run_queue_ns = thread_run_queue_ns().saturating_sub(self.run_queue_ns);
         let wall_ns = self.clock.now_ns() - self.start_ns;
         lock(&self.cells[self.worker]).usage = WorkerUse { cpu_ns, run_queue_ns, wall_ns, ..WorkerUse::default() };
+    }
+
+    /// Adds all that the calling thread has used, which read for the worker since `start_ns` of the probe's clock.
+    pub(crate) fn has_read(&self, start_ns: u64) {
+        let mut cell = lock(&self.cells[self.worker]);
+        let all = cell.reading.get_or_insert_default();
+        all.cpu_ns += thread_cpu_ns();
+        all.run_queue_ns += thread_run_queue_ns();
+        all.wall_ns += self.clock.now_ns() - start_ns;
+    }
+
+    /// The time by the probe's clock.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
     }
 
     /// Records requests and empties the list.

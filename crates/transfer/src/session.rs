@@ -131,14 +131,15 @@ impl<'a> Asker<'a> {
         Ok(Self { store, session, clock, access, timer: Timer::new(), draw, token: 0 })
     }
 
-    /// Sends a request until it succeeds without rejects, retrying as the policy says. `tried` receives the result of
-    /// each attempt and its duration in ns. `what` describes the operation in errors.
+    /// Sends a request until it succeeds without rejects, retrying as the policy says. `request` makes it from the number
+    /// of attempts that have failed. `tried` receives the result of each attempt and its duration in ns. `what` describes
+    /// the operation in errors.
     ///
     /// # Errors
     /// The error of the last attempt.
-    pub(crate) async fn ask(
+    pub(crate) async fn ask<'r>(
         &mut self,
-        request: &Request<'_>,
+        request: impl Fn(u32) -> Request<'r>,
         what: &str,
         mut tried: impl FnMut(Result<&OwnedReply, ErrorKind>, u64),
     ) -> Result<OwnedReply, TransferError> {
@@ -146,7 +147,7 @@ impl<'a> Asker<'a> {
         loop {
             let sent_ns = self.clock.now_ns();
             tries.begin(sent_ns);
-            let answer = self.answer(request).await.and_then(|reply| {
+            let answer = self.answer(&request(tries.failed)).await.and_then(|reply| {
                 let rejected = reply.as_reply().rejects.first().map(|reject| reject.error.clone());
                 rejected.map_or(Ok(reply), Err)
             });

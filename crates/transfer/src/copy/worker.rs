@@ -48,12 +48,13 @@ pub(super) fn run(shared: &Shared<'_>, probe: &Probe) -> Result<(), TransferErro
 async fn open<'scope>(
     scope: &'scope Scope<'scope, '_>,
     shared: &'scope Shared<'_>,
+    probe: &'scope Probe,
     split: &'scope Split,
 ) -> Result<Box<dyn Reader + 'scope>, TransferError> {
     let CopyRequest { source, sink, shape, .. } = *shared.request;
     let writing_is_work = sink.store().is_none_or(|store| store.capabilities().embedded);
     if writing_is_work && source.gives_up() && shared.has_free_processors() {
-        let reader = Ahead::open(scope, STACK_BYTES, (source, split, shape), sink.room()).await?;
+        let reader = Ahead::open(scope, STACK_BYTES, (source, split, shape), sink.room(), probe).await?;
         return Ok(Box::new(reader));
     }
     source.open(split, shape).await
@@ -129,7 +130,7 @@ impl<'a> Worker<'a> {
             // An earlier process's spool would be incomplete.
             spool::remove(&request.folder, self.split.number)?;
         }
-        let mut reader = match open(scope, self.shared, self.split).await {
+        let mut reader = match open(scope, self.shared, self.probe, self.split).await {
             Err(TransferError::Damaged(what)) => return self.end(writer, Some(what)).await,
             reader => reader?,
         };

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{Reader, Room, Source, Split, Unreadable};
 use crate::error::TransferError;
-use crate::measure::Request;
+use crate::measure::{Probe, Request};
 use crate::records::Records;
 use crate::runtime::block_on;
 use crate::shape::Shape;
@@ -45,7 +45,8 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// Starts the thread, which ends when the split is read or this reader is dropped. `room` is that of every read.
+    /// Starts the thread, which ends when the split is read or this reader is dropped. `room` is that of every read. What the
+    /// thread used is added to `probe`.
     ///
     /// # Errors
     /// As [`Source::open`]; or no thread can be started.
@@ -54,11 +55,13 @@ impl Ahead {
         stack_bytes: usize,
         (source, split, shape): (&'scope dyn Source, &'scope Split, &'scope Shape),
         room: Room,
+        probe: &'scope Probe,
     ) -> Result<Self, TransferError> {
         let (send, batches) = mpsc::channel(BATCHES);
         let (used, give_back) = recycling::channel();
         let (opened, is_open) = oneshot::channel();
         let read = move || {
+            let start_ns = probe.now_ns();
             let read = block_on(async {
                 let reader = source.open(split, shape).await;
                 let (reader, answer) = match reader {
@@ -74,6 +77,7 @@ impl Ahead {
             });
             // Without an event loop, `opened` is dropped, which the other side reports.
             let _: Result<(), TransferError> = read;
+            probe.has_read(start_ns);
         };
         let thread = Builder::new().name("copy-reads".to_owned()).stack_size(stack_bytes).spawn_scoped(scope, read);
         thread.map_err(|e| TransferError::Target(format!("cannot start a thread: {e}")))?;
@@ -155,9 +159,10 @@ impl Reader for Ahead {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use storebench_engine::store::LocalFuture;
+    use storebench_engine::store::{Durability, LocalFuture};
 
     use super::*;
+    use crate::measure::{Meter, RequestKinds, Writes};
     use crate::records::Origin;
     use crate::source::{Part, Snapshot};
 
@@ -256,9 +261,13 @@ mod tests {
         let split = Split { number: 0, part: Part::Query, bytes: None };
         let (shape, room) = (Shape::new(None, "copy"), Room { records: 1, bytes: 1 });
         let (mut keys, mut bad, mut counted) = (Vec::new(), Vec::new(), [0; 2]);
+        let requests = RequestKinds { kinds: Vec::new(), batch: 1 };
+        let writes = Writes { requests, in_flight: 1, durability: Durability::MEMORY };
+        let probe = Meter::new(None, writes, 1, std::time::Duration::from_secs(1)).probe(0);
         let end = std::thread::scope(|scope| {
             block_on(async {
-                let mut reader = match Ahead::open(scope, 1 << 20, (source, &split, &shape), room).await {
+                let opened = Ahead::open(scope, 1 << 20, (source, &split, &shape), room, &probe).await;
+                let mut reader = match opened {
                     Ok(reader) => reader,
                     Err(error) => return Ok(Err(error)),
                 };

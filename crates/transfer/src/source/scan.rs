@@ -1,8 +1,9 @@
 //! Reads documents of a store with page requests: a range of keys, or the rows of a view.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use storebench_engine::store::{LocalFuture, Op, OpKind, OwnedReply, Request, StoreError, ViewRows};
+use storebench_engine::store::{ErrorKind, LocalFuture, Op, OpKind, OwnedReply, Request, StoreError, ViewRows};
 
 use super::StoreSource;
 use super::pages::{Measured, Page, Pages};
@@ -19,6 +20,12 @@ pub(super) const LARGEST_PAGE: u32 = 5_000;
 /// 1 KiB, this is a full page, so that a range begins with no smaller one.
 const LARGEST_FIRST_PAGE: u32 = 1_100;
 
+/// By how much the number of documents in a page may grow from one page to the next.
+const GROWTH: u32 = 8;
+/// By how much it shrinks after a page that did not come, which may have been too large for the timeout or for an answer.
+/// Where keys begin with the kind of a document, the next documents can be a thousand times as large.
+const SHRINKING: u32 = 4;
+
 /// The position of a reader.
 pub(super) enum Walk<'a> {
     /// In a range of keys. `after` is the last key read; the next page starts with it.
@@ -29,12 +36,33 @@ pub(super) enum Walk<'a> {
     Ended,
 }
 
+impl Walk<'_> {
+    /// The request for the next page of so many documents, and how many rows it asks for. `None` at the end.
+    fn page(&self, documents: u32) -> Option<(Op<'_>, u32)> {
+        Some(match self {
+            Walk::Ended => return None,
+            Walk::Keys { start, end, after } => {
+                // The last key of the previous page is returned again.
+                let limit = documents + u32::from(after.is_some());
+                (Op::Scan { start: after.as_deref().unwrap_or(start), end: *end, limit }, limit)
+            }
+            Walk::View { view, key, skip, end } => {
+                let rows = key.as_deref().map_or(ViewRows::All, ViewRows::Keys);
+                let limit = end.map_or(documents, |end| documents.min(end.saturating_sub(*skip)));
+                (Op::View { view, rows, skip: *skip, limit }, limit)
+            }
+        })
+    }
+}
+
 /// Requests one page after the other.
 pub(super) struct Scan<'a> {
     asker: Asker<'a>,
     source: &'a StoreSource,
     walk: Walk<'a>,
     limit: u32,
+    /// Whether the last page had nothing new and was so small that it may not have been the end.
+    in_doubt: bool,
     embedded: bool,
     measured: Measured,
 }
@@ -43,23 +71,11 @@ impl<'a> Scan<'a> {
     pub(super) fn new(asker: Asker<'a>, source: &'a StoreSource, walk: Walk<'a>, measured: Measured) -> Self {
         let limit = source.page.load(Ordering::Relaxed).min(LARGEST_FIRST_PAGE);
         let embedded = source.store.capabilities().embedded;
-        Self { asker, source, walk, limit, embedded, measured }
+        Self { asker, source, walk, limit, in_doubt: false, embedded, measured }
     }
 
     async fn next(&mut self, page: &mut Page) -> Result<bool, TransferError> {
-        let (op, asked) = match &self.walk {
-            Walk::Ended => return Ok(false),
-            Walk::Keys { start, end, after } => {
-                // The last key of the previous page is returned again.
-                let limit = self.limit + u32::from(after.is_some());
-                (Op::Scan { start: after.as_deref().unwrap_or(start), end: *end, limit }, limit)
-            }
-            Walk::View { view, key, skip, end } => {
-                let rows = key.as_deref().map_or(ViewRows::All, ViewRows::Keys);
-                let limit = end.map_or(self.limit, |end| self.limit.min(end.saturating_sub(*skip)));
-                (Op::View { view, rows, skip: *skip, limit }, limit)
-            }
-        };
+        let Some(whole) = self.walk.page(self.limit) else { return Ok(false) };
         let after = if let Walk::Keys { after, .. } = &self.walk { after.as_deref() } else { None };
         let rows_of = |reply: &OwnedReply| {
             let rows = reply.as_reply().rows.unwrap_or_default();
@@ -67,16 +83,32 @@ impl<'a> Scan<'a> {
             (first, (rows.len() - first) as u64, rows.total_bytes() as u64)
         };
         let kind = if matches!(self.walk, Walk::View { .. }) { OpKind::View } else { OpKind::Scan };
-        let request = Request { collection: self.source.options.id(), op, contents: true };
-        let measured = &self.measured;
-        let reply = self.asker.ask(&request, "could not read a page of documents", |answer, service_ns| {
-            let (outcome, (_, records, bytes)) = match answer {
-                Ok(reply) => (Ok(()), rows_of(reply)),
-                Err(kind) => (Err(kind), (0, 0, 0)),
+        let collection = self.source.options.id();
+        let mut limit = self.limit;
+        let (reply, documents, asked) = loop {
+            let (documents, asked, failed_with) = (Cell::new(limit), Cell::new(0), Cell::new(None));
+            let request = |failed| {
+                documents.set((limit / SHRINKING.saturating_pow(failed)).max(1));
+                let (op, rows) = self.walk.page(documents.get()).unwrap_or(whole);
+                asked.set(rows);
+                Request { collection, op, contents: true }
             };
-            measured.borrow_mut().push(measure::Request { kind, outcome, service_ns, records, bytes });
-        });
-        let reply = reply.await?;
+            let answer = self.asker.ask(request, "could not read a page of documents", |answer, service_ns| {
+                let (outcome, (_, records, bytes)) = match answer {
+                    Ok(reply) => (Ok(()), rows_of(reply)),
+                    Err(kind) => (Err(kind), (0, 0, 0)),
+                };
+                failed_with.set(outcome.err());
+                self.measured.borrow_mut().push(measure::Request { kind, outcome, service_ns, records, bytes });
+            });
+            match answer.await {
+                Ok(reply) => break (reply, documents.get(), asked.get()),
+                Err(_) if failed_with.get() == Some(ErrorKind::Failed) && documents.get() > 1 => {
+                    limit = documents.get() / SHRINKING;
+                }
+                Err(error) => return Err(error),
+            }
+        };
         let (first, records, bytes) = rows_of(&reply);
         (page.first, page.rows.rows) = (first, reply.into_rows());
         let rows = page.rows.rows.as_batch();
@@ -91,7 +123,13 @@ impl<'a> Scan<'a> {
         if last.is_some() && last.as_deref() == after && rows.len() >= asked as usize {
             return broken("the store returns the same page repeatedly".into());
         }
-        // A server may omit documents that were deleted meanwhile, so only a page without new ones is the end.
+        // A server may omit documents that were deleted meanwhile, so only a page without new ones is the end. If it was
+        // small, it may have had room for nothing else.
+        self.in_doubt = !self.embedded && records == 0 && documents < FIRST_PAGE && !self.in_doubt;
+        if self.in_doubt {
+            self.limit = (documents * GROWTH).min(FIRST_PAGE);
+            return Ok(true);
+        }
         let more = if self.embedded { rows.len() >= asked as usize } else { records > 0 };
         let mean = (bytes / rows.len().max(1) as u64).max(1);
         match (&mut self.walk, last.filter(|_| more)) {
@@ -100,7 +138,7 @@ impl<'a> Scan<'a> {
             _ => self.walk = Walk::Ended,
         }
         if !matches!(self.walk, Walk::Ended) {
-            self.limit = (PAGE_BYTES / mean).clamp(1, u64::from(LARGEST_PAGE)) as u32;
+            self.limit = (PAGE_BYTES / mean).clamp(1, u64::from(LARGEST_PAGE.min(GROWTH * documents))) as u32;
             self.source.page.store(self.limit, Ordering::Relaxed);
         }
         Ok(true)

@@ -94,7 +94,7 @@ impl StoreTarget {
         let op = Op::BulkRead { keys: keys.as_batch() };
         let request = Request { collection: self.collection, op, contents: true };
         let own = self.store.capabilities().own_members;
-        let reply = asker.ask(&request, "could not read back the written documents", |_, _| {}).await?;
+        let reply = asker.ask(|_| request, "could not read back the written documents", |_, _| {}).await?;
         let rows = reply.as_reply().rows.unwrap_or_default();
         // For a key requested twice, some stores return one row and others two.
         let hashes: HashMap<&str, Seen> =

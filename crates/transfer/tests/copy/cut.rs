@@ -92,6 +92,18 @@ fn a_prepared_store_is_copied_by_its_collections_and_cut_as_asked() {
     assert_eq!(lines, 3_000);
 }
 
+/// A client's work is measured on each of its threads.
+#[test]
+fn a_thread_that_reads_counts_as_work_of_the_client() {
+    let lab = Lab { parallel: 1, ..Lab::new() };
+    let source = files(&[&lab.write("a.jsonl", lines(20_000).replace("\"_id\"", "\"_id\":1,\"its key\""))]);
+    let outcome = copied(&lab, &source, &store_sink(&memory(), Verb::Upsert), &source.cut(3).unwrap());
+    let used = &outcome.record.worker_use;
+    let threads = std::thread::available_parallelism().map_or(1, |all| all.get().min(2));
+    assert_eq!((outcome.record.workers, used.len()), (1, threads));
+    assert!(used.iter().all(|of| of.cpu_ns > 0 && of.cpu_ns <= of.wall_ns + 20_000_000), "{used:?}");
+}
+
 /// A store with a view of this many rows.
 struct Viewed(usize);
 

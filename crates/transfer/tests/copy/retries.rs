@@ -62,6 +62,38 @@ fn the_answer_to_a_second_try_is_heard_when_nothing_else_is_under_way() {
     assert_eq!(contents(&sound), sorted(&lines(50)));
 }
 
+/// Keys that begin with the kind of a document: after many small ones come some that are ten thousand times as large. A
+/// page of these as long as the last one is too large for the timeout (temporary), or for an answer (permanent).
+#[test]
+fn a_page_that_is_too_large_is_asked_for_in_parts() {
+    for kind in [ErrorKind::Temporary, ErrorKind::Failed] {
+        let large = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let seen = Arc::clone(&large);
+        let store = Faulty::new(move |request| match request.op {
+            Op::Scan { start, limit, .. } if start >= "a-10890" => {
+                seen.lock().unwrap().push(limit);
+                if limit > 60 { Fate::Fails(OpError::new(kind, "too much")) } else { Fate::Done }
+            }
+            _ => Fate::Done,
+        });
+        let lab = Lab::new();
+        let text: String = (0..10_905)
+            .map(|n| (format!("a-{n:05}"), 1))
+            .chain((0..50).map(|n| (format!("b-{n}"), 20_000)))
+            .map(|(id, length)| format!("{{\"_id\":\"{id}\",\"x\":\"{}\"}}\n", "x".repeat(length)))
+            .collect();
+        let path = lab.write("a.jsonl", &text);
+        let store: Arc<dyn AnyStore> = Arc::new(store);
+        lab.copy(&files(&[&path]), &store_sink(&store, Verb::Upsert)).unwrap();
+        lab.copy(&store_source(&store), &file_sink(&lab, "out.jsonl")).unwrap();
+        assert_eq!(sorted(&std::fs::read_to_string(lab.path("out.jsonl")).unwrap()), sorted(&text), "{kind:?}");
+        let asked = large.lock().unwrap();
+        // It learns from the failures, and does not forget it at the next page.
+        let failed = asked.iter().filter(|limit| **limit > 60).count();
+        assert!((1..=10).contains(&failed), "{kind:?}: {asked:?}");
+    }
+}
+
 #[test]
 fn a_store_that_stays_busy_ends_the_copy_and_loses_nothing() {
     let mut calls = 0;
