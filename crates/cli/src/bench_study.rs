@@ -210,7 +210,7 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
 /// The number of workers. Tells how it was chosen, if Storebench chose it.
 fn workers(args: &BenchArgs, notes: &mut Vec<String>) -> u32 {
     args.workers.0.unwrap_or_else(|| {
-        let Workers { count, why } = workers_for(Processors::look(), [args.url.as_str()]);
+        let Workers { count, why } = workers_for(Processors::look(), [args.url.as_str()], false);
         notes.push(format!("--workers auto is {count}: {why}"));
         count
     })

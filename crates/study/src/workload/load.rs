@@ -88,35 +88,20 @@ impl Override {
     }
 }
 
-/// What a study leaves to the machine.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Automatic {
-    /// Paths of the numbers of workers that are `"auto"`, such as `phases.mixed.workers`.
-    pub workers: Vec<String>,
-    /// URLs of the study's stores.
-    pub stores: Vec<String>,
-}
-
-impl Automatic {
-    /// Finds them in the text of a study, with overrides applied. Wrong values are left to [`Study::parse_with`].
-    ///
-    /// # Errors
-    /// If the text is not TOML, or an override names nothing.
-    pub fn of(text: &str, file: &Path, overrides: &[Override]) -> Result<Self, StudyErrors> {
-        let Ok(document) = apply(text, file, overrides)?.parse::<DocumentMut>() else { return Ok(Self::default()) };
-        let tables = document.get("phases").and_then(Item::as_array_of_tables);
-        let workers = tables.into_iter().flatten().enumerate().filter_map(|(position, phase)| {
-            let auto = phase.get("workers").and_then(Item::as_str) == Some("auto");
-            let name = phase.get("name").and_then(Item::as_str);
-            auto.then(|| format!("phases.{}.workers", name.map_or_else(|| position.to_string(), str::to_owned)))
-        });
-        let stores = document.get("stores").and_then(Item::as_table_like);
-        let stores = stores.into_iter().flat_map(|stores| stores.iter().collect::<Vec<_>>());
-        Ok(Self {
-            workers: workers.collect(),
-            stores: stores.filter_map(|(_, url)| url.as_str().map(str::to_owned)).collect(),
-        })
-    }
+/// Paths of the numbers of workers that a study, with overrides applied, leaves to the machine: those that are `"auto"`, such
+/// as `phases.mixed.workers`. Wrong values are left to [`Study::parse_with`].
+///
+/// # Errors
+/// If the text is not TOML, or an override names nothing.
+pub fn automatic_workers(text: &str, file: &Path, overrides: &[Override]) -> Result<Vec<String>, StudyErrors> {
+    let Ok(document) = apply(text, file, overrides)?.parse::<DocumentMut>() else { return Ok(Vec::new()) };
+    let tables = document.get("phases").and_then(Item::as_array_of_tables);
+    let paths = tables.into_iter().flatten().enumerate().filter_map(|(position, phase)| {
+        let auto = phase.get("workers").and_then(Item::as_str) == Some("auto");
+        let name = phase.get("name").and_then(Item::as_str);
+        auto.then(|| format!("phases.{}.workers", name.map_or_else(|| position.to_string(), str::to_owned)))
+    });
+    Ok(paths.collect())
 }
 
 impl Study {
@@ -300,18 +285,15 @@ mod tests {
         let file = Path::new("study.toml");
         let automatic = |set: &[&str]| {
             let overrides: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
-            Automatic::of(TEXT, file, &Override::parse_all(&overrides).unwrap()).unwrap()
+            automatic_workers(TEXT, file, &Override::parse_all(&overrides).unwrap()).unwrap()
         };
         let found = automatic(&[]);
+        assert_eq!(found, ["phases.load.workers", "phases.read-all.workers"]);
         assert_eq!(
-            (found.workers.clone(), found.stores),
-            (vec!["phases.load.workers".into(), "phases.read-all.workers".into()], vec!["sqlite:a.db".into()])
-        );
-        assert_eq!(
-            automatic(&["phases.load.workers=2", "phases.last.workers=auto"]).workers,
+            automatic(&["phases.load.workers=2", "phases.last.workers=auto"]),
             ["phases.read-all.workers", "phases.last.workers"]
         );
-        let chosen: Vec<String> = found.workers.iter().map(|path| format!("{path}=4")).collect();
+        let chosen: Vec<String> = found.iter().map(|path| format!("{path}=4")).collect();
         let study = Study::parse(TEXT, file, &chosen).unwrap();
         assert_eq!(study.phases.iter().map(|phase| phase.workers).collect::<Vec<_>>(), [4, 4, 3]);
     }

@@ -39,7 +39,7 @@ pub use hosts::{at_host, leaves_host_open};
 pub use indexes::index_name;
 pub use kinds::PhaseKind;
 pub use limits::{Limit, LimitOn, LimitPath, Percent, RateSearch};
-pub use load::{Automatic, Override};
+pub use load::{Override, automatic_workers};
 pub use phases::{
     ArrivalSpec, ConsistencyCheck, Draw, KeyShare, LedgerSpec, MixEntry, OnDisconnect, Pacing, Phase, PopularKeys,
     RateSpec, Retry, Speed, Streams,
