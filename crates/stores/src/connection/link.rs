@@ -53,8 +53,8 @@ pub(crate) struct Link<T> {
 
 enum ConnectionState {
     Up(Stream),
-    /// Closed because the server fell silent. The next turn reports it.
-    Silent,
+    /// Closed because an answer will not come any more, for this reason. The next turn reports it.
+    Silent(&'static str),
     /// Not connected; waiting before the next attempt.
     Down(Pin<Box<Sleep>>),
     Connecting(Connecting),
@@ -135,7 +135,9 @@ impl<T> Link<T> {
             Some((reads, since)) if reads == self.reads => {
                 let silent = now.duration_since(since) >= self.timeout;
                 if silent {
-                    self.fall_silent();
+                    self.give_up_because(
+                        "the server sent nothing for twice the timeout, so the connection was replaced",
+                    );
                 }
                 silent
             }
@@ -147,8 +149,8 @@ impl<T> Link<T> {
     }
 
     /// Replaces the connection, because an answer will not come any more.
-    pub(crate) fn fall_silent(&mut self) {
-        self.state = ConnectionState::Silent;
+    pub(crate) fn give_up_because(&mut self, why: &'static str) {
+        self.state = ConnectionState::Silent(why);
         self.bell.wake_by_ref();
     }
 
@@ -220,8 +222,9 @@ impl<T> Link<T> {
                 Ok(Read::End) => self.broke("the server closed the connection".to_owned()),
                 Err(why) => self.broke(why),
             },
-            ConnectionState::Silent => {
-                self.broke("the server sent nothing for twice the timeout, so the connection was replaced".into())
+            ConnectionState::Silent(why) => {
+                let why = (*why).to_owned();
+                self.broke(why)
             }
             ConnectionState::Down(sleep) => match sleep.as_mut().poll(cx) {
                 Poll::Pending => Turn::Nothing,

@@ -595,6 +595,13 @@ impl<D: Dialect> Session for Pipelined<D> {
         while link < self.links.len() {
             if self.links[link].has_news(cx) {
                 self.advance(link, out);
+                let link = &mut self.links[link];
+                // What is behind an answer that never comes cannot be forgotten before it.
+                if D::ANY_ORDER && link.pipe.left_behind().is_some_and(|first| first.abandoned) {
+                    link.give_up_because(
+                        "an answer did not come although many later ones did, so the connection was replaced",
+                    );
+                }
             }
             link += 1;
         }
@@ -622,9 +629,6 @@ impl<D: Dialect> Session for Pipelined<D> {
                 if D::ANY_ORDER {
                     link.pipe.overtake(|awaited| awaited.abandoned);
                     self.more = true;
-                    if link.pipe.left_behind().is_some_and(|first| first.abandoned) {
-                        link.fall_silent();
-                    }
                 }
                 link.abandoned();
             }

@@ -24,6 +24,11 @@ const NO_SUCH_DURABILITY: OpError = error(ErrorKind::Refused, "this bucket does 
 pub(super) const TOO_LARGE: OpError =
     error(ErrorKind::Refused, "the document is larger than the server's limit (20 MiB)");
 const QUOTA: OpError = error(ErrorKind::Refused, "the scope's quota is used up");
+const BUCKET_LIMIT: OpError = error(
+    ErrorKind::Refused,
+    "the bucket has reached a limit of the cluster (size, share of documents in memory, or disk space) and takes no more; \
+     nothing was done",
+);
 const NOT_ALLOWED: OpError =
     error(ErrorKind::Refused, "this user has no permission for this operation in this collection");
 const NO_COLLECTION: OpError =
@@ -37,13 +42,14 @@ pub(super) fn of_status(kind: OpKind, status: u16) -> OpError {
         0x01 => OpError::not_found(),
         0x02 => CHANGED,
         0x03 => TOO_LARGE,
-        0x08 | 0x0d | 0x25 | 0x36 => error(Temporary, "the node does not serve the bucket now; nothing was done"),
+        0x08 | 0x0d | 0x25 | 0x50 => error(Temporary, "the node does not serve the bucket now; nothing was done"),
         0x09 => LOCKED,
         0x1f => error(Temporary, "the login is no longer valid"),
         0x20 | 0x24 => NOT_ALLOWED,
         // Throttled; network, requests, connections.
         0x0c | 0x30..=0x33 => RATE_LIMITED,
-        0x34 | 0x35 => QUOTA,
+        0x34 => QUOTA,
+        0x35..=0x38 => BUCKET_LIMIT,
         0x82 | 0x85 | 0x86 => BUSY,
         // A node learns of new collections a little later than others.
         0x88 | 0x8c => {
@@ -124,5 +130,31 @@ pub(super) fn store_error(what: &str, error: &Error) -> StoreError {
             "cannot {what}: the cluster runs no {service} service; add it to a node, or use keys=none and no indexes"
         )),
         _ => StoreError::Failed(format!("cannot {what}: {text}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the server refuses before it does anything is never taken for a write that may have been done.
+    #[test]
+    fn refused_writes_are_not_of_unknown_outcome() {
+        for (status, expected) in [
+            (0x25, ErrorKind::Temporary),
+            (0x30, ErrorKind::Temporary),
+            (0x34, ErrorKind::Refused),
+            (0x35, ErrorKind::Refused),
+            (0x36, ErrorKind::Refused),
+            (0x37, ErrorKind::Refused),
+            (0x38, ErrorKind::Refused),
+            (0x50, ErrorKind::Temporary),
+            (0xa1, ErrorKind::Temporary),
+            (0xa3, ErrorKind::OutcomeUnknown),
+            (0x84, ErrorKind::OutcomeUnknown),
+        ] {
+            assert_eq!(of_status(OpKind::Upsert, status).kind, expected, "0x{status:02x}");
+        }
+        assert_eq!(of_status(OpKind::Read, 0x84).kind, ErrorKind::Failed);
     }
 }

@@ -150,6 +150,38 @@ fn answers_come_in_any_order() {
     assert!(c.run(&writes, || ()).iter().all(Result::is_ok));
 }
 
+/// Answers may overtake one that never comes. What is remembered behind it does not grow without end, also if no other
+/// operation times out: the connection is replaced.
+#[test]
+fn an_answer_that_never_comes_costs_its_connection_in_the_end() {
+    // The write waits for its copies for longer than the test takes.
+    let patience = Duration::from_secs(600);
+    let of = super::FakeOptions { nodes: 3, replicas: 2, durability_timeout: patience, ..Default::default() };
+    let fake = super::fake(of);
+    let store = prepared(&fake);
+    let patient = SessionOptions { durability: Durability::MAJORITY, timeout: patience, in_flight: 1, ..options() };
+    let mut c = ByHand::open_with(&store, &patient);
+    let write = Op::Upsert { key: "key", body: b"{}" };
+    assert!(c.run(&[write], || ()).iter().all(Result::is_ok));
+    for node in 0..3 {
+        fake.set_replicating(node, false);
+    }
+    assert!(c.run(&[write], || ())[0].is_err(), "it has no copies");
+    let reads = vec![Op::Read { key: "key" }; 500];
+    let mut rounds = 0;
+    while c.disconnects() == 0 {
+        rounds += 1;
+        assert!(rounds < 10, "{} answers are remembered", rounds * reads.len());
+        let lost = c.run(&reads, || ()).iter().filter(|answer| answer.is_err()).count();
+        assert!(lost == 0 || c.disconnects() == 1, "{lost}");
+    }
+    assert!(rounds > 3, "it was given up too soon");
+    for node in 0..3 {
+        fake.set_replicating(node, true);
+    }
+    c.until_done(&reads);
+}
+
 fn a_node_that_is_away_leaves_the_documents_of_the_others_alone(client: &str) {
     let fake = three(1);
     let store = prepared_for(&fake, client);
