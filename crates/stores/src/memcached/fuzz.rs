@@ -1,6 +1,6 @@
 //! Fuzz tests of the answer parser.
 
-use super::meta::{Answer, answer, flag};
+use super::meta::{Answer, answer, flag, row};
 use crate::ascii::number;
 
 const GOOD: &[&[u8]] = &[
@@ -15,6 +15,7 @@ const GOOD: &[&[u8]] = &[
     b"SERVER_ERROR out of memory storing object\r\n",
     b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n",
     b"VA 2 c1\r\n{}\r\nHD\r\nEN\r\n",
+    b"VALUE p:k 0 5\r\nhello\r\nVALUE p:l 0 0\r\n\r\nEND\r\n",
 ];
 
 fn take(bytes: &[u8]) {
@@ -24,6 +25,11 @@ fn take(bytes: &[u8]) {
         if let Answer::Done(flags) | Answer::Value(_, flags) = answer {
             let _ = flag(flags, b'c').and_then(number);
         }
+        rest = &rest[length..];
+    }
+    let mut rest = bytes;
+    while let Ok(Some((_, length))) = row(rest) {
+        assert!((1..=rest.len()).contains(&length), "a row of {length} bytes in {}", rest.len());
         rest = &rest[length..];
     }
 }

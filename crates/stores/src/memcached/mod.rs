@@ -8,7 +8,8 @@
 //! | cas | `ms … C`: memcached's unique number of each change |
 //! | counter | `ma`; stored with 2⁶³ added, because memcached's counters are unsigned |
 //! | merge | the client reads and merges, and stores the result if the document has not changed, or else starts over |
-//! | bulk operations | one command for each item, all in one write; each item has its own outcome |
+//! | bulk read | one `get` of all keys; of counters, and if a key needs base64, one `mg` for each key |
+//! | other bulk operations | one command for each item, all in one write; each item has its own outcome |
 //! | prefix, scan, page, view | refused: memcached has neither order nor index |
 //!
 //! The only guarantee is `none`: a document is in the memory of one process, and may be evicted early when memory is

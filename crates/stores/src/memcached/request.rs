@@ -23,6 +23,8 @@ pub(crate) enum Expect {
     Swapped,
     /// The document and its revision.
     Value,
+    /// Those of several documents that exist, in the order in which they were asked for.
+    Values,
     /// One or zero documents.
     Exists,
     /// Done, or no such key.

@@ -1,13 +1,13 @@
 //! A session: one connection, on which answers come in the order of requests.
 
-use storebench_engine::store::{Completions, ErrorKind, Op, OpError, OpKind, Reply};
+use storebench_engine::store::{Batch, Completions, ErrorKind, Op, OpError, OpKind, Reply, Request, Token};
 use storebench_study::workload::Body;
 
 use super::keys::{self, Collection};
-use super::meta::{self, Answer, Garbage};
+use super::meta::{self, Answer, Garbage, Row};
 use super::request::{self, Expect};
 use crate::ascii;
-use crate::connection::{Dialect, NONE, Pipelined};
+use crate::connection::{Answers as _, Dialect, NONE, Pipelined, Role};
 use crate::document::{CHANGED, EXISTS, write_counter};
 
 /// An awaited answer.
@@ -36,6 +36,19 @@ impl Dialect for Memcached {
         request::single(op, collection, self.largest_bytes, out)
     }
 
+    #[inline]
+    fn other(
+        session: &mut MemcachedSession,
+        request: &Request<'_>,
+        token: Token,
+        out: &mut dyn Completions,
+    ) -> Option<Result<(), OpError>> {
+        match request.op {
+            Op::BulkRead { keys } => session.read_all(request, keys, token, out),
+            _ => None,
+        }
+    }
+
     /// Reads the document, its revision and its expiry.
     fn look(&self, key: &str, collection: &Collection, out: &mut Vec<u8>) -> Result<Expect, OpError> {
         request::get(out, collection, key, b" v c t\r\n").map(|()| Expect::Value)
@@ -61,6 +74,49 @@ impl Dialect for Memcached {
 }
 
 impl Pipelined<Memcached> {
+    /// Reads documents with one `get`. `None` if that cannot be: counters have another form in the server, and only `mg`
+    /// takes keys in base64.
+    fn read_all(
+        &mut self,
+        request: &Request<'_>,
+        keys: Batch<'_>,
+        token: Token,
+        out: &mut dyn Completions,
+    ) -> Option<Result<(), OpError>> {
+        let position = request.collection.position();
+        let collection = &self.collections[position];
+        if keys.is_empty() || (collection.ours && collection.body == Body::Counter) {
+            return None;
+        }
+        if !self.is_ready(0, out) {
+            return Some(Err(self.links[0].not_connected()));
+        }
+        let Self { links, works, collections, .. } = self;
+        let number = works.take(token, OpKind::BulkRead, request.contents);
+        let work = works.get(number);
+        (work.items, work.pending) = (keys.len() as u32, 1);
+        for (key, _) in keys.iter() {
+            work.requests.push(b' ');
+            // Errors are those of each key's own command.
+            if !matches!(keys::write(&mut work.requests, &collections[position], key), Ok(false)) {
+                works.give_back(number);
+                return None;
+            }
+            work.ends.push(work.requests.len());
+            if request.contents {
+                work.keys.push(key, b"");
+            }
+        }
+        let awaited =
+            Awaited { role: Role::Rows, expect: Expect::Values, work: number, ..Self::awaited(request, token) };
+        let command = links[0].pipe.request(awaited, true);
+        command.extend_from_slice(b"get");
+        command.extend_from_slice(&work.requests);
+        command.extend_from_slice(b"\r\n");
+        self.in_flight += 1;
+        Some(Ok(()))
+    }
+
     /// Processes all complete answers.
     fn take_answers(&mut self, link: usize, out: &mut dyn Completions) -> Result<(), Garbage> {
         loop {
@@ -70,6 +126,25 @@ impl Pipelined<Memcached> {
                 return if input.is_empty() { Ok(()) } else { Err(Garbage::of(input)) };
             };
             let awaited = *front;
+            if awaited.expect == Expect::Values {
+                let Some((row, used)) = meta::row(input)? else { return Ok(()) };
+                let work = works.get(awaited.work);
+                if let Row::Value(key, body) = row {
+                    // They come in the order in which they were asked for, without those that the server does not have.
+                    let asked = |item: &u32| work.request(*item).strip_prefix(b" ") == Some(key);
+                    let Some(item) = (awaited.item..work.items).find(asked) else { return Err(Garbage::of(input)) };
+                    front.item = item + 1;
+                    work.add(item, body);
+                    links[link].pipe.consume(used);
+                    continue;
+                }
+                if let Row::Failure(line) = row {
+                    work.error = Some(failure(line, false));
+                }
+                self.done(link, used);
+                self.one_less(awaited.work, out);
+                continue;
+            }
             let Some((answer, used)) = meta::answer(input)? else { return Ok(()) };
             if !matches!(awaited.expect, Expect::Value | Expect::Exists) {
                 let result = effect(awaited.expect, answer)?;

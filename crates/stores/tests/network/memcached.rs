@@ -334,6 +334,74 @@ fn documents_over_the_limit_are_refused_and_leave_what_was_there() {
     assert_eq!((reply.documents, reply.rejects.len(), reply.rejects[0].item), (2, 1, 1));
 }
 
+fn batch<'a>(keys: impl IntoIterator<Item = &'a str>) -> BatchBuf {
+    let mut batch = BatchBuf::new();
+    keys.into_iter().for_each(|key| batch.push(key, b""));
+    batch
+}
+
+/// The server leaves out what it does not have. Keys that need base64 are read one by one, and long ones by their hash.
+#[test]
+fn what_is_read_in_bulk_belongs_to_its_key() {
+    let server = Server::start("memcached");
+    let store = open(&server.url);
+    store.prepare(&layout(), Prepare::Fresh).unwrap();
+    let mut driven = driven(&*store);
+    let long = "l".repeat(300);
+    let there: Vec<String> =
+        (0..2_000).map(|i| format!("key-{i}")).chain([long.clone(), "with a space".into()]).collect();
+    for key in &there {
+        driven.submit(Op::Upsert { key, body: key.as_bytes() });
+    }
+    assert!(driven.finish(there.len()).iter().all(|(_, answer)| answer.is_ok()));
+    let many: Vec<String> = (0..3_000).rev().map(|i| format!("key-{i}")).collect();
+    for asked in [
+        vec!["key-3", "no-such", "key-1", "key-1", "nor-this", &long, "key-2", "last-no-such"],
+        vec!["key-3", "with a space", "no such", "key-1"],
+        vec!["no-such"],
+        vec![],
+        many.iter().map(String::as_str).collect(),
+    ] {
+        let reply = driven.call(Op::BulkRead { keys: batch(asked.iter().copied()).as_batch() }).unwrap();
+        let reply = reply.as_reply();
+        let found: Vec<&str> = asked.iter().copied().filter(|key| there.iter().any(|other| other == key)).collect();
+        let rows: Vec<(&str, &[u8])> = reply.rows.unwrap_or_default().iter().collect();
+        assert_eq!(rows, found.iter().map(|key| (*key, key.as_bytes())).collect::<Vec<_>>());
+        let bytes: usize = found.iter().map(|key| key.len()).sum();
+        assert_eq!((reply.documents, reply.bytes), (found.len() as u32, bytes as u64));
+    }
+}
+
+/// A server that mixes up connections must not have its documents taken for those that were asked for.
+#[test]
+fn a_document_that_was_not_asked_for_is_not_taken() {
+    let server = Server::start("memcached");
+    let to = server.port;
+    open(&server.url).prepare(&layout(), Prepare::Fresh).unwrap();
+    let port = serve(move |mut client| {
+        let server = TcpStream::connect(("127.0.0.1", to)).unwrap();
+        let (mut requests, mut there) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut requests, &mut there));
+        for line in BufReader::new(server).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8(line).unwrap().replace("key-2 0 2", "key-9 0 2");
+            if client.write_all(format!("{line}\n").as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    let store = open(&format!("memcached://127.0.0.1:{port}"));
+    store.prepare(&layout(), Prepare::Keep).unwrap();
+    let mut driven = driven(&*store);
+    for key in ["key-1", "key-2", "key-3"] {
+        driven.call(Op::Upsert { key, body: b"{}" }).unwrap();
+    }
+    driven.call(Op::BulkRead { keys: batch(["key-1", "key-3"]).as_batch() }).unwrap();
+    let error = driven.call(Op::BulkRead { keys: batch(["key-1", "key-2", "key-3"]).as_batch() }).unwrap_err();
+    assert!(error.kind == ErrorKind::Temporary && error.message.contains("key-9"), "{error}");
+    assert_eq!(driven.counters().disconnects, 1);
+    driven.call_again(Op::Read { key: "key-1" }).unwrap();
+}
+
 #[test]
 fn a_connection_that_leads_nowhere_is_replaced() {
     silent_connection_is_replaced("memcached");

@@ -28,7 +28,7 @@ pub(crate) fn random_bytes(seed: u64, count: usize) -> Vec<u8> {
         state ^= state << 17;
         state
     };
-    let words: [&[u8]; 20] = [
+    let words: [&[u8]; 21] = [
         b"\r\n",
         b"$",
         b"*",
@@ -37,6 +37,7 @@ pub(crate) fn random_bytes(seed: u64, count: usize) -> Vec<u8> {
         b"-",
         b"-1\r\n",
         b"VA ",
+        b"VALUE ",
         b"HD",
         b"EN\r\n",
         b"STAT ",
