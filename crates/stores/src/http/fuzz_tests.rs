@@ -77,18 +77,26 @@ fn take(bytes: &[u8]) {
 
 crate::fuzz::fuzzed!("HTTP", &WELL.map(str::as_bytes), take);
 
+/// The rest of a truncated answer never comes. Half of the connections leave the client waiting for it.
 #[test]
-fn garbled_answers_end_every_operation_once() {
+fn garbled_answers_end_no_operation_twice() {
+    garbled_answers(2, Duration::from_millis(20));
+}
+
+/// Every connection ends with its answer, so the client has nothing to wait for.
+#[test]
+fn garbled_answers_end_every_operation() {
+    garbled_answers(1, Duration::from_secs(60));
+}
+
+/// One in `closes` answers is followed by a close. Operations that have not ended after `patience` are abandoned, which a
+/// server that always closes leaves no reason for.
+fn garbled_answers(closes: u64, patience: Duration) {
     let seeds = AtomicU64::new(1);
     let port = serve(move |_, mut stream| {
         let mut state = seeds.fetch_add(1, Ordering::SeqCst);
         while request(&mut stream).is_some() {
-            if stream.write_all(&garbled(&mut state)).is_err() {
-                return;
-            }
-            // The rest of a truncated answer never comes. Half of the connections close, and half leave the client
-            // waiting.
-            if next(&mut state).is_multiple_of(2) {
+            if stream.write_all(&garbled(&mut state)).is_err() || next(&mut state).is_multiple_of(closes) {
                 return;
             }
         }
@@ -107,10 +115,10 @@ fn garbled_answers_end_every_operation_once() {
                 };
                 submit(&mut session, n, op, &mut ended);
             }
-            let patience = Duration::from_millis(20);
             let _ = tokio::time::timeout(patience, finish(&mut session, start + 6, &mut ended)).await;
             for n in submitted..submitted + 6 {
                 if !ended.iter().any(|(token, _)| *token == n) {
+                    assert!(closes > 1, "operation {n} never ended");
                     session.abandon(Token(n));
                     ended.push((n, Err(OpError::not_found())));
                 }
