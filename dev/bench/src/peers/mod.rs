@@ -1,6 +1,7 @@
 //! Other load generators as their users meet them: complete processes that do the same work on the same server. With
 //! `--keep`, the results become `docs/efficiency.md`.
 
+mod built;
 mod http;
 mod memcached;
 mod page;

@@ -35,6 +35,27 @@ what a client reports, over that. A client that waits for each answer sends noth
 leaves out most of what users would have waited. `redis-benchmark` knows no rate; it has as many clients as make this rate.
 ";
 
+const MISSED: &str = "\
+## What stands in the way
+
+Where a target is missed, this is why, by counts of instructions (`make check-speed`) and profiles of the client:
+
+- **Redis and memcached, 16 and 64 in flight.** The peers do less: `redis-benchmark` sends one block again and again, with other
+  digits in the key, and `memcaslap` cuts values out of one block. Storebench draws a key, generates a document, checks what
+  kind of answer came, and records two times in histograms. A GET takes about 2,600 instructions outside the kernel: to draw the
+  key and write it 460, the request and `send` 380, the protocol 750, completion and lanes 640. A SET takes 1,700 more, and 30 %
+  of its time is copying: words from the corpus to the document, and the document to the connection's buffer. To take less,
+  documents would have to be generated in that buffer, and keys drawn in batches.
+- **One operation in flight on each connection** (pgbench, YCSB, `wrk` with 4 connections). Three quarters and more of the time
+  is the kernel's, for one `send`, one `recv` and one `epoll_wait` for each operation. The rest is less than the target asks
+  for. To take less, there would have to be fewer system calls, as with io_uring.
+- **HTTP servers that take 1 ms.** With few connections, most wake-ups serve one answer, with cold caches. What the client does
+  beside that in a second costs as much as 500 requests, most of it a sample of the process each 17 ms, by which a result tells
+  whether the client was delayed. With fewer samples, `own_delay_share` would be less certain.
+- **Response times.** At 1,000 requests a second, an answer comes just when the next request is sent, and waits for that. After
+  the freeze, 10,000 requests wait. Arithmetic answers them at once; the stub and the client take some ms.
+";
+
 /// Writes the page.
 pub(super) fn write(contests: &[Measured], latencies: &[Latency]) -> Result<(), Failure> {
     let rounds = contests.iter().flat_map(|contest| &contest.rows).map(|row| row.cpu_us.0.len()).max().unwrap_or(0);
@@ -51,6 +72,7 @@ pub(super) fn write(contests: &[Measured], latencies: &[Latency]) -> Result<(), 
             reports(&mut page, latency)?;
         }
     }
+    write!(page, "\n{MISSED}")?;
     commands(&mut page, contests, latencies)?;
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/efficiency.md");
     Ok(std::fs::write(file, page)?)
@@ -147,6 +169,7 @@ fn versions() -> Vec<(&'static str, String)> {
         ("memcaslap", first_line(program("bench_tools", "memcaslap"), "--version")),
         ("pgbench", first_line(program("postgres", "pgbench"), "--version")),
         ("wrk", first_line(program("bench_tools", "wrk"), "--version")),
+        ("bombardier", "1.2.6, built from `dev/bench/peers/bombardier`".to_owned()),
         ("YCSB", "core 0.17.0, with the binding in `dev/bench/peers/ycsb` and Jedis 5.2.0".to_owned()),
         ("Java", first_line(Ok(Command::new("java")), "-version")),
         ("go-ycsb", "1.0.3, core workload and binding to Redis, started by `dev/bench/peers/go-ycsb`".to_owned()),

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Contest, KEYS, Measured, Side, all, load, ours, process};
+use super::{Contest, KEYS, Measured, Side, all, built, load, ours, process};
 use crate::Failure;
 use crate::options::Options;
 use crate::servers::{Server, program};
@@ -118,25 +118,15 @@ fn redis_benchmark(port: &str, test: &str, depth: u64, count: u64) -> Result<Com
     Ok(command)
 }
 
-/// Where peers that are built here are put.
-fn folder(name: &str) -> Result<PathBuf, Failure> {
-    let this = std::env::current_exe()?;
-    Ok(this.parent().ok_or("the folder of this program is unknown")?.join("peers").join(name))
-}
-
-fn sources(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(name)
-}
-
 /// YCSB's core with the binding in `dev/bench/peers/ycsb`.
 #[derive(Clone)]
 pub(super) struct Ycsb(PathBuf);
 
 impl Ycsb {
     pub(super) fn build() -> Result<Self, Failure> {
-        let out = folder("ycsb")?;
+        let out = built::folder("ycsb")?;
         let mut build = Command::new("mvn");
-        build.args(["-q", "-B", "package", "dependency:copy-dependencies"]).current_dir(sources("ycsb"));
+        build.args(["-q", "-B", "package", "dependency:copy-dependencies"]).current_dir(built::sources("ycsb"));
         process::run(build.arg(format!("-Dout={}", out.display())), &[0])?;
         Ok(Self(out))
     }
@@ -166,11 +156,7 @@ fn shared<'a>() -> impl Iterator<Item = (&'a str, u64)> {
 
 /// go-ycsb's core and its binding to Redis, built from `dev/bench/peers/go-ycsb`.
 pub(super) fn go_ycsb() -> Result<PathBuf, Failure> {
-    let out = folder("go-ycsb")?;
-    let mut build = Command::new("go");
-    build.args(["build", "-o"]).arg(&out).arg(".").current_dir(sources("go-ycsb"));
-    process::run(&mut build, &[0])?;
-    Ok(out)
+    built::go("go-ycsb", ".")
 }
 
 /// `what` is `load` or `run`.

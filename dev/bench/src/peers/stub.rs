@@ -135,6 +135,8 @@ pub(crate) fn child(redis: u16) -> Result<(), Failure> {
                 }
             }
         }
+        // What a socket did not take goes as soon as it does, not with the next answer.
+        connections.iter_mut().flatten().for_each(send);
     }
 }
 
@@ -150,7 +152,7 @@ fn fill(stream: &mut TcpStream, input: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Writes what fits now; the rest goes with the next answer.
+/// Writes what fits now.
 fn send(connection: &mut Connection) {
     while !connection.output.is_empty() {
         match connection.stream.write(&connection.output) {
