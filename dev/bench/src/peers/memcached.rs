@@ -56,7 +56,10 @@ pub(super) fn measure(options: &Options) -> Result<Vec<Measured>, Failure> {
                 Side { tool: "memcaslap", operations, command: Box::new(slap), done: None },
             ],
             target: 1.0,
-            note: (depth > 1).then_some("with several in flight, memcaslap asks for all keys in one request; ours are separate requests, except in bulk"),
+            note: (depth > 1).then_some(
+                "with several in flight, memcaslap asks for all keys in one request; ours are separate requests, \
+                 except in bulk",
+            ),
         }
     })
     .collect::<Vec<_>>();
